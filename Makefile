@@ -1,0 +1,55 @@
+# make demo and make test need only Python 3.11 or newer; the rest is installed into .venv.
+WORKERS ?= 2
+PY := .venv/bin/python
+READY := .venv/.ready
+PEERS := .venv-bench/.ready
+
+.PHONY: help demo test test-all check bench clean
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "make %-9s %s\n", $$1, $$2}'
+
+demo: $(READY)  ## a short tour on real data
+	@$(PY) examples/tour.py
+
+test: $(READY)  ## the tests that run in minutes
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+test-all: $(READY)  ## all tests, the slow ones too
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal
+
+check: $(READY)  ## lint, format and types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+bench: $(PEERS)  ## every benchmark, beside the peers
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; .venv-bench/bin/python "$$file"; done
+
+clean:  ## remove everything that make created
+	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The peers live in an environment of their own: one of them needs an older scikit-learn.
+$(READY): EXTRAS := dev
+$(PEERS): EXTRAS := bench
+
+$(READY) $(PEERS): pyproject.toml
+	@set -e; venv="$(@D)"; python=; \
+	if ! "$$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	  for name in python3 python3.11 python3.12 python3.13; do \
+	    if "$$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
+	  done; \
+	  if [ -z "$$python" ]; then \
+	    echo "Lapwing needs Python 3.11 or newer with the venv module, and found none as python3, python3.11, python3.12 or python3.13." >&2; \
+	    echo "Install it (Debian and Ubuntu: python3 and python3-venv), put it on PATH and run make again." >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Creating $$venv with $$("$$python" --version)"; \
+	  "$$python" -m venv --clear "$$venv"; \
+	fi; \
+	echo "Installing Lapwing and what it needs into $$venv (once; a minute or two)"; \
+	"$$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'; \
+	touch $@
