@@ -1,0 +1,128 @@
+"""Exact numbers: how a parameter is read, and the one outward rounding at the edge.
+
+A float is read as its shortest decimal (0.1 is 1/10), so that ten questions at 0.1 fill a budget of 1 exactly.
+Real functions (exp, log, erfc) are evaluated as balls (python-flint); `enclose` gives proven bounds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from math import isfinite
+from numbers import Integral, Rational, Real
+
+from flint import arb, ctx, fmpq
+
+from lapwing.errors import Bug, Misconfigured
+
+Number = int | float | Fraction | Decimal
+"""What a parameter may be. numpy's integers and floats are read too."""
+
+_PRECISION = threading.Lock()  # python-flint keeps one precision for the whole process
+
+
+def exact(value: object, name: str) -> Fraction:
+    """Reads a parameter as the number that its user wrote."""
+    match value:
+        case bool():
+            raise Misconfigured(f"`{name}` is {value!r}; it must be a number, not a truth value. Pass a number.")
+        case Fraction():
+            return value
+        case Integral() | Rational():
+            return Fraction(int(value.numerator), int(value.denominator))
+        case Decimal() if value.is_snan():
+            raise Misconfigured(f"`{name}` is {value}; it must be finite. Pass an ordinary number.")
+        case Decimal() | Real() if isfinite(value):
+            return Fraction(str(value))
+        case Decimal() | Real():
+            raise Misconfigured(f"`{name}` is {value}; it must be finite. Pass an ordinary number.")
+        case _:
+            raise Misconfigured(f"`{name}` is {value!r}; it must be a number. Pass an int, float, Fraction or Decimal.")
+
+
+def positive(value: object, name: str) -> Fraction:
+    """Reads a number above 0."""
+    number = exact(value, name)
+    if number <= 0:
+        raise Misconfigured(f"`{name}` is {value}; it must be above 0. Pass a positive number.")
+    return number
+
+
+def nonnegative(value: object, name: str) -> Fraction:
+    """Reads a number of at least 0."""
+    number = exact(value, name)
+    if number < 0:
+        raise Misconfigured(f"`{name}` is {value}; it must be at least 0. Pass 0 or a positive number.")
+    return number
+
+
+def below_one(value: object, name: str) -> Fraction:
+    """Reads a number in [0, 1), such as delta."""
+    number = exact(value, name)
+    if not 0 <= number < 1:
+        raise Misconfigured(f"`{name}` is {value}; it must be at least 0 and below 1. Use 0 for pure DP.")
+    return number
+
+
+def inside_unit(value: object, name: str) -> Fraction:
+    """Reads a number strictly between 0 and 1, such as a confidence."""
+    number = exact(value, name)
+    if not 0 < number < 1:
+        raise Misconfigured(f"`{name}` is {value}; it must lie strictly between 0 and 1. Pass for example 0.95.")
+    return number
+
+
+def count(value: object, name: str, *, least: int = 1) -> int:
+    """Reads a whole number that is at least `least`."""
+    number = exact(value, name)
+    if number.denominator != 1 or number < least:
+        raise Misconfigured(f"`{name}` is {value}; it must be a whole number of at least {least}.")
+    return int(number)
+
+
+def ball(value: Fraction | int) -> arb:
+    """The ball of the current precision around an exact number."""
+    number = Fraction(value)
+    return arb(fmpq(number.numerator, number.denominator))
+
+
+def enclose(formula: Callable[[], arb], *, bits: int = 128) -> tuple[Fraction, Fraction]:
+    """Rationals (low, high) that hold the formula's value between them, computed at this precision."""
+    with _PRECISION:
+        before = ctx.prec
+        ctx.prec = bits
+        try:
+            value = formula()
+            return _dyadic(value.lower()), _dyadic(value.upper())
+        finally:
+            ctx.prec = before
+
+
+def decide(margin: Callable[[], arb]) -> bool:
+    """Whether a number that is not zero lies above zero, computed with growing precision until the ball says so."""
+    bits = 64
+    while bits <= 1 << 14:
+        low, high = enclose(margin, bits=bits)
+        if low > 0 or high < 0:
+            return low > 0
+        bits *= 2
+    raise Bug("a comparison of real numbers does not settle")
+
+
+def round_up(value: Fraction, *, digits: int = 18) -> Fraction:
+    """The next multiple of 10^-digits at or above."""
+    unit = 10**digits
+    return Fraction(-((-value.numerator * unit) // value.denominator), unit)
+
+
+def round_down(value: Fraction, *, digits: int = 18) -> Fraction:
+    """The next multiple of 10^-digits at or below."""
+    unit = 10**digits
+    return Fraction(value.numerator * unit // value.denominator, unit)
+
+
+def _dyadic(value: arb) -> Fraction:
+    mantissa, exponent = value.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

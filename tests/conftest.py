@@ -1,0 +1,17 @@
+"""Fixtures for all tests."""
+
+from __future__ import annotations
+
+import pytest
+from support.tape import SeededBits
+
+from lapwing.noise.bits import SystemBits
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch) -> SeededBits:
+    """Every draw of this test comes from one fixed stream, so that it passes for ever or fails for ever."""
+    source = SeededBits(20_150)
+    monkeypatch.setattr(SystemBits, "words", lambda _, count, width: source.words(count, width))
+    monkeypatch.setattr(SystemBits, "integer", lambda _, width: source.integer(width))
+    return source
