@@ -1,0 +1,23 @@
+"""Exact randomness. The only package that draws random bits; it knows nothing of privacy."""
+
+from lapwing.noise.bernoulli import sample_bernoulli, sample_bernoulli_exp, sample_coins
+from lapwing.noise.bits import SYSTEM, BitSource
+from lapwing.noise.choice import sample_choice, sample_heads
+from lapwing.noise.gaussian import sample_gaussian
+from lapwing.noise.laplace import sample_geometric, sample_laplace
+from lapwing.noise.uniform import sample_uniform, uniform_integer
+
+__all__ = [
+    "SYSTEM",
+    "BitSource",
+    "sample_bernoulli",
+    "sample_bernoulli_exp",
+    "sample_choice",
+    "sample_coins",
+    "sample_gaussian",
+    "sample_geometric",
+    "sample_heads",
+    "sample_laplace",
+    "sample_uniform",
+    "uniform_integer",
+]

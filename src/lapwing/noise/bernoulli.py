@@ -1,0 +1,102 @@
+"""Biased coins, many at a time.
+
+Law:        each coin shows heads with exactly the stated probability, independently.
+Proof:      a coin compares the first word u of a uniform real with t = floor(p 2^w): u < t is heads and u > t tails
+            for every continuation; u = t draws more digits (lazy.py). `decide_exp` lets float64 answer only outside
+            a band that is wider than its error (see there), and asks exact integers inside.
+Checked by: tests/noise/test_bernoulli.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.noise.bits import SYSTEM, BitSource, Words
+from lapwing.noise.coin import flip_exp
+from lapwing.noise.lazy import Bounds, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
+
+Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Exponent = Callable[[int], tuple[int, int]]
+"""exponent(i) = integers (n, d): the exact exponent n / d of coin i."""
+
+BAND = 2.0**-20
+"""Relative half-width within which float64 does not decide."""
+
+
+def sample_bernoulli(p: Fraction, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> Flags:
+    """Coins with P[heads] = p, rational."""
+    return sample_coins(rational_bounds(p.numerator, p.denominator), count, bits=bits, width=width)
+
+
+def sample_bernoulli_exp(x: Fraction, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> Flags:
+    """Coins with P[heads] = exp(-x), x >= 0."""
+    return sample_coins(exp_bounds(x.numerator, x.denominator), count, bits=bits, width=width)
+
+
+def sample_coins(bounds: Bounds, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> Flags:
+    """Coins whose P[heads] is known by enclosures."""
+    threshold = _floor(bounds, width)
+    if threshold >> width:  # p = 1
+        return np.ones(count, np.bool_)
+    words = bits.words(count, width)
+    heads: Flags = words < threshold
+    for i in np.flatnonzero(words == threshold):
+        heads[i] = is_below(LazyUniform(bits, threshold, width), bounds)
+    return heads
+
+
+def sample_bernoulli_exp_each(gamma: Floats, exponent: Exponent, *, bits: BitSource = SYSTEM) -> Flags:
+    """Coins with P[heads_i] = exp(-n_i / d_i), (n_i, d_i) = exponent(i), of which gamma_i is the float64 value."""
+    return decide_exp(bits.words(gamma.size, 53).astype(np.uint64), 53, gamma, exponent, bits)
+
+
+def decide_exp(
+    prefix: Words, width: int, gamma: Floats, exponent: Exponent, bits: BitSource, *, band: float = BAND
+) -> Flags:
+    """1[U_i < exp(-exponent(i))], where `prefix` holds the first `width` <= 53 bits of U_i.
+
+    Soundness: gamma is a product of at most four correctly rounded float64 factors, so its relative error is below
+    2^-50; where gamma <= 64, exp(-gamma) is off by less than 2^-43 from that and by less than 2^-21 from numpy's exp
+    (checked at first use). Together less than the band of 2^-20. Where gamma > 64 it is cut to 64: nothing is
+    accepted there (2^-53 > e^-64) and U_i >= e^-64 is rejected rightly.
+    """
+    estimate = np.exp(-np.minimum(gamma, 64.0))
+    cell = 2.0**-width
+    left = prefix.astype(np.float64) * cell
+    heads: Flags = left + cell <= estimate * (1.0 - band)
+    tails = left >= estimate * (1.0 + band)
+    open_ = np.flatnonzero(~(heads | tails)) if exp_is_sound() else np.arange(gamma.size)
+    for i in open_:
+        numerator, denominator = exponent(int(i))
+        heads[i] = flip_exp(numerator, denominator, bits, LazyUniform(bits, int(prefix[i]), width))
+    return heads
+
+
+@cache
+def exp_is_sound() -> bool:
+    """Whether numpy's exp keeps the error bound 2^-21 on 257 points of [-64, 0]; if not, integers decide everything."""
+    points = np.linspace(0.0, 64.0, 257)
+    return all(map(_exp_is_near, points.tolist(), np.exp(-points).tolist()))
+
+
+def _exp_is_near(point: float, estimate: float) -> bool:
+    low, high = exp_neg(*point.as_integer_ratio(), 128)
+    numerator, denominator = estimate.as_integer_ratio()
+    scaled = numerator << 128 + 21
+    return low * ((1 << 21) - 1) * denominator <= scaled <= high * ((1 << 21) + 1) * denominator
+
+
+def _floor(bounds: Bounds, width: int) -> int:
+    """floor(p 2^width): the enclosure is narrowed until it holds no multiple of 2^-width but p itself."""
+    precision = width + 64
+    while True:
+        low, high = bounds(precision)
+        if low == high or low >> (precision - width) == (high - 1) >> (precision - width):
+            return low >> (precision - width)
+        precision *= 2

@@ -1,0 +1,118 @@
+"""Uniform bits: the only place that draws them.
+
+Guarantee:  `SYSTEM` gives independent uniform bits to anyone who cannot tell AES-256 in counter mode from random.
+Keys:       every thread has its own, made from OS entropy; old keys and served bytes are erased; each new key mixes
+            in fresh OS entropy, so a copied process or machine image soon goes its own way.
+Fork:       a child never continues its parent's stream: the first draw after a fork makes a new key.
+Pickle:     the source travels by name, so whoever unpickles it draws from keys of their own.
+There is no seed. Tests bring their own `BitSource`.
+Checked by: tests/noise/test_bits.py
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+Words = npt.NDArray[np.unsignedinteger[Any]]
+
+_POOL = 1 << 16  # bytes made at once for small requests
+_SMALL = 1 << 14  # a request up to here is served from the pool
+_REKEY = 1 << 22  # bytes of large requests served by one key
+_ZEROS = bytes(_REKEY)
+_DTYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+class BitSource(Protocol):
+    """Where samplers take their randomness from."""
+
+    def words(self, count: int, width: int) -> Words:
+        """`count` independent uniform integers of `width` bits (1 to 64), in the smallest unsigned type."""
+
+    def integer(self, width: int) -> int:
+        """One uniform integer of `width` bits, of any length."""
+
+
+class _Forks:
+    """Counts the forks that led to this process."""
+
+    count = 0
+
+    @classmethod
+    def happened(cls) -> None:
+        cls.count += 1
+
+
+os.register_at_fork(after_in_child=_Forks.happened)
+
+
+class SystemBits(threading.local):
+    """AES-256 in counter mode, keyed by the operating system; one state a thread, so no lock."""
+
+    def __init__(self) -> None:
+        self._born = -1  # no key yet: the first draw makes one
+
+    def words(self, count: int, width: int) -> Words:
+        size = 8 if width <= 8 else 16 if width <= 16 else 32 if width <= 32 else 64
+        raw = np.empty(count * (size // 8), np.uint8)
+        self._fill(raw)
+        words: Words = raw.view(_DTYPES[size])
+        if width < size:
+            words >>= size - width
+        return words
+
+    def integer(self, width: int) -> int:
+        raw = np.empty((width + 7) // 8, np.uint8)
+        self._fill(raw)
+        return int.from_bytes(raw.tobytes(), "little") >> (-width % 8)
+
+    def __reduce__(self) -> str:
+        return "SYSTEM"
+
+    def _fill(self, out: npt.NDArray[np.uint8]) -> None:
+        if self._born != _Forks.count:
+            self._start()
+        if out.size > _SMALL:
+            self._fill_large(out.data)
+            return
+        if self._next + out.size > _POOL:
+            self._refill()
+        served = self._pool[self._next : self._next + out.size]
+        self._next += out.size  # first: a draw that is interrupted here wastes bytes, it never serves them again
+        out[:] = served
+        served[:] = 0
+
+    def _fill_large(self, out: memoryview) -> None:
+        for start in range(0, len(out), _REKEY):
+            part = out[start : start + _REKEY]
+            if self._used + len(part) > _REKEY:
+                self._set_key(self._cipher.update(bytes(32)))
+            self._cipher.update_into(_ZEROS[: len(part)], part)
+            self._used += len(part)
+
+    def _refill(self) -> None:
+        self._cipher.update_into(_ZEROS[:_POOL], self._pool.data)
+        self._set_key(self._pool[:32].tobytes())
+        self._pool[:32] = 0
+        self._next = 32
+
+    def _start(self) -> None:
+        self._pool = np.zeros(_POOL, np.uint8)
+        self._next = _POOL
+        self._set_key(bytes(32))
+        self._born = _Forks.count  # last: an interrupted start is started again
+
+    def _set_key(self, old: bytes) -> None:
+        fresh = os.urandom(32)
+        key = bytes(a ^ b for a, b in zip(old, fresh, strict=True))
+        self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._used = 0
+
+
+SYSTEM = SystemBits()
+"""The source of every draw outside tests."""

@@ -1,0 +1,61 @@
+"""Choosing one of many with probabilities that fall exponentially.
+
+Exponents are integers e_i >= 0 with smallest 0; candidate i has weight exp(-rate e_i), rate rational.
+Checked by: tests/noise/test_choice.py
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.noise.bernoulli import Exponent, Floats, sample_bernoulli_exp_each
+from lapwing.noise.bits import SYSTEM, BitSource
+from lapwing.noise.uniform import sample_uniform, uniform_integer
+
+Exponents = npt.NDArray[Any]
+"""int64, or Python integers of any size in an object array."""
+
+_MOST_TRIES = 1 << 20  # proposals at a time
+_BEYOND = Fraction(10**9)  # decide_exp cuts gamma at 64, so its float need not reach farther
+
+
+def sample_choice(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYSTEM) -> int:
+    """An index with P[i] proportional to exp(-rate e_i).
+
+    Proof: a uniform index is kept with probability exp(-rate e_i); the first kept one has the stated law. The number
+    of proposals made at a time changes nothing: they are independent and the first kept one is taken.
+    """
+    gamma = _floats(exponents, rate)
+    likely = max(1.0, float(np.exp(-gamma).sum()))
+    tries = int(min(_MOST_TRIES, 64 + 2 * exponents.size / likely))
+    while True:
+        proposed = sample_uniform(exponents.size, tries, bits=bits)
+        kept = sample_bernoulli_exp_each(gamma[proposed], _exact(exponents[proposed], rate), bits=bits)
+        first = int(kept.argmax())
+        if kept[first]:
+            return int(proposed[first])
+
+
+def sample_heads(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYSTEM) -> int:
+    """The index that permute-and-flip chooses.
+
+    Proof: scanning in random order until a coin exp(-rate e_i) shows heads finds the first head of a random order,
+    which is uniform among all heads; the coins are independent of the order, and one of them (e_i = 0) is certain.
+    """
+    heads = np.flatnonzero(sample_bernoulli_exp_each(_floats(exponents, rate), _exact(exponents, rate), bits=bits))
+    return int(heads[uniform_integer(heads.size, bits)])
+
+
+def _floats(exponents: Exponents, rate: Fraction) -> Floats:
+    if exponents.dtype == object:
+        return np.array([float(min(rate * int(e), _BEYOND)) for e in exponents.tolist()])
+    gamma: Floats = exponents.astype(np.float64) * float(min(rate, _BEYOND))
+    return gamma
+
+
+def _exact(exponents: Exponents, rate: Fraction) -> Exponent:
+    return lambda i: (int(exponents[i]) * rate.numerator, rate.denominator)

@@ -1,0 +1,215 @@
+"""Tables for the block sampler: exact thresholds of integer laws with weight w(x) = exp(-rate |x|^power).
+
+Each side of the law is cut into blocks of B = 2^m values: x = qB + L on the side of 0, x = -(1 + qB + L) on the other
+(so zero occurs once), 0 <= L < B, q < Q; beyond lies a tail. The *hat* of a block has mass B w(its left end), that of
+a tail w(J) / (1 - exp(-a)) with J the first value behind the blocks. Categories stand in the order
++0 .. +(Q-1), +tail, -tail, -(Q-1) .. -0, and F_j is the exact share of hat mass in categories 0..j.
+`thresholds[j]` = floor(F_j 2^64), computed in integers with outward rounding until both bounds agree.
+Checked by: tests/noise/test_table.py
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.errors import Bug, Misconfigured
+from lapwing.noise.bernoulli import BAND
+from lapwing.noise.lazy import Bounds, exp_neg
+
+SMALLEST, LARGEST = Fraction(1, 1024), Fraction(1 << 50)
+"""Scales that the samplers serve."""
+
+UNDECIDED = np.iinfo(np.int64).min
+"""Marks a guide cell that does not decide the value."""
+
+_TAIL_BITS = 18  # blocks reach out to a hat tail of about 2^-18
+_MOST_BITS = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """P[x] proportional to exp(-rate |x|^power) on the integers, or on 0, 1, 2, ... if one-sided."""
+
+    rate: Fraction
+    power: int
+    two_sided: bool = True
+
+    def exponent(self, x: int) -> tuple[int, int]:
+        """rate x^power as integers (numerator, denominator)."""
+        return self.rate.numerator * x**self.power, self.rate.denominator
+
+    def tail_rate(self, start: int) -> tuple[int, int]:
+        """(n, d) with w(start + k) <= w(start) exp(-k n / d): for power 2, (start + k)^2 >= start^2 + 2 start k."""
+        return self.rate.numerator * (1 if self.power == 1 else 2 * start), self.rate.denominator
+
+    @property
+    def width(self) -> float:
+        """The scale of the Laplace law, the sigma of the Gaussian law."""
+        return 1 / float(self.rate) if self.power == 1 else math.sqrt(1 / (2 * float(self.rate)))
+
+
+@dataclass(frozen=True, slots=True)
+class WordSizes:
+    """How many bits each decision takes at first. Tests shrink them to make ties and fallbacks common."""
+
+    guide: int = 16
+    threshold: int = 64
+    accept: int = 16
+    accept_more: int = 53
+    tail: int = _TAIL_BITS
+    band: float = BAND
+    block_bits: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Everything the sampler looks up. Get one from `table_of`."""
+
+    law: Law
+    sizes: WordSizes
+    block_bits: int
+    blocks: int
+    thresholds: npt.NDArray[np.uint64]
+    base: npt.NDArray[np.int64] = field(repr=False)
+    """Category -> the smallest value of its block; the mirrored side counts its block from the far end."""
+    guide_base: npt.NDArray[np.int64] = field(repr=False)
+    """Guide cell -> base of the one category it lies in, else UNDECIDED."""
+    guide_accept: npt.NDArray[np.uint16] = field(repr=False)
+    """Guide cell -> floor(2^16 a lower bound of the acceptance probability in that block), 0 where undecided."""
+
+    def bounds(self, category: int) -> Bounds:
+        """Enclosures of F_category."""
+        return lambda precision: tuple(side[category] for side in _shares(self, precision))  # type: ignore[return-value]
+
+    @property
+    def tails(self) -> tuple[int, ...]:
+        return (self.blocks, self.blocks + 1) if self.law.two_sided else (self.blocks,)
+
+
+@lru_cache(maxsize=64)
+def table_of(law: Law) -> Table:
+    """The table of a law; the last 64 are kept, 0.7 MB each."""
+    return build_table(law, WordSizes())
+
+
+def build_table(law: Law, sizes: WordSizes) -> Table:
+    """The table of a law for words of these sizes."""
+    _require_served(law)
+    reach = sizes.tail * math.log(2)
+    reach = reach if law.power == 1 else math.sqrt(2 * reach)
+    direct = 64 if law.power == 1 else 160
+    block_bits = sizes.block_bits
+    if block_bits is None:
+        block_bits = 0 if law.width <= direct else int(math.log2(law.width / 64))
+    blocks = max(2, math.ceil(reach * law.width / (1 << block_bits)))
+    thresholds = _thresholds(law, block_bits, blocks, sizes.threshold)
+    base = _bases(law, block_bits, blocks)
+    guide_base, guide_accept = _guide(law, sizes, block_bits, thresholds, base)
+    return Table(law, sizes, block_bits, blocks, thresholds, base, guide_base, guide_accept)
+
+
+def _require_served(law: Law) -> None:
+    """Compares in rationals: a scale far outside the limits may not fit a float."""
+    squared = 1 / law.rate**2 if law.power == 1 else 1 / (2 * law.rate)
+    if law.rate <= 0 or not SMALLEST**2 <= squared <= LARGEST**2:
+        raise Misconfigured(
+            f"the noise scale is {'above 2^50' if 0 < law.rate < 1 else 'below 2^-10'}; "
+            "it must lie between 2^-10 and 2^50. Change epsilon or the unit in which the sensitivity is stated."
+        )
+
+
+def _side(law: Law, block_bits: int, blocks: int, first: int, precision: int) -> list[tuple[int, int]]:
+    """Enclosures, times 2^precision, of the hat masses of one side that starts at |x| = first.
+
+    w(first + qB) by recurrence: w_{q+1} = w_q r_q, r_{q+1} = r_q c with c constant, every product rounded outward.
+    """
+    size = 1 << block_bits
+    (e0, d), (e1, _), (e2, _) = (law.exponent(first + q * size) for q in range(3))
+    w_low, w_high = exp_neg(e0, d, precision)
+    r_low, r_high = exp_neg(e1 - e0, d, precision)
+    c_low, c_high = exp_neg(e2 - 2 * e1 + e0, d, precision)
+    masses = []
+    for _ in range(blocks):
+        masses.append((w_low << block_bits, w_high << block_bits))
+        w_low, w_high = w_low * r_low >> precision, -(-w_high * r_high >> precision)
+        r_low, r_high = r_low * c_low >> precision, -(-r_high * c_high >> precision)
+    one = 1 << precision
+    t_low, t_high = exp_neg(*law.tail_rate(first + blocks * size), precision)
+    masses.append(((w_low << precision) // (one - t_low), -(-(w_high << precision) // (one - t_high))))
+    return masses
+
+
+def _cumulative(law: Law, block_bits: int, blocks: int, precision: int) -> tuple[list[int], list[int]]:
+    masses = _side(law, block_bits, blocks, 0, precision)
+    if law.two_sided:
+        masses += reversed(_side(law, block_bits, blocks, 1, precision))
+    low = high = 0
+    lows, highs = [], []
+    for mass_low, mass_high in masses:
+        low, high = low + mass_low, high + mass_high
+        lows.append(low)
+        highs.append(high)
+    return lows, highs
+
+
+def _thresholds(law: Law, block_bits: int, blocks: int, width: int) -> npt.NDArray[np.uint64]:
+    """floor(F_j 2^width) for every category but the last. F_j < 1, so no threshold reaches 2^width."""
+    most = (1 << width) - 1
+    precision = 192
+    while precision <= _MOST_BITS:
+        lows, highs = _cumulative(law, block_bits, blocks, precision)
+        floors = [(low << width) // highs[-1] for low in lows[:-1]]
+        if floors == [min(most, (high << width) // lows[-1]) for high in highs[:-1]]:
+            return np.array(floors, np.uint64)
+        precision *= 2
+    raise Bug("a threshold of a noise table does not settle")
+
+
+@lru_cache(maxsize=8)
+def _shares(table: Table, precision: int) -> tuple[list[int], list[int]]:
+    """Enclosures of every F_j, times 2^precision."""
+    lows, highs = _cumulative(table.law, table.block_bits, table.blocks, precision + 96)
+    low = [(value << precision) // highs[-1] for value in lows[:-1]]
+    high = [min(1 << precision, -(-(value << precision) // lows[-1])) for value in highs[:-1]]
+    return low, high
+
+
+def _bases(law: Law, block_bits: int, blocks: int) -> npt.NDArray[np.int64]:
+    starts = np.arange(blocks, dtype=np.int64) << block_bits
+    tail = np.zeros(1, np.int64)
+    if not law.two_sided:
+        return np.concatenate([starts, tail])
+    return np.concatenate([starts, tail, tail, (-starts - (1 << block_bits))[::-1]])
+
+
+def _guide(
+    law: Law, sizes: WordSizes, block_bits: int, thresholds: npt.NDArray[np.uint64], base: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]:
+    """A cell without a threshold belongs to one category whatever digits follow; a cell with one decides nothing."""
+    cells = np.arange(1 << sizes.guide)
+    of_threshold = (thresholds >> np.uint64(sizes.threshold - sizes.guide)).astype(np.int64)
+    category = np.searchsorted(of_threshold, cells, "left")
+    tails = base.size // 2 if law.two_sided else base.size - 1
+    undecided = category != np.searchsorted(of_threshold, cells, "right")
+    undecided |= (category == tails) | (law.two_sided & (category == tails - 1))
+    accept = _least_acceptance(law, sizes, block_bits, base)
+    guide_base = np.where(undecided, UNDECIDED if not block_bits else 0, base[category])
+    return guide_base, np.where(undecided, 0, accept[category]).astype(np.uint16)
+
+
+def _least_acceptance(
+    law: Law, sizes: WordSizes, block_bits: int, base: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """floor(2^accept p) with p below the acceptance probability of every value of the block: that of its far end."""
+    far = float((1 << block_bits) - 1)
+    mirrored = base < 0
+    left = np.where(mirrored, -base.astype(np.float64) - far, base.astype(np.float64))
+    grown = np.full(base.size, far) if law.power == 1 else far * (2.0 * left + far)
+    least = np.exp(-grown * float(law.rate)) * (1.0 - sizes.band)
+    return np.floor(np.minimum(least * 2.0**sizes.accept, 2.0**sizes.accept - 1))
