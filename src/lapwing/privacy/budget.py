@@ -1,0 +1,207 @@
+"""How much may ever leak, and what a question costs of it.
+
+A budget is a value. It fixes once, before the first question, in which currency losses are added up:
+
+    Budget(epsilon=E)                                  pure    epsilons add up to at most E
+    Budget(epsilon=E, delta=D)                         zcdp    rhos add up to at most the largest rho that converts to
+                                                               (E, D/2); deltas add up to at most D/2
+    Budget(epsilon=E, delta=D, accounting="basic")     basic   epsilons add up to at most E, deltas to at most D
+
+Theorem. Whatever an analyst asks, each question and price chosen after seeing all earlier answers, all answers
+together are (E, D)-DP as long as the sums stay within these capacities.
+Proof. Let D' be the capacity in delta (0, D/2 or D). By the definitions in loss.py step i has the laws
+P_i = (1 - delta_i) P_i' + delta_i P_i'' and Q_i alike. Draw for each step which part it comes from. The product of
+the 1 - delta_i along a path is at least 1 - D'; add one last coin so that "no exceptional part" has probability exactly
+1 - D' on every path. Given that, the answers have the laws of the adaptive composition of the P_i' and of the Q_i'.
+Pure and basic: along a path the log ratios are at most the sum of epsilon_i <= E, so P' and Q' are E-indistinguishable.
+zCDP: for a fixed a, the product of (P_i'/Q_i')^a e^(-a (a-1) rho_i) is a supermartingale under Q' that starts at 1, and
+the rho_i of a path add up to at most rho; so D_a(P', Q') <= a rho for every a: rho-zCDP, and (E, D/2)-DP by convert.py.
+In all cases P[S] <= (1 - D') P'[S] + D' turns this into (E, D) as in loss.py. [WRRW23] (arXiv 2203.05481)
+
+Exact numbers: a cost is the exact rational, unless its denominator exceeds 10^40; then it is rounded up to 10^-40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import assert_never
+
+from lapwing.errors import Misconfigured, Refused
+from lapwing.privacy.convert import epsilon_of_rho, rho_of_epsilon
+from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure, read_loss
+from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning
+from lapwing.rational import Number, below_one, nonnegative, positive, round_down, round_up
+
+_FINEST = 40
+_QUESTION_SHARE = 100  # a question that needs a delta takes this part of what is spendable, unless it says otherwise
+
+
+class Accounting(Enum):
+    """The currency in which a budget adds up losses."""
+
+    PURE = "pure"
+    ZCDP = "zcdp"
+    BASIC = "basic"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Cost:
+    """An amount of a budget's own currency: epsilon (pure, basic) or rho (zcdp), and delta."""
+
+    accounting: Accounting
+    amount: Fraction
+    delta: Fraction
+
+    def __init__(self, accounting: Accounting, amount: Number, delta: Number = 0) -> None:
+        object.__setattr__(self, "accounting", _accounting(accounting))
+        object.__setattr__(self, "amount", nonnegative(amount, self.unit))
+        object.__setattr__(self, "delta", nonnegative(delta, "delta"))
+
+    @property
+    def unit(self) -> str:
+        """What `amount` counts: "epsilon" or "rho"."""
+        return "rho" if self.accounting is Accounting.ZCDP else "epsilon"
+
+    def fits(self, room: Cost) -> bool:
+        """Whether both parts are within the room."""
+        self._same_currency(room)
+        return self.amount <= room.amount and self.delta <= room.delta
+
+    def __add__(self, other: Cost) -> Cost:
+        self._same_currency(other)
+        return Cost(self.accounting, self.amount + other.amount, self.delta + other.delta)
+
+    def __sub__(self, other: Cost) -> Cost:
+        self._same_currency(other)
+        return Cost(self.accounting, self.amount - other.amount, self.delta - other.delta)
+
+    def __bool__(self) -> bool:
+        return bool(self.amount or self.delta)
+
+    def __iter__(self) -> Iterator[Fraction]:
+        yield self.amount
+        yield self.delta
+
+    def __str__(self) -> str:
+        delta = f", delta = {at_most_text(self.delta)}" if self.delta else ""
+        return f"{self.unit} = {at_most_text(self.amount)}{delta}"
+
+    def _same_currency(self, other: Cost) -> None:
+        if self.accounting is not other.accounting:
+            raise Misconfigured(f"({self}) and ({other}) belong to budgets of different kinds. Use one budget's costs.")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Budget:
+    """How much may ever leak about one unit. Two budgets are the same if all three fields are."""
+
+    epsilon: Fraction
+    delta: Fraction
+    accounting: Accounting
+
+    def __init__(self, epsilon: Number, delta: Number = 0, *, accounting: Accounting | str | None = None) -> None:
+        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", below_one(delta, "delta"))
+        default = Accounting.ZCDP if self.delta else Accounting.PURE
+        object.__setattr__(self, "accounting", default if accounting is None else _accounting(accounting))
+        self._check()
+
+    @property
+    def capacity(self) -> Cost:
+        """All that may be spent, in the budget's own currency."""
+        match self.accounting:
+            case Accounting.PURE:
+                return Cost(self.accounting, self.epsilon)
+            case Accounting.ZCDP:
+                return Cost(self.accounting, self._rho(self.epsilon), self.delta / 2)
+            case Accounting.BASIC:
+                return Cost(self.accounting, self.epsilon, self.delta)
+            case _:
+                assert_never(self.accounting)
+
+    @property
+    def question_delta(self) -> Fraction:
+        """The delta of a question that needs one (key selection) and names none: 1/100 of what is spendable."""
+        return self.capacity.delta / _QUESTION_SHARE
+
+    def price(self, *, epsilon: Number, delta: Number = 0) -> Loss:
+        """The loss that a question asked at this epsilon may have.
+
+        pure:   Pure(epsilon).
+        zcdp:   the largest rho for which this question alone is (epsilon, D/2)-DP; so the budget's own epsilon costs
+                the whole budget, and many more than E/x questions at x fit.
+        basic:  Pure(epsilon), or Approximate(epsilon, delta) if it also takes a delta.
+        """
+        asked, part = positive(epsilon, "epsilon"), below_one(delta, "delta")
+        match self.accounting:
+            case Accounting.PURE if part:
+                raise Refused(f"A pure budget has no delta to spend; {delta} was asked. Leave `delta` out.")
+            case Accounting.ZCDP:
+                return ZCDP(self._rho(asked), part)
+            case Accounting.PURE | Accounting.BASIC:
+                return Approximate(asked, part) if part else Pure(asked)
+            case _:
+                assert_never(self.accounting)
+
+    def cost(self, loss: Loss) -> Cost:
+        """What a loss costs here, never less than it is. Refused if no rule proves a bound in this currency."""
+        known = read_loss(loss)
+        match self.accounting:
+            case Accounting.PURE:
+                return Cost(self.accounting, _settled(known.to_pure().epsilon))
+            case Accounting.ZCDP:
+                curve = known.to_zcdp()
+                return Cost(self.accounting, _settled(curve.rho), _settled(curve.delta))
+            case Accounting.BASIC:
+                pair = known.to_approximate()
+                return Cost(self.accounting, _settled(pair.epsilon), _settled(pair.delta))
+            case _:
+                assert_never(self.accounting)
+
+    def affordable(self, room: Cost) -> Fraction:
+        """The largest epsilon, to six decimals, at which one question still fits into the room; 0 if none does."""
+        if self.accounting is not Accounting.ZCDP:
+            return room.amount
+        asked = round_down(epsilon_of_rho(room.amount, self.delta / 2) + Fraction(1, 2 * 10**6), digits=6)
+        return asked if asked == 0 or self._rho(asked) <= room.amount else asked - Fraction(1, 10**6)
+
+    def __str__(self) -> str:
+        delta = f", delta = {decimal_text(self.delta)}" if self.delta else ""
+        kind = f"{self.accounting.value} accounting: {remaining_text(self.capacity)}"
+        return f"epsilon = {decimal_text(self.epsilon)}{delta} ({kind})\n{meaning(self.epsilon, self.delta)}"
+
+    def _rho(self, epsilon: Fraction) -> Fraction:
+        return round_down(rho_of_epsilon(epsilon, self.delta / 2), digits=_FINEST)
+
+    def _check(self) -> None:
+        if self.accounting is Accounting.ZCDP and self.delta == 0:
+            raise Misconfigured("`delta` is 0; zcdp accounting needs one above 0. Pass delta=1e-6, or leave both out.")
+        if self.accounting is Accounting.PURE and self.delta > 0:
+            raise Misconfigured(f"`delta` is {self.delta}; pure accounting has none. Leave one of the two out.")
+        if not self.capacity.amount:
+            raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
+
+
+def remaining_text(room: Cost) -> str:
+    """What is left, never overstated."""
+    delta = "" if room.accounting is Accounting.PURE else f", delta = {at_least_text(room.delta)}"
+    return f"{room.unit} = {at_least_text(room.amount)}{delta}"
+
+
+def _accounting(value: object) -> Accounting:
+    choices = {kind.value: kind for kind in Accounting}
+    match value:
+        case Accounting():
+            return value
+        case str() if value in choices:
+            return choices[value]
+        case _:
+            raise Misconfigured(f"`accounting` is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
+
+
+def _settled(value: Fraction) -> Fraction:
+    """The value itself while it is short, so that n questions at 1/n fill 1; otherwise rounded up."""
+    return value if value.denominator <= 10**_FINEST else round_up(value, digits=_FINEST)

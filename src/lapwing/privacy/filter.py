@@ -1,0 +1,88 @@
+"""A running budget in memory: every charge is checked before it is made."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import NoReturn
+
+from lapwing.errors import BudgetExceeded, Misconfigured
+from lapwing.privacy.budget import Budget, Cost, remaining_text
+from lapwing.privacy.loss import Loss
+from lapwing.privacy.wording import at_least_text
+
+
+class Filter:
+    """Grants charges until the budget is full. One process, any number of threads; it cannot be copied.
+
+    Guarantee:  the charges granted never add up to more than `budget.capacity`; by the theorem of budget.py all
+                releases paid here are together (epsilon, delta)-DP, also if chosen adaptively.
+    Proof:      `_spent` changes in one place only, under a lock, after `fits`; a refused charge changes nothing.
+    Checked by: tests/privacy/test_filter.py
+    """
+
+    __slots__ = ("_budget", "_lock", "_spent", "_total")
+
+    def __init__(self, budget: Budget) -> None:
+        if not isinstance(budget, Budget):
+            raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
+        self._budget = budget
+        self._total = budget.capacity
+        self._spent = self._total - self._total
+        self._lock = Lock()
+
+    @property
+    def budget(self) -> Budget:
+        """The value that this filter enforces."""
+        return self._budget
+
+    @property
+    def total(self) -> Cost:
+        """All there ever was to spend."""
+        return self._total
+
+    @property
+    def spent(self) -> Cost:
+        """The sum of all charges granted so far."""
+        return self._spent
+
+    @property
+    def remaining(self) -> Cost:
+        """What is left."""
+        return self._total - self._spent
+
+    def fits(self, loss: Loss) -> bool:
+        """Whether this loss could be spent now. Another thread may be faster; only `spend` decides."""
+        return self._price(loss).fits(self.remaining)
+
+    def spend(self, loss: Loss) -> Cost:
+        """Charges the loss and returns what it cost, or raises BudgetExceeded and changes nothing."""
+        cost = self._price(loss)
+        with self._lock:
+            remaining = self.remaining
+            if cost.fits(remaining):
+                self._spent = self._spent + cost
+                return cost
+        raise BudgetExceeded(self._too_much(cost, remaining), asked=cost, remaining=remaining)
+
+    def _price(self, loss: Loss) -> Cost:
+        cost = self.budget.cost(loss)
+        if not cost:
+            raise Misconfigured(f"The loss ({loss}) is 0; a charge must be above 0. Post-processing needs no charge.")
+        return cost
+
+    def _too_much(self, cost: Cost, remaining: Cost) -> str:
+        most = self.budget.affordable(remaining)
+        advice = f"Ask for epsilon = {at_least_text(most)} or less" if most else "No question fits any more"
+        if cost.amount <= remaining.amount:
+            advice = f"Ask for delta = {at_least_text(remaining.delta)} or less"
+        return f"This costs {cost}, and {remaining_text(remaining)} is left. Nothing was charged. {advice}."
+
+    def __str__(self) -> str:
+        spent = self._spent
+        left = self._total - spent
+        most = self.budget.affordable(left)
+        enough = f"enough for one question at epsilon = {at_least_text(most)}" if most else "too little for a question"
+        return f"Budget: {self.budget}\nSpent: {spent}\nLeft: {remaining_text(left)}, {enough}"
+
+    def __reduce__(self) -> NoReturn:
+        raise Misconfigured("A filter cannot be copied or pickled: two copies would spend one budget twice.")

@@ -1,0 +1,15 @@
+"""Which two databases must look alike: the relation that a guarantee speaks of."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Neighbours(Enum):
+    """A guarantee holds for every pair of databases that differ by one step of this kind.
+
+    One change is a removal and an addition, so what is eps-DP under ADD_OR_REMOVE is 2 eps-DP under CHANGE_ONE.
+    """
+
+    ADD_OR_REMOVE = "add or remove one unit"
+    CHANGE_ONE = "change one unit"
