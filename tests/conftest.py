@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.tape import SeededBits
 
 from lapwing.noise.bits import SystemBits
+from support.tape import SeededBits
 
 
 @pytest.fixture

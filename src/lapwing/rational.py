@@ -6,6 +6,7 @@ Real functions (exp, log, erfc) are evaluated as balls (python-flint); `enclose`
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from decimal import Decimal
@@ -20,7 +21,20 @@ from lapwing.errors import Bug, Misconfigured
 Number = int | float | Fraction | Decimal
 """What a parameter may be. numpy's integers and floats are read too."""
 
-_PRECISION = threading.Lock()  # python-flint keeps one precision for the whole process
+_MOST_DIGITS = 400
+
+
+class _Precision:
+    """python-flint keeps one precision for the whole process; whoever changes it holds this lock."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def renew(cls) -> None:
+        cls.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_Precision.renew)  # the parent's lock may be held by a thread that is not here
 
 
 def exact(value: object, name: str) -> Fraction:
@@ -32,9 +46,9 @@ def exact(value: object, name: str) -> Fraction:
             return value
         case Integral() | Rational():
             return Fraction(int(value.numerator), int(value.denominator))
-        case Decimal() if value.is_snan():
-            raise Misconfigured(f"`{name}` is {value}; it must be finite. Pass an ordinary number.")
-        case Decimal() | Real() if isfinite(value):
+        case Decimal() if value.is_finite() and abs(value.adjusted()) > _MOST_DIGITS:
+            raise Misconfigured(f"`{name}` has more than {_MOST_DIGITS} digits. Pass an ordinary number.")
+        case Decimal() | Real() if not _is_snan(value) and isfinite(value):
             return Fraction(str(value))
         case Decimal() | Real():
             raise Misconfigured(f"`{name}` is {value}; it must be finite. Pass an ordinary number.")
@@ -90,7 +104,7 @@ def ball(value: Fraction | int) -> arb:
 
 def enclose(formula: Callable[[], arb], *, bits: int = 128) -> tuple[Fraction, Fraction]:
     """Rationals (low, high) that hold the formula's value between them, computed at this precision."""
-    with _PRECISION:
+    with _Precision.lock:
         before = ctx.prec
         ctx.prec = bits
         try:
@@ -126,3 +140,7 @@ def round_down(value: Fraction, *, digits: int = 18) -> Fraction:
 def _dyadic(value: arb) -> Fraction:
     mantissa, exponent = value.man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+def _is_snan(value: object) -> bool:
+    return isinstance(value, Decimal) and value.is_snan()

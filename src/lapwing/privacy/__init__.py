@@ -6,6 +6,7 @@ from lapwing.privacy.budget import Accounting, Budget, Cost
 from lapwing.privacy.convert import delta_of_rho, epsilon_of_rho, group_delta, rho_of_epsilon
 from lapwing.privacy.filter import Filter
 from lapwing.privacy.loss import ZCDP, Approximate, BoundedRange, Loss, Pure, read_loss
+from lapwing.privacy.neighbours import Neighbours
 
 __all__ = [
     "ZCDP",
@@ -16,6 +17,7 @@ __all__ = [
     "Cost",
     "Filter",
     "Loss",
+    "Neighbours",
     "Pure",
     "delta_of_rho",
     "epsilon_of_rho",

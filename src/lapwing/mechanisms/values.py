@@ -1,0 +1,115 @@
+"""Values in, values out: a number, a list, a numpy array or an Arrow array, of integers or of reals.
+
+`noised` takes the numbers out of whatever was passed, adds the noise of an additive mechanism and gives back the same
+kind of thing. Reals go over a power-of-two grid (grid.py). Whether a value is an integer or a real is a matter of its
+type, and a type must not depend on the data: sum integers to an int, reals to a float, also when nobody is there.
+An aggregate that is not a finite number is a bug of the caller, so it is refused; the message never shows it.
+Checked by: tests/mechanisms/test_values.py
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.grid import Grid
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]
+
+_CAREFUL = 1 << 62
+
+
+class Additive(Protocol):
+    """A mechanism that adds independent integer noise."""
+
+    @property
+    def size(self) -> int:
+        """How many real values the guarantee covers."""
+
+    @property
+    def most_integers(self) -> int | None:
+        """How many integers the guarantee covers; None if any number."""
+
+    @property
+    def grid(self) -> Grid:
+        """Where real values are rounded to."""
+
+    @property
+    def on_grid(self) -> Additive:
+        """The integer mechanism for real values, in grid units."""
+
+    def draw(self, count: int) -> Integers:
+        """Noise alone."""
+
+
+def noised(values: Any, mechanism: Additive) -> Any:
+    """The values with noise: int in, int out; float in, float out; lists and arrays likewise."""
+    match values:
+        case bool() | np.bool_() | str() | bytes() | None:
+            raise Misconfigured("the value is not a number; pass an int, a float, or an array of them.")
+        case int() | np.integer():
+            return int(values) + int(mechanism.draw(1)[0])
+        case float() | np.floating():
+            return float(_noised_array(np.array([values], np.float64), mechanism)[0])
+        case np.ndarray():
+            return _noised_array(values, mechanism)
+        case list() | tuple():
+            return _noised_array(np.asarray(values), mechanism).tolist()
+        case _ if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+            return _noised_arrow(values, mechanism)
+        case _:
+            raise Misconfigured("the values are of an unknown kind; pass a number, a list, a numpy or an Arrow array.")
+
+
+def saturating_sum(values: Integers, noise: Integers) -> Integers:
+    """values + noise, held inside int64; overwrites `noise`. |noise| <= 2^62, so only values beyond that need care.
+
+    Cutting the *sum* is post-processing; both paths give the same numbers where neither leaves int64.
+    """
+    if not values.size or (int(values.min()) >= -_CAREFUL and int(values.max()) < _CAREFUL):
+        noise += values
+        return noise
+    limits = np.iinfo(np.int64)
+    total: Integers = np.clip(values.astype(object) + noise.astype(object), limits.min, limits.max).astype(np.int64)
+    return total
+
+
+def _noised_array(values: Numbers, mechanism: Additive) -> Numbers:
+    match values.dtype.kind:
+        case "i" | "u":
+            _check_size(values.size, mechanism.most_integers)
+            if values.dtype == np.uint64:  # cutting is 1-Lipschitz: it makes nothing more sensitive
+                values = np.minimum(values, np.iinfo(np.int64).max)
+            noise = mechanism.draw(values.size).reshape(values.shape)
+            return saturating_sum(values.astype(np.int64, copy=False), noise)
+        case "f":
+            _check_size(values.size, mechanism.size)
+            if not np.isfinite(values).all():
+                raise Misconfigured("a value is not finite; noise protects real numbers. Clip and filter first.")
+            grid = mechanism.grid
+            noise = mechanism.on_grid.draw(values.size).reshape(values.shape)
+            return grid.reals(saturating_sum(grid.integers(values.astype(np.float64)), noise))
+        case _:
+            raise Misconfigured("the array holds neither integers nor floats; convert it to one of them.")
+
+
+def _noised_arrow(values: Any, mechanism: Additive) -> Any:
+    import pyarrow as pa
+
+    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+    if array.null_count:
+        raise Misconfigured("the Arrow array holds nulls; fill them before adding noise.")
+    return pa.array(_noised_array(array.to_numpy(zero_copy_only=False), mechanism))
+
+
+def _check_size(given: int, most: int | None) -> None:
+    if most is not None and given > most:
+        raise Misconfigured(
+            f"{given} values were passed to a mechanism made for {most}; the guarantee covers no more. "
+            f"Make it with size={given}."
+        )

@@ -1,0 +1,22 @@
+"""The README's code runs as it is printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+
+
+def test_readme_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = python_blocks("README.md")
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    assert "within 30" in capsys.readouterr().out
