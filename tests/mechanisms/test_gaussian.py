@@ -57,6 +57,12 @@ def test_classic_formula_is_offered_below_one_only() -> None:
         Gaussian.classic(epsilon=1, delta=1e-6)
 
 
+def test_classic_noise_on_reals_is_classic_too() -> None:
+    """lecture:L16 the grid keeps the calibration that was asked for."""
+    mechanism = Gaussian.classic(epsilon=0.5, delta=1e-6)
+    assert mechanism.on_grid.scale * float(mechanism.grid.step) == pytest.approx(mechanism.scale, rel=1e-5)
+
+
 def test_classic_formula_would_break_at_large_epsilon() -> None:
     """lecture:L16 at eps = 20 and delta = 1e-5 the classic formula has a delta of about 1.5e-3."""
     variance = Fraction(2 * math.log(1.25e5) / 20**2)

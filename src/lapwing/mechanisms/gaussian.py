@@ -41,6 +41,8 @@ class Gaussian:
     variance: Fraction
     loss: ZCDP | Approximate
     size: int
+    textbook: bool
+    """Whether the variance comes from the classic formula."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class Gaussian:
         if variance < calibrate(eps, slip, distance, 1):
             raise Misconfigured("the classic formula gives too little noise on integers here. Use Gaussian(...).")
         classic = object.__new__(cls)
-        classic._set(distance, variance, Approximate(eps, slip), 1)
+        classic._set(distance, variance, Approximate(eps, slip), 1, textbook=True)
         return classic
 
     def __call__(self, values: Any) -> Any:
@@ -117,13 +119,12 @@ class Gaussian:
     def on_grid(self) -> Gaussian:
         """The integer mechanism that real values go through, in grid units."""
         sensitivity = self.grid.l2_sensitivity(self.sensitivity, self.size)
-        match self.loss:
-            case ZCDP():
-                return Gaussian(rho=self.loss.rho, sensitivity=sensitivity, size=self.size)
-            case Approximate():
-                return Gaussian(
-                    epsilon=self.loss.epsilon, delta=self.loss.delta, sensitivity=sensitivity, size=self.size
-                )
+        if isinstance(self.loss, ZCDP):
+            return Gaussian(rho=self.loss.rho, sensitivity=sensitivity, size=self.size)
+        epsilon, delta = self.loss.epsilon, self.loss.delta
+        if self.textbook:
+            return Gaussian.classic(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
+        return Gaussian(epsilon=epsilon, delta=delta, sensitivity=sensitivity, size=self.size)
 
     def pmf(self, z: int) -> float:
         """P[Z = z] of the integer noise."""
@@ -153,11 +154,18 @@ class Gaussian:
         units = self.on_grid.error(confidence, simultaneous=simultaneous)
         return math.nextafter(float((units + Fraction(1, 2)) * self.grid.step), math.inf)
 
-    def _set(self, sensitivity: Fraction, variance: Fraction, loss: ZCDP | Approximate, size: int) -> None:
-        object.__setattr__(self, "sensitivity", sensitivity)
-        object.__setattr__(self, "variance", variance)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "size", size)
+    def _set(
+        self,
+        sensitivity: Fraction,
+        variance: Fraction,
+        loss: ZCDP | Approximate,
+        size: int,
+        *,
+        textbook: bool = False,
+    ) -> None:
+        fields = {"sensitivity": sensitivity, "variance": variance, "loss": loss, "size": size, "textbook": textbook}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
 
 def _positive_delta(delta: Number) -> Fraction:

@@ -83,7 +83,7 @@ class Laplace:
     def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
         """The smallest t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values."""
         level, k = inside_unit(confidence, "confidence"), count(simultaneous, "simultaneous")
-        guess = float(self.scale) * math.log(2 * k / (1 - float(level))) - 1
+        guess = float(self.scale) * math.log(2 * k / (1 - level)) - 1
         t = max(0, math.floor(guess))
         while not self._covers(t, level, k):
             t += 1

@@ -20,6 +20,7 @@ Exponents = npt.NDArray[Any]
 """int64, or Python integers of any size in an object array."""
 
 _MOST_TRIES = 1 << 20  # proposals at a time
+_FAR = 10**9  # an exponent at which float64 knows only that the weight is next to nothing
 _BEYOND = Fraction(10**9)  # decide_exp cuts gamma at 64, so its float need not reach farther
 
 
