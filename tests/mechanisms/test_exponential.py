@@ -188,16 +188,16 @@ def test_draws_follow_the_law(utilities: list[float]) -> None:
 
 @pytest.mark.usefixtures("seeded")
 def test_auditor_accepts_it_and_catches_a_missing_factor_two() -> None:
-    """threat:A26 scores that move both ways need the factor 2."""
+    """lecture:L17 scores that move both ways need the factor 2."""
     claimed, sharper = Exponential(epsilon=1), Exponential(epsilon=1, monotone=True)
     low, high = [3] * 9 + [2], [2] * 9 + [3]
-    samples = [
+    sound_low, sound_high, broken_low, broken_high = (
         np.array([mechanism.choose(range(10), scores) for _ in range(10_000)])
         for mechanism in (claimed, sharper)
         for scores in (low, high)
-    ]
-    assert_private(*samples[:2], 1.0)
-    assert_caught(*samples[2:], 1.0)
+    )
+    assert_private(sound_low, sound_high, 1.0)
+    assert_caught(broken_low, broken_high, 1.0)
 
 
 @pytest.mark.usefixtures("seeded")

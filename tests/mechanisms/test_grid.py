@@ -17,10 +17,15 @@ from lapwing.mechanisms.laplace import Laplace
 REALS = st.floats(-1e6, 1e6)
 
 
-@given(st.fractions(Fraction(1, 10**6), 10**6), st.sampled_from([1, 2, 3, 1000, 10**6]))
-def test_grid_is_fine_enough_for_the_noise(scale: Fraction, size: int) -> None:
-    units = scale / Grid.for_scale(scale, size).step
-    assert (1 << 20) * size <= units < (1 << 22) * size
+SCALES = st.fractions(Fraction(1, 10**6), 10**6)
+
+
+@given(SCALES, SCALES, st.sampled_from([1, 2, 3, 1000, 10**6]))
+def test_grid_is_fine_enough_for_noise_and_sensitivity(scale: Fraction, sensitivity: Fraction, size: int) -> None:
+    step = Grid.fine(scale, sensitivity, size).step
+    assert scale / step < 1 << 49
+    if scale / step < 1 << 48:
+        assert min(scale, sensitivity) / step >= (1 << 20) * size
 
 
 @given(st.lists(st.tuples(REALS, REALS), min_size=1, max_size=20))
@@ -48,10 +53,14 @@ def test_a_thousand_coordinates_all_round_the_wrong_way() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1000])
-def test_the_grid_costs_almost_nothing(size: int) -> None:
-    laplace = Laplace(epsilon=1, sensitivity=1, size=size)
-    assert 1 <= laplace.on_grid.scale * laplace.grid.step <= 1 + Fraction(1, 1 << 19)
-    gaussian = Gaussian(epsilon=1, delta=1e-6, size=size)
+@pytest.mark.parametrize("epsilon", [100, 1, Fraction(1, 1000)])
+def test_the_grid_costs_almost_nothing(epsilon: Fraction, size: int) -> None:
+    laplace = Laplace(epsilon=epsilon, sensitivity=3, size=size)
+    assert 1 <= laplace.on_grid.scale * laplace.grid.step / laplace.scale <= 1 + Fraction(1, 10**6)
+
+
+def test_the_grid_is_as_good_as_continuous_noise() -> None:
+    gaussian = Gaussian(epsilon=1, delta=1e-6, size=1000)
     assert gaussian.on_grid.scale * float(gaussian.grid.step) == pytest.approx(4.2247, rel=1e-3)
 
 

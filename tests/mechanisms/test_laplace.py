@@ -71,6 +71,12 @@ def test_simultaneous_error_is_exact_and_below_the_textbook_bound(k: int) -> Non
     assert t <= math.ceil(mechanism.textbook_error(0.95, simultaneous=k) - 0.5)
 
 
+@pytest.mark.parametrize("epsilon", [100, 1, 0.01])
+def test_real_error_is_the_continuous_quantile(epsilon: float) -> None:
+    """lecture:L11 on the fine grid P[|Y| >= t b] = exp(-t) holds to six digits."""
+    assert Laplace(epsilon=epsilon).real_error() == pytest.approx(math.log(20) / epsilon, rel=2e-6)
+
+
 def test_first_names_are_within_12() -> None:
     """lecture:L14 10,000 names, eps = 1, 95 %: ln(10000 / 0.05) = 12.2."""
     names = Laplace(epsilon=1)

@@ -1,4 +1,7 @@
-"""The exponential mechanism."""
+"""The exponential mechanism.
+
+[MT07] McSherry, Talwar: Mechanism design via differential privacy. [DR14] Dwork, Roth: The algorithmic foundations.
+"""
 
 from __future__ import annotations
 

@@ -113,7 +113,8 @@ class Gaussian:
     @property
     def grid(self) -> Grid:
         """Where real values are rounded to."""
-        return Grid.for_scale(Fraction(math.isqrt(math.floor(self.variance * (1 << 60))), 1 << 30), self.size)
+        sigma = Fraction(math.isqrt(math.floor(self.variance * (1 << 60))), 1 << 30)
+        return Grid.fine(sigma, self.sensitivity, self.size)
 
     @property
     def on_grid(self) -> Gaussian:

@@ -6,7 +6,8 @@ post-processing. The set of possible outputs does not depend on the data. [Miron
 Sensitivity: rounding moves every coordinate by at most g/2, so two neighbours x, x' of `size` coordinates satisfy
     ||round(x/g) - round(x'/g)||_1 <= ||x - x'||_1 / g + size,
     ||round(x/g) - round(x'/g)||_2 <= ||x - x'||_2 / g + sqrt(size)         (triangle inequality).
-The grid is chosen so fine (noise of 2^20 size grid units or more) that this costs at most a share 2^-20 of epsilon.
+The grid is so fine, at least 2^20 size steps to the sensitivity and to the noise scale, that this adds at most one
+part in a million to the noise (more only if epsilon is so small that the noise would span 2^48 steps).
 Checked by: tests/mechanisms/test_grid.py
 """
 
@@ -19,7 +20,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-_FINE = 20  # the noise scale is at least 2^20 grid units a coordinate
+_FINE = 20
+_MOST_STEPS = 48  # noise of 2^49 steps is still drawn exactly
 _MOST = 2.0**62
 
 
@@ -30,9 +32,10 @@ class Grid:
     exponent: int
 
     @classmethod
-    def for_scale(cls, scale: Fraction, size: int) -> Grid:
-        """The grid on which this noise scale lies in [2^20, 2^21) size' units, size' the next power of two."""
-        return cls(_floor_log2(scale) - _FINE - (size - 1).bit_length())
+    def fine(cls, scale: Fraction, sensitivity: Fraction, size: int) -> Grid:
+        """The grid for noise of this scale on `size` coordinates of this sensitivity. All three are public."""
+        finest = _floor_log2(min(scale, sensitivity)) - _FINE - (size - 1).bit_length()
+        return cls(max(finest, _floor_log2(scale) - _MOST_STEPS))
 
     @property
     def step(self) -> Fraction:
@@ -49,7 +52,7 @@ class Grid:
     def integers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Each value rounded to the grid, in grid units. Scaling by a power of two and rint are exact in float64.
 
-        Values beyond 2^62 units saturate: more than 2^40 / size noise scales away from zero.
+        Values beyond 2^62 steps saturate: more than 2^13 noise scales away from zero, as a rule 2^40 / size.
         """
         scaled = np.ldexp(values, -self.exponent)
         return np.clip(np.rint(scaled), -_MOST, _MOST).astype(np.int64)

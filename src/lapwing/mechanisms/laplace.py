@@ -63,7 +63,7 @@ class Laplace:
     @property
     def grid(self) -> Grid:
         """Where real values are rounded to."""
-        return Grid.for_scale(self.scale, self.size)
+        return Grid.fine(self.scale, self.sensitivity, self.size)
 
     @property
     def on_grid(self) -> Laplace:
@@ -83,8 +83,8 @@ class Laplace:
     def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
         """The smallest t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values."""
         level, k = inside_unit(confidence, "confidence"), count(simultaneous, "simultaneous")
-        guess = float(self.scale) * math.log(2 * k / (1 - level)) - 1
-        t = max(0, math.floor(guess))
+        scale, outside = float(self.scale), -math.expm1(math.log1p(-float(1 - level)) / k)
+        t = max(0, math.ceil(scale * math.log(2 / (outside * (1 + math.exp(-1 / scale))))) - 1)
         while not self._covers(t, level, k):
             t += 1
         while t and self._covers(t - 1, level, k):

@@ -1,4 +1,7 @@
-"""Report noisy max."""
+"""Report noisy max.
+
+[DR14] Dwork, Roth: The algorithmic foundations of differential privacy.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ class NoisyMax(Selection):
                 Reals: two rounded scores together move by at most floor(2 sensitivity / step) + 2 steps, four
                 roundings of half a step each; if monotone, rounding keeps the order, so d = floor(sensitivity / step)
                 + 1. Both are what `noise.on_grid` is made for.
-                The decision to round must not depend on the data: it is a parameter. [DR14, Claim 3.9] [DKSSWXZ21]
+                The decision to round must not depend on the data: it is a parameter. [DR14, Claim 3.9]
     Checked by: tests/mechanisms/test_noisy_max.py
     """
 

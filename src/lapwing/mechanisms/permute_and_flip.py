@@ -1,4 +1,9 @@
-"""Permute-and-flip."""
+"""Permute-and-flip.
+
+[MS20] McKenna, Sheldon: Permute-and-flip, a new mechanism for differentially private selection. [DKS21] Ding, Kifer,
+Saghaian, Steinke, Wang, Xiao, Zhang: The permute-and-flip mechanism is identical to report-noisy-max with exponential
+noise.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +58,7 @@ class PermuteAndFlip(Selection):
                    way by 0 to sensitivity each. And P[E > e + c] >= e^(-rate c) P[E > e] for c >= 0.
                 3. Law: the number K of other heads is a sum of coins, and E[1 / (K + 1)] is the integral of E[s^K] over
                    s = 1 - v from 0 to 1. Error: for r below the best, p_r <= e^(-rate t) and the integral is at most
-                   that of (1 - v)^best. [MS20] [DKSSWXZ21]
+                   that of (1 - v)^best. [MS20] [DKS21]
     Checked by: tests/mechanisms/test_permute_and_flip.py
     """
 

@@ -1,4 +1,8 @@
-"""Randomized response."""
+"""Randomized response.
+
+[W65] Warner: Randomized response. [KBR16] Kairouz, Bonawitz, Ramage: Discrete distribution estimation under local
+privacy. [H56] Hoeffding: On the distribution of the number of successes in independent trials.
+"""
 
 from __future__ import annotations
 
