@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, isqrt
 from numbers import Integral, Rational, Real
 
 from flint import arb, ctx, fmpq
@@ -135,6 +135,11 @@ def round_down(value: Fraction, *, digits: int = 18) -> Fraction:
     """The next multiple of 10^-digits at or below."""
     unit = 10**digits
     return Fraction(value.numerator * unit // value.denominator, unit)
+
+
+def root_up(value: int) -> Fraction:
+    """sqrt(value) rounded up to a multiple of 2^-20; exact for squares."""
+    return Fraction(isqrt((value << 40) - 1) + 1, 1 << 20) if value else Fraction(0)
 
 
 def _dyadic(value: arb) -> Fraction:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.laplace import Laplace
-from lapwing.rational import Number, count, positive
+from lapwing.rational import Number, count, positive, root_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def laplace_or_gaussian(
     k, most = count(values, "values"), positive(by, "by")
     touched = min(k, count(changed, "changed")) if changed is not None else k
     laplace = Laplace(epsilon=epsilon, sensitivity=touched * most)
-    gaussian = Gaussian(epsilon=epsilon, delta=delta, sensitivity=_root_up(touched) * most, size=k)
+    gaussian = Gaussian(epsilon=epsilon, delta=delta, sensitivity=root_up(touched) * most, size=k)
     errors = laplace.error(confidence), gaussian.error(confidence)
     return Comparison(laplace, gaussian, *errors, _explain(k, touched, errors, float(confidence)))
 
@@ -60,8 +59,3 @@ def _explain(k: int, touched: int, errors: tuple[int, int], confidence: float) -
         f"the l2 sensitivity that Gaussian pays {math.sqrt(touched):,.4g} times."
     )
 
-
-def _root_up(value: int) -> Fraction:
-    """sqrt(value) rounded up to a multiple of 2^-20, exact for squares."""
-    scaled = math.isqrt((value << 40) - 1) + 1
-    return Fraction(scaled, 1 << 20)

@@ -20,6 +20,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.rational import root_up
+
 _FINE = 20
 _MOST_STEPS = 48  # noise of 2^49 steps is still drawn exactly
 _MOST = 2.0**62
@@ -47,7 +49,7 @@ class Grid:
 
     def l2_sensitivity(self, sensitivity: Fraction, size: int) -> Fraction:
         """The l2 sensitivity in grid units, rounded up."""
-        return sensitivity / self.step + Fraction(math.isqrt(size * (1 << 40) - 1) + 1, 1 << 20)
+        return sensitivity / self.step + root_up(size)
 
     def integers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Each value rounded to the grid, in grid units. Scaling by a power of two and rint are exact in float64.
