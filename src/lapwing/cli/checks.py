@@ -1,0 +1,55 @@
+"""What `lapwing doctor` checks. Each check returns a sentence or raises a LapwingError that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lapwing.errors import Misconfigured
+from lapwing.noise import SYSTEM
+from lapwing.noise.bernoulli import exp_is_sound
+from lapwing.settings import read_settings
+
+
+def _settings(file: Path) -> str:
+    settings = read_settings(file)
+    return f"{file} declares {len(settings.tables)} table(s)"
+
+
+def _data(file: Path) -> str:
+    from lapwing.engines.duckdb import DuckDBEngine
+
+    settings = read_settings(file)
+    DuckDBEngine(settings.tables, salt=0).close()
+    return "every declared column is there"
+
+
+def _randomness(_: Path) -> str:
+    if SYSTEM.integer(128) == SYSTEM.integer(128):
+        raise Misconfigured("the system's randomness repeats itself. Do not release anything.")
+    return "the system gives fresh bits"
+
+
+def _arithmetic(_: Path) -> str:
+    if not exp_is_sound():
+        return "numpy's exp is imprecise here; every draw is decided by exact integers and slower"
+    return "numpy's exp keeps its error bound"
+
+
+def _ledger(file: Path) -> str:
+    from lapwing.ledger import SqliteLedger
+
+    settings = read_settings(file)
+    report = SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses).verify()
+    if not report.ok:
+        raise Misconfigured(str(report))
+    return str(report).splitlines()[0]
+
+
+CHECKS: dict[str, Callable[[Path], str]] = {
+    "settings": _settings,
+    "data": _data,
+    "randomness": _randomness,
+    "arithmetic": _arithmetic,
+    "ledger": _ledger,
+}

@@ -1,0 +1,81 @@
+"""The first draft of lapwing.toml: everything that must be decided by a person is marked REVIEW.
+
+Column names and types come from the file's schema (of a CSV, types are guessed from its first rows). No value, count or
+bound is read from the data: those would leak before the first question.
+"""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from pathlib import Path
+
+from lapwing.engines.duckdb import stored_types
+from lapwing.engines.source import Csv, file_source
+from lapwing.errors import Misconfigured
+from lapwing.privacy.budget import Budget
+from lapwing.query.types import Type
+from lapwing.query.verdict import nearest
+from lapwing.settings import ROW
+
+
+def draft(data: Path, unit: str, epsilon: Decimal, delta: Decimal, file: Path) -> str:
+    """The text of a lapwing.toml for this file."""
+    Budget(epsilon, delta)
+    source = file_source(data)
+    types = stored_types(source, guess=True)
+    if unit != ROW and unit not in types:
+        raise Misconfigured(f'`--unit` is `{unit}`, no column of {data.name}. {nearest(unit, types)} Or write "row".')
+    guessed = " # REVIEW: guessed from the first rows" if isinstance(source, Csv) else ""
+    columns = "\n".join(_column(name, kind, name == unit, guessed) for name, kind in types.items())
+    where = os.path.relpath(data.resolve(), file.resolve().parent)
+    return _TEXT.format(
+        epsilon=epsilon,
+        delta=f"delta = {delta}\n" if delta else "",
+        name=_quoted(data.stem),
+        source=_quoted(where),
+        unit=_quoted(unit),
+        limits="" if unit == ROW else _LIMITS,
+        columns=columns,
+    )
+
+
+def _column(name: str, kind: Type, is_unit: bool, guessed: str) -> str:
+    line = f'{_quoted(name)} = {{ type = "{kind.value}" }}{guessed}'
+    if is_unit:
+        return line
+    if kind.is_number:
+        return f"{line}\n# REVIEW: bounds = [low, high] inside the braces, from public knowledge, makes SUM possible"
+    if kind in (Type.TEXT, Type.BOOLEAN):
+        return f'{line}\n# REVIEW: values = ["..."] inside the braces makes GROUP BY possible; list what is public'
+    return line
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_LIMITS = """\
+# REVIEW: how many rows of one unit count within one group; without it COUNT(*) and SUM are refused.
+# rows_per_unit = 5
+# REVIEW: in how many groups one unit counts; without it in all of them, which means more noise.
+# groups_per_unit = 3
+"""
+
+_TEXT = """\
+# What is protected and what may be asked. Review every line marked REVIEW: no value was read from the rows.
+
+[budget]
+# How much may ever leak about one unit, over all questions and for ever.
+epsilon = {epsilon}
+{delta}
+[tables.{name}]
+source = {source}
+# Whose rows belong together: one unit can be added or removed without much change in any answer.
+unit = {unit}
+{limits}# Raise this when the data change; an unchanged version with changed data is not served.
+version = "1"
+
+[tables.{name}.columns]
+{columns}
+"""

@@ -1,0 +1,201 @@
+"""The command line. It parses, calls and prints; whatever it can do, `lapwing` can do from Python.
+
+Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 refused, 4 budget.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
+
+if TYPE_CHECKING:
+    from lapwing.curator import Curator
+
+app = typer.Typer(
+    help="Answers questions about private data without exposing anyone in it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+ledger_app = typer.Typer(help="What was spent, entry by entry.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
+
+Settings = Annotated[Path, typer.Option("--file", "-f", help="The steward's file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Epsilon = Annotated[str, typer.Option("--epsilon", "-e", help="The price of this question.")]
+Confidence = Annotated[str | None, typer.Option("--confidence", help="Of the intervals, for example 0.95.")]
+DEFAULT = Path("lapwing.toml")
+
+CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
+
+
+def run() -> None:
+    """The program `lapwing`."""
+    try:
+        app(standalone_mode=False)
+    except LapwingError as error:
+        code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
+        _complain(type(error).__name__, str(error))
+        sys.exit(code)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except Exception as error:
+        if type(error).__module__.startswith(("click", "typer")):
+            _complain("usage", getattr(error, "message", None) or str(error))
+            sys.exit(2)
+        raise
+
+
+@app.command()
+def init(
+    data: Annotated[Path, typer.Argument(help="A Parquet, CSV or DuckDB file.")],
+    unit: Annotated[str, typer.Option(help='The column that says whose row it is, or "row".')],
+    epsilon: Annotated[str, typer.Option(help="How much may ever leak about one unit.")],
+    delta: Annotated[str, typer.Option(help="0 for a pure budget, else far below 1 / units.")] = "0",
+    file: Settings = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Writes lapwing.toml for a steward to review. Reads column names and types, no values."""
+    from lapwing.cli.draft import draft
+
+    if file.exists():
+        raise Misconfigured(f"{file} exists already. Move it away, or write another with --file.")
+    text = draft(data, unit, _number(epsilon, "epsilon"), _number(delta, "delta"), file)
+    file.write_text(text, encoding="utf-8")
+    _print({"written": str(file)}, as_json, f"Wrote {file}. Review every line marked REVIEW before you ask questions.")
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="One SELECT.")],
+    epsilon: Epsilon,
+    analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
+    key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key pays once.")] = None,
+    confidence: Confidence = None,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with intervals.")] = False,
+    file: Settings = DEFAULT,
+) -> None:
+    """Answers a question and charges its price."""
+    curator = _curator(file)
+    level = None if confidence is None else _number(confidence, "confidence")
+    release = curator.sql(question, epsilon=_number(epsilon, "epsilon"), confidence=level, analyst=analyst, key=key)
+    if as_csv:
+        typer.echo(release.to_csv(), nl=False)
+        return
+    _print(release.to_dict(), as_json, str(release))
+
+
+@app.command()
+def preview(
+    question: Annotated[str, typer.Argument(help="One SELECT.")],
+    epsilon: Epsilon,
+    confidence: Confidence = None,
+    as_json: AsJson = False,
+    file: Settings = DEFAULT,
+) -> None:
+    """Says what a question would cost and how good its answer would be. Free."""
+    level = None if confidence is None else _number(confidence, "confidence")
+    seen = _curator(file).preview(question, epsilon=_number(epsilon, "epsilon"), confidence=level)
+    _print(seen.to_dict(), as_json, str(seen))
+
+
+@app.command()
+def budget(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+    """Says what was spent and what is left, in plain words."""
+    ledger = _ledger(file)
+    view = {"total": _cost(ledger.total), "spent": _cost(ledger.spent), "remaining": _cost(ledger.remaining)}
+    _print(view, as_json, str(ledger))
+
+
+@ledger_app.command("show")
+def ledger_show(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+    """Lists the entries."""
+    entries = [asdict(entry) for entry in _ledger(file).entries()]
+    lines = [f"{e['seq']:>5}  {e['at'][:19]}  {e['kind']:<8} {e['analyst'] or '':<12} {e['amount']}" for e in entries]
+    _print(entries, as_json, "\n".join(lines))
+
+
+@ledger_app.command("verify")
+def ledger_verify(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+    """Walks the chain of entries; exit code 1 if one was changed, removed or added."""
+    from lapwing.ledger import verify_ledger
+    from lapwing.settings import read_settings
+
+    settings = read_settings(file)
+    report = verify_ledger(settings.ledger, witness=settings.witnesses)
+    _print({"ok": report.ok, "entries": report.entries, "message": str(report)}, as_json, str(report))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@ledger_app.command("export")
+def ledger_export(to: Path, file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+    """Writes all entries and the head of the chain to a file."""
+    _ledger(file).export(to)
+    _print({"written": str(to)}, as_json, f"Wrote {to}. Keep its last line: it proves the ledger up to now.")
+
+
+@app.command()
+def doctor(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+    """Checks the file, the data, the engine, the randomness and the ledger."""
+    from lapwing.cli.checks import CHECKS
+
+    results = [_checked(name, check, file) for name, check in CHECKS.items()]
+    lines = [f"{'ok  ' if result['ok'] else 'FAIL'}  {result['check']}: {result['detail']}" for result in results]
+    _print(results, as_json, "\n".join(lines))
+    if not all(result["ok"] for result in results):
+        raise typer.Exit(1)
+
+
+def _checked(name: str, check: Callable[[Path], str], file: Path) -> dict[str, Any]:
+    try:
+        return {"check": name, "ok": True, "detail": check(file)}
+    except LapwingError as error:
+        return {"check": name, "ok": False, "detail": str(error)}
+
+
+def _curator(file: Path) -> Curator:
+    from lapwing.curator import load
+
+    return load(file)
+
+
+def _ledger(file: Path) -> Any:
+    from lapwing.ledger import SqliteLedger
+    from lapwing.settings import read_settings
+
+    settings = read_settings(file)
+    return SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses)
+
+
+def _number(text: str, name: str) -> Any:
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise Misconfigured(f"`--{name}` is {text!r}; it must be a number, for example 0.1.") from None
+
+
+def _cost(cost: Any) -> dict[str, float]:
+    return {cost.unit: float(cost.amount), "delta": float(cost.delta)}
+
+
+def _print(value: Any, as_json: bool, text: str) -> None:
+    typer.echo(json.dumps(value, default=str) if as_json else text)
+
+
+def _complain(kind: str, message: str) -> None:
+    if "--json" in sys.argv:
+        typer.echo(json.dumps({"error": kind, "message": message}))
+    else:
+        typer.echo(message, err=True)

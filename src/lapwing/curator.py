@@ -1,0 +1,227 @@
+"""The curator: the one place that joins a question, the engine, the mechanisms and the ledger.
+
+    read -> plan -> reserve (durable) -> engine -> release (noise) -> settle -> Release
+
+Nothing reads private rows before the charge is durable, and nothing is refunded after. Refusals happen before the
+charge and depend on the question and on declared facts only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lapwing.engines.duckdb import DuckDBEngine, stored_types
+from lapwing.engines.source import Frame, Source, file_source, fingerprint, frame_source
+from lapwing.errors import LedgerFailed, Misconfigured
+from lapwing.ledger import SqliteLedger
+from lapwing.privacy.budget import Budget, Cost
+from lapwing.query.answer import Release
+from lapwing.query.bounding import cells_query
+from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.ibis import read_ibis, unbound
+from lapwing.query.plan import Plan, make_plan
+from lapwing.query.preview import Preview
+from lapwing.query.question import Question
+from lapwing.query.release import arrange, release
+from lapwing.query.sql import read_sql
+from lapwing.query.verdict import Refusal, Stop, nearest, raised
+from lapwing.rational import Number, count, inside_unit, positive
+from lapwing.settings import read_interval, read_settings, read_type, read_values, witness_of
+
+STEWARD = "steward"
+"""Who asks when nobody is named."""
+
+
+class Curator:
+    """Answers questions about private tables within a budget."""
+
+    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger) -> None:
+        self._catalog = Catalog(tuple(table for table, _ in tables))
+        self._sources = {table.name: source for table, source in tables}
+        self._ledger = ledger
+        self._engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt))
+        self._declare_versions()
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    @property
+    def budget(self) -> SqliteLedger:
+        """What was spent and what is left, in plain words when printed."""
+        return self._ledger
+
+    def preview(self, question: Any, *, epsilon: Number, confidence: Number | None = None) -> Preview:
+        """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
+        read = read_sql(question, self._catalog) if isinstance(question, str) else read_ibis(question, self._catalog)
+        plan = self._planned(read, epsilon)
+        cost = self._ledger.budget.cost(plan.loss)
+        return Preview(plan, self._ledger.budget, cost, self._ledger.remaining, _level(plan.table, confidence))
+
+    def sql(
+        self,
+        sql: str,
+        *,
+        epsilon: Number,
+        confidence: Number | None = None,
+        analyst: str = STEWARD,
+        key: str | None = None,
+    ) -> Release:
+        """The noisy answer to a question, charged before any row is read. `key` makes a retry safe: it pays once."""
+        plan = self._planned(read_sql(sql, self._catalog), epsilon)
+        return self._answer(plan, sql, _level(plan.table, confidence), analyst, key)
+
+    def ask(
+        self,
+        expression: Any,
+        *,
+        epsilon: Number,
+        confidence: Number | None = None,
+        analyst: str = STEWARD,
+        key: str | None = None,
+    ) -> Release:
+        """The same for an Ibis expression over `curator.table(...)`."""
+        plan = self._planned(read_ibis(expression, self._catalog), epsilon)
+        return self._answer(plan, str(expression), _level(plan.table, confidence), analyst, key)
+
+    def table(self, name: str) -> Any:
+        """An unbound Ibis table for writing questions: schema only, it cannot execute."""
+        try:
+            return unbound(self._catalog.table(name))
+        except Stop as stop:
+            raise raised(stop.refusal) from None
+
+    def close(self) -> None:
+        self._engine.close()
+        self._ledger.close()
+
+    def _planned(self, question: Question | Refusal, epsilon: Number) -> Plan:
+        if isinstance(question, Refusal):
+            raise raised(question)
+        plan = make_plan(question, self._ledger.budget.price(epsilon=positive(epsilon, "epsilon")))
+        if isinstance(plan, Refusal):
+            raise raised(plan)
+        return plan
+
+    def _answer(self, plan: Plan, text: str, confidence: Fraction, analyst: str, key: str | None) -> Release:
+        self._check_version(plan.table)
+        cost = self._ledger.budget.cost(plan.loss)
+        body = f"{plan.question.canonical()}|{plan.table.version}|{plan.loss}"
+        note = {"question": text, "plan": plan.question.canonical(), "version": plan.table.version}
+        reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
+        if reservation.answer is not None:
+            return Release(plan, _decoded(reservation.answer), _nothing(cost), reservation.seq, confidence)
+        if not reservation.fresh:
+            raise LedgerFailed(_UNANSWERED)
+        noisy = release(plan, arrange(plan, self._engine.cells(cells_query(plan, self._engine.keyed_hash))))
+        self._ledger.settle(reservation, _encoded(noisy), match=body)
+        return Release(plan, noisy, cost, reservation.seq, confidence)
+
+    def _declare_versions(self) -> None:
+        """Tells the ledger which data each version stands for; the same version must keep the same data."""
+        for table in self._catalog.tables:
+            self._ledger.declare_version(table.name, table.version, fingerprint(self._sources[table.name]))
+
+    def _check_version(self, table: Table) -> None:
+        if not self._ledger.is_unchanged(table.name, fingerprint(self._sources[table.name])):
+            raise Misconfigured(_CHANGED)
+
+
+def open_data(
+    data: Any,
+    *,
+    unit: str | None,
+    budget: Budget,
+    name: str | None = None,
+    rows_per_unit: int | None = None,
+    groups_per_unit: int | None = None,
+    bounds: Mapping[str, tuple[Number, Number]] | None = None,
+    unit_bounds: Mapping[str, tuple[Number, Number]] | None = None,
+    values: Mapping[str, Sequence[Any]] | None = None,
+    types: Mapping[str, str] | None = None,
+    version: str = "1",
+    confidence: Number = 0.95,
+    ledger: str | Path | None = None,
+) -> Curator:
+    """A curator on one table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
+
+    `unit` names the column that says whose row it is; None makes every row a unit of its own. A file keeps its ledger
+    in `.lapwing/ledger.db` beside it, a frame in memory, unless `ledger` says otherwise.
+    """
+    source = file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
+    title = name or (source.path.stem if not isinstance(source, Frame) else "data")
+    stored = {**stored_types(source), **{column: read_type(kind) for column, kind in (types or {}).items()}}
+    facts = {"bounds": bounds or {}, "unit_bounds": unit_bounds or {}, "values": values or {}}
+    for what, declared in facts.items():
+        for column in declared:
+            if column not in stored:
+                raise Misconfigured(f"`{what}` names `{column}`, no column of the data. {nearest(column, stored)}")
+    fields = tuple(
+        Field(
+            column,
+            kind,
+            read_interval(facts["bounds"][column]) if column in facts["bounds"] else None,
+            read_interval(facts["unit_bounds"][column]) if column in facts["unit_bounds"] else None,
+            read_values(list(facts["values"].get(column, ())), kind),
+        )
+        for column, kind in stored.items()
+    )
+    table = Table(
+        title,
+        fields,
+        unit,
+        rows_per_unit=None if rows_per_unit is None else count(rows_per_unit, "rows_per_unit"),
+        groups_per_unit=None if groups_per_unit is None else count(groups_per_unit, "groups_per_unit"),
+        version=version,
+        confidence=inside_unit(confidence, "confidence"),
+    )
+    return Curator([(table, source)], _ledger_for(source, budget, None if ledger is None else Path(ledger)))
+
+
+def load(path: str | Path = "lapwing.toml") -> Curator:
+    """A curator as a steward's file declares it."""
+    settings = read_settings(Path(path))
+    ledger = SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses)
+    return Curator(settings.tables, ledger)
+
+
+def _ledger_for(source: Source, budget: Budget, path: Path | None) -> SqliteLedger:
+    if isinstance(source, Frame):
+        return SqliteLedger.open(path, budget)
+    place = path or source.path.parent / ".lapwing" / "ledger.db"
+    return SqliteLedger.open(place, budget, witness=(witness_of(source),))
+
+
+_UNANSWERED = (
+    "A question with this key was charged before and has no stored answer. It stays charged and is not run again. "
+    "Ask with another key to pay again."
+)
+
+_CHANGED = (
+    "The data changed without a new version, so nothing is answered. Nothing was charged. "
+    "Have the steward declare a new `version` for the table."
+)
+
+
+def _level(table: Table, confidence: Number | None) -> Fraction:
+    return table.confidence if confidence is None else inside_unit(confidence, "confidence")
+
+
+def _nothing(cost: Cost) -> Cost:
+    return cost - cost
+
+
+def _encoded(noisy: list[Any]) -> bytes:
+    return json.dumps([[str(value) for value in cells.tolist()] for cells in noisy]).encode()
+
+
+def _decoded(payload: bytes) -> list[Any]:
+    columns = [[int(value) for value in cells] for cells in json.loads(payload)]
+    fits = [all(abs(value) < 1 << 62 for value in cells) for cells in columns]
+    return [np.array(cells, np.int64 if ok else object) for cells, ok in zip(columns, fits, strict=True)]

@@ -1,0 +1,3 @@
+"""Where the rows are: one protocol, one engine a file."""
+
+__all__: list[str] = []

@@ -1,0 +1,80 @@
+"""Where a table's rows are, and how to notice that they changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lapwing.errors import Misconfigured
+
+
+@dataclass(frozen=True, slots=True)
+class Parquet:
+    """A Parquet file, or several matched by a pattern; read in place."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """A CSV file with a header. Columns are read as text and cast to their declared types."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBTable:
+    """A table in a DuckDB file, opened read-only."""
+
+    path: Path
+    table: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """An Arrow table in memory."""
+
+    data: Any
+
+
+Source = Parquet | Csv | DuckDBTable | Frame
+
+
+def file_source(path: Path, table: str | None = None) -> Source:
+    """The source for a file, by its ending."""
+    match path.suffix.lower():
+        case ".parquet" | ".pq":
+            return Parquet(path)
+        case ".csv" | ".tsv" | ".txt":
+            return Csv(path)
+        case ".duckdb" | ".db" | ".ddb":
+            return DuckDBTable(path, table or path.stem)
+        case other:
+            raise Misconfigured(f"`{path.name}` ends in `{other}`; known are .parquet, .csv and .duckdb files.")
+
+
+def frame_source(data: Any) -> Frame:
+    """The source for a pandas, polars or Arrow frame."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return Frame(data)
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return Frame(pa.Table.from_pandas(data, preserve_index=False))
+    if hasattr(data, "__arrow_c_stream__"):
+        return Frame(pa.table(data))
+    raise Misconfigured("the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame.")
+
+
+def fingerprint(source: Source) -> bytes:
+    """What a file looks like from outside: its size and the time it was last written."""
+    match source:
+        case Frame():
+            return b"memory"
+        case Parquet() | Csv() | DuckDBTable():
+            try:
+                status = source.path.stat()
+            except OSError:
+                raise Misconfigured(f"`{source.path}` cannot be read. Check the path and its rights.") from None
+            return f"{status.st_size}:{status.st_mtime_ns}".encode()

@@ -1,0 +1,3 @@
+"""From a question to a noisy table."""
+
+__all__: list[str] = []

@@ -1,0 +1,107 @@
+"""What a steward declares: tables, who is protected, types, bounds, values and limits.
+
+Nothing here is read from rows, and nothing declared is trusted: limits, bounds and values are enforced in the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from lapwing.errors import Misconfigured
+from lapwing.query.types import Interval, Type, Value, type_of
+from lapwing.query.verdict import nearest, refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column: its type, and what is publicly known of it."""
+
+    name: str
+    type: Type
+    bounds: Interval | None = None
+    """Each row's value is clipped to these."""
+    unit_bounds: Interval | None = None
+    """One unit's total within a group is clipped to these; by default rows_per_unit times `bounds`."""
+    values: tuple[Value, ...] = ()
+    """The public list of values; other values are dropped where this column is a key."""
+
+    def __post_init__(self) -> None:
+        for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
+            if interval is not None and not self.type.is_number:
+                raise Misconfigured(f"`{self.name}.{name}` is set, but the type is {self.type.value}. Remove it.")
+            if interval is not None and interval.low > interval.high:
+                raise Misconfigured(
+                    f"`{self.name}.{name}` is {interval}; the first number must not be above the second."
+                )
+        if len(set(self.values)) != len(self.values):
+            raise Misconfigured(f"`{self.name}.values` holds a value twice. List each value once.")
+        for value in self.values:
+            if value is not None and type_of(value) is not self.type:
+                raise Misconfigured(f"`{self.name}.values` holds a value that is not of type {self.type.value}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One private table."""
+
+    name: str
+    fields: tuple[Field, ...]
+    unit: str | None
+    """The column that says whose row it is; None if every row is a unit of its own."""
+    rows_per_unit: int | None = None
+    """How many rows of one unit count within one group."""
+    groups_per_unit: int | None = None
+    """In how many groups one unit counts; None means in all of them."""
+    version: str = "1"
+    confidence: Fraction = field(default=Fraction(19, 20))
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in self.fields]
+        if len({name.lower() for name in names}) != len(names):
+            raise Misconfigured(
+                f"table `{self.name}` declares two columns whose names differ only in case. Rename one."
+            )
+        if self.unit is not None and self.unit not in names:
+            raise Misconfigured(
+                f"`unit` is `{self.unit}`, which is no column of `{self.name}`. {nearest(self.unit, names)}"
+            )
+
+    def field(self, name: str) -> Field:
+        """The column of this name; SQL names are not case-sensitive."""
+        for known in self.fields:
+            if known.name.lower() == name.lower():
+                return known
+        refuse(
+            f"column `{name}`",
+            f"table `{self.name}` has no such column.",
+            nearest(name, (known.name for known in self.fields)),
+        )
+
+    @property
+    def by_row(self) -> bool:
+        """Whether every row is a unit of its own."""
+        return self.unit is None
+
+    @property
+    def row_limit(self) -> int | None:
+        """How many rows one unit may add to one group."""
+        return 1 if self.by_row else self.rows_per_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All tables that one ledger covers."""
+
+    tables: tuple[Table, ...]
+
+    def __post_init__(self) -> None:
+        if len({table.name.lower() for table in self.tables}) != len(self.tables):
+            raise Misconfigured("two tables have the same name. Rename one.")
+
+    def table(self, name: str) -> Table:
+        """The table of this name."""
+        for known in self.tables:
+            if known.name.lower() == name.lower():
+                return known
+        refuse(f"table `{name}`", "there is no such table.", nearest(name, (known.name for known in self.tables)))

@@ -1,0 +1,78 @@
+"""Expressions over the columns of one row: small, typed, frozen.
+
+The same values stand above the aggregation, where `Slot` is the result of an aggregate (post-processing).
+An operator is an entry of the table in operators.py; nothing here knows which operators exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from lapwing.query.types import Interval, Type, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A total function of a row's values: it never fails, whatever the row holds; NULL in gives NULL or a value."""
+
+    name: str
+    result: Callable[[tuple[Type | None, ...]], Type | None] = field(compare=False, repr=False)
+    """The type of the result, or None if these types do not fit."""
+    emit: Callable[..., exp.Expression] = field(compare=False, repr=False)
+    """The engine's expression for emitted arguments."""
+    takes: str = field(compare=False, repr=False, default="")
+    """What to pass, for the message when the types do not fit."""
+    interval: Callable[..., Interval | None] | None = field(compare=False, repr=False, default=None)
+    """Bounds of the result for bounded arguments, if numbers."""
+    compute: Callable[..., object] | None = field(compare=False, repr=False, default=None)
+    """The same function on arrays, for post-processing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the private table."""
+
+    name: str
+    type: Type
+    bounds: Interval | None = field(compare=False, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant that the analyst wrote."""
+
+    value: Value
+    type: Type | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The result of the aggregate with this index, above the aggregation."""
+
+    index: int
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator applied to arguments."""
+
+    operator: Operator
+    arguments: tuple[Expression, ...]
+    type: Type
+
+
+Expression = Column | Literal | Slot | Call
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and all its parts, iteratively: an analyst chooses the depth."""
+    todo = [expression]
+    while todo:
+        part = todo.pop()
+        yield part
+        if isinstance(part, Call):
+            todo.extend(part.arguments)

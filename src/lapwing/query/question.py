@@ -1,0 +1,76 @@
+"""A question after reading, from SQL or from Ibis alike: what to count, where, by which keys, and what to do above.
+
+Everything below the aggregation is row-wise on one private table. Everything above works on released numbers only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lapwing.query.catalog import Table
+from lapwing.query.expression import Call, Column, Expression, Literal, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate over the rows: the name of an entry in aggregates.py, and its argument if it takes one."""
+
+    name: str
+    argument: Expression | None = None
+
+    def canonical(self) -> str:
+        return f"{self.name}({'' if self.argument is None else _text(self.argument)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the answer: an expression over keys (`Column`) and aggregates (`Slot`)."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Sort by this output expression."""
+
+    expression: Expression
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an analyst asked, in one form whatever the language was."""
+
+    table: Table
+    where: Expression | None
+    keys: tuple[Column, ...]
+    aggregates: tuple[Aggregate, ...]
+    outputs: tuple[Output, ...]
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+
+    def canonical(self) -> str:
+        """The part that is paid for, as text: two questions that read the same cells have the same text.
+
+        Output names, their order, sorting and arithmetic above are post-processing and do not count.
+        """
+        where = "" if self.where is None else _text(self.where)
+        keys = ",".join(sorted(_text(key) for key in self.keys))
+        aggregates = ",".join(
+            sorted(f"{a.name}({'' if a.argument is None else _text(a.argument)})" for a in self.aggregates)
+        )
+        return f"{self.table.name}|{where}|{keys}|{aggregates}"
+
+
+def _text(expression: Expression) -> str:
+    """An unambiguous text of an expression."""
+    match expression:
+        case Column(name=name):
+            return f'"{name}"'
+        case Literal(value=value, type=kind):
+            return f"{'null' if kind is None else kind.value}:{value!r}"
+        case Slot(index=index):
+            return f"#{index}"
+        case Call(operator=operator, arguments=arguments):
+            return f"{operator.name}({','.join(map(_text, arguments))})"

@@ -1,0 +1,47 @@
+"""The one place where noise is added.
+
+Everything an analyst ever sees of the rows went through `release`: integer cells in, noisy integers out, each measure
+by the mechanism that its plan made before the rows were read. Audits and mutation tests aim here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lapwing.query.plan import Measure, Plan
+
+Cells = npt.NDArray[Any]
+"""One integer a group: int64, or Python integers where those do not fit."""
+
+
+def arrange(plan: Plan, rows: pa.Table) -> list[Cells]:
+    """The engine's rows as an array of cells for each measure: every declared group in declared order, empty ones 0."""
+    place = np.zeros(rows.num_rows, np.int64)
+    for i, values in enumerate(plan.domain):
+        known = pa.array(list(values), type=rows.column(f"k{i}").type) if rows.num_rows else None
+        found = pc.index_in(rows.column(f"k{i}"), value_set=known).to_numpy() if known is not None else place
+        place = place * len(values) + found
+    return [_scattered(rows.column(f"c{i}"), place, plan.cells) for i in range(len(plan.measures))]
+
+
+def release(plan: Plan, cells: list[Cells]) -> list[Cells]:
+    """The cells with noise, in steps of each measure."""
+    return [_noisy(measure, column) for measure, column in zip(plan.measures, cells, strict=True)]
+
+
+def _noisy(measure: Measure, cells: Cells) -> Cells:
+    noise = measure.noise.draw(cells.size)
+    return cells.astype(object) + noise.astype(object) if cells.dtype == object else cells + noise
+
+
+def _scattered(column: pa.ChunkedArray, place: npt.NDArray[np.int64], size: int) -> Cells:
+    values = [int(value) for value in column.to_pylist()]
+    fits = all(-(1 << 61) < value < 1 << 61 for value in values)
+    cells = np.zeros(size, np.int64 if fits else object)
+    cells[place] = values
+    return cells

@@ -1,0 +1,225 @@
+"""lapwing.toml: what a steward declares, in a file that can be reviewed and diffed.
+
+    [budget]
+    epsilon = 2
+    delta = 1e-6
+
+    [tables.visits]
+    source = "visits.parquet"
+    unit = "patient_id"            # or: unit = "row"
+    rows_per_unit = 10
+    groups_per_unit = 3
+
+    [tables.visits.columns]
+    patient_id = { type = "text" }
+    sex = { type = "text", values = ["F", "M"] }
+    cost = { type = "real", bounds = [0, 5000] }
+
+Every error names the file, the key, the rule and the fix.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from lapwing.engines.source import Frame, Source, file_source
+from lapwing.errors import LapwingError, Misconfigured
+from lapwing.privacy.budget import Budget
+from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.types import Interval, Type, Value
+from lapwing.query.verdict import nearest
+from lapwing.rational import count, exact, inside_unit
+
+T = TypeVar("T")
+
+ROW = "row"
+"""The value of `unit` that makes every row a unit of its own."""
+
+_TOP = {"budget", "ledger", "tables"}
+_BUDGET = {"epsilon", "delta", "accounting"}
+_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
+_COLUMN = {"type", "bounds", "unit_bounds", "values"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Tables with their sources, the budget, and where the ledger is."""
+
+    tables: tuple[tuple[Table, Source], ...]
+    budget: Budget
+    ledger: Path
+
+    @property
+    def witnesses(self) -> tuple[Path, ...]:
+        """A small file beside each data file that keeps the head of the ledger."""
+        return tuple(witness_of(source) for _, source in self.tables if not isinstance(source, Frame))
+
+
+def witness_of(source: Source) -> Path:
+    """Where the head of the ledger is kept beside this file."""
+    if isinstance(source, Frame):
+        raise Misconfigured("data in memory have no place for a witness.")
+    return source.path.with_name(f"{source.path.name}.lapwing")
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings in a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        raise Misconfigured(f"{path}: the file cannot be read. Make one with `lapwing init DATA`.") from None
+    try:
+        found = tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise Misconfigured(f"{path}: it is not TOML: {error}. Mend that line.") from None
+    return _Reader(path).settings(found)
+
+
+class _Reader:
+    """Reads one file; every complaint starts with the file and the key."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def settings(self, found: Mapping[str, Any]) -> Settings:
+        self._known(found, _TOP, "")
+        budget = self._section(found, "budget")
+        self._known(budget, _BUDGET, "budget.")
+        tables = self._section(found, "tables")
+        ledger = found.get("ledger", ".lapwing/ledger.db")
+        read = tuple(self._table(name, self._section(tables, name, "tables.")) for name in tables)
+        self._at("tables", lambda: Catalog(tuple(table for table, _ in read)))
+        return Settings(
+            read,
+            self._at("budget", lambda: Budget(**{"epsilon": self._required(budget, "epsilon", "budget."), **budget})),
+            self.path.parent / self._text(ledger, "ledger"),
+        )
+
+    def _table(self, name: str, found: Mapping[str, Any]) -> tuple[Table, Source]:
+        at = f"tables.{name}."
+        self._known(found, _TABLE, at)
+        columns = self._section(found, "columns", at)
+        unit = self._text(self._required(found, "unit", at), f"{at}unit")
+        path = self.path.parent / self._text(self._required(found, "source", at), f"{at}source")
+        table = self._at(
+            f"{at[:-1]}",
+            lambda: Table(
+                name,
+                tuple(self._field(column, self._section(columns, column, f"{at}columns.")) for column in columns),
+                None if unit == ROW else unit,
+                self._limit(found, "rows_per_unit", at),
+                self._limit(found, "groups_per_unit", at),
+                str(found.get("version", "1")),
+                self._at(f"{at}confidence", lambda: inside_unit(found.get("confidence", 0.95), "confidence")),
+            ),
+        )
+        return table, self._at(f"{at}source", lambda: file_source(path, found.get("table")))
+
+    def _field(self, name: str, found: Mapping[str, Any]) -> Field:
+        at = f"columns.{name}."
+        self._known(found, _COLUMN, at)
+        kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
+        intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
+        values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
+        return self._at(f"columns.{name}", lambda: Field(name, kind, **intervals, values=values))
+
+    def _interval(self, found: Mapping[str, Any], key: str, at: str) -> Interval | None:
+        return None if key not in found else self._at(f"{at}{key}", lambda: read_interval(found[key]))
+
+    def _limit(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
+        return None if key not in found else self._at(f"{at}{key}", lambda: count(found[key], key))
+
+    def _required(self, found: Mapping[str, Any], key: str, at: str) -> Any:
+        if key not in found:
+            self._fail(f"{at}{key}", "is missing; it must be set", _WHY.get(key, "Add it."))
+        return found[key]
+
+    def _section(self, found: Mapping[str, Any], key: str, at: str = "") -> Mapping[str, Any]:
+        section = self._required(found, key, at)
+        if not isinstance(section, Mapping):
+            self._fail(f"{at}{key}", "is a single value; it must be a section", f"Write [{at}{key}].")
+        return section
+
+    def _text(self, value: Any, key: str) -> str:
+        if not isinstance(value, str) or not value:
+            self._fail(key, "must be text", "Write it in quotes.")
+        return value
+
+    def _known(self, found: Mapping[str, Any], names: set[str], at: str) -> None:
+        for key in found:
+            if key not in names:
+                self._fail(f"{at}{key}", "is not a known key", nearest(key, names))
+
+    def _at(self, key: str, read: Callable[[], T]) -> T:
+        """Reads, and puts file and key in front of any complaint."""
+        try:
+            return read()
+        except LapwingError as error:
+            text = str(error)
+            raise Misconfigured(text if text.startswith(str(self.path)) else f"{self.path}: {key}: {text}") from None
+
+    def _fail(self, key: str, rule: str, fix: str) -> NoReturn:
+        raise Misconfigured(f"{self.path}: `{key}` {rule}. {fix}")
+
+
+_WHY = {
+    "unit": 'Name the column that says whose row it is, or write unit = "row" if every row is another person.',
+    "epsilon": "Say how much may ever leak about one unit, for example epsilon = 1.",
+    "source": "Name the data file, relative to this file.",
+    "type": "Write integer, real, text, boolean, date or timestamp.",
+    "tables": "Declare at least one: [tables.NAME].",
+    "columns": "Declare the columns that may be asked about.",
+    "budget": "Write [budget] and epsilon = 1.",
+}
+
+
+def read_type(value: object) -> Type:
+    """The type of this name."""
+    names = {kind.value: kind for kind in Type}
+    if not isinstance(value, str) or value not in names:
+        raise Misconfigured(f"`type` is {value!r}; it must be one of {', '.join(names)}.")
+    return names[value]
+
+
+def read_interval(value: object) -> Interval:
+    """Two numbers, the lower first."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise Misconfigured("bounds are two numbers, the lower first. Write for example [0, 100].")
+    return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))
+
+
+def read_values(values: object, kind: Type) -> tuple[Value, ...]:
+    """A public list of values."""
+    if not isinstance(values, list | tuple):
+        raise Misconfigured("values are a list. Write for example ['F', 'M'].")
+    return tuple(_value(value, kind) for value in values)
+
+
+def _value(value: object, kind: Type) -> Value:
+    match value, kind:
+        case bool(), Type.BOOLEAN:
+            return value
+        case bool(), _:
+            pass
+        case int(), Type.INTEGER:
+            return value
+        case int() | float() | Decimal() | Fraction(), Type.REAL:
+            return exact(value, "the value")
+        case str(), Type.TEXT:
+            return value
+        case datetime(), Type.TIMESTAMP:
+            return value
+        case date(), Type.DATE:
+            return value
+        case str(), Type.DATE:
+            return date.fromisoformat(value)
+        case _:
+            pass
+    raise Misconfigured(f"a value is not of the column's type {kind.value}. Correct the value or the type.")
