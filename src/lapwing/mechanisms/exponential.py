@@ -34,6 +34,7 @@ from lapwing.rational import Number, ball, enclose, inside_unit
 class Exponential(Selection):
     """Chooses a candidate, better ones exponentially more often.
 
+    Use:        choosing under zCDP, where it costs epsilon^2/8; under pure DP `PermuteAndFlip` loses less.
     Law:        P[r] proportional to exp(rate u(x, r)), rate = epsilon / (2 sensitivity), or epsilon / sensitivity if
                 the utilities are monotone.
     Guarantee:  pure DP with epsilon, and the log-ratio L(r) = ln P[r | x] / P[r | x'] lies in an interval of length
@@ -46,6 +47,7 @@ class Exponential(Selection):
                 so |L| <= epsilon.
                 Error: a candidate that far below opt has weight at most exp(rate opt) best e^-t / n, there are at most
                 n of them, and the best alone have weight best exp(rate opt). [MT07] [DR14, Thm 3.11]
+    Figure:     `round(Exponential(epsilon=1).error(candidates=100), 1)` = 15.2
     Checked by: tests/mechanisms/test_exponential.py
     """
 

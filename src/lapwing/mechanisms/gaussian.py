@@ -27,6 +27,7 @@ _MOST_EPSILON = 700
 class Gaussian:
     """Adds discrete Gaussian noise to integers, and to reals on a fine grid.
 
+    Use:        many values that one unit changes together, and every answer under zCDP; for few values `Laplace`.
     Law:        y_i = x_i + Z_i, P[Z = z] proportional to exp(-z^2 / (2 variance)), independent.
     Guarantee:  made with `rho`: rho-zCDP for all integer vectors with ||x - x'||_2 <= sensitivity, variance =
                 sensitivity^2 / (2 rho). Made with `epsilon` and `delta`: (epsilon, delta)-DP for all such vectors of
@@ -34,6 +35,7 @@ class Gaussian:
     Error:      `error` is the quantile of |Z|, of the largest of several on request.
     Proof:      zCDP: [CKS20, Thm 14]. (epsilon, delta): the delta of the *discrete* law is bounded in calibration.py,
                 with outward rounding. Reals: grid.py gives the sensitivity on the grid.
+    Figure:     `round(Gaussian(epsilon=1, delta=1e-6).scale, 2)` = 4.23
     Checked by: tests/mechanisms/test_gaussian.py
     """
 

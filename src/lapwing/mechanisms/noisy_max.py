@@ -48,6 +48,7 @@ _CHUNK = 1 << 20
 class NoisyMax(Selection):
     """Adds Laplace noise to every score and tells which is largest, and nothing else.
 
+    Use:        as taught, for counts; `PermuteAndFlip` chooses better at the same price.
     Law:        the least i with y_i = max_j y_j, y_j = s_j + Z_j, P[Z = z] proportional to exp(-|z| / scale), scale =
                 2 sensitivity / epsilon, or sensitivity / epsilon if the scores are monotone. With reals=True the scores
                 are first rounded to a fine grid (grid.py) and the noise lives there.
@@ -64,6 +65,7 @@ class NoisyMax(Selection):
                 roundings of half a step each; if monotone, rounding keeps the order, so d = floor(sensitivity / step)
                 + 1. Both are what `noise.on_grid` is made for.
                 The decision to round must not depend on the data: it is a parameter. [DR14, Claim 3.9]
+    Figure:     `NoisyMax(epsilon=1, monotone=True).error(candidates=100)` = 14.0
     Checked by: tests/mechanisms/test_noisy_max.py
     """
 

@@ -42,6 +42,7 @@ _NODES = 32
 class PermuteAndFlip(Selection):
     """Chooses a candidate: never worse than the exponential mechanism at the same epsilon, and up to twice as good.
 
+    Use:        choosing under pure DP: never worse than `Exponential` there; under zCDP that one is better.
     Law:        go through the candidates in random order; take candidate r with probability
                 p_r = exp(-rate (opt - u(x, r))), otherwise go on. The rate is epsilon / (2 sensitivity), or
                 epsilon / sensitivity if the utilities are monotone. A best candidate has p = 1, so the walk ends.
@@ -59,6 +60,7 @@ class PermuteAndFlip(Selection):
                 3. Law: the number K of other heads is a sum of coins, and E[1 / (K + 1)] is the integral of E[s^K] over
                    s = 1 - v from 0 to 1. Error: for r below the best, p_r <= e^(-rate t) and the integral is at most
                    that of (1 - v)^best. [MS20] [DKS21]
+    Figure:     `round(PermuteAndFlip(epsilon=1).error(candidates=100), 1)` = 13.8
     Checked by: tests/mechanisms/test_permute_and_flip.py
     """
 
