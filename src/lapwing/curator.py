@@ -9,6 +9,7 @@ charge and depend on the question and on declared facts only.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -18,8 +19,9 @@ import numpy as np
 
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.source import Frame, Source, file_source, fingerprint, frame_source
-from lapwing.errors import LedgerFailed, Misconfigured
+from lapwing.errors import EngineFailed, LedgerFailed, Misconfigured
 from lapwing.ledger import SqliteLedger
+from lapwing.noise import SYSTEM
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.query.answer import Release
 from lapwing.query.bounding import cells_query
@@ -33,6 +35,8 @@ from lapwing.query.sql import read_sql
 from lapwing.query.verdict import Refusal, Stop, nearest, raised
 from lapwing.rational import Number, count, inside_unit, positive
 from lapwing.settings import read_interval, read_settings, read_type, read_values, witness_of
+
+_LOG = logging.getLogger("lapwing.curator")
 
 STEWARD = "steward"
 """Who asks when nobody is named."""
@@ -119,9 +123,21 @@ class Curator:
             return Release(plan, _decoded(reservation.answer), _nothing(cost), reservation.seq, confidence)
         if not reservation.fresh:
             raise LedgerFailed(_UNANSWERED)
-        noisy = release(plan, arrange(plan, self._engine.cells(cells_query(plan, self._engine.keyed_hash))))
+        noisy = self._paid(plan)
         self._ledger.settle(reservation, _encoded(noisy), match=body)
         return Release(plan, noisy, cost, reservation.seq, confidence)
+
+    def _paid(self, plan: Plan) -> list[Any]:
+        """Reads the rows and adds the noise. Whatever goes wrong is told by one constant sentence and stays charged.
+
+        The cause may hold data, so only its kind goes to the operator's log.
+        """
+        try:
+            return release(plan, arrange(plan, self._engine.cells(cells_query(plan, self._engine.keyed_hash))))
+        except Exception as error:  # noqa: BLE001 (any message could depend on the data)
+            incident = f"{SYSTEM.integer(48):012x}"
+            _LOG.error("incident %s: %s", incident, type(error).__name__)
+            raise EngineFailed(incident) from None
 
     def _declare_versions(self) -> None:
         """Tells the ledger which data each version stands for; the same version must keep the same data."""

@@ -15,21 +15,13 @@ from lapwing.mechanisms.laplace import Laplace
 from lapwing.privacy.budget import Cost
 from lapwing.query.plan import Measure, Plan
 from lapwing.query.present import Answered, Array, present
+from lapwing.query.release import ARROW_TYPES
 from lapwing.query.types import Type
 from lapwing.rational import Number, inside_unit
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-
-_ARROW = {
-    Type.INTEGER: pa.int64(),
-    Type.REAL: pa.float64(),
-    Type.TEXT: pa.string(),
-    Type.BOOLEAN: pa.bool_(),
-    Type.DATE: pa.date32(),
-    Type.TIMESTAMP: pa.timestamp("us"),
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +163,7 @@ def _arrow(column: Answered, values: Array) -> pa.Array:
         return pa.array(values)
     if values.dtype == object and column.type in (Type.INTEGER, Type.REAL):
         return pa.array(values.tolist(), pa.float64() if column.type is Type.REAL else None)
-    return pa.array(values.tolist(), _ARROW[column.type])
+    return pa.array(values.tolist(), ARROW_TYPES[column.type])
 
 
 def _floats(values: Array) -> pa.Array:

@@ -15,7 +15,7 @@ from lapwing.query import operators as op
 from lapwing.query.aggregates import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS, SUM
 from lapwing.query.catalog import Catalog, Table
 from lapwing.query.expression import Column, Expression, Literal, Operator, Slot
-from lapwing.query.question import Aggregate, Order, Output, Question
+from lapwing.query.question import Aggregate, Order, Output, Question, normalised
 from lapwing.query.types import Type, Value, type_of
 from lapwing.query.verdict import Refusal, Stop, refuse
 from lapwing.rational import exact
@@ -59,7 +59,7 @@ def read_ibis(expression: Any, catalog: Catalog) -> Question | Refusal:
     if not callable(getattr(expression, "op", None)):
         return Refusal("the question", "it is not an Ibis expression.", "Build one from curator.table(name).")
     try:
-        return _Reading(catalog).question(expression.op())
+        return normalised(_Reading(catalog).question(expression.op()))
     except Stop as stop:
         return stop.refusal
     except RecursionError:

@@ -25,7 +25,7 @@ from lapwing.query.aggregates import FUNCTIONS, Function, steps
 from lapwing.query.catalog import Table
 from lapwing.query.expression import Column
 from lapwing.query.question import Aggregate, Question
-from lapwing.query.types import Interval, Value
+from lapwing.query.types import Interval, Type, Value
 from lapwing.query.verdict import Refusal, Stop, refuse
 from lapwing.rational import root_up
 
@@ -114,6 +114,8 @@ def _plan(question: Question, loss: Loss) -> Plan:
 
 def _declared(table: Table, key: Column) -> tuple[Value, ...]:
     values = table.field(key.name).values
+    if key.type is Type.REAL:
+        refuse(f"GROUP BY `{key.name}`", "reals are no keys: 0.0 and -0.0 are one number.", "Declare it as integer.")
     if not values:
         refuse(
             f"GROUP BY `{key.name}`",

@@ -5,7 +5,7 @@ Everything below the aggregation is row-wise on one private table. Everything ab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lapwing.query.catalog import Table
 from lapwing.query.expression import Call, Column, Expression, Literal, Slot
@@ -61,6 +61,29 @@ class Question:
             sorted(f"{a.name}({'' if a.argument is None else _text(a.argument)})" for a in self.aggregates)
         )
         return f"{self.table.name}|{where}|{keys}|{aggregates}"
+
+
+def normalised(question: Question) -> Question:
+    """The same question with its keys and aggregates in alphabetical order."""
+    order = sorted(range(len(question.aggregates)), key=lambda i: question.aggregates[i].canonical())
+    place = {old: new for new, old in enumerate(order)}
+    return replace(
+        question,
+        keys=tuple(sorted(question.keys, key=lambda key: key.name)),
+        aggregates=tuple(question.aggregates[i] for i in order),
+        outputs=tuple(Output(o.name, _moved(o.expression, place)) for o in question.outputs),
+        order=tuple(Order(_moved(o.expression, place), o.descending) for o in question.order),
+    )
+
+
+def _moved(expression: Expression, place: dict[int, int]) -> Expression:
+    match expression:
+        case Slot(index=index, type=kind):
+            return Slot(place[index], kind)
+        case Call(operator=operator, arguments=arguments, type=kind):
+            return Call(operator, tuple(_moved(argument, place) for argument in arguments), kind)
+        case _:
+            return expression
 
 
 def _text(expression: Expression) -> str:

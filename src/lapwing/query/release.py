@@ -14,6 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lapwing.query.plan import Measure, Plan
+from lapwing.query.types import Type
+
+ARROW_TYPES = {
+    Type.INTEGER: pa.int64(),
+    Type.REAL: pa.float64(),
+    Type.TEXT: pa.string(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.DATE: pa.date32(),
+    Type.TIMESTAMP: pa.timestamp("us"),
+}
 
 Cells = npt.NDArray[Any]
 """One integer a group: int64, or Python integers where those do not fit."""
@@ -22,10 +32,11 @@ Cells = npt.NDArray[Any]
 def arrange(plan: Plan, rows: pa.Table) -> list[Cells]:
     """The engine's rows as an array of cells for each measure: every declared group in declared order, empty ones 0."""
     place = np.zeros(rows.num_rows, np.int64)
-    for i, values in enumerate(plan.domain):
-        known = pa.array(list(values), type=rows.column(f"k{i}").type) if rows.num_rows else None
-        found = pc.index_in(rows.column(f"k{i}"), value_set=known).to_numpy() if known is not None else place
-        place = place * len(values) + found
+    for i, (key, values) in enumerate(zip(plan.question.keys, plan.domain, strict=True)):
+        found = pc.index_in(
+            rows.column(f"k{i}").cast(ARROW_TYPES[key.type]), value_set=pa.array(values, ARROW_TYPES[key.type])
+        )
+        place = place * len(values) + found.to_numpy()
     return [_scattered(rows.column(f"c{i}"), place, plan.cells) for i in range(len(plan.measures))]
 
 

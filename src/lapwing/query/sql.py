@@ -19,7 +19,7 @@ from lapwing.query import operators as op
 from lapwing.query.aggregates import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS, SUM
 from lapwing.query.catalog import Catalog, Table
 from lapwing.query.expression import Column, Expression, Literal, Operator, Slot, walk
-from lapwing.query.question import Aggregate, Order, Output, Question
+from lapwing.query.question import Aggregate, Order, Output, Question, normalised
 from lapwing.query.types import Type
 from lapwing.query.verdict import Refusal, Stop, nearest, refuse
 
@@ -71,7 +71,7 @@ INSTEAD = {
 def read_sql(text: str, catalog: Catalog) -> Question | Refusal:
     """The question that a SELECT asks, or why it is refused. Free, and without a look at the data."""
     try:
-        return _Reading(_select(text), catalog).question()
+        return normalised(_Reading(_select(text), catalog).question())
     except Stop as stop:
         return stop.refusal
     except RecursionError:
