@@ -1,0 +1,279 @@
+"""The rules of the house, enforced: what may import what, where randomness comes from, what the docs promise.
+
+Each rule is a function from source text to a list of findings, and each is tried on a planted breach.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "lapwing"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+# From the ground up: a room imports itself and the rooms before it, never the package root, which imports them all.
+ROOMS = (
+    *(
+        "errors",
+        "rational",
+        "noise",
+        "privacy",
+        "mechanisms",
+        "data",
+        "query",
+        "engines",
+        "settings",
+        "ledger",
+        "curator",
+    ),
+    *("collect", "lab", "server", "cli"),
+)
+MOST_LINES = 600
+
+# All randomness comes from noise/, and noise/ has it from one call in one file.
+RANDOM_NAMES = ("random", "secrets", "uuid", "numpy.random", "os.urandom", "os.getrandom", "ssl.RAND_bytes")
+RANDOM_METHODS = ("rvs", "generate_key")
+RANDOM_DEVICES = ("/dev/random", "/dev/urandom")
+RANDOM_ALLOWED = {"noise/bits.py": ["os.urandom"]}
+
+
+def inside(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def from_root(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
+    """Each imported dotted name, and the local name it is bound to. Relative imports start at `package`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, alias.asname or alias.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = parents[: len(parents) - node.level + 1] if node.level else []
+            for alias in node.names:
+                yield ".".join([*base, *filter(None, [node.module]), alias.name]), alias.asname or alias.name
+
+
+def upward_imports(source: str, package: str, room: str) -> list[str]:
+    """Imports of a room above this one, or of the package root."""
+    allowed = ROOMS[: ROOMS.index(room) + 1]
+    own = [name.split(".") for name, _ in imported(ast.parse(source), package)]
+    return [".".join(name) for name in own if name[0] == "lapwing" and not set(name[1:2]) & set(allowed)]
+
+
+def dotted(node: ast.expr, names: dict[str, str]) -> str:
+    """The dotted name of an attribute chain, local names replaced by what they stand for."""
+    match node:
+        case ast.Attribute(value=value, attr=attr):
+            return f"{dotted(value, names)}.{attr}"
+        case ast.Name(id=name):
+            return names.get(name, name)
+        case _:
+            return "?"
+
+
+def randomness(source: str) -> list[str]:
+    """Every way to draw random values that the source imports, calls or opens."""
+    tree = ast.parse(source)
+    bound = list(imported(tree, "lapwing"))
+    names = {local: local if name.startswith(f"{local}.") else name for name, local in bound}
+    chains = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    used = {name for name, _ in bound} | {dotted(chain, names) for chain in chains}
+    found = {origin for origin in RANDOM_NAMES for name in used if f"{name}.".startswith(f"{origin}.")}
+    found |= {chain.attr for chain in chains if chain.attr in RANDOM_METHODS}
+    found |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in RANDOM_DEVICES}
+    return sorted(found)
+
+
+def asserts(source: str) -> list[int]:
+    """The lines with an assert statement."""
+    return [node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert)]
+
+
+def statements_beyond_imports(source: str) -> list[str]:
+    """Top-level statements that are neither a docstring, an import nor `__all__`."""
+
+    def plain(node: ast.stmt) -> bool:
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
+                return True
+            case ast.Assign(targets=[ast.Name(id="__all__")]):
+                return True
+            case _:
+                return False
+
+    return [ast.unparse(node) for node in ast.parse(source).body if not plain(node)]
+
+
+def declares_names(source: str) -> bool:
+    """Whether the module has an `__all__`."""
+    stores = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+    return any(node.id == "__all__" and isinstance(node.ctx, ast.Store) for node in stores)
+
+
+def idle_tests(source: str) -> list[str]:
+    """Test functions that hold no assert, no pytest.raises and no call whose name says that it checks something."""
+
+    def checks(node: ast.AST) -> bool:
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        return isinstance(node, ast.Assert) or bool(re.search(r"assert|check|expect|raises|warns", called))
+
+    functions = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    cases = [node for node in functions if node.name.startswith("test_")]
+    return [case.name for case in cases if not any(map(checks, ast.walk(case)))]
+
+
+def lectures_promised(page: str) -> set[str]:
+    """The ids that docs/lectures.md cites: `lecture:L10` anywhere, or L10 as the first cell of a row."""
+    return set(re.findall(r"\blecture:(L\d+)\b", page)) | set(re.findall(r"(?m)^\|\s*`?(L\d+)\b", page))
+
+
+def lectures_tested() -> set[str]:
+    """The ids that tests cite; this file only speaks of them."""
+    texts = [path.read_text() for path in TESTS if path != Path(__file__).resolve()]
+    return {name for text in texts for name in re.findall(r"\blecture:(L\d+)\b", text)}
+
+
+def test_every_module_belongs_to_a_room() -> None:
+    assert {room(path) for path in SOURCES} - {"__init__"} <= set(ROOMS)
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if room(path) in ROOMS], ids=inside)
+def test_imports_point_downwards(path: Path) -> None:
+    package = ".".join(["lapwing", *path.relative_to(PACKAGE).parent.parts])
+    assert upward_imports(path.read_text(), package, room(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("from lapwing.privacy.loss import Pure", "lapwing.privacy.loss.Pure"),
+        ("import lapwing.mechanisms", "lapwing.mechanisms"),
+        ("import lapwing", "lapwing"),
+        ("from lapwing import Laplace", "lapwing.Laplace"),
+        ("from ..privacy import Pure", "lapwing.privacy.Pure"),
+        ("from .. import mechanisms", "lapwing.mechanisms"),
+        ("def late():\n    from lapwing.lab import audit", "lapwing.lab.audit"),
+    ],
+)
+def test_an_upward_import_is_found(planted: str, found: str) -> None:
+    assert upward_imports(planted, "lapwing.noise", "noise") == [found]
+
+
+def test_a_downward_import_is_allowed() -> None:
+    planted = "import numpy\nfrom lapwing.errors import Bug\nfrom . import bits\nfrom ..rational import exact"
+    assert upward_imports(planted, "lapwing.noise", "noise") == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=inside)
+def test_random_bits_come_from_one_place(path: Path) -> None:
+    assert randomness(path.read_text()) == RANDOM_ALLOWED.get(inside(path), [])
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("import random", "random"),
+        ("from random import SystemRandom", "random"),
+        ("import secrets as s", "secrets"),
+        ("import numpy as np\nnp.random.default_rng()", "numpy.random"),
+        ("from numpy import random as r", "numpy.random"),
+        ("import numpy.random", "numpy.random"),
+        ("import os\nos.urandom(8)", "os.urandom"),
+        ("from os import urandom", "os.urandom"),
+        ("from scipy import stats\nstats.norm().rvs(3)", "rvs"),
+        ("open('/dev/urandom', 'rb')", "/dev/urandom"),
+    ],
+)
+def test_a_second_source_of_randomness_is_found(planted: str, found: str) -> None:
+    assert randomness(planted) == [found]
+
+
+def test_a_harmless_name_is_not_taken_for_randomness() -> None:
+    assert randomness("import os\nimport numpy as np\nos.path.join('random')\nnp.sum(x)\nself.random = 1") == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=inside)
+def test_no_check_is_an_assert(path: Path) -> None:
+    assert asserts(path.read_text()) == []
+
+
+def test_an_assert_is_found() -> None:
+    assert asserts("def f(x):\n    assert x > 0") == [2]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=inside)
+def test_no_file_is_too_long(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+def test_the_package_root_holds_names_and_nothing_else() -> None:
+    root = PACKAGE / "__init__.py"
+    assert statements_beyond_imports(root.read_text() if root.exists() else "") == []
+
+
+def test_code_in_the_package_root_is_found() -> None:
+    planted = '"""Doc."""\nfrom lapwing.errors import Bug\n__all__ = ["Bug"]\nx = 1'
+    assert statements_beyond_imports(planted) == ["x = 1"]
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.name == "__init__.py"], ids=inside)
+def test_every_package_says_what_is_public(path: Path) -> None:
+    assert declares_names(path.read_text())
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if declares_names(path.read_text())], ids=inside)
+def test_public_names_exist_once(path: Path) -> None:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    module = importlib.import_module(".".join(part for part in parts if part != "__init__"))
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    assert len(set(module.__all__)) == len(module.__all__)
+
+
+@pytest.mark.parametrize("path", TESTS, ids=from_root)
+def test_every_test_asserts_something(path: Path) -> None:
+    assert idle_tests(path.read_text()) == []
+
+
+def test_a_test_without_assertion_is_found() -> None:
+    assert idle_tests("def test_a():\n    f()\ndef test_b():\n    assert f()") == ["test_a"]
+
+
+def test_every_promised_lecture_is_tested() -> None:
+    promised = lectures_promised((ROOT / "docs" / "lectures.md").read_text())
+    assert promised
+    assert promised - lectures_tested() == set()
+
+
+def test_every_tested_lecture_is_on_the_page() -> None:
+    promised = lectures_promised((ROOT / "docs" / "lectures.md").read_text())
+    assert lectures_tested() - promised == set()
+
+
+def test_lecture_ids_are_read_from_rows_and_citations() -> None:
+    page = "| id | name |\n|---|---|\n| L1 | unit |\n| `L7` | odds |\nSee lecture:L12, not L99."
+    assert lectures_promised(page) == {"L1", "L7", "L12"}
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=from_root)
+def test_named_test_files_exist(path: Path) -> None:
+    named = set(re.findall(r"\btests/[\w/]+\.py\b", path.read_text()))
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
