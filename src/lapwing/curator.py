@@ -23,6 +23,7 @@ from lapwing.errors import EngineFailed, LedgerFailed, Misconfigured
 from lapwing.ledger import SqliteLedger
 from lapwing.noise import SYSTEM
 from lapwing.privacy.budget import Budget, Cost
+from lapwing.privacy.statement import Statement
 from lapwing.query.answer import Release
 from lapwing.query.bounding import cells_query
 from lapwing.query.catalog import Catalog, Field, Table
@@ -57,8 +58,13 @@ class Curator:
         return self._catalog
 
     @property
-    def budget(self) -> SqliteLedger:
+    def budget(self) -> Statement:
         """What was spent and what is left, in plain words when printed."""
+        return Statement(self._ledger.budget, self._ledger.spent)
+
+    @property
+    def ledger(self) -> SqliteLedger:
+        """What was spent, entry by entry. For the steward."""
         return self._ledger
 
     def preview(self, question: Any, *, epsilon: Number, confidence: Number | None = None) -> Preview:
@@ -116,7 +122,7 @@ class Curator:
     def _answer(self, plan: Plan, text: str, confidence: Fraction, analyst: str, key: str | None) -> Release:
         self._check_version(plan.table)
         cost = self._ledger.budget.cost(plan.loss)
-        body = f"{plan.question.canonical()}|{plan.table.version}|{plan.loss}"
+        body = plan.identity()
         note = {"question": text, "plan": plan.question.canonical(), "version": plan.table.version}
         reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
         if reservation.answer is not None:

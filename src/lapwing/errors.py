@@ -6,6 +6,7 @@ LapwingError
 ├── BudgetExceeded   the charge does not fit; nothing was charged; carries `asked` and `remaining`
 ├── Halted           a running mechanism has given all the answers it paid for
 ├── EngineFailed     the engine failed after the charge; constant text and an incident number
+├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
 └── Bug              Lapwing broke its own rule; please report it
 
 A message to an analyst never contains data.
@@ -45,6 +46,10 @@ class EngineFailed(LapwingError):
     def __init__(self, incident: str) -> None:
         super().__init__(f"The engine could not finish this question (incident {incident}). The price stays charged.")
         self.incident = incident
+
+
+class LedgerFailed(LapwingError):
+    """The ledger could not be read or written. The message says why and what to do; no answer is given."""
 
 
 class Bug(LapwingError):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -204,6 +205,8 @@ def read_values(values: object, kind: Type) -> tuple[Value, ...]:
 
 def _value(value: object, kind: Type) -> Value:
     match value, kind:
+        case None, _:
+            return None  # rows without a value are a group of their own
         case bool(), Type.BOOLEAN:
             return value
         case bool(), _:
@@ -214,12 +217,15 @@ def _value(value: object, kind: Type) -> Value:
             return exact(value, "the value")
         case str(), Type.TEXT:
             return value
-        case datetime(), Type.TIMESTAMP:
+        case datetime(), Type.TIMESTAMP if value.tzinfo is None:
             return value
-        case date(), Type.DATE:
+        case date(), Type.DATE if not isinstance(value, datetime):
             return value
-        case str(), Type.DATE:
-            return date.fromisoformat(value)
+        case str(), Type.DATE | Type.TIMESTAMP:
+            with suppress(ValueError):
+                read: date = (date if kind is Type.DATE else datetime).fromisoformat(value)
+                if not (isinstance(read, datetime) and read.tzinfo is not None):
+                    return read
         case _:
             pass
     raise Misconfigured(f"a value is not of the column's type {kind.value}. Correct the value or the type.")

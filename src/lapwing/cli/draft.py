@@ -6,6 +6,7 @@ bound is read from the data: those would leak before the first question.
 
 from __future__ import annotations
 
+import json
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -52,7 +53,7 @@ def _column(name: str, kind: Type, is_unit: bool, guessed: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(text, ensure_ascii=False)
 
 
 _LIMITS = """\

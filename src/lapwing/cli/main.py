@@ -30,7 +30,7 @@ app.add_typer(ledger_app, name="ledger")
 
 Settings = Annotated[Path, typer.Option("--file", "-f", help="The steward's file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Epsilon = Annotated[str, typer.Option("--epsilon", "-e", help="The price of this question.")]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price of this question, such as 0.1.")]
 Confidence = Annotated[str | None, typer.Option("--confidence", help="Of the intervals, for example 0.95.")]
 DEFAULT = Path("lapwing.toml")
 
@@ -76,7 +76,7 @@ def init(
 @app.command()
 def ask(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
-    epsilon: Epsilon,
+    epsilon: Epsilon = None,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
     key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key pays once.")] = None,
     confidence: Confidence = None,
@@ -85,9 +85,9 @@ def ask(
     file: Settings = DEFAULT,
 ) -> None:
     """Answers a question and charges its price."""
-    curator = _curator(file)
+    price = _price(epsilon)
     level = None if confidence is None else _number(confidence, "confidence")
-    release = curator.sql(question, epsilon=_number(epsilon, "epsilon"), confidence=level, analyst=analyst, key=key)
+    release = _curator(file).sql(question, epsilon=price, confidence=level, analyst=analyst, key=key)
     if as_csv:
         typer.echo(release.to_csv(), nl=False)
         return
@@ -97,31 +97,37 @@ def ask(
 @app.command()
 def preview(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
-    epsilon: Epsilon,
+    epsilon: Epsilon = None,
     confidence: Confidence = None,
     as_json: AsJson = False,
     file: Settings = DEFAULT,
 ) -> None:
     """Says what a question would cost and how good its answer would be. Free."""
+    price = _price(epsilon)
     level = None if confidence is None else _number(confidence, "confidence")
-    seen = _curator(file).preview(question, epsilon=_number(epsilon, "epsilon"), confidence=level)
+    seen = _curator(file).preview(question, epsilon=price, confidence=level)
     _print(seen.to_dict(), as_json, str(seen))
 
 
 @app.command()
 def budget(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
     """Says what was spent and what is left, in plain words."""
+    from lapwing.privacy.statement import Statement
+
     ledger = _ledger(file)
-    view = {"total": _cost(ledger.total), "spent": _cost(ledger.spent), "remaining": _cost(ledger.remaining)}
-    _print(view, as_json, str(ledger))
+    statement = Statement(ledger.budget, ledger.spent)
+    _print(statement.to_dict(), as_json, str(statement))
 
 
 @ledger_app.command("show")
 def ledger_show(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
     """Lists the entries."""
-    entries = [asdict(entry) for entry in _ledger(file).entries()]
-    lines = [f"{e['seq']:>5}  {e['at'][:19]}  {e['kind']:<8} {e['analyst'] or '':<12} {e['amount']}" for e in entries]
-    _print(entries, as_json, "\n".join(lines))
+    entries = list(_ledger(file).entries())
+    head = ("entry", "time (UTC)", "what", "analyst", "price", "spent so far", "question")
+    rows = [head, *(_line(entry) for entry in entries)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head) - 1)]
+    lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
+    _print([asdict(entry) for entry in entries], as_json, "\n".join(lines))
 
 
 @ledger_app.command("verify")
@@ -177,6 +183,27 @@ def _ledger(file: Path) -> Any:
     return SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses)
 
 
+def _line(entry: Any) -> tuple[str, ...]:
+    from fractions import Fraction
+
+    from lapwing.privacy.wording import at_most_text
+
+    price = at_most_text(Fraction(entry.amount)) if entry.kind == "reserve" else ""
+    question = " ".join(str(entry.remark("question") or "").split())
+    shown = question if len(question) <= 70 else question[:67] + "..."
+    when = entry.at[:19].replace("T", " ")
+    return str(entry.seq), when, entry.kind, entry.analyst, price, at_most_text(Fraction(entry.spent_amount)), shown
+
+
+def _price(epsilon: str | None) -> Any:
+    if epsilon is None:
+        raise Misconfigured(
+            "`--epsilon` is missing; it says how much of the budget this question may take. "
+            "Pass for example --epsilon 0.1, and see what it buys with `lapwing preview`."
+        )
+    return _number(epsilon, "epsilon")
+
+
 def _number(text: str, name: str) -> Any:
     from decimal import Decimal, InvalidOperation
 
@@ -184,10 +211,6 @@ def _number(text: str, name: str) -> Any:
         return Decimal(text)
     except InvalidOperation:
         raise Misconfigured(f"`--{name}` is {text!r}; it must be a number, for example 0.1.") from None
-
-
-def _cost(cost: Any) -> dict[str, float]:
-    return {cost.unit: float(cost.amount), "delta": float(cost.delta)}
 
 
 def _print(value: Any, as_json: bool, text: str) -> None:

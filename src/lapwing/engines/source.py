@@ -11,7 +11,7 @@ from lapwing.errors import Misconfigured
 
 @dataclass(frozen=True, slots=True)
 class Parquet:
-    """A Parquet file, or several matched by a pattern; read in place."""
+    """A Parquet file, read in place."""
 
     path: Path
 
@@ -58,13 +58,24 @@ def frame_source(data: Any) -> Frame:
     """The source for a pandas, polars or Arrow frame."""
     import pyarrow as pa
 
-    if isinstance(data, pa.Table):
-        return Frame(data)
-    if type(data).__module__.partition(".")[0] == "pandas":
-        return Frame(pa.Table.from_pandas(data, preserve_index=False))
-    if hasattr(data, "__arrow_c_stream__"):
-        return Frame(pa.table(data))
+    try:
+        if isinstance(data, pa.Table):
+            return Frame(_typed(data))
+        if type(data).__module__.partition(".")[0] == "pandas":
+            return Frame(_typed(pa.Table.from_pandas(data, preserve_index=False)))
+        if hasattr(data, "__arrow_c_stream__"):
+            return Frame(_typed(pa.table(data)))
+    except pa.ArrowException:
+        raise Misconfigured("a column of the frame mixes types. Convert it to one type first.") from None
     raise Misconfigured("the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame.")
+
+
+def _typed(table: Any) -> Any:
+    """The table with columns that hold nothing but NULL as text, so that they have a type like any other."""
+    import pyarrow as pa
+
+    fields = [pa.field(f.name, pa.string()) if pa.types.is_null(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(fields))
 
 
 def fingerprint(source: Source) -> bytes:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.scores import Enclosure, Floats, shares
@@ -120,6 +119,8 @@ class RandomizedResponse:
         return {answer: self._share(y, n, outside) for answer, y in zip(self.answers, counts, strict=True)}
 
     def _share(self, y: int, n: int, outside: float) -> Share:
+        from scipy.special import betaincinv  # slow to import
+
         p, q, margin = self._floats()
         share = (y / n - q) / margin
         variance = q * (1 - q) + min(max(share, 0.0), 1.0) * (p * (1 - p) - q * (1 - q))

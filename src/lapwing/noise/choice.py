@@ -20,8 +20,7 @@ Exponents = npt.NDArray[Any]
 """int64, or Python integers of any size in an object array."""
 
 _MOST_TRIES = 1 << 20  # proposals at a time
-_FAR = 10**9  # an exponent at which float64 knows only that the weight is next to nothing
-_BEYOND = Fraction(10**9)  # decide_exp cuts gamma at 64, so its float need not reach farther
+_FAR = Fraction(10**9)  # an exponent at which float64 knows only that the weight is next to nothing
 
 
 def sample_choice(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYSTEM) -> int:
@@ -53,8 +52,8 @@ def sample_heads(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYST
 
 def _floats(exponents: Exponents, rate: Fraction) -> Floats:
     if exponents.dtype == object:
-        return np.array([float(min(rate * int(e), _BEYOND)) for e in exponents.tolist()])
-    gamma: Floats = exponents.astype(np.float64) * float(min(rate, _BEYOND))
+        return np.array([float(min(rate * int(e), _FAR)) for e in exponents.tolist()])
+    gamma: Floats = exponents.astype(np.float64) * float(min(rate, _FAR))
     return gamma
 
 

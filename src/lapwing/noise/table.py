@@ -192,15 +192,16 @@ def _guide(
     law: Law, sizes: WordSizes, block_bits: int, thresholds: npt.NDArray[np.uint64], base: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]:
     """A cell without a threshold belongs to one category whatever digits follow; a cell with one decides nothing."""
-    cells = np.arange(1 << sizes.guide)
-    of_threshold = (thresholds >> np.uint64(sizes.threshold - sizes.guide)).astype(np.int64)
-    category = np.searchsorted(of_threshold, cells, "left")
+    of_threshold = (thresholds >> np.uint64(sizes.threshold - sizes.guide)).astype(np.intp)
+    inside = np.bincount(of_threshold, minlength=1 << sizes.guide)  # how many thresholds each cell holds
+    category = np.cumsum(inside) - inside
     tails = base.size // 2 if law.two_sided else base.size - 1
-    undecided = category != np.searchsorted(of_threshold, cells, "right")
-    undecided |= (category == tails) | (law.two_sided & (category == tails - 1))
+    undecided = (inside > 0) | (category == tails) | (law.two_sided & (category == tails - 1))
     accept = _least_acceptance(law, sizes, block_bits, base)
-    guide_base = np.where(undecided, UNDECIDED if not block_bits else 0, base[category])
-    return guide_base, np.where(undecided, 0, accept[category]).astype(np.uint16)
+    guide_base, guide_accept = base[category], accept.astype(np.uint16)[category]
+    guide_base[undecided] = 0 if block_bits else UNDECIDED
+    guide_accept[undecided] = 0
+    return guide_base, guide_accept
 
 
 def _least_acceptance(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
@@ -48,13 +50,20 @@ class Release:
         """The answer with `name_low` and `name_high` beside every released number; for all rows at once on request."""
         level = self.confidence if confidence is None else inside_unit(confidence, "confidence")
         table = {}
-        for column in present(self.plan, self.noisy, level, simultaneous=simultaneous):
+        columns = present(self.plan, self.noisy, level, simultaneous=simultaneous)
+        names = {column.name for column in columns}
+        for column in columns:
             table[column.name] = _arrow(column, column.values)
             if not column.is_key:
                 missing = np.full(len(column.values), np.nan)
-                table[f"{column.name}_low"] = _floats(missing if column.low is None else column.low)
-                table[f"{column.name}_high"] = _floats(missing if column.high is None else column.high)
+                table[_fresh(f"{column.name}_low", names)] = _floats(missing if column.low is None else column.low)
+                table[_fresh(f"{column.name}_high", names)] = _floats(missing if column.high is None else column.high)
         return pa.table(table)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Why an interval is missing, by column."""
+        return {column.name: column.reason for column in self.columns if column.reason is not None}
 
     def to_pandas(self) -> pd.DataFrame:
         return self.to_arrow().to_pandas()
@@ -70,6 +79,7 @@ class Release:
             "columns": [column.name for column in self.columns],
             "rows": self.intervals().to_pylist(),
             "confidence": float(self.confidence),
+            "notes": self.notes,
             "price": {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)},
             "ledger_entry": self.entry,
             "measures": [describe(measure) for measure in self.plan.measures],
@@ -123,7 +133,9 @@ class Release:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{foot}</small></p>"
 
     def _footer(self) -> str:
-        return f"{float(self.confidence):.0%} intervals; price {self.cost}; ledger entry {self.entry}"
+        notes = "".join(f"\n{name}: {reason}" for name, reason in self.notes.items())
+        price = f"price {self.cost}" if self.cost else "stored answer, no price"
+        return f"{float(self.confidence):.0%} intervals; {price}; ledger entry {self.entry}{notes}"
 
     def _text(self) -> tuple[list[str], list[list[str]]]:
         cells: dict[str, list[str]] = {}
@@ -131,7 +143,8 @@ class Release:
             cells[column.name] = [_shown(value) for value in column.values.tolist()]
             if column.low is not None and column.high is not None:
                 pairs = zip(column.low.tolist(), column.high.tolist(), strict=True)
-                cells[f"{column.name} interval"] = [f"{_shown(low)} to {_shown(high)}" for low, high in pairs]
+                shown = ["none" if low != low else f"{_shown(low)} to {_shown(high)}" for low, high in pairs]
+                cells[_fresh(f"{column.name} interval", set(cells))] = shown
         return list(cells), [list(row) for row in zip(*cells.values(), strict=True)]
 
 
@@ -139,7 +152,7 @@ def describe(measure: Measure) -> dict[str, Any]:
     """Mechanism, scale and bounds of a measure: functions of the plan, not of the data."""
     noise = measure.noise
     return {
-        "aggregate": measure.aggregate.canonical(),
+        "aggregate": measure.aggregate.words(),
         "mechanism": type(noise).__name__.lower(),
         "scale": float(noise.scale) * float(measure.step),
         "per_unit": [float(measure.low * measure.step), float(measure.high * measure.step)],
@@ -159,15 +172,32 @@ def _method(measure: Measure) -> str:
 
 
 def _arrow(column: Answered, values: Array) -> pa.Array:
-    if column.type is Type.INTEGER and values.dtype.kind == "f":
-        return pa.array(values)
-    if values.dtype == object and column.type in (Type.INTEGER, Type.REAL):
-        return pa.array(values.tolist(), pa.float64() if column.type is Type.REAL else None)
-    return pa.array(values.tolist(), ARROW_TYPES[column.type])
+    """The type follows from the plan; integers beyond 64 bits end at the last one, what is not a number is NULL."""
+    match column.type:
+        case Type.REAL:
+            return _floats(values)
+        case Type.INTEGER if values.dtype.kind != "i":
+            return pa.array([_integer(value) for value in values.tolist()], pa.int64())
+        case kind:
+            return pa.array(values.tolist(), ARROW_TYPES[kind])
+
+
+def _integer(value: Any) -> int | None:
+    if value is None or value != value:
+        return None
+    return int(max(_LEAST, min(_MOST, value)))
 
 
 def _floats(values: Array) -> pa.Array:
-    return pa.array(values.astype(float), pa.float64(), from_pandas=True)
+    numbers = values.astype(float)
+    return pa.array(np.where(np.isfinite(numbers), numbers, np.nan), pa.float64(), from_pandas=True)
+
+
+def _fresh(name: str, names: set[str]) -> str:
+    """The name, or one like it that no column of the answer has."""
+    while name in names:
+        name += "_"
+    return name
 
 
 def _shown(value: Any) -> str:
@@ -178,8 +208,8 @@ def _shown(value: Any) -> str:
             return "NULL"
         case int():
             return f"{value:,}"
-        case float() if value != value:
-            return "?"
+        case float() if not np.isfinite(value):
+            return "NULL"
         case float():
             return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
         case _:

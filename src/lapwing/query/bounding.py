@@ -24,7 +24,7 @@ from sqlglot import exp
 
 from lapwing.errors import Bug
 from lapwing.query.expression import Call, Column, Expression, Literal, Slot
-from lapwing.query.operators import bounds_of, number
+from lapwing.query.operators import bounds_of, cast, number
 from lapwing.query.plan import Measure, Plan
 from lapwing.query.types import Type, Value
 
@@ -32,6 +32,8 @@ Hash = Callable[[list[exp.Expression]], exp.Expression]
 """The engine's keyed hash of these columns."""
 
 _UNIT, _PLACE = "lw_unit", "lw_place"
+_ROWS = "lw_rows"  # every column is read through this name, so that no alias can be taken for a column
+_MOST_STEPS = Fraction(1 << 62)  # of one row: a wider value is cut here, so that no cast to BIGINT can fail
 
 
 def cells_query(plan: Plan, keyed_hash: Hash) -> exp.Select:
@@ -41,26 +43,26 @@ def cells_query(plan: Plan, keyed_hash: Hash) -> exp.Select:
     totals = _totals(plan)
     inner = _chosen(plan, totals, keyed_hash) if plan.limit_groups else totals
     clipped = [_aliased(exp.Sum(this=_clip(_column(f"c{i}"), m)), f"c{i}") for i, m in enumerate(plan.measures)]
-    query = exp.select(*_keys(plan), *map(_wide, clipped)).from_(inner.subquery("t"))
+    query = _selected(*_keys(plan), *map(_wide, clipped)).from_(inner.subquery("t", copy=False), copy=False)
     if plan.limit_groups:
-        query = query.where(exp.LTE(this=_column(_PLACE), expression=exp.Literal.number(plan.groups)))
-    return query.group_by(*_keys(plan)) if plan.domain else query
+        query = _where(query, exp.LTE(this=_column(_PLACE), expression=exp.Literal.number(plan.groups)))
+    return query.group_by(*_keys(plan), copy=False) if plan.domain else query
 
 
 def _row_level(plan: Plan) -> exp.Select:
     columns = [_aliased(_gather(measure, clip=True), f"c{i}") for i, measure in enumerate(plan.measures)]
     keys = [_aliased(emit(key), f"k{i}") for i, key in enumerate(plan.question.keys)]
-    query = _filtered(plan, exp.select(*keys, *map(_wide, columns)))
-    return query.group_by(*map(emit, plan.question.keys)) if keys else query
+    query = _filtered(plan, _selected(*keys, *map(_wide, columns)))
+    return query.group_by(*map(emit, plan.question.keys), copy=False) if keys else query
 
 
 def _totals(plan: Plan) -> exp.Select:
-    unit = exp.column(plan.table.unit or "", quoted=True)
+    unit = _source(plan.table.unit or "")
     columns = [_aliased(_gather(measure), f"c{i}") for i, measure in enumerate(plan.measures)]
     keys = [_aliased(emit(key), f"k{i}") for i, key in enumerate(plan.question.keys)]
-    query = _filtered(plan, exp.select(_aliased(unit, _UNIT), *keys, *columns))
-    query = query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))
-    return query.group_by(unit.copy(), *map(emit, plan.question.keys))
+    query = _filtered(plan, _selected(_aliased(unit, _UNIT), *keys, *columns))
+    query = _where(query, exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))
+    return query.group_by(unit.copy(), *map(emit, plan.question.keys), copy=False)
 
 
 def _chosen(plan: Plan, totals: exp.Select, keyed_hash: Hash) -> exp.Select:
@@ -70,16 +72,24 @@ def _chosen(plan: Plan, totals: exp.Select, keyed_hash: Hash) -> exp.Select:
         partition_by=[_column(_UNIT)],
         order=exp.Order(expressions=[exp.Ordered(this=by) for by in order]),
     )
-    return exp.select("*", _aliased(place, _PLACE)).from_(totals.subquery("u"))
+    return _selected(exp.Star(), _aliased(place, _PLACE)).from_(totals.subquery("u", copy=False), copy=False)
 
 
 def _filtered(plan: Plan, query: exp.Select) -> exp.Select:
-    query = query.from_(exp.table_(plan.table.name, quoted=True))
+    query = query.from_(exp.table_(plan.table.name, alias=_ROWS, quoted=True), copy=False)
     if plan.question.where is not None:
-        query = query.where(emit(plan.question.where))
+        query = _where(query, emit(plan.question.where))
     for key, values in zip(plan.question.keys, plan.domain, strict=True):
-        query = query.where(_declared(emit(key), values))
+        query = _where(query, _declared(emit(key), values))
     return query
+
+
+def _selected(*columns: exp.Expression) -> exp.Select:
+    return exp.Select(expressions=list(columns))
+
+
+def _where(query: exp.Select, condition: exp.Expression) -> exp.Select:
+    return query.where(exp.Paren(this=condition), copy=False)
 
 
 def _declared(key: exp.Expression, values: tuple[Value, ...]) -> exp.Expression:
@@ -87,7 +97,7 @@ def _declared(key: exp.Expression, values: tuple[Value, ...]) -> exp.Expression:
     listed = exp.In(this=key, expressions=known) if known else exp.false()
     if None not in values:
         return listed
-    return exp.paren(exp.Or(this=listed, expression=exp.Is(this=key.copy(), expression=exp.Null())))
+    return exp.Or(this=listed, expression=exp.Is(this=key.copy(), expression=exp.Null()))
 
 
 def _gather(measure: Measure, *, clip: bool = False) -> exp.Expression:
@@ -110,9 +120,10 @@ def _argument(measure: Measure, argument: Expression) -> exp.Expression:
     if measure.step == 1 and isinstance(argument, Column):
         whole = exp.Literal.number(floor(bounds.low)), exp.Literal.number(ceil(bounds.high))
         return _present(argument, _between(emit(argument), *whole))
-    value = _between(number(emit(argument, clipped=True)), _float(bounds.low), _float(bounds.high))
-    scaled = exp.Mul(this=value, expression=_float(1 / measure.step))
-    return _present(argument, exp.cast(exp.Round(this=scaled), "BIGINT"), clipped=True)
+    low, high = (_float(max(-_MOST_STEPS, min(_MOST_STEPS, side / measure.step))) for side in (bounds.low, bounds.high))
+    scaled = exp.Mul(this=number(emit(argument, clipped=True)), expression=_float(1 / measure.step))
+    whole = exp.Round(this=_between(scaled, low, high))
+    return _present(argument, cast(whole, exp.DataType.Type.BIGINT), clipped=True)
 
 
 def _present(argument: Expression, result: exp.Expression, *, clipped: bool = False) -> exp.Expression:
@@ -137,7 +148,7 @@ def emit(expression: Expression, *, clipped: bool = False) -> exp.Expression:
     """The engine's form of an expression; `clipped` cuts every bounded column to its bounds where it is read."""
     match expression:
         case Column(name=name, bounds=bounds):
-            column = exp.column(name, quoted=True)
+            column = _source(name)
             if not clipped or bounds is None:
                 return column
             return _present(expression, _between(number(column), _float(bounds.low), _float(bounds.high)))
@@ -163,18 +174,23 @@ def literal(value: Value) -> exp.Expression:
         case str():
             return exp.Literal.string(value)
         case datetime():
-            return exp.cast(exp.Literal.string(value.isoformat(sep=" ")), "TIMESTAMP")
+            return cast(exp.Literal.string(value.isoformat(sep=" ")), exp.DataType.Type.TIMESTAMP)
         case date():
-            return exp.cast(exp.Literal.string(value.isoformat()), "DATE")
+            return cast(exp.Literal.string(value.isoformat()), exp.DataType.Type.DATE)
 
 
 def _float(value: Fraction) -> exp.Expression:
     """The nearest float64, printed so that it is read back unchanged."""
-    return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
+    return number(exp.Literal.string(repr(float(value))))
 
 
 def _keys(plan: Plan) -> list[exp.Expression]:
     return [_column(f"k{i}") for i in range(len(plan.domain))]
+
+
+def _source(name: str) -> exp.Expression:
+    """A column of the private table."""
+    return exp.column(name, table=_ROWS, quoted=True)
 
 
 def _column(name: str) -> exp.Expression:

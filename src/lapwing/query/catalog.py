@@ -13,6 +13,9 @@ from lapwing.query.types import Interval, Type, Value, type_of
 from lapwing.query.verdict import nearest, refuse
 
 
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # what the engine's integers hold
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One column: its type, and what is publicly known of it."""
@@ -32,13 +35,22 @@ class Field:
                 raise Misconfigured(f"`{self.name}.{name}` is set, but the type is {self.type.value}. Remove it.")
             if interval is not None and interval.low > interval.high:
                 raise Misconfigured(
-                    f"`{self.name}.{name}` is {interval}; the first number must not be above the second."
+                    f"`{self.name}.{name}` is {interval}; the first number must not be above the second. Exchange them."
                 )
+        if self.type is Type.INTEGER:
+            self._check_integers()
         if len(set(self.values)) != len(self.values):
             raise Misconfigured(f"`{self.name}.values` holds a value twice. List each value once.")
         for value in self.values:
             if value is not None and type_of(value) is not self.type:
-                raise Misconfigured(f"`{self.name}.values` holds a value that is not of type {self.type.value}.")
+                raise Misconfigured(
+                    f"`{self.name}.values` holds a value that is not of type {self.type.value}. Correct one of them."
+                )
+
+    def _check_integers(self) -> None:
+        sides = [side for known in (self.bounds,) if known is not None for side in (known.low, known.high)]
+        if any(not _LEAST <= value <= _MOST for value in [*sides, *(v for v in self.values if type(v) is int)]):
+            raise Misconfigured(f"`{self.name}` declares an integer beyond 64 bits. Declare its type as real.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,10 @@ class Call:
     operator: Operator
     arguments: tuple[Expression, ...]
     type: Type
+    size: int = field(compare=False, repr=False, default=1)
+    """How many parts it has, written out in full."""
+    depth: int = field(compare=False, repr=False, default=1)
+    """How many calls stand inside each other."""
 
 
 Expression = Column | Literal | Slot | Call

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from lapwing.errors import LapwingError
 from lapwing.query import operators as op
 from lapwing.query.aggregates import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS, SUM
 from lapwing.query.catalog import Catalog, Table
@@ -96,8 +97,8 @@ class _Reading:
         if _kind(node) != "Aggregate":
             return self._scalar(node)
         where = self._relation(node.parent)
-        self.keys = tuple(self._key(value) for value in node.groups.values())
-        outputs: dict[str, Expression] = dict(zip(node.groups, self.keys, strict=True))
+        outputs: dict[str, Expression] = {name: self._key(value) for name, value in node.groups.items()}
+        self.keys = tuple(dict.fromkeys(key for key in outputs.values() if isinstance(key, Column)))
         return outputs | {name: self._read(value, self._above) for name, value in node.metrics.items()}, where
 
     def _scalar(self, node: Any) -> tuple[dict[str, Expression], Expression | None]:
@@ -120,7 +121,7 @@ class _Reading:
         read = [self._read(condition, self._below) for condition in conditions]
         where = None
         for condition in read:
-            where = condition if where is None else op.call(op.AND, where, condition, part="filter")
+            where = condition if where is None else op.call(op.AND, where, condition, part=lambda: "filter")
         return where
 
     def _key(self, node: Any) -> Column:
@@ -132,7 +133,7 @@ class _Reading:
         return key
 
     def _read(self, node: Any, leaf: Leaf) -> Expression:
-        call = partial(op.call, part=_kind(node))
+        call = partial(op.call, part=lambda: f"`{_kind(node)}`")
         read = partial(self._read, leaf=leaf)
         match _kind(node):
             case "Alias":
@@ -225,9 +226,21 @@ def _limit(node: Any) -> int:
 
 
 def _literal(value: Any) -> Literal:
+    known: Value
     match value:
-        case None | bool() | int() | str() | date() | datetime():
-            known: Value = value
+        case datetime() if value.tzinfo is not None:
+            refuse("a constant", "times are read without a zone.", "Leave the zone out.")
+        case None | bool() | str() | date() | datetime():
+            known = value
+        case int() if abs(value) < 10**18:
+            known = value
         case _:
-            known = Fraction(exact(value, "the constant"))
+            known = _real(value)
     return Literal(known, type_of(known))
+
+
+def _real(value: Any) -> Fraction:
+    try:
+        return exact(float(value) if isinstance(value, int) else value, "the constant")
+    except (LapwingError, OverflowError):
+        refuse("a constant", "it is not a number of ordinary size, a text, a truth value or a date.", "Pass one.")

@@ -22,30 +22,41 @@ from lapwing.query.verdict import refuse
 
 Types = tuple[Type | None, ...]
 
+MOST_DEPTH, MOST_SIZE = 60, 10_000  # of an expression, so that every later step is quick and cannot run out of stack
+
 _EXACT = Fraction(2**53)  # float64 holds every integer up to here
 
 
-def call(operator: Operator, *arguments: Expression, part: str) -> Call:
+Part = Callable[[], str]
+"""The analyst's own words, made only if they are needed: a long question would be printed once for every node."""
+
+
+def call(operator: Operator, *arguments: Expression, part: Part) -> Call:
     """The operator applied to the arguments; refused if their types do not fit. Text beside a date is read as one."""
     arguments = _with_dates(arguments, part)
     kind = operator.result(tuple(argument.type for argument in arguments))
     if kind is None:
-        refuse(f"`{part}`", f"`{operator.name}` does not take values of these types.", f"Pass {operator.takes}.")
-    return Call(operator, arguments, kind)
+        refuse(part(), f"`{operator.name}` does not take values of these types.", f"Pass {operator.takes}.")
+    inner = [argument for argument in arguments if isinstance(argument, Call)]
+    size = 1 + len(arguments) - len(inner) + sum(argument.size for argument in inner)
+    depth = 1 + max((argument.depth for argument in inner), default=0)
+    if depth > MOST_DEPTH or size > MOST_SIZE:
+        refuse("the question", "it is nested too deeply or too long.", "Write it with fewer levels, or use IN.")
+    return Call(operator, arguments, kind, size, depth)
 
 
-def dated(literal: Literal, kind: Type, *, part: str) -> Literal:
+def dated(literal: Literal, kind: Type, *, part: Part) -> Literal:
     """A text constant read as a date or a time."""
     try:
         read: date = (date if kind is Type.DATE else datetime).fromisoformat(str(literal.value))
     except ValueError:
-        refuse(part, "a constant beside a date is not a date.", "Write DATE '2020-12-31'.")
+        refuse(part(), "a constant beside a date is not a date.", "Write DATE '2020-12-31'.")
     if isinstance(read, datetime) and read.tzinfo is not None:
-        refuse(part, "times are read without a zone.", "Leave the zone out.")
+        refuse(part(), "times are read without a zone.", "Leave the zone out.")
     return Literal(read, kind)
 
 
-def _with_dates(arguments: tuple[Expression, ...], part: str) -> tuple[Expression, ...]:
+def _with_dates(arguments: tuple[Expression, ...], part: Part) -> tuple[Expression, ...]:
     kinds = [a.type for a in arguments if a.type in (Type.DATE, Type.TIMESTAMP)]
     if not kinds:
         return arguments
@@ -54,9 +65,14 @@ def _with_dates(arguments: tuple[Expression, ...], part: str) -> tuple[Expressio
     )
 
 
+def cast(node: exp.Expression, kind: exp.DataType.Type) -> exp.Expression:
+    """The value as this type of the engine. Nodes are used, not copied, so that long expressions stay cheap."""
+    return exp.Cast(this=node, to=exp.DataType(this=kind))
+
+
 def number(node: exp.Expression) -> exp.Expression:
     """The value as float64. Integers and reals only, so it cannot fail."""
-    return exp.cast(node, "DOUBLE")
+    return cast(node, exp.DataType.Type.DOUBLE)
 
 
 def _alike(types: Types) -> bool:
@@ -99,26 +115,36 @@ def _divided(a: Interval, b: Interval) -> Interval | None:
     return _corners(lambda x, y: x / y)(a, b)
 
 
+def _paren(node: exp.Expression) -> exp.Expression:
+    return exp.Paren(this=node)
+
+
 def _binary(node: type[exp.Binary]) -> Callable[[exp.Expression, exp.Expression], exp.Expression]:
-    return lambda a, b: exp.paren(node(this=a, expression=b))
+    return lambda a, b: _paren(node(this=a, expression=b))
 
 
 def _on_numbers(node: type[exp.Binary]) -> Callable[[exp.Expression, exp.Expression], exp.Expression]:
-    return lambda a, b: exp.paren(node(this=number(a), expression=number(b)))
+    return lambda a, b: _paren(node(this=number(a), expression=number(b)))
 
 
 def _guarded_division(a: exp.Expression, b: exp.Expression) -> exp.Expression:
-    return exp.paren(exp.Div(this=number(a), expression=exp.Nullif(this=number(b), expression=exp.Literal.number(0))))
+    return _paren(exp.Div(this=number(a), expression=exp.Nullif(this=number(b), expression=exp.Literal.number(0))))
 
 
 def _is_in(needle: exp.Expression, *values: exp.Expression) -> exp.Expression:
-    return exp.paren(exp.In(this=needle, expressions=list(values)))
+    return _paren(exp.In(this=needle, expressions=list(values)))
 
 
-def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+def _on_arrays(function: Callable[..., Any], *, real: bool = False) -> Callable[..., Any]:
+    """The function on arrays of released numbers. Integers stay exact while they fit into 62 bits."""
+
     def compute(*arrays: Any) -> Any:
         with np.errstate(all="ignore"):
-            return function(*arrays)
+            near = function(*(array.astype(float) for array in arrays))
+            whole = not real and all(array.dtype.kind == "i" for array in arrays)
+            if whole and all(np.all(np.abs(array.astype(float)) < 2.0**62) for array in (near, *arrays)):
+                return function(*arrays)
+            return near
 
     return compute
 
@@ -127,25 +153,25 @@ NUMBERS = "numbers"
 TWO_ALIKE = "two values of one type"
 TRUTH = "conditions, such as `age > 40`"
 
-EQUAL = Operator("=", _comparison, _binary(exp.EQ), TWO_ALIKE, compute=np.equal)
-UNEQUAL = Operator("<>", _comparison, _binary(exp.NEQ), TWO_ALIKE, compute=np.not_equal)
-LESS = Operator("<", _comparison, _binary(exp.LT), TWO_ALIKE, compute=np.less)
-AT_MOST = Operator("<=", _comparison, _binary(exp.LTE), TWO_ALIKE, compute=np.less_equal)
-GREATER = Operator(">", _comparison, _binary(exp.GT), TWO_ALIKE, compute=np.greater)
-AT_LEAST = Operator(">=", _comparison, _binary(exp.GTE), TWO_ALIKE, compute=np.greater_equal)
+EQUAL = Operator("=", _comparison, _binary(exp.EQ), TWO_ALIKE)
+UNEQUAL = Operator("<>", _comparison, _binary(exp.NEQ), TWO_ALIKE)
+LESS = Operator("<", _comparison, _binary(exp.LT), TWO_ALIKE)
+AT_MOST = Operator("<=", _comparison, _binary(exp.LTE), TWO_ALIKE)
+GREATER = Operator(">", _comparison, _binary(exp.GT), TWO_ALIKE)
+AT_LEAST = Operator(">=", _comparison, _binary(exp.GTE), TWO_ALIKE)
 AND = Operator("and", _logic, _binary(exp.And), TRUTH)
 OR = Operator("or", _logic, _binary(exp.Or), TRUTH)
-NOT = Operator("not", _logic, lambda a: exp.paren(exp.Not(this=a)), TRUTH)
-IS_NULL = Operator("is null", lambda _: Type.BOOLEAN, lambda a: exp.paren(exp.Is(this=a, expression=exp.Null())))
+NOT = Operator("not", _logic, lambda a: _paren(exp.Not(this=a)), TRUTH)
+IS_NULL = Operator("is null", lambda _: Type.BOOLEAN, lambda a: _paren(exp.Is(this=a, expression=exp.Null())))
 IN = Operator("in", _comparison, _is_in, "a column and a list of values of its type")
-ADD = Operator("+", _arithmetic, _on_numbers(exp.Add), NUMBERS, _corners(lambda x, y: x + y), compute=_quiet(np.add))
+ADD = Operator("+", _arithmetic, _on_numbers(exp.Add), NUMBERS, _corners(lambda x, y: x + y), compute=_on_arrays(np.add))
 SUBTRACT = Operator(
-    "-", _arithmetic, _on_numbers(exp.Sub), NUMBERS, _corners(lambda x, y: x - y), compute=_quiet(np.subtract)
+    "-", _arithmetic, _on_numbers(exp.Sub), NUMBERS, _corners(lambda x, y: x - y), compute=_on_arrays(np.subtract)
 )
 MULTIPLY = Operator(
-    "*", _arithmetic, _on_numbers(exp.Mul), NUMBERS, _corners(lambda x, y: x * y), compute=_quiet(np.multiply)
+    "*", _arithmetic, _on_numbers(exp.Mul), NUMBERS, _corners(lambda x, y: x * y), compute=_on_arrays(np.multiply)
 )
-DIVIDE = Operator("/", _quotient, _guarded_division, NUMBERS, _divided, compute=_quiet(np.divide))
+DIVIDE = Operator("/", _quotient, _guarded_division, NUMBERS, _divided, compute=_on_arrays(np.divide, real=True))
 
 OPERATORS = (
     EQUAL, UNEQUAL, LESS, AT_MOST, GREATER, AT_LEAST, AND, OR, NOT, IS_NULL, IN, ADD, SUBTRACT, MULTIPLY, DIVIDE,

@@ -16,20 +16,24 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from lapwing.errors import Misconfigured
 from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.privacy.budget import Budget
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
-from lapwing.query.aggregates import FUNCTIONS, Function, steps
+from lapwing.query.aggregates import FUNCTIONS, SUM, Function, steps
 from lapwing.query.catalog import Table
-from lapwing.query.expression import Column
+from lapwing.query.expression import Call, Column, walk
 from lapwing.query.question import Aggregate, Question
 from lapwing.query.types import Interval, Type, Value
 from lapwing.query.verdict import Refusal, Stop, refuse
 from lapwing.rational import root_up
 
 MOST_CELLS = 1_000_000
+MOST_REACH = 10**24  # in steps: the parts of 10^13 units add up within the 38 digits of the engine
+_MOST_BITS = 48  # of the noise, in steps
+FINEST_STEP = Fraction(1, 2**900)  # so that a step and its inverse are ordinary float64 numbers
 
 Noise = Laplace | Gaussian
 
@@ -81,6 +85,17 @@ class Plan:
         """How many rows the answer has before sorting and limiting."""
         return math.prod(len(values) for values in self.domain)
 
+    def identity(self) -> str:
+        """Everything that the cells and their noise are made by: equal texts mean the same paid request.
+
+        Unlike `Question.canonical` it keeps the order of keys and aggregates, in which an answer is stored, and the
+        limits, bounds and values that were declared when it was asked.
+        """
+        keys = [(key.name, [repr(value) for value in values]) for key, values in zip(self.question.keys, self.domain, strict=True)]
+        measures = [(m.aggregate.canonical(), str(m.step), m.low, m.high, str(m.noise)) for m in self.measures]
+        limits = (self.table.unit, self.table.version, self.groups, self.limit_groups)
+        return repr((self.question.canonical(), keys, measures, limits, str(self.loss)))
+
 
 def make_plan(question: Question, loss: Loss) -> Plan | Refusal:
     """The plan of a question at this price, or why there is none."""
@@ -97,6 +112,7 @@ def price_of(budget: Budget, epsilon: Fraction) -> Loss:
 
 def _plan(question: Question, loss: Loss) -> Plan:
     table = question.table
+    _check_above(question)
     domain = tuple(_declared(table, key) for key in question.keys)
     cells = math.prod(len(values) for values in domain)
     if cells > MOST_CELLS:
@@ -110,6 +126,19 @@ def _plan(question: Question, loss: Loss) -> Plan:
     share = _share(loss, len(question.aggregates))
     measures = tuple(_measure(table, aggregate, groups, share) for aggregate in question.aggregates)
     return Plan(question, measures, groups, groups < most, domain, loss)
+
+
+def _check_above(question: Question) -> None:
+    """Refuses before the charge what post-processing could not compute after it."""
+    expressions = [*(output.expression for output in question.outputs), *(by.expression for by in question.order)]
+    for part in (part for expression in expressions for part in walk(expression) if isinstance(part, Call)):
+        if part.operator.compute is None:
+            refuse(f"`{part.operator.name}`", "it is not computed from released numbers.", _ARITHMETIC)
+        if any(argument.type is None for argument in part.arguments):
+            refuse("NULL", "nothing is computed from it here.", "Leave it out.")
+
+
+_ARITHMETIC = "Use arithmetic here, or compute it from the answer, which costs nothing."
 
 
 def _declared(table: Table, key: Column) -> tuple[Value, ...]:
@@ -141,20 +170,43 @@ def _share(loss: Loss, parts: int) -> Pure | ZCDP:
 def _measure(table: Table, aggregate: Aggregate, groups: int, share: Pure | ZCDP) -> Measure:
     function = FUNCTIONS[aggregate.name]
     total = function.total(table, aggregate.argument)
-    step = Fraction(1) if function.whole(aggregate.argument) else _step(total, groups, share)
+    if not total.reach:
+        refuse(aggregate.words(), "it is 0 whatever the rows hold.", "Leave it out.")
+    step = _step(function, aggregate, total, groups, share)
     low, high = steps(total, step)
-    return Measure(aggregate, step, low, high, _noise(share, groups, max(abs(low), abs(high))))
+    reach = max(abs(low), abs(high))
+    if reach > MOST_REACH or not FINEST_STEP <= step <= 1 / FINEST_STEP:
+        refuse(
+            aggregate.words(),
+            "one unit's part may be so large or so small that sums are no longer exact.",
+            "Have the steward declare bounds and rows_per_unit of ordinary size.",
+        )
+    return Measure(aggregate, step, low, high, _noise(share, groups, reach))
 
 
-def _step(total: Interval, groups: int, share: Pure | ZCDP) -> Fraction:
-    """A power of two, so fine that rounding to it drowns in the noise."""
+def _step(function: Function, aggregate: Aggregate, total: Interval, groups: int, share: Pure | ZCDP) -> Fraction:
+    """A power of two, so fine that rounding to it drowns in the noise.
+
+    Whole numbers go in steps of 1; in larger ones only if their noise could not be drawn otherwise.
+    """
+    if function is not SUM:
+        return Fraction(1)
     strength = share.epsilon if isinstance(share, Pure) else Fraction(math.sqrt(2 * share.rho))
-    return Grid.fine(groups * total.reach / strength, total.reach, 1).step
+    scale = groups * total.reach / strength
+    if function.whole(aggregate.argument):
+        return Fraction(1 << max(0, math.floor(scale).bit_length() - _MOST_BITS))
+    return Grid.fine(scale, total.reach, 1).step
 
 
 def _noise(share: Pure | ZCDP, groups: int, reach: int) -> Noise:
+    noise: Noise
     match share:
         case Pure():
-            return Laplace(epsilon=share.epsilon, sensitivity=groups * reach)
+            noise = Laplace(epsilon=share.epsilon, sensitivity=groups * reach)
         case ZCDP():
-            return Gaussian(rho=share.rho, sensitivity=root_up(groups) * reach)
+            noise = Gaussian(rho=share.rho, sensitivity=root_up(groups) * reach)
+    try:
+        noise.draw(0)
+    except Misconfigured:
+        refuse("`epsilon`", f"noise for {share} cannot be drawn: it is too large or too small.", "Choose another one.")
+    return noise

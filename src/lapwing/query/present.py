@@ -74,15 +74,15 @@ class _Above:
         box = self.box(expression, 1 - (1 - self.confidence) / len(used))
         if box is None:
             return Answered(name, kind, values, reason="no interval follows for this expression")
-        return Answered(name, kind, values, *box)
+        open_ = bool(np.isnan(np.asarray(box[0], float)).any())
+        return Answered(name, kind, values, *box, "the interval of a divisor holds 0" if open_ else None)
 
     def order(self) -> Array:
         """Row numbers in the order asked for; ties stay in the order of the declared keys."""
         rows = np.arange(self.plan.cells)
         for by in reversed(self.plan.question.order):
             values = self.value(by.expression)[rows]
-            ranks = np.unique(values.astype(str) if values.dtype == object else values, return_inverse=True)[1]
-            rows = rows[np.argsort(-ranks if by.descending else ranks, kind="stable")]
+            rows = rows[np.argsort(_ranks(values, by.descending), kind="stable")]
         return rows
 
     def value(self, expression: Expression) -> Array:
@@ -92,8 +92,7 @@ class _Above:
             case Column(name=name):
                 return self.keys[name]
             case Literal(value=value):
-                number = float(value) if isinstance(value, Fraction) else value
-                return np.full(self.plan.cells, number)
+                return np.full(self.plan.cells, float(value) if isinstance(value, Fraction) else value)
             case Call(operator=operator, arguments=arguments):
                 if operator.compute is None:
                     raise Bug(f"`{operator.name}` has no meaning above the aggregation")
@@ -113,6 +112,15 @@ class _Above:
                 return values, values
             case _:
                 return None
+
+
+def _ranks(values: Array, descending: bool) -> Array:
+    """The place of each value among the different values; NULL and what is not a number come last either way."""
+    plain = values.tolist()
+    missing = [value is None or value != value for value in plain]
+    known = sorted({value for value, gone in zip(plain, missing, strict=True) if not gone}, reverse=descending)
+    place = {value: rank for rank, value in enumerate(known)}
+    return np.array([len(known) if gone else place[value] for value, gone in zip(plain, missing, strict=True)], int)
 
 
 def _combined(name: str, a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -25,7 +25,7 @@ class Preview:
     @property
     def errors(self) -> dict[str, float]:
         """Half the width of each released number's interval at the confidence."""
-        return {m.aggregate.canonical(): float(m.error(self.confidence)) for m in self.plan.measures}
+        return {m.aggregate.words(): float(m.error(self.confidence)) for m in self.plan.measures}
 
     @property
     def fits(self) -> bool:

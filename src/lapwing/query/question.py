@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from lapwing.query.catalog import Table
 from lapwing.query.expression import Call, Column, Expression, Literal, Slot
+from lapwing.query.types import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,11 @@ class Aggregate:
 
     def canonical(self) -> str:
         return f"{self.name}({'' if self.argument is None else _text(self.argument)})"
+
+    def words(self) -> str:
+        """As an analyst writes it."""
+        form = {"count_rows": "COUNT(*)", "count_units": "COUNT(DISTINCT unit)", "count": "COUNT({})"}.get(self.name)
+        return (form or f"{self.name.upper()}({{}})").format("" if self.argument is None else _words(self.argument))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +63,7 @@ class Question:
         """
         where = "" if self.where is None else _text(self.where)
         keys = ",".join(sorted(_text(key) for key in self.keys))
-        aggregates = ",".join(
-            sorted(f"{a.name}({'' if a.argument is None else _text(a.argument)})" for a in self.aggregates)
-        )
+        aggregates = ",".join(sorted(aggregate.canonical() for aggregate in self.aggregates))
         return f"{self.table.name}|{where}|{keys}|{aggregates}"
 
 
@@ -80,8 +84,8 @@ def _moved(expression: Expression, place: dict[int, int]) -> Expression:
     match expression:
         case Slot(index=index, type=kind):
             return Slot(place[index], kind)
-        case Call(operator=operator, arguments=arguments, type=kind):
-            return Call(operator, tuple(_moved(argument, place) for argument in arguments), kind)
+        case Call(arguments=arguments):
+            return replace(expression, arguments=tuple(_moved(argument, place) for argument in arguments))
         case _:
             return expression
 
@@ -97,3 +101,19 @@ def _text(expression: Expression) -> str:
             return f"#{index}"
         case Call(operator=operator, arguments=arguments):
             return f"{operator.name}({','.join(map(_text, arguments))})"
+
+
+def _words(expression: Expression) -> str:
+    """The expression as an analyst would write it, cut short."""
+    match expression:
+        case Column(name=name):
+            return name
+        case Literal(value=value):
+            return f"'{value}'" if isinstance(value, str) else "NULL" if value is None else shown(value)
+        case Slot(index=index):
+            return f"#{index}"
+        case Call(operator=operator, arguments=(left, right)):
+            text = f"{_words(left)} {operator.name} {_words(right)}"
+        case Call(operator=operator, arguments=arguments):
+            text = f"{operator.name}({', '.join(map(_words, arguments))})"
+    return text if len(text) <= 60 else text[:57] + "..."

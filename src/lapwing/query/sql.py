@@ -7,6 +7,7 @@ not listed for it; the analyst's text never reaches an engine.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -46,7 +47,7 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.Column: frozenset({"this", "table"}),
     exp.Count: frozenset({"this", "big_int"}),
     exp.Div: frozenset({"this", "expression", "typed", "safe"}),
-    exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
+    exp.Ordered: frozenset({"this", "desc"}),
     exp.Between: frozenset({"this", "low", "high"}),
     exp.In: frozenset({"this", "expressions"}),
     exp.Literal: frozenset({"this", "is_string"}),
@@ -54,6 +55,9 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.Table: frozenset({"this", "alias"}),
     exp.Group: frozenset({"expressions"}),
     exp.Order: frozenset({"expressions"}),
+    exp.Limit: frozenset({"expression"}),
+    exp.TableAlias: frozenset({"this"}),
+    exp.Distinct: frozenset({"expressions"}),
 }
 """What a node may carry; other nodes may carry `this` and `expression`."""
 
@@ -64,6 +68,7 @@ INSTEAD = {
     "distinct": ("SELECT DISTINCT", "the rows themselves are private.", "Count with GROUP BY over a declared key."),
     "qualify": ("QUALIFY", "window functions mix rows of many units.", "Use GROUP BY."),
     "sample": ("SAMPLE", "a sample of rows has no stated price.", "Leave it out; noise is added for you."),
+    "over": ("OVER", "window functions mix rows of many units.", "Use GROUP BY."),
     "offset": ("OFFSET", "it is not read.", "Use ORDER BY and LIMIT, or cut the released answer."),
 }
 
@@ -81,16 +86,22 @@ def read_sql(text: str, catalog: Catalog) -> Question | Refusal:
 def _select(text: str) -> exp.Select:
     if len(text) > MOST_CHARACTERS:
         refuse("the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Write a shorter one.")
+    if "\0" in text:
+        refuse("the question", "it holds a character that no engine reads.", "Leave the character 0 out.")
     try:
         statements = sqlglot.parse(text, read="duckdb")
-    except SqlglotError as error:
+    except RecursionError:
+        raise
+    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
         where = getattr(error, "errors", None) or [{}]
         line, column = where[0].get("line"), where[0].get("col")
         at = f" near line {line}, column {column}" if line else ""
         refuse("the question", f"it is not readable as SQL{at}.", "Write one SELECT statement.")
-    statement = statements[0] if len(statements) == 1 else None
-    if statement is None:
-        refuse("the question", f"it holds {len(statements)} statements.", "Write exactly one SELECT statement.")
+    written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
+    if len(written) != 1:
+        many = f"it holds {len(written)} statements." if written else "it is empty."
+        refuse("the question", many, "Write exactly one SELECT statement.")
+    statement = written[0]
     if not isinstance(statement, exp.Select):
         refuse(_part(statement), "only questions are answered.", "Write one SELECT statement.")
     if sum(1 for _ in statement.walk()) > MOST_PARTS:
@@ -167,7 +178,7 @@ class _Reading:
             by = node.this
             if isinstance(by, exp.Column) and not by.table and by.name.lower() in named:
                 expression = named[by.name.lower()]
-            elif isinstance(by, exp.Literal) and not by.is_string and by.name.isdigit():
+            elif isinstance(by, exp.Literal) and _is_whole(by):
                 expression = _nth(outputs, int(by.name))
             else:
                 expression = self._read(by, self._above)
@@ -177,7 +188,7 @@ class _Reading:
     def _read(self, node: exp.Expression, leaf: Callable[[exp.Expression], Expression]) -> Expression:
         """One node and what stands below it; `leaf` says what columns and aggregates mean here."""
         _check_modifiers(node)
-        call = partial(op.call, part=_part(node))
+        call = partial(op.call, part=lambda: _part(node))
         match node:
             case exp.Paren():
                 return self._read(node.this, leaf)
@@ -237,7 +248,9 @@ class _Reading:
         match node:
             case exp.Count(this=exp.Star() | exp.Literal()):
                 return Aggregate(COUNT_ROWS.name)
-            case exp.Count(this=exp.Distinct(expressions=[exp.Column() as column])):
+            case exp.Count(this=exp.Distinct(expressions=[inner])) if isinstance(_bare(inner), exp.Column):
+                _check_modifiers(node.this)
+                column = _bare(inner)
                 if self.table.unit is not None and self._below(column) == self._unit():
                     return Aggregate(COUNT_UNITS.name)
                 refuse(_part(node), "distinct values are counted for the protected unit only.", self._count_units())
@@ -280,6 +293,11 @@ def _table(select: exp.Select, catalog: Catalog) -> tuple[Table, str]:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         refuse(f"FROM {_part(node)}", "only a table of the catalog can be asked about.", "Write FROM and its name.")
     _check_modifiers(node)
+    alias = node.args.get("alias")
+    if alias is not None:
+        _check_modifiers(alias)
+        if not isinstance(alias.this, exp.Identifier):
+            refuse(f"FROM {_part(node)}", "the name after the table is not readable.", "Write FROM and a name.")
     return catalog.table(node.name), node.alias or node.name
 
 
@@ -288,9 +306,25 @@ def _limit(select: exp.Select) -> int | None:
     if limit is None:
         return None
     value = limit.args.get("expression")
-    if not isinstance(limit, exp.Limit) or not isinstance(value, exp.Literal) or not value.name.isdigit():
+    if not isinstance(limit, exp.Limit) or not isinstance(value, exp.Literal) or not _is_whole(value):
         refuse("LIMIT", "it takes a whole number.", "Write for example LIMIT 10.")
+    _check_modifiers(limit)
     return int(value.name)
+
+
+def _is_whole(literal: exp.Literal) -> bool:
+    """Whether it is written with at most 18 of the digits 0 to 9."""
+    return not literal.is_string and _WHOLE.fullmatch(literal.name) is not None
+
+
+_WHOLE = re.compile("[0-9]{1,18}")
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    """The node without parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def _nth(outputs: tuple[Output, ...], place: int) -> Expression:
@@ -317,7 +351,7 @@ def _literal(node: exp.Expression) -> Literal:
         case exp.Literal():
             return _number(node.name)
         case exp.Cast(this=exp.Literal(is_string=True)) if node.to.this in _DATES:
-            return op.dated(Literal(node.this.name, Type.TEXT), _DATES[node.to.this], part=_part(node))
+            return op.dated(Literal(node.this.name, Type.TEXT), _DATES[node.to.this], part=lambda: _part(node))
         case _:
             refuse(_part(node), "CAST is not read yet.", "Compare with a constant of the column's own type.")
 
@@ -330,7 +364,7 @@ _DATES = {
 
 
 def _number(text: str) -> Literal:
-    if text.isdigit() and len(text) <= 18:
+    if _WHOLE.fullmatch(text):
         return Literal(int(text), Type.INTEGER)
     try:
         value = float(text)

@@ -43,7 +43,7 @@ class Interval:
         return Interval(min(Fraction(0), factor * self.low), max(Fraction(0), factor * self.high))
 
     def __str__(self) -> str:
-        return f"[{_short(self.low)}, {_short(self.high)}]"
+        return f"[{shown(self.low)}, {shown(self.high)}]"
 
 
 def type_of(value: Value) -> Type | None:
@@ -65,5 +65,8 @@ def type_of(value: Value) -> Type | None:
             return Type.DATE
 
 
-def _short(value: Fraction) -> str:
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
+def shown(value: Value) -> str:
+    """A constant in a message."""
+    if isinstance(value, Fraction):
+        return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
+    return str(value)

@@ -1,0 +1,22 @@
+"""What was spent, for ever: append-only and hash-chained."""
+
+from __future__ import annotations
+
+from lapwing.ledger.chain import Break
+from lapwing.ledger.entry import Entry, Head, Kind
+from lapwing.ledger.reservation import Answer, Reservation
+from lapwing.ledger.sqlite import SqliteLedger
+from lapwing.ledger.verify import Report, read_head, verify_ledger
+
+__all__ = [
+    "Answer",
+    "Break",
+    "Entry",
+    "Head",
+    "Kind",
+    "Report",
+    "Reservation",
+    "SqliteLedger",
+    "read_head",
+    "verify_ledger",
+]

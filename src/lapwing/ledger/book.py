@@ -1,0 +1,164 @@
+"""The entries of one ledger inside one transaction: what was written, and what comes next."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+from lapwing.errors import LedgerFailed, Misconfigured
+from lapwing.ledger.chain import broken_link, own_after, spent_after, wrong_sum
+from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind, Terms, added, cost_of, follow
+from lapwing.ledger.reservation import Answer
+from lapwing.ledger.verify import mismatch
+from lapwing.privacy.budget import Cost
+
+_COLUMNS = ", ".join(COLUMNS)
+_INSERT = f"INSERT INTO entry ({_COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS))})"
+
+
+class Book:
+    """Reads and appends entries. Every entry that decides something is checked against its hash when it is read."""
+
+    def __init__(self, connection: sqlite3.Connection, terms: Terms) -> None:
+        self._connection = connection
+        self._terms = terms
+        self._accounting = terms.budget.accounting
+
+    def begins_with(self, first: Entry) -> bool:
+        """Whether this is the ledger that began with this entry."""
+        return bool(self._connection.execute("SELECT hash FROM entry WHERE seq = 1").fetchone() == (first.hash,))
+
+    def last_synced(self) -> Entry:
+        """The last entry that was certainly durable when it was committed."""
+        return self._one("kind <> 'settle' ORDER BY seq DESC LIMIT 1")
+
+    def at(self, seq: int) -> Entry:
+        """The entry with this number."""
+        return self._one("seq = ?", seq)
+
+    def with_key(self, analyst: str, key: str) -> Entry | None:
+        """The charge that an analyst made under this key."""
+        return self._find("analyst = ? AND key = ?", analyst, key)
+
+    def spent(self, last: Entry | None = None) -> Cost:
+        """The sum of all charges, as the last entry has it."""
+        return spent_after(self._one("seq = (SELECT max(seq) FROM entry)") if last is None else last, self._accounting)
+
+    def own(self, analyst: str) -> Cost:
+        """The sum of one analyst's charges."""
+        charge = self._latest(Kind.RESERVE, analyst)
+        return self._terms.total - self._terms.total if charge is None else own_after(charge, self._accounting)
+
+    def allowance(self, analyst: str) -> Cost | None:
+        """The most that one analyst may spend, if a limit was set."""
+        entry = self._latest(Kind.ALLOW, analyst)
+        return None if entry is None else cost_of(self._accounting, entry.amount, entry.delta)
+
+    def versions(self, table: str) -> Iterator[Entry]:
+        """The versions declared for a table, the newest first."""
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM entry WHERE kind = ? AND analyst = '' ORDER BY seq DESC", (Kind.VERSION,)
+        ).fetchall()
+        return (entry for entry in map(intact, rows) if entry.remark("table") == table)
+
+    def check(self, heads: Sequence[tuple[str, Head]]) -> Entry:
+        """The last entry, proved to continue what the witnesses have seen."""
+        end = self._connection.execute("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1").fetchone() or (0, "")
+        for source, known in heads:
+            problem = mismatch(self._connection, Head(self._terms.ledger, *end), source, known)
+            if problem is not None:
+                raise Misconfigured(f"{problem.text} Nothing is served.")
+        since = max((known.seq for _, known in heads), default=end[0])
+        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM entry WHERE seq >= ? ORDER BY seq", (since,))
+        last, *later = [intact(row) for row in rows.fetchall() or [None]]
+        for entry in later:
+            problem = broken_link(last, entry) or wrong_sum(last, entry, self._accounting)
+            if problem is not None:
+                raise _damaged(str(problem))
+            last = entry
+        return last
+
+    def append(
+        self,
+        last: Entry,
+        kind: Kind,
+        *,
+        cost: Cost | None = None,
+        analyst: str = "",
+        key: str | None = None,
+        body: str = "",
+        note: object = None,
+        at: str | None = None,
+    ) -> Entry:
+        """Writes the entry after the last one, with the sums that follow."""
+        spent, own = spent_after(last, self._accounting), self.own(analyst)
+        if kind is Kind.RESERVE and cost is not None:
+            spent, own = added(spent, cost), added(own, cost)
+        entry = follow(
+            last, kind, spent=spent, own=own, cost=cost, analyst=analyst, key=key, body=body, note=note, at=at
+        )
+        return insert(self._connection, entry)
+
+    def store(self, charge: Entry, settle: Entry, match_hash: str | None, payload: bytes) -> None:
+        """Stores the answer to a charge."""
+        row = (charge.seq, settle.seq, match_hash, payload)
+        self._connection.execute("INSERT INTO answer (seq, settled, match_hash, payload) VALUES (?, ?, ?, ?)", row)
+
+    def answer(self, seq: int) -> bytes | None:
+        """The stored answer to a charge, checked against the entry that recorded it."""
+        wanted = "SELECT payload, (SELECT body FROM entry WHERE seq = settled) FROM answer WHERE seq = ?"
+        row = self._connection.execute(wanted, (seq,)).fetchone()
+        if row is None:
+            return None
+        payload, digest = row
+        if not isinstance(payload, bytes) or sha256(payload).hexdigest() != digest:
+            raise _damaged(f"Entry {seq}: its stored answer was changed.")
+        return payload
+
+    def answers(self, match_hash: str) -> Iterator[Answer]:
+        """The stored answers to equal questions, the newest first."""
+        wanted = "SELECT seq FROM answer WHERE match_hash = ? ORDER BY seq DESC"
+        for (seq,) in self._connection.execute(wanted, (match_hash,)).fetchall():
+            payload = self.answer(seq)
+            if payload is not None:
+                yield Answer(self.at(seq), payload)
+
+    def _latest(self, kind: Kind, analyst: str) -> Entry | None:
+        return self._find("kind = ? AND analyst = ? ORDER BY seq DESC LIMIT 1", kind, analyst)
+
+    def _one(self, where: str, *values: object) -> Entry:
+        return intact(self._row(where, *values))
+
+    def _find(self, where: str, *values: object) -> Entry | None:
+        row = self._row(where, *values)
+        return None if row is None else intact(row)
+
+    def _row(self, where: str, *values: object) -> tuple[object, ...] | None:
+        found: tuple[object, ...] | None = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM entry WHERE {where}", values
+        ).fetchone()
+        return found
+
+
+def insert(connection: sqlite3.Connection, entry: Entry) -> Entry:
+    """Writes an entry and returns it."""
+    connection.execute(_INSERT, tuple(getattr(entry, name) for name in COLUMNS))
+    return entry
+
+
+def intact(row: tuple[object, ...] | None) -> Entry:
+    """The entry in a row, if its content matches its hash."""
+    if row is None:
+        raise _damaged("An entry is missing.")
+    try:
+        entry = Entry.read(row)
+    except ValueError as error:
+        raise _damaged(f"Entry {row[0]}: {error}.") from None
+    if entry.hash != entry.digest:
+        raise _damaged(f"Entry {entry.seq}: its content does not match its hash.")
+    return entry
+
+
+def _damaged(text: str) -> LedgerFailed:
+    return LedgerFailed(f"The ledger is damaged. {text} No answer is given. Run `lapwing ledger verify`.")

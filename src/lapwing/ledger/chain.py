@@ -1,0 +1,116 @@
+"""Whether entries follow from one another: hashes, running sums, the budget, and what each answer belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lapwing.ledger.entry import START, Entry, Kind, Terms, added, cost_of
+from lapwing.privacy.budget import Accounting, Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """What is wrong with a ledger, and at which entry, if it is one."""
+
+    text: str
+    seq: int | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.seq is None else f"Entry {self.seq}: {self.text}"
+
+
+def broken_link(before: Entry | None, entry: Entry) -> Break | None:
+    """Why this entry cannot be the one after `before`; None if it can."""
+    expected = 1 if before is None else before.seq + 1
+    if entry.seq > expected:
+        return Break("it is missing.", expected)
+    if entry.seq < expected:
+        return Break("its number comes before the first.", entry.seq)
+    if entry.hash != entry.digest:
+        return Break("its content does not match its hash.", entry.seq)
+    if entry.previous != (START if before is None else before.hash):
+        return Break("it does not continue the entry before it.", entry.seq)
+    return None
+
+
+def wrong_sum(before: Entry, entry: Entry, accounting: Accounting) -> Break | None:
+    """Why what is spent after this entry does not follow from what was spent before it; None if it does."""
+    try:
+        spent, cost = spent_after(before, accounting), cost_of(accounting, entry.amount, entry.delta)
+        expected = added(spent, cost) if entry.kind == Kind.RESERVE else spent
+        right = spent_after(entry, accounting) == expected
+    except ValueError:
+        return Break("an amount is not an exact number.", entry.seq)
+    return None if right else Break("its running sum is wrong.", entry.seq)
+
+
+def spent_after(entry: Entry, accounting: Accounting) -> Cost:
+    """The sum of all charges up to this entry."""
+    return cost_of(accounting, entry.spent_amount, entry.spent_delta)
+
+
+def own_after(entry: Entry, accounting: Accounting) -> Cost:
+    """The sum of this analyst's charges up to this entry."""
+    return cost_of(accounting, entry.own_amount, entry.own_delta)
+
+
+class Walk:
+    """Checks a whole chain, entry by entry from the first."""
+
+    def __init__(self) -> None:
+        self.last: Entry | None = None
+        self.terms: Terms | None = None
+        self.unanswered: dict[int, str] = {}
+        """Charges without an answer so far, and whose they are."""
+        self.answered: set[int] = set()
+        self._own: dict[str, Cost] = {}
+
+    def step(self, entry: Entry) -> Break | None:
+        """Goes one entry further and returns None, or stays and says what is wrong."""
+        problem = broken_link(self.last, entry)
+        if problem is None and self.last is not None and self.terms is not None:
+            problem = wrong_sum(self.last, entry, self.terms.budget.accounting)
+        if problem is None:
+            try:
+                problem = next((Break(text, entry.seq) for text in self._faults(entry)), None)
+            except (ValueError, TypeError):
+                problem = Break("its amounts or its note cannot be read.", entry.seq)
+        if problem is None:
+            self._take(entry)
+        return problem
+
+    def _faults(self, entry: Entry) -> Iterator[str]:
+        if self.terms is None:
+            self.terms = Terms.read(entry)
+        accounting = self.terms.budget.accounting
+        cost, own = cost_of(accounting, entry.amount, entry.delta), own_after(entry, accounting)
+        known = self._own.get(entry.analyst, own - own)
+        match entry.kind:
+            case Kind.OPEN:
+                if self.last is not None or spent_after(entry, accounting):
+                    yield "a ledger is opened only once, with nothing spent."
+            case Kind.RESERVE:
+                known = added(known, cost)
+                if not cost:
+                    yield "it charges nothing."
+                if not spent_after(entry, accounting).fits(self.terms.total):
+                    yield "more is spent than the budget holds."
+            case Kind.SETTLE:
+                if self.unanswered.get(entry.remark("of")) != entry.analyst:
+                    yield "it answers no charge, or one that was answered before."
+            case Kind.ALLOW | Kind.VERSION | Kind.WITNESS:
+                pass
+            case _:
+                yield "it is of no known kind."
+        if own != known:
+            yield "its running sum for the analyst is wrong."
+
+    def _take(self, entry: Entry) -> None:
+        self.last = entry
+        if entry.kind == Kind.RESERVE and self.terms is not None:
+            self.unanswered[entry.seq] = entry.analyst
+            self._own[entry.analyst] = own_after(entry, self.terms.budget.accounting)
+        elif entry.kind == Kind.SETTLE:
+            self.unanswered.pop(entry.remark("of"))
+            self.answered.add(entry.remark("of"))

@@ -1,0 +1,222 @@
+"""One line of the ledger, and the chain that holds the lines together.
+
+    hash_i = SHA-256(hash_(i-1) followed by the canonical JSON of entry i)
+
+Whoever changes, drops or inserts an entry must change every later hash, and so the head, which is also kept elsewhere.
+Numbers are exact: an amount is the text "n/d". Time is a remark for the reader; nothing is ever decided by it.
+An entry holds nothing that depends on the data: a charge is written before any row is read, and the entry that records
+its answer has the hash of what was released anyway and the time of the charge, not its own, which would tell how long
+the question ran.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any, Self
+
+from lapwing.errors import Bug, Misconfigured
+from lapwing.privacy.budget import Accounting, Budget, Cost
+from lapwing.rational import round_up
+
+FORMAT = 1
+START = "0" * 64
+"""What the first entry continues."""
+_FINEST = 100
+_RATIO = re.compile(r"(0|[1-9][0-9]{0,999})/([1-9][0-9]{0,999})")
+
+
+class Kind(StrEnum):
+    """What an entry says."""
+
+    OPEN = "open"  # the first: which ledger, which budget; its amount is all there is to spend
+    RESERVE = "reserve"  # a charge
+    SETTLE = "settle"  # the answer to an earlier charge was stored
+    ALLOW = "allow"  # an analyst's allowance was set; its amount is the allowance
+    VERSION = "version"  # the steward declared a data version
+    WITNESS = "witness"  # a witness was missing and was written anew
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A place in a chain: enough to prove later that nothing before it was changed or dropped."""
+
+    ledger: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line, exactly as it is stored."""
+
+    seq: int
+    kind: str
+    analyst: str
+    key: str | None
+    body: str
+    amount: str
+    delta: str
+    spent_amount: str
+    spent_delta: str
+    own_amount: str
+    own_delta: str
+    note: str
+    at: str
+    previous: str
+    hash: str
+
+    @classmethod
+    def read(cls, row: tuple[Any, ...]) -> Self:
+        """The entry in a row; ValueError if a column has the wrong type."""
+        wrong = [name for name, value in zip(COLUMNS, row, strict=True) if type(value) not in _TYPES.get(name, (str,))]
+        if wrong:
+            raise ValueError(f"`{wrong[0]}` has the wrong type")
+        return cls(*row)
+
+    @property
+    def content(self) -> str:
+        """The canonical JSON of everything but the two hashes."""
+        return canonical({name: getattr(self, name) for name in _CONTENT})
+
+    @property
+    def digest(self) -> str:
+        """What `hash` must be."""
+        return sha256((self.previous + self.content).encode()).hexdigest()
+
+    def sealed(self) -> Entry:
+        """The same entry with its hash."""
+        return replace(self, hash=self.digest)
+
+    def remark(self, name: str) -> Any:
+        """One value of the note; None if the note has no such name."""
+        note = json.loads(self.note)
+        return note.get(name) if isinstance(note, dict) else None
+
+
+COLUMNS = tuple(field.name for field in fields(Entry))
+_CONTENT = tuple(name for name in COLUMNS if name not in ("previous", "hash"))
+_TYPES = {"seq": (int,), "key": (str, type(None))}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the first entry fixes for ever."""
+
+    ledger: str
+    budget: Budget
+    total: Cost
+    salt_hash: str
+
+    @classmethod
+    def read(cls, entry: Entry) -> Self:
+        """The terms in a first entry; ValueError if it is none."""
+        if entry.kind != Kind.OPEN or entry.remark("format") != FORMAT:
+            raise ValueError(f"the first entry does not open a ledger of format {FORMAT}")
+        texts = [entry.remark(name) for name in ("ledger", "epsilon", "delta", "accounting", "salt_hash")]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("the first entry lacks a term")
+        ledger, epsilon, delta, accounting, salt_hash = texts
+        try:
+            budget = Budget(read_ratio(epsilon), read_ratio(delta), accounting=accounting)
+        except Misconfigured as error:
+            raise ValueError(f"the first entry names no budget: {error}") from None
+        recorded, proven = cost_of(budget.accounting, entry.amount, entry.delta), budget.capacity
+        total = Cost(budget.accounting, min(recorded.amount, proven.amount), min(recorded.delta, proven.delta))
+        return cls(ledger, budget, total, salt_hash)
+
+    def note(self) -> dict[str, Any]:
+        """What the first entry says."""
+        budget = self.budget
+        numbers = {"epsilon": ratio(budget.epsilon), "delta": ratio(budget.delta)}
+        identity = {"format": FORMAT, "ledger": self.ledger, "salt_hash": self.salt_hash}
+        return {**identity, **numbers, "accounting": budget.accounting.value}
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def canonical(value: object) -> str:
+    """The one JSON text of a value: sorted names, no blanks, ASCII only, no NaN."""
+    return _ENCODER.encode(value)
+
+
+def ratio(value: Fraction) -> str:
+    """An exact number as text."""
+    return f"{value.numerator}/{value.denominator}"
+
+
+def read_ratio(text: str) -> Fraction:
+    """The number that a text holds; ValueError if it is not in lowest terms or no number."""
+    match = _RATIO.fullmatch(text)
+    if match is None or ratio(number := Fraction(int(match[1]), int(match[2]))) != text:
+        raise ValueError("an amount is not an exact number")
+    return number
+
+
+def cost_of(accounting: Accounting, amount: str, delta: str) -> Cost:
+    """A cost from its two texts; ValueError if one is no number."""
+    return Cost(accounting, read_ratio(amount), read_ratio(delta))
+
+
+def added(one: Cost, other: Cost) -> Cost:
+    """The sum, exact while its denominators have at most 100 digits, otherwise rounded up to 10^-100.
+
+    So a running sum is never below the true one, and many odd prices cannot make it grow without end.
+    """
+    return settled(one + other)
+
+
+def settled(cost: Cost) -> Cost:
+    """The cost with short denominators, never less than it was."""
+    amount, delta = (
+        part if part.denominator <= 10**_FINEST else round_up(part, digits=_FINEST)
+        for part in (cost.amount, cost.delta)
+    )
+    return Cost(cost.accounting, amount, delta)
+
+
+def now() -> str:
+    """The time for the reader, in UTC and whole seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def follow(
+    before: Entry | None,
+    kind: Kind,
+    *,
+    spent: Cost,
+    own: Cost,
+    cost: Cost | None = None,
+    analyst: str = "",
+    key: str | None = None,
+    body: str = "",
+    note: object = None,
+    at: str | None = None,
+) -> Entry:
+    """The entry that comes after another one, sealed."""
+    price = cost if cost is not None else spent - spent
+    if before is None and kind is not Kind.OPEN:
+        raise Bug("A chain must begin with an entry that opens it.")
+    return Entry(
+        seq=1 if before is None else before.seq + 1,
+        kind=kind.value,
+        analyst=analyst,
+        key=key,
+        body=body,
+        amount=ratio(price.amount),
+        delta=ratio(price.delta),
+        spent_amount=ratio(spent.amount),
+        spent_delta=ratio(spent.delta),
+        own_amount=ratio(own.amount),
+        own_delta=ratio(own.delta),
+        note=canonical({} if note is None else note),
+        at=now() if at is None else at,
+        previous=START if before is None else before.hash,
+        hash="",
+    ).sealed()

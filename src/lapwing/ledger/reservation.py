@@ -1,0 +1,34 @@
+"""What a charge gives to the one who pays it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lapwing.ledger.entry import Entry
+from lapwing.privacy.budget import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A charge that is durable. Exactly one reservation of each charge is fresh, and only that one buys an answer."""
+
+    seq: int
+    hash: str
+    cost: Cost
+    fresh: bool
+    """Whether this call made the charge. If not, the question was asked before with this key and must not run again."""
+    answer: bytes | None
+    """The stored answer, if the question was asked before and was answered."""
+
+    @property
+    def unanswered(self) -> bool:
+        """Asked before, and no answer is stored: it is still being computed, or was lost. It stays charged."""
+        return not self.fresh and self.answer is None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A stored answer, and the charge that paid for it."""
+
+    charge: Entry
+    payload: bytes

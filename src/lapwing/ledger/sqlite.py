@@ -1,0 +1,391 @@
+"""The ledger in one SQLite file, shared by any number of threads and processes on one machine.
+
+    reserve   checks the budget and writes the charge, durable in the ledger and its witnesses before it returns
+    settle    stores the answer that was computed in between; only then may it be sent
+
+Theorem.  At any time, also after crashes, the charges in the ledger add up to at most the budget, and every answer
+          that was ever sent has its charge there.
+Proof.    A charge is written only by `reserve`, under SQLite's write lock, after its sum with all earlier charges was
+          found to fit; the earlier sum is that of the last entry, whose hash is checked against its content and,
+          through the entries since, against the witness. Nothing is ever deleted or changed, so the sum never falls.
+          The caller reads no data before `reserve` returns with `fresh`, which exactly one call per charge does: the
+          one whose transaction wrote the entry. When it returns, the entry is on the disk.
+Lost.     A charge whose process ended before `settle` stays charged and unanswered. Nobody can tell from the file
+          whether its process still runs, so nothing is written about it: a retry with the same key is told that there
+          is no answer, and never runs the question again for free.
+Power.    The entry of an answer is not synced on its own; the next charge syncs it. If the power fails in between, the
+          answer is lost and the charge is not. A witness names only entries that are synced, so it is never ahead.
+Checked by: tests/ledger/test_sqlite.py, tests/ledger/test_promises.py, tests/ledger/test_model.py,
+          tests/ledger/test_processes.py
+"""
+
+from __future__ import annotations
+
+import hmac
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
+from lapwing.ledger.book import Book, insert, intact
+from lapwing.ledger.entry import Entry, Head, Kind, Terms, canonical, cost_of, follow, settled
+from lapwing.ledger.export import write_export
+from lapwing.ledger.reservation import Answer, Reservation
+from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new
+from lapwing.ledger.verify import Report, rows_after, verify
+from lapwing.ledger.witness import Witness, missing_ledger
+from lapwing.ledger.wording import budget_text, shortage
+from lapwing.noise.bits import SYSTEM
+from lapwing.privacy.budget import Budget, Cost
+
+_LONGEST_NAME = 200
+
+
+class SqliteLedger:
+    """What was spent of one budget, for ever. Made by `open`; any number of threads may use it."""
+
+    def __init__(self, store: Store, witnesses: Sequence[Witness], first: Entry, salt: bytes) -> None:
+        self._store = store
+        self._witnesses = tuple(witnesses)
+        self._first = first
+        self._terms = Terms.read(first)
+        self._salt = salt
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str | None,
+        budget: Budget,
+        *,
+        witness: Path | str | Sequence[Path | str] = (),
+        timeout: float = 30.0,
+    ) -> Self:
+        """The ledger at this path, created if neither it nor a witness of it exists; in memory if the path is None.
+
+        `witness` names files beside the data that remember how far the ledger had come. `timeout` is how many seconds
+        to wait for other processes.
+        """
+        if not isinstance(budget, Budget):
+            raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
+        place = None if path is None else Path(path)
+        witnesses = [Witness(Path(file)) for file in ([witness] if isinstance(witness, Path | str) else witness)]
+        if place is None and witnesses:
+            raise Misconfigured("A ledger in memory has no witness. Leave `witness` out, or give the ledger a path.")
+        if place is not None and not exists(place):
+            _refuse_missing(witnesses, place)
+            create_file(place)
+        store = Store(place, timeout=timeout)
+        try:
+            with store.write() as connection:
+                if is_new(connection, place):
+                    _refuse_missing(witnesses, place)
+                    _create(connection, budget)
+                ledger = cls(store, witnesses, *_opening(connection, place))
+                ledger._refuse_other_budget(budget)
+                book = Book(connection, ledger._terms)
+                ledger._check(book, repair=True)
+                synced = book.last_synced()
+            ledger._advance(synced)
+        except BaseException:
+            store.close()
+            raise
+        return ledger
+
+    def reserve(
+        self,
+        cost: Cost,
+        *,
+        analyst: str,
+        body: bytes | str,
+        key: str | None = None,
+        note: Mapping[str, Any] | None = None,
+    ) -> Reservation:
+        """Charges the cost. If the reservation is `fresh` the caller may read the data for it, once; otherwise never.
+
+        `body` is the canonical request, and `key` names it for retries: the same key and body are charged once and
+        give the stored answer back. `note` says to the reader of the ledger what was asked.
+        """
+        price = self._price(cost)
+        request, remark = _digest(body), _checked_note(note)
+        _check_names(analyst, key)
+        with self._book() as book:
+            last = self._check(book, repair=True)
+            earlier = None if key is None else book.with_key(analyst, key)
+            if earlier is not None:
+                return self._again(book, earlier, request)
+            refusal = self._refusal(book, price, analyst, last)
+            if refusal is None:
+                last = book.append(last, Kind.RESERVE, cost=price, analyst=analyst, key=key, body=request, note=remark)
+        if refusal is not None:
+            whose, room = refusal
+            raise BudgetExceeded(shortage(self.budget, price, room, whose), asked=price, remaining=room)
+        self._advance(last)
+        return Reservation(last.seq, last.hash, price, fresh=True, answer=None)
+
+    def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None) -> None:
+        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does."""
+        if not reservation.fresh:
+            raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
+        answer, found = bytes(payload), None if match is None else _digest(match)
+        with self._book(durable=False) as book:
+            last, charge = self._check(book), book.at(reservation.seq)
+            if charge.hash != reservation.hash or charge.kind != Kind.RESERVE:
+                raise LedgerFailed(f"Charge {reservation.seq} is not in this ledger. No answer is given.")
+            if book.answer(charge.seq) is not None:
+                raise Misconfigured(f"Charge {charge.seq} was settled before. Each charge has one answer.")
+            note = {"of": charge.seq, "match_hash": found}
+            body, at = _digest(answer), charge.at
+            entry = book.append(last, Kind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
+            book.store(charge, entry, found, answer)
+
+    def allow(self, analyst: str, cost: Cost) -> None:
+        """Sets the most that one analyst may ever spend. It is a share of the total, never an addition to it."""
+        _check_names(analyst, None)
+        limit = settled(self._own_currency(cost))
+        with self._book() as book:
+            entry = book.append(self._check(book, repair=True), Kind.ALLOW, cost=limit, analyst=analyst)
+        self._advance(entry)
+
+    def declare_version(self, table: str, version: str, fingerprint: bytes) -> None:
+        """Records that a table now has this version of the data. Nothing is refunded or reset.
+
+        The fingerprint of the file is kept under a secret key, so that the ledger tells nothing about the data.
+        """
+        note = {"table": table, "version": version, "mark": self._mark(table, fingerprint)}
+        with self._book() as book:
+            known = list(book.versions(table))
+            if any(entry.remark("version") == version and entry.remark("mark") != note["mark"] for entry in known):
+                raise Misconfigured(f"Version {version!r} of {table} was declared with other data. Choose a new name.")
+            if known and known[0].remark("version") == version:
+                return
+            entry = book.append(self._check(book, repair=True), Kind.VERSION, note=note)
+        self._advance(entry)
+
+    def version(self, table: str) -> str | None:
+        """The version of a table that was declared last."""
+        with self._book(reading=True) as book:
+            return next((str(entry.remark("version")) for entry in book.versions(table)), None)
+
+    def is_unchanged(self, table: str, fingerprint: bytes) -> bool:
+        """Whether the data are the ones that were declared last."""
+        with self._book(reading=True) as book:
+            marks = (str(entry.remark("mark")) for entry in book.versions(table))
+            return hmac.compare_digest(next(marks, ""), self._mark(table, fingerprint))
+
+    def answer(self, seq: int) -> bytes | None:
+        """The stored answer to a charge."""
+        with self._book(reading=True) as book:
+            return book.answer(seq)
+
+    def find_answers(self, match: str) -> tuple[Answer, ...]:
+        """The stored answers to equal questions, the newest first."""
+        with self._book(reading=True) as book:
+            return tuple(book.answers(_digest(match)))
+
+    @property
+    def id(self) -> str:
+        """The name that this ledger drew for itself."""
+        return self._terms.ledger
+
+    @property
+    def path(self) -> Path | None:
+        """Where it is; None if in memory."""
+        return self._store.path
+
+    @property
+    def salt(self) -> bytes:
+        """32 secret bytes for keyed hashes."""
+        return self._salt
+
+    @property
+    def budget(self) -> Budget:
+        """The value that this ledger enforces."""
+        return self._terms.budget
+
+    @property
+    def total(self) -> Cost:
+        """All there ever was to spend."""
+        return self._terms.total
+
+    @property
+    def spent(self) -> Cost:
+        """The sum of all charges."""
+        with self._book(reading=True) as book:
+            return book.spent()
+
+    @property
+    def remaining(self) -> Cost:
+        """What is left of the total."""
+        return _left(self.total, self.spent)
+
+    def spent_by(self, analyst: str) -> Cost:
+        """The sum of one analyst's charges."""
+        with self._book(reading=True) as book:
+            return book.own(analyst)
+
+    def allowance(self, analyst: str) -> Cost | None:
+        """The most that one analyst may spend; None if only the total limits them."""
+        with self._book(reading=True) as book:
+            return book.allowance(analyst)
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, from the first."""
+        seq = 0
+        while True:
+            with self._store.read() as connection:
+                page = [intact(row) for row in rows_after(connection, seq)]
+            if not page:
+                return
+            yield from page
+            seq = page[-1].seq
+
+    def verify(self, *, against: Head | None = None) -> Report:
+        """Checks every entry and answer, the witnesses, and a head that was exported before."""
+        with self._store.read() as connection:
+            return verify(connection, self._witnesses, against=against)
+
+    def export(self, path: Path | str) -> Head:
+        """Writes all entries as JSON lines, and as the last line the head that proves them. No secret, no answer."""
+        file = Path(path)
+        if file.resolve() in [known.resolve() for known in (self.path, *(w.path for w in self._witnesses)) if known]:
+            raise Misconfigured(f"{file} is part of the ledger itself. Export to another file.")
+        self._store.sync()
+        return write_export(file, self.id, self.entries())
+
+    def close(self) -> None:
+        """Ends the connection. Charges are durable with or without it."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise Misconfigured("A ledger cannot be copied or pickled. Open it where it is needed.")
+
+    @contextmanager
+    def _book(self, *, durable: bool = True, reading: bool = False) -> Iterator[Book]:
+        with self._store.read() if reading else self._store.write(durable=durable) as connection:
+            yield Book(connection, self._terms)
+
+    def _check(self, book: Book, *, repair: bool = False) -> Entry:
+        """The last entry, if this is still the same ledger and the witnesses agree. May replace a missing witness."""
+        if not book.begins_with(self._first):
+            raise LedgerFailed(f"The ledger {self.path} was replaced while in use. No answer is given. Open it again.")
+        seen = [(witness, witness.read()) for witness in self._witnesses]
+        last = book.check([(witness.name, head) for witness, head in seen if head is not None])
+        missing = [witness for witness, head in seen if head is None]
+        if not (missing and repair):
+            return last
+        synced = book.last_synced()
+        for witness in missing:
+            witness.advance(Head(self.id, synced.seq, synced.hash))
+        return last if last.seq == 1 else book.append(last, Kind.WITNESS, note={"witnesses": len(missing)})
+
+    def _advance(self, entry: Entry) -> None:
+        """Tells the witnesses of an entry that is durable. The write lock keeps other processes from doing so."""
+        if self._witnesses:
+            with self._store.write():
+                for witness in self._witnesses:
+                    witness.advance(Head(self.id, entry.seq, entry.hash))
+
+    def _again(self, book: Book, earlier: Entry, request: str) -> Reservation:
+        if earlier.body != request:
+            raise Misconfigured(f"The key {earlier.key!r} was used for another question. Choose a new key.")
+        cost = cost_of(self.budget.accounting, earlier.amount, earlier.delta)
+        return Reservation(earlier.seq, earlier.hash, cost, fresh=False, answer=book.answer(earlier.seq))
+
+    def _refusal(self, book: Book, price: Cost, analyst: str, last: Entry) -> tuple[str | None, Cost] | None:
+        """Whose limit is too small for this price, and what is left of it; None if it fits."""
+        room = _left(self.total, book.spent(last))
+        if not price.fits(room):
+            return None, room
+        allowance = book.allowance(analyst)
+        if allowance is not None and not price.fits(left := _left(allowance, book.own(analyst))):
+            return analyst, left
+        return None
+
+    def _price(self, cost: Cost) -> Cost:
+        price = settled(self._own_currency(cost))
+        if not price:
+            raise Misconfigured("The cost is 0; a charge must be above 0. Post-processing needs no charge.")
+        return price
+
+    def _own_currency(self, cost: Cost) -> Cost:
+        if not isinstance(cost, Cost):
+            raise Misconfigured(f"{cost!r} is not a cost. Pass budget.cost(loss).")
+        cost.fits(self.total)  # refuses costs of another kind of budget
+        return cost
+
+    def _mark(self, table: str, fingerprint: bytes) -> str:
+        return hmac.new(self._salt, canonical(["version", table, fingerprint.hex()]).encode(), sha256).hexdigest()
+
+    def _refuse_other_budget(self, budget: Budget) -> None:
+        if budget != self.budget:
+            raise Misconfigured(
+                f"The ledger {self.path} was created with {budget_text(self.budget)}, and is now opened with "
+                f"{budget_text(budget)}. A budget is fixed for ever when its ledger is created. Use the first one."
+            )
+
+
+def _create(connection: sqlite3.Connection, budget: Budget) -> None:
+    salt = SYSTEM.integer(256).to_bytes(32, "big")
+    terms = Terms(f"{SYSTEM.integer(128):032x}", budget, budget.capacity, sha256(salt).hexdigest())
+    create_tables(connection)
+    connection.execute("INSERT INTO secret (one, salt) VALUES (1, ?)", (salt,))
+    nothing = terms.total - terms.total
+    insert(connection, follow(None, Kind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
+
+
+def _opening(connection: sqlite3.Connection, place: Path | None) -> tuple[Entry, bytes]:
+    """The first entry and the salt, if they fit together."""
+    row = connection.execute("SELECT * FROM entry WHERE seq = 1").fetchone()
+    salt = connection.execute("SELECT salt FROM secret").fetchone()
+    try:
+        entry = Entry.read(row or ())
+        terms = Terms.read(entry)
+    except ValueError as error:
+        raise LedgerFailed(f"The ledger {place} is damaged: {error}. Put back its newest copy.") from None
+    if salt is None or not isinstance(salt[0], bytes) or sha256(salt[0]).hexdigest() != terms.salt_hash:
+        raise LedgerFailed(f"The ledger {place} is damaged: its secret salt was changed. Put back its newest copy.")
+    return entry, salt[0]
+
+
+def _refuse_missing(witnesses: Sequence[Witness], place: Path | None) -> None:
+    for witness in witnesses:
+        known = witness.read()
+        if known is not None:
+            raise Misconfigured(missing_ledger(witness.name, known, place))
+
+
+def _left(total: Cost, used: Cost) -> Cost:
+    """What is left; nothing if more was used."""
+    amount, delta = max(total.amount, used.amount) - used.amount, max(total.delta, used.delta) - used.delta
+    return Cost(total.accounting, amount, delta)
+
+
+def _digest(value: bytes | str) -> str:
+    return sha256(value.encode() if isinstance(value, str) else bytes(value)).hexdigest()
+
+
+def _check_names(analyst: object, key: object) -> None:
+    for name, value in (("analyst", analyst), ("key", "none" if key is None else key)):
+        if not (isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME):
+            raise Misconfigured(f"`{name}` must be a text of 1 to {_LONGEST_NAME} printable characters. Pass a name.")
+
+
+def _checked_note(note: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        plain = dict(note or {})
+        canonical(plain)
+    except (TypeError, ValueError, RecursionError):
+        raise Misconfigured("`note` must be texts, whole numbers and lists of them under names. Pass those.") from None
+    return plain

@@ -1,0 +1,182 @@
+"""Whether a ledger is whole: every hash, every sum, every answer, the tables themselves, and what the witnesses know.
+
+A chain alone proves that nothing in its middle was changed; that nothing was cut off its end is proved only against a
+head kept elsewhere, by a witness or in an export. Whoever can rewrite the ledger and all of these is not detected.
+Checked by: tests/ledger/test_verify.py
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from lapwing.errors import LapwingError, Misconfigured
+from lapwing.ledger.chain import Break, Walk
+from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind
+from lapwing.ledger.store import APPLICATION, SCHEMA, exists, failure, plain_text
+from lapwing.ledger.witness import Witness, altered, missing_ledger, other_ledger, rolled_back
+
+_PAGE = 500
+_ROWS = f"SELECT {', '.join(COLUMNS)} FROM entry"
+_IN_ORDER = f"ORDER BY seq LIMIT {_PAGE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check of the whole ledger found."""
+
+    entries: int
+    """How many entries are proved."""
+    head: Head | None
+    """The last of them."""
+    problem: Break | None = None
+    """The first thing that is wrong, and the entry that it concerns."""
+    unanswered: tuple[int, ...] = ()
+    """Charges without a stored answer: still being answered, or lost when their process ended. They stay charged."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.problem is None
+
+    def __str__(self) -> str:
+        head = "" if self.head is None else f", head {self.head.hash}"
+        verdict = f"The ledger is whole: {self.entries} entries{head}."
+        return "\n".join([verdict if self.ok else f"The ledger is NOT whole. {self.problem}", *self.notes])
+
+
+def verify_ledger(path: Path | str, *, witness: Sequence[Path] = (), against: Head | None = None) -> Report:
+    """Checks a ledger file, also one that can no longer be opened. Changes nothing."""
+    place, witnesses = Path(path), [Witness(Path(file)) for file in witness]
+    if not exists(place):
+        heads = _heads(witnesses, against)
+        seen = [missing_ledger(source, head, place) for source, head in heads if isinstance(head, Head)]
+        return Report(0, None, Break((seen or [f"There is no ledger at {place}."])[0]))
+    try:
+        with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.text_factory = plain_text
+            return verify(connection, witnesses, against=against)
+    except sqlite3.Error as error:
+        return Report(0, None, Break(str(failure(error, place))))
+
+
+def verify(connection: sqlite3.Connection, witnesses: Sequence[Witness] = (), *, against: Head | None = None) -> Report:
+    """Checks everything, and reports the first entry that is wrong."""
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        return Report(0, None, Break("The file is empty: it never was a ledger, or it was emptied."))
+    heads = list(_heads(witnesses, against))  # before the entries, which may grow meanwhile
+    walk = Walk()
+    problem = _broken_entry(connection, walk)
+    head = None if walk.last is None or walk.terms is None else Head(walk.terms.ledger, walk.last.seq, walk.last.hash)
+    if problem is None and head is not None:
+        problem = _broken_head(connection, head, heads) or _broken_store(connection, walk)
+    notes = [f"{source} is missing." for source, known in heads if known is None]
+    if walk.unanswered:
+        notes.append(f"{len(walk.unanswered)} charges have no stored answer. They stay charged.")
+    for seq, at in connection.execute("SELECT seq, at FROM entry WHERE kind = 'witness' ORDER BY seq").fetchall():
+        notes.append(f"Entry {seq} ({at}): a witness was missing and was written anew.")
+    return Report(head.seq if head else 0, head, problem, tuple(walk.unanswered), tuple(notes))
+
+
+def read_head(path: Path | str) -> Head:
+    """The head in the last line of an export."""
+    try:
+        facts = json.loads(Path(path).read_text().splitlines()[-1])["head"]
+        return Head(str(facts["ledger"]), int(facts["seq"]), str(facts["hash"]))
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        raise Misconfigured(f"{path} is no export of a ledger. Pass a file that `export` wrote.") from None
+
+
+def mismatch(connection: sqlite3.Connection, head: Head, source: str, known: Head) -> Break | None:
+    """Why the ledger with this head is not the one that was seen; None if it is."""
+    if known.ledger != head.ledger:
+        return Break(other_ledger(source, known, head.ledger))
+    if known.seq > head.seq:
+        return Break(rolled_back(source, known, head.seq), head.seq + 1)
+    row = connection.execute("SELECT hash FROM entry WHERE seq = ?", (known.seq,)).fetchone()
+    return None if row == (known.hash,) else Break(altered(source, known), known.seq)
+
+
+def rows_after(connection: sqlite3.Connection, seq: int | None) -> list[tuple[Any, ...]]:
+    """The next rows of entries in order, from the very first if there is no number; none at the end."""
+    if seq is None:
+        return connection.execute(f"{_ROWS} {_IN_ORDER}").fetchall()
+    return connection.execute(f"{_ROWS} WHERE seq > ? {_IN_ORDER}", (seq,)).fetchall()
+
+
+def _rows(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+    page = rows_after(connection, None)
+    while page:
+        yield from page
+        page = rows_after(connection, page[-1][0])
+
+
+def _broken_entry(connection: sqlite3.Connection, walk: Walk) -> Break | None:
+    for row in _rows(connection):
+        try:
+            entry = Entry.read(row)
+            problem = walk.step(entry) or _broken_answer(connection, entry)
+        except ValueError as error:
+            problem = Break(f"{error}.", row[0])
+        if problem is not None:
+            return problem
+    return None if walk.last else Break("There are no entries.")
+
+
+def _broken_answer(connection: sqlite3.Connection, entry: Entry) -> Break | None:
+    if entry.kind != Kind.SETTLE:
+        return None
+    wanted = "SELECT settled, match_hash, payload FROM answer WHERE seq = ?"
+    settled, match, payload = connection.execute(wanted, (entry.remark("of"),)).fetchone() or (None, None, None)
+    if settled != entry.seq:
+        return Break("the answer that it records is missing.", entry.seq)
+    if not isinstance(payload, bytes) or sha256(payload).hexdigest() != entry.body:
+        return Break("the answer that it records was changed.", entry.seq)
+    if match != entry.remark("match_hash"):
+        return Break("the answer that it records was moved to another question.", entry.seq)
+    return None
+
+
+def _broken_store(connection: sqlite3.Connection, walk: Walk) -> Break | None:
+    for (seq,) in connection.execute("SELECT seq FROM answer ORDER BY seq"):
+        if seq not in walk.answered:
+            return Break("an answer is stored that no entry records.", seq)
+    salts = connection.execute("SELECT salt FROM secret").fetchall()
+    hashes = [sha256(salt if isinstance(salt, bytes) else b"").hexdigest() for (salt,) in salts]
+    if walk.terms is None or hashes != [walk.terms.salt_hash]:
+        return Break("the secret salt was changed.", 1)
+    damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if damage != "ok":
+        return Break(f"The file is damaged: {damage}.")
+    tables = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall())
+    if tables != SCHEMA or connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        return Break("The tables, or the triggers that make them append-only, were changed.")
+    return None
+
+
+def _heads(witnesses: Sequence[Witness], against: Head | None) -> Iterator[tuple[str, Head | str | None]]:
+    for witness in witnesses:
+        try:
+            yield witness.name, witness.read()
+        except LapwingError as error:
+            yield witness.name, str(error)
+    if against is not None:
+        yield "the exported head", against
+
+
+def _broken_head(
+    connection: sqlite3.Connection, head: Head, heads: Sequence[tuple[str, Head | str | None]]
+) -> Break | None:
+    for source, known in heads:
+        if isinstance(known, str):
+            return Break(known)
+        if known is not None and (problem := mismatch(connection, head, source, known)):
+            return problem
+    return None

@@ -1,0 +1,158 @@
+"""A second memory of how far the ledger had come, kept beside the data.
+
+The file has two lines of 256 bytes, each a head of the chain with a check sum; the one with the larger number counts.
+A new head overwrites the older line and is synced before `advance` returns. If the machine stops in the middle, that
+line does not pass its check and the other one still counts: so one sync suffices, and no rename.
+Order: a head is written here only after its entry is durable in the ledger, and only under the ledger's write lock.
+So the ledger is never behind its witness, and the witness never goes back, unless someone put an older ledger there.
+Checked by: tests/ledger/test_witness.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from lapwing.errors import LedgerFailed, Misconfigured
+from lapwing.ledger.entry import Head, canonical
+
+_LINE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """One witness file."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"the witness {self.path}"
+
+    def read(self) -> Head | None:
+        """The newest head it knows; None if there is no such file."""
+        lines = self._lines()
+        return None if lines is None else self._newest(lines)
+
+    def advance(self, head: Head) -> None:
+        """Makes it know this head durably, unless it knows a newer one."""
+        lines = self._lines()
+        known = None if lines is None else self._newest(lines)
+        if known is not None and known.ledger != head.ledger:
+            raise Misconfigured(other_ledger(self.name, known, head.ledger))
+        if known is not None and known.seq >= head.seq:
+            return
+        try:
+            if lines is None:
+                self._create(head)
+            else:
+                self._overwrite(head, 1 - lines.index(known))
+        except OSError as error:
+            raise self._failed("written", error) from None
+
+    def _lines(self) -> list[Head | None] | None:
+        try:
+            raw = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed("read", error) from None
+        return [_parse(raw[:_LINE]), _parse(raw[_LINE : 2 * _LINE])]
+
+    def _newest(self, lines: list[Head | None]) -> Head:
+        heads = [head for head in lines if head is not None]
+        if not heads:
+            raise Misconfigured(
+                f"The witness {self.path} is damaged: neither of its lines can be read. "
+                "Check the ledger with `lapwing ledger verify`, then delete the witness; it will be written anew."
+            )
+        return max(heads, key=lambda head: head.seq)
+
+    def _create(self, head: Head) -> None:
+        fresh = self.path.with_name(self.path.name + ".new")
+        with open(fresh, "wb", buffering=0) as file:
+            file.write(_format(head) * 2)
+            os.fsync(file.fileno())
+        os.replace(fresh, self.path)
+        sync_folder(self.path.parent)
+
+    def _overwrite(self, head: Head, line: int) -> None:
+        with open(self.path, "r+b", buffering=0) as file:
+            file.seek(line * _LINE)
+            file.write(_format(head))
+            _sync(file.fileno())
+
+    def _failed(self, what: str, error: OSError) -> LedgerFailed:
+        return LedgerFailed(
+            f"The witness {self.path} could not be {what} ({error.strerror}). No answer is given without it. "
+            "Check the folder and the free space, or name a witness that can be written."
+        )
+
+
+def missing_ledger(source: str, known: Head, path: Path | None) -> str:
+    """The message when a ledger that was seen is not there."""
+    return (
+        f"There is no ledger at {path}, but {source} has seen ledger {known.ledger} up to entry {known.seq}: it was "
+        "moved or deleted. Put its newest copy back. If it is lost, nobody knows what was spent, and the whole budget "
+        "must be taken as spent."
+    )
+
+
+def other_ledger(source: str, known: Head, ledger: str) -> str:
+    """The message when another ledger was seen."""
+    return (
+        f"This is ledger {ledger}, but {source} has seen ledger {known.ledger}: these data were served under that one, "
+        "and a new one would spend the same people's budget again. Open the other ledger."
+    )
+
+
+def rolled_back(source: str, known: Head, last: int) -> str:
+    """The message when entries that were seen are not there."""
+    return (
+        f"The ledger ends at entry {last}, but {source} has seen entry {known.seq}: an older copy was put back. "
+        "What the missing entries charged would be spent again. Put back the newest copy."
+    )
+
+
+def altered(source: str, known: Head) -> str:
+    """The message when an entry is not the one that was seen."""
+    return (
+        f"Entry {known.seq} is not the one that {source} has seen: the ledger was changed. "
+        "Put back the newest copy that was not changed."
+    )
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a new name in a folder durable, where the system can."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _sync(handle: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(handle)
+
+
+def _format(head: Head) -> bytes:
+    facts = {"ledger": head.ledger, "seq": head.seq, "hash": head.hash, "check": _check(head)}
+    return canonical(facts).encode().ljust(_LINE - 1) + b"\n"
+
+
+def _parse(line: bytes) -> Head | None:
+    try:
+        facts = json.loads(line)
+        head = Head(str(facts["ledger"]), int(facts["seq"]), str(facts["hash"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+    return head if facts.get("check") == _check(head) and len(line) == _LINE else None
+
+
+def _check(head: Head) -> str:
+    return sha256(f"{head.ledger} {head.seq} {head.hash}".encode()).hexdigest()[:16]

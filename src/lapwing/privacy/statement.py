@@ -1,0 +1,73 @@
+"""What was spent of a budget and what is left, in words for the person who signs for the risk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from lapwing.privacy.budget import Accounting, Budget, Cost, remaining_text
+from lapwing.privacy.odds import posterior
+from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning
+
+_MOST_EPSILON = 20  # above it the odds say nothing to a reader
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A budget and the sum of its charges."""
+
+    budget: Budget
+    spent: Cost
+
+    @property
+    def total(self) -> Cost:
+        """All there ever was to spend."""
+        return self.budget.capacity
+
+    @property
+    def remaining(self) -> Cost:
+        """What is left of the total."""
+        return self.total - self.spent
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON: exact decimals as text, so that nothing is lost."""
+        known = {"total": self.total, "spent": self.spent, "remaining": self.remaining}
+        return {
+            "epsilon": decimal_text(self.budget.epsilon),
+            "delta": decimal_text(self.budget.delta),
+            "accounting": self.budget.accounting.value,
+            **{name: {cost.unit: float(cost.amount), "delta": float(cost.delta)} for name, cost in known.items()},
+            "share_spent": float(self.spent.amount / self.total.amount),
+            "affordable_epsilon": float(self.budget.affordable(self.remaining)),
+            "in_words": str(self),
+        }
+
+    def __str__(self) -> str:
+        share = at_most_text(Fraction(round(1000 * self.spent.amount / self.total.amount), 10))
+        lines = [
+            f"Spent: {self.spent}, {share} % of the budget. Left: {remaining_text(self.remaining)}.",
+            self._next(),
+            f"Once all of it is spent: {meaning(self.budget.epsilon, self.budget.delta)}",
+        ]
+        if self.budget.epsilon <= _MOST_EPSILON:
+            lines.append(f"Is a certain person in the data? {self._belief()}")
+        return "\n".join(lines)
+
+    def _next(self) -> str:
+        most = self.budget.affordable(self.remaining)
+        if not most:
+            return "No question fits any more."
+        small = most / 20
+        if self.budget.accounting is Accounting.ZCDP:
+            price = self.budget.cost(self.budget.price(epsilon=small)).amount
+            more = int(self.remaining.amount / price) if price else 0
+        else:
+            more = 20
+        return (
+            f"One more question may ask for epsilon = {at_least_text(most)} at most; "
+            f"about {more:,} fit at epsilon = {at_least_text(small)} each."
+        )
+
+    def _belief(self) -> object:
+        return posterior(Fraction(1, 2), self.budget.epsilon, self.budget.delta)

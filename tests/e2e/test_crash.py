@@ -1,0 +1,64 @@
+"""kill -9 at every step of a question, and many processes at one budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lapwing.errors import LedgerFailed
+from lapwing.ledger import verify_ledger
+from support.crash import QUESTION, STEPS
+from support.visits import open_visits, write_visits
+
+TESTS = Path(__file__).resolve().parent.parent
+
+
+def run(kind: str, folder: Path) -> Any:
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    command = [sys.executable, "-m", "support.crash", kind, str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_no_answer_without_a_charge_wherever_the_process_dies(tmp_path: Path) -> None:
+    """ledger:B1 ledger:B3 ledger:B5 gate:G34 and the ledger is whole afterwards."""
+    write_visits(tmp_path)
+    found = run("kill", tmp_path)
+    assert set(found) == set(STEPS)
+    assert [step for step, end in found.items() if not end["killed"]] == ["nothing"]
+    assert [step for step, end in found.items() if end["sent"]] == ["nothing"]
+
+    ledger = tmp_path / ".lapwing" / "ledger.db"
+    assert verify_ledger(ledger, witness=[tmp_path / "visits.parquet.lapwing"]).ok
+    curator = open_visits(tmp_path / "visits.parquet")
+    charged = [entry.key for entry in curator.ledger.entries() if entry.kind == "reserve"]
+    assert charged == [step for step in STEPS if step != "before reserve"]
+    assert curator.budget.spent.amount * 10 == len(charged)
+
+    again = curator.sql(QUESTION, epsilon=0.1, key="nothing")
+    assert (again.to_arrow().to_pylist(), bool(again.cost)) == (found["nothing"]["sent"], False)
+    stored = curator.sql(QUESTION, epsilon=0.1, key="after settle")
+    assert not stored.cost
+    for step in ("after reserve", "before cells", "after cells", "after release", "before settle"):
+        with pytest.raises(LedgerFailed, match="stays charged and is not run again"):
+            curator.sql(QUESTION, epsilon=0.1, key=step)
+    assert curator.budget.spent.amount * 10 == len(charged)
+
+
+def test_racing_processes_never_exceed_the_budget(tmp_path: Path) -> None:
+    """ledger:B2 gate:G32 gate:G51 lecture:L35 eight processes, room for exactly ten questions."""
+    write_visits(tmp_path)
+    found = run("race", tmp_path)
+    assert len(found) == 8
+    assert not any(end["killed"] for end in found)
+    assert sum(end["sent"] for end in found) == 10
+    curator = open_visits(tmp_path / "visits.parquet")
+    assert (curator.budget.spent.amount, curator.budget.remaining.amount) == (1, 0)
+    assert curator.ledger.verify().ok

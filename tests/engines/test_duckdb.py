@@ -1,0 +1,221 @@
+"""DuckDB: locked after loading, types from the catalog, what does not cast is NULL."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lapwing.curator import Curator, open_data
+from lapwing.engines.duckdb import DuckDBEngine, stored_types
+from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
+from lapwing.errors import Misconfigured
+from lapwing.privacy import Budget
+from lapwing.query.bounding import cells_query
+from lapwing.query.catalog import Field, Table
+from lapwing.query.release import arrange
+from lapwing.query.types import Type
+from support.visits import CANARY, frame, interval, open_visits, write_visits
+
+LOCKED = [
+    "SELECT * FROM read_csv('{other}')",
+    "SELECT * FROM '{other}'",
+    "SELECT * FROM read_text('/etc/hostname')",
+    "SELECT * FROM glob('/*')",
+    "COPY (SELECT 1) TO '{out}'",
+    "COPY visits TO '{out}'",
+    "ATTACH '{out}'",
+    "ATTACH ':memory:' AS more",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET threads = 1",
+    "SET enable_external_access = true",
+    "SET lock_configuration = false",
+    "RESET lock_configuration",
+    "PRAGMA threads = 1",
+    "SET allowed_paths = ['/']",
+    "SET temp_directory = '/tmp'",
+    "EXPORT DATABASE '{out}'",
+    "IMPORT DATABASE '{out}'",
+]
+
+
+def parquet_curator(folder: Path) -> Curator:
+    return open_visits(write_visits(folder))
+
+
+def csv_curator(folder: Path) -> Curator:
+    path = folder / "visits.csv"
+    path.write_text("pid,sex,cost,age,site\n1,F,1.5,20,9\n2,M,2.5,30,10\n")
+    return open_visits(path, types={"pid": "integer", "cost": "real", "age": "integer", "site": "integer"})
+
+
+def duckdb_curator(folder: Path) -> Curator:
+    with duckdb.connect(str(folder / "visits.duckdb")) as connection:
+        connection.register("data", frame())
+        connection.execute("CREATE TABLE visits AS SELECT * FROM data")
+    return open_visits(folder / "visits.duckdb")
+
+
+def frame_curator(_: Path) -> Curator:
+    return open_visits()
+
+
+SOURCES = [parquet_curator, csv_curator, duckdb_curator, frame_curator]
+
+
+@pytest.mark.parametrize("make", SOURCES)
+def test_the_engine_is_locked_after_loading(make: Any, tmp_path: Path) -> None:
+    """gate:G21 threat:A10 files, ATTACH, COPY, SET and INSTALL are blocked for whatever would get that far."""
+    curator = make(tmp_path)
+    (tmp_path / "other.csv").write_text("secret\n1\n")
+    names = {"other": tmp_path / "other.csv", "out": tmp_path / "out"}
+    for statement in LOCKED:
+        with pytest.raises(duckdb.Error):
+            curator._engine._connection.execute(statement.format(**names)).fetchall()
+    assert not (tmp_path / "out").exists()
+    assert len(curator.sql("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", epsilon=0.5)) == 2
+
+
+def test_a_local_variable_is_no_table() -> None:
+    """DuckDB would otherwise find frames of the calling program by their names."""
+    curator = open_visits()
+    visible_frame = frame()
+    assert visible_frame.num_rows
+    with pytest.raises(duckdb.Error):
+        curator._engine._connection.execute("SELECT * FROM visible_frame")
+
+
+@pytest.mark.parametrize("make", SOURCES)
+def test_every_source_gives_the_same_shape(make: Any, tmp_path: Path) -> None:
+    answer = make(tmp_path).sql("SELECT site, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY site", epsilon=1)
+    assert answer.to_arrow().schema == pa.schema({"site": pa.int64(), "n": pa.int64(), "c": pa.float64()})
+    assert answer.to_arrow()["site"].to_pylist() == [9, 10, 1000]
+
+
+def exact(curator: Curator, text: str) -> list[list[int]]:
+    plan = curator.preview(text, epsilon=1).plan
+    engine = curator._engine
+    return [cells.tolist() for cells in arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))]
+
+
+def test_what_does_not_cast_is_null(tmp_path: Path) -> None:
+    """threat:A12 a row that does not fit its column is a missing value, not an error."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "p,age,cost,ok,day\n"
+        "a,20,1.5,true,2020-01-01\n"
+        f"b,{CANARY},{CANARY},{CANARY},{CANARY}\n"
+        "c,99999999999999999999999,nan,perhaps,2020-13-45\n"
+        "d,,inf,0,\n"
+    )
+    curator = open_data(
+        path,
+        unit=None,
+        types={"age": "integer", "cost": "real", "ok": "boolean", "day": "date"},
+        bounds={"age": (0, 100), "cost": (0, 10)},
+        budget=Budget(epsilon=10),
+    )
+    assert exact(curator, "SELECT COUNT(*) AS n FROM t") == [[4]]
+    assert exact(curator, "SELECT COUNT(age) AS n FROM t") == [[1]]
+    assert exact(curator, "SELECT COUNT(cost) AS n FROM t") == [[2]]
+    assert exact(curator, "SELECT COUNT(ok) AS n FROM t") == [[2]]
+    assert exact(curator, "SELECT COUNT(day) AS n FROM t WHERE day >= '2020-01-01'") == [[1]]
+    assert exact(curator, "SELECT SUM(age) AS n FROM t WHERE p <> 'zz'") == [[20]]
+
+
+def test_types_come_from_the_catalog_and_not_from_the_rows(tmp_path: Path) -> None:
+    """threat:A20 a CSV that looks like numbers is text until somebody says otherwise."""
+    numbers, words = tmp_path / "numbers.csv", tmp_path / "words.csv"
+    numbers.write_text("a,b\n1,2\n")
+    words.write_text("a,b\nx,\n")
+    assert stored_types(Csv(numbers)) == stored_types(Csv(words)) == {"a": Type.TEXT, "b": Type.TEXT}
+    assert stored_types(Csv(numbers), guess=True)["a"] is Type.INTEGER
+
+
+def test_stored_types_are_read_from_the_schema(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "i": pa.array([1], pa.uint16()),
+            "u": pa.array([1], pa.uint64()),
+            "f": pa.array([1.5], pa.float32()),
+            "d": pa.array([1], pa.int64()).cast(pa.decimal128(21, 2)),
+            "s": ["x"],
+            "b": [True],
+            "day": pa.array([1], pa.date32()),
+            "at": pa.array([1], pa.timestamp("ns")),
+            "e": pa.array(["x"]).dictionary_encode(),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    expected = "integer real real real text boolean date timestamp text".split()
+    assert [kind.value for kind in stored_types(Parquet(tmp_path / "t.parquet")).values()] == expected
+    assert [kind.value for kind in stored_types(Frame(table)).values()] == expected
+
+
+def test_keys_of_every_type_are_found(tmp_path: Path) -> None:
+    from datetime import date, datetime
+
+    at = datetime(2020, 1, 2, 3, 4, 5)  # noqa: DTZ001
+    table = pa.table(
+        {
+            "flag": [True, False, None],
+            "day": [date(2020, 1, 1), date(2021, 1, 1), None],
+            "at": pa.array([at, at, None], pa.timestamp("ns")),
+            "small": pa.array([1, 2, None], pa.uint8()),
+            "word": pa.array(["a", "b", None]).dictionary_encode(),
+        }
+    )
+    values = {"flag": [True], "day": ["2020-01-01"], "at": [at], "small": [2, 70_000], "word": ["b", None]}
+    curator = open_data(table, name="t", unit=None, values=values, budget=Budget(epsilon=10))
+    expected = {"flag": [1], "day": [1], "at": [2], "small": [1, 0], "word": [1, 1]}
+    for key, cells in expected.items():
+        assert exact(curator, f"SELECT {key}, COUNT(*) AS n FROM t GROUP BY {key}") == [cells]
+        assert curator.sql(f"SELECT {key}, COUNT(*) AS n FROM t GROUP BY {key}", epsilon=0.1).to_pandas().shape[1] == 2
+
+
+def test_missing_columns_are_named(tmp_path: Path) -> None:
+    table = Table("visits", (Field("sexx", Type.TEXT),), None)
+    with pytest.raises(Misconfigured, match="no column `sexx`. Did you mean `sex`"):
+        DuckDBEngine([(table, Parquet(write_visits(tmp_path)))], salt=1)
+
+
+@pytest.mark.parametrize("name", ["nowhere.parquet", "broken.parquet", "broken.duckdb", "nowhere.csv"])
+def test_what_cannot_be_opened_is_told_without_content(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / name
+    if name.startswith("broken"):
+        path.write_text(CANARY)
+    table = Table("t", (Field("a", Type.TEXT),), None)
+    with caplog.at_level(logging.INFO), pytest.raises(Misconfigured, match="cannot be opened") as caught:
+        DuckDBEngine([(table, file_source(path))], salt=1)
+    assert CANARY not in str(caught.value) + caplog.text
+
+
+def test_a_file_is_told_from_another(tmp_path: Path) -> None:
+    path = write_visits(tmp_path)
+    before = fingerprint(Parquet(path))
+    assert fingerprint(Parquet(path)) == before
+    write_visits(tmp_path, people=41)
+    assert fingerprint(Parquet(path)) != before
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        fingerprint(DuckDBTable(tmp_path / "gone.duckdb", "t"))
+
+
+def test_threads_do_not_change_the_cells() -> None:
+    """gate:G10 threat:A14 exact integers do not depend on the order of addition."""
+    rows = [(i, float(i % 97) / 7) for i in range(50_000)]
+    data = pa.table({"p": [r[0] for r in rows], "x": [r[1] for r in rows]})
+    table = Table("t", (Field("p", Type.INTEGER), Field("x", Type.REAL, interval(0, 10))), None)
+    found = set()
+    for order in (data, data.take(list(reversed(range(data.num_rows))))):
+        curator = open_data(order, name="t", unit=None, bounds={"x": (0, 10)}, budget=Budget(epsilon=1))
+        found.add(exact(curator, "SELECT SUM(x) AS s FROM t")[0][0])
+    assert len(found) == 1
+    assert table.by_row

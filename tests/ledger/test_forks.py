@@ -1,0 +1,33 @@
+"""A ledger and fork: SQLite's locks do not survive it, so the connection is closed before and opened again after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Work = Callable[..., Any]
+
+
+def test_sqlite_loses_a_charge_if_a_child_inherits_a_connection(work: Work, tmp_path: Path) -> None:
+    """threat:A28: the child opens its own connection, its commit succeeds, and the row is gone. Hence the rule."""
+    assert work("fork_without_care", tmp_path, "none")["charges"] == [[1]]
+
+
+def test_sqlite_keeps_every_charge_if_the_connection_is_closed_before(work: Work, tmp_path: Path) -> None:
+    assert work("fork_without_care", tmp_path, "close")["charges"] == [[1], [2]]
+
+
+def test_parent_and_child_may_both_go_on_charging(work: Work, tmp_path: Path) -> None:
+    """threat:A28: four charges of a tenth on two sides of a fork are four tenths."""
+    assert work("fork_in_use", tmp_path) == {"code": 7, "spent": "2/5", "ok": True}
+
+
+def test_a_ledger_in_memory_is_not_doubled_by_a_fork(work: Work) -> None:
+    """threat:A28: the child is refused, the parent goes on."""
+    assert work("fork_in_memory") == {"code": 7, "spent": "1"}
+
+
+def test_a_fork_while_threads_are_charging_harms_nobody(work: Work, tmp_path: Path) -> None:
+    result = work("fork_under_load", tmp_path)
+    assert result == {"codes": [7] * 5, "ok": True, "child": "1/2"}

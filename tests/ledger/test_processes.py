@@ -1,0 +1,45 @@
+"""Many processes on one ledger, and processes that die: never above the budget, never an answer without a charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Work = Callable[..., Any]
+
+
+@pytest.mark.parametrize("parts", [1, 7, 30])
+def test_eight_racing_processes_get_exactly_the_budget(work: Work, tmp_path: Path, parts: int) -> None:
+    """ledger:B2 gate:G32: also when all of them create the ledger at the same time."""
+    result = work("race", tmp_path, parts, 8)
+    assert sum(result["granted"]) == parts
+    assert result["ok"]
+    assert result["entries"] == 1 + 2 * parts
+    assert result["notes"] == []
+
+
+def test_a_process_killed_at_any_step_leaves_no_answer_without_a_charge(work: Work, tmp_path: Path) -> None:
+    """ledger:B1 ledger:B3 ledger:B5 gate:G34: killed before and after each call that touches a file."""
+    result = work("kill_at_every_step", tmp_path)
+    assert result["problems"] == []
+    assert result["kills"] > 60
+    assert 0 < result["unanswered"] < result["kills"]
+    assert result["sent"] >= 1
+
+
+def test_twenty_random_kills_leave_no_answer_without_a_charge(work: Work, tmp_path: Path) -> None:
+    """ledger:B1 ledger:B3: two processes on one ledger, both killed."""
+    result = work("kill_at_random", tmp_path, 20)
+    assert result["problems"] == []
+    assert result["entries"] > result["sent"] > 0
+
+
+@pytest.mark.slow
+def test_five_hundred_random_kills_leave_no_answer_without_a_charge(work: Work, tmp_path: Path) -> None:
+    """ledger:B1 ledger:B3: the same for longer, so that checkpoints are hit too."""
+    result = work("kill_at_random", tmp_path, 500)
+    assert result["problems"] == []
+    assert result["sent"] > 500

@@ -1,0 +1,316 @@
+"""The ledger as its callers see it: charges, answers, retries, allowances, versions, export, threads."""
+
+from __future__ import annotations
+
+import json
+import sys
+from fractions import Fraction
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+
+from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
+from lapwing.ledger import Entry, Head, Kind, SqliteLedger, read_head, verify_ledger
+from lapwing.privacy import Accounting, Budget, Cost, Filter, Pure
+
+BUDGETS = [Budget(1), Budget(1, 1e-6), Budget(1, 1e-6, accounting="basic")]
+
+
+def pure(amount: Any) -> Cost:
+    return Cost(Accounting.PURE, amount)
+
+
+def ask(ledger: SqliteLedger, amount: Any, **more: Any) -> Any:
+    return ledger.reserve(pure(amount), **{"analyst": "ann", "body": "q", **more})
+
+
+@pytest.fixture
+def memory() -> Any:
+    with SqliteLedger.open(None, Budget(1)) as ledger:
+        yield ledger
+
+
+def test_a_charge_is_written_with_all_that_is_known(place: Any) -> None:
+    ledger = place.open()
+    reservation = ledger.reserve(pure(0.1), analyst="ann", body=b"request", key="k", note={"question": "SELECT 1"})
+    assert (reservation.seq, reservation.fresh, reservation.answer) == (2, True, None)
+    assert not reservation.unanswered
+    entry = list(ledger.entries())[1]
+    assert (entry.kind, entry.analyst, entry.key, entry.amount, entry.delta) == ("reserve", "ann", "k", "1/10", "0/1")
+    assert (entry.spent_amount, entry.own_amount, entry.hash) == ("1/10", "1/10", reservation.hash)
+    assert json.loads(entry.note) == {"question": "SELECT 1"}
+    assert ledger.spent == ledger.spent_by("ann") == pure(0.1)
+    assert ledger.remaining == pure(0.9)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.accounting.value)
+def test_a_ledger_remembers_after_it_was_closed(place: Any, budget: Budget) -> None:
+    cost = Cost(budget.accounting, budget.capacity.amount / 7, budget.capacity.delta / 3)
+    first = place.open(budget)
+    first.settle(first.reserve(cost, analyst="ann", body="q"), b"answer", match="m")
+    facts = (first.id, first.salt, first.total, first.spent, list(first.entries()))
+    first.close()
+    again = place.open(budget)
+    assert (again.id, again.salt, again.total, again.spent, list(again.entries())) == facts
+    assert again.total == budget.capacity
+    assert again.answer(2) == b"answer"
+
+
+def test_two_ledgers_differ_in_name_and_salt(tmp_path: Path) -> None:
+    one, other = (SqliteLedger.open(tmp_path / name, Budget(1)) for name in ("one.db", "other.db"))
+    assert len(one.salt) == len(other.salt) == 32
+    assert one.salt != other.salt
+    assert one.id != other.id
+
+
+@pytest.mark.parametrize("other", [Budget(2), Budget(1, 1e-6), Budget(1, 1e-6, accounting="basic")], ids=str)
+def test_another_budget_is_refused_and_both_are_named(place: Any, other: Budget) -> None:
+    """ledger:B4: a budget is fixed when its ledger is created."""
+    place.open().close()
+    with pytest.raises(
+        Misconfigured, match=r"created with epsilon = 1 \(pure accounting\), and is now opened with eps"
+    ):
+        place.open(other)
+    assert place.open().remaining == pure(1)
+
+
+def test_what_is_no_budget_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="not a budget"):
+        SqliteLedger.open(None, 1)  # type: ignore[arg-type]
+    with pytest.raises(Misconfigured, match="has no witness"):
+        SqliteLedger.open(None, Budget(1), witness=Path("w"))
+
+
+@pytest.mark.parametrize(
+    "cost", [pure(0), Cost(Accounting.ZCDP, 0.1), Cost(Accounting.BASIC, 0.1), Pure(0.1), 0.1, float("nan"), None, -1]
+)
+def test_what_is_no_charge_of_this_budget_is_refused(memory: SqliteLedger, cost: Any) -> None:
+    """threat:A26 ledger:B7."""
+    with pytest.raises(Misconfigured):
+        memory.reserve(cost, analyst="ann", body="q")
+    assert len(list(memory.entries())) == 1
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "a\nb", "a\x00b", "\udc80", 7, None], ids=repr)
+def test_names_are_short_printable_texts(memory: SqliteLedger, name: Any) -> None:
+    with pytest.raises(Misconfigured, match="printable"):
+        ask(memory, 0.1, analyst=name)
+    if name is not None:
+        with pytest.raises(Misconfigured, match="printable"):
+            ask(memory, 0.1, key=name)
+    assert memory.spent == pure(0)
+
+
+@pytest.mark.parametrize("note", [{"x": float("nan")}, {"x": object()}, {"x": b"raw"}, [1], {1: {2, 3}}], ids=repr)
+def test_a_note_is_plain(memory: SqliteLedger, note: Any) -> None:
+    with pytest.raises(Misconfigured, match="note"):
+        ask(memory, 0.1, note=note)
+    assert memory.spent == pure(0)
+
+
+def test_a_refusal_says_the_same_as_the_filter_in_memory(memory: SqliteLedger) -> None:
+    """gate:G29: asked, left, advice; nothing charged."""
+    account = Filter(Budget(1))
+    for amount in (0.9, 0.1):
+        with pytest.raises(BudgetExceeded) as theirs:
+            account.spend(Pure(1.5))
+        with pytest.raises(BudgetExceeded) as ours:
+            ask(memory, 1.5)
+        assert str(ours.value) == str(theirs.value)
+        assert (ours.value.asked, ours.value.remaining) == (theirs.value.asked, theirs.value.remaining)
+        account.spend(Pure(amount))
+        ask(memory, amount)
+    with pytest.raises(BudgetExceeded, match="No question fits any more"):
+        ask(memory, 1e-9)
+
+
+def test_a_refusal_names_delta_when_delta_is_short() -> None:
+    ledger = SqliteLedger.open(None, Budget(2, 1e-6))
+    with pytest.raises(BudgetExceeded, match="Ask for delta = 5e-7 or less"):
+        ledger.reserve(Cost(Accounting.ZCDP, 0.001, 1e-6), analyst="ann", body="q")
+    assert not ledger.spent
+
+
+def test_an_allowance_limits_one_analyst_and_says_so(memory: SqliteLedger) -> None:
+    """ledger:B6: the message says whose limit it is."""
+    memory.allow("ann", pure(0.3))
+    ask(memory, 0.2)
+    with pytest.raises(BudgetExceeded, match=r"epsilon = 0.1 is left of the allowance of ann.*The steward") as refusal:
+        ask(memory, 0.2)
+    assert refusal.value.remaining == pure(0.1)
+    assert ask(memory, 0.5, analyst="bob").fresh
+    assert (memory.allowance("ann"), memory.allowance("bob")) == (pure(0.3), None)
+    assert (memory.spent_by("ann"), memory.spent_by("bob"), memory.spent_by("eve")) == (pure(0.2), pure(0.5), pure(0))
+
+
+def test_an_allowance_can_be_changed_and_never_refunds(memory: SqliteLedger) -> None:
+    memory.allow("ann", pure(0.3))
+    ask(memory, 0.3)
+    memory.allow("ann", pure(0.1))
+    with pytest.raises(BudgetExceeded) as refusal:
+        ask(memory, 0.1)
+    assert refusal.value.remaining == pure(0)
+    memory.allow("ann", pure(5))
+    ask(memory, 0.7)
+    with pytest.raises(BudgetExceeded, match=r"epsilon = 0 is left\. Nothing"):
+        ask(memory, 0.1)
+
+
+def test_an_allowance_of_another_currency_is_refused(memory: SqliteLedger) -> None:
+    with pytest.raises(Misconfigured):
+        memory.allow("ann", Cost(Accounting.ZCDP, 1))
+
+
+def test_each_charge_has_one_answer(memory: SqliteLedger) -> None:
+    reservation = ask(memory, 0.1)
+    assert memory.answer(reservation.seq) is None
+    memory.settle(reservation, b"first")
+    with pytest.raises(Misconfigured, match="settled before"):
+        memory.settle(reservation, b"second")
+    assert memory.answer(reservation.seq) == b"first"
+
+
+def test_only_a_charge_of_this_ledger_can_be_settled(memory: SqliteLedger) -> None:
+    other = SqliteLedger.open(None, Budget(1))
+    ask(memory, 0.1)
+    with pytest.raises(LedgerFailed, match="not in this ledger"):
+        memory.settle(ask(other, 0.1), b"answer")
+    assert memory.answer(2) is None
+
+
+def test_equal_questions_find_all_stored_answers(memory: SqliteLedger) -> None:
+    """The newest first, with the charge that says how exact each one is; failures are stored without a match."""
+    for number, match in enumerate(["plan v1", "plan v1", "plan v2", None]):
+        reservation = ask(memory, 0.1, note={"number": number})
+        memory.settle(reservation, f"answer {number}".encode(), match=match)
+    found = memory.find_answers("plan v1")
+    assert [answer.payload for answer in found] == [b"answer 1", b"answer 0"]
+    assert [answer.charge.remark("number") for answer in found] == [1, 0]
+    assert memory.find_answers("plan v3") == ()
+
+
+def test_versions_are_declared_once_and_compared_without_showing_the_data(memory: SqliteLedger) -> None:
+    """ledger:B4 ledger:B14: a new version resets nothing; the ledger holds no plain hash of the file."""
+    ask(memory, 0.4)
+    assert memory.version("visits") is None
+    assert not memory.is_unchanged("visits", b"file one")
+    memory.declare_version("visits", "1", b"file one")
+    memory.declare_version("visits", "1", b"file one")
+    memory.declare_version("other", "7", b"file one")
+    assert memory.version("visits") == "1"
+    assert memory.is_unchanged("visits", b"file one")
+    assert not memory.is_unchanged("visits", b"file two")
+    with pytest.raises(Misconfigured, match="Choose a new name"):
+        memory.declare_version("visits", "1", b"file two")
+    memory.declare_version("visits", "2", b"file two")
+    memory.declare_version("visits", "1", b"file one")
+    assert memory.version("visits") == "1"
+    assert [entry.kind for entry in memory.entries()].count(Kind.VERSION) == 4
+    assert memory.spent == pure(0.4)
+    marks = {entry.remark("mark") for entry in memory.entries() if entry.kind == Kind.VERSION}
+    assert len(marks) == 3
+
+
+def test_an_export_proves_itself_and_tells_no_secret(place: Any, tmp_path: Path) -> None:
+    """ledger:B11."""
+    ledger = place.open()
+    ledger.settle(ask(ledger, 0.1), b"the answer")
+    head = ledger.export(tmp_path / "export.jsonl")
+    lines = (tmp_path / "export.jsonl").read_text().splitlines()
+    assert [Entry(**json.loads(line)) for line in lines[:-1]] == list(ledger.entries())
+    assert read_head(tmp_path / "export.jsonl") == head == Head(ledger.id, 3, list(ledger.entries())[-1].hash)
+    assert ledger.salt.hex() not in "".join(lines)
+    assert "the answer" not in "".join(lines)
+    assert (tmp_path / "export.jsonl").stat().st_mode & 0o077 == 0
+    ask(ledger, 0.1)
+    assert ledger.verify(against=head).ok
+    for own in (place.path, place.witness):
+        with pytest.raises(Misconfigured, match="part of the ledger"):
+            ledger.export(own)
+    with pytest.raises(LedgerFailed, match="Name another file"):
+        ledger.export(tmp_path / "no" / "folder")
+    with pytest.raises(Misconfigured, match="no export"):
+        read_head(place.witness)
+
+
+def test_many_entries_are_read_page_by_page(memory: SqliteLedger) -> None:
+    for _ in range(600):
+        ask(memory, Fraction(1, 2000))
+    assert [entry.seq for entry in memory.entries()] == list(range(1, 602))
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("where", ["file", "memory"])
+def test_sixteen_threads_get_exactly_the_budget(place: Any, memory: SqliteLedger, where: str) -> None:
+    """gate:G32: more is asked than there is; the grants add up to the budget, and nothing else fails."""
+    ledger = memory if where == "memory" else place.open()
+    start, results = Barrier(16), []
+
+    def work(name: str) -> None:
+        start.wait()
+        for _ in range(10):
+            try:
+                reservation = ask(ledger, Fraction(1, 100), analyst=name)
+                ledger.settle(reservation, name.encode())
+                results.append(reservation.seq)
+            except BudgetExceeded:
+                results.append(None)
+            except Exception as error:  # noqa: BLE001
+                results.append(error)
+
+    pause = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [Thread(target=work, args=(f"analyst {n}",)) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(pause)
+    granted = [seq for seq in results if seq is not None]
+    assert len(results) == 160
+    assert len(set(granted)) == len(granted) == 100
+    assert ledger.spent == ledger.total == pure(1)
+    assert sum(ledger.spent_by(f"analyst {n}").amount for n in range(16)) == 1
+    assert ledger.verify().ok
+
+
+def test_two_ledgers_of_one_process_share_one_file(place: Any) -> None:
+    one, other = place.open(), place.open()
+    ask(one, 0.5)
+    assert other.spent == pure(0.5)
+    other.settle(ask(other, 0.5), b"answer")
+    with pytest.raises(BudgetExceeded):
+        ask(one, 0.1)
+
+
+def test_a_ledger_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with SqliteLedger.open(None, Budget(1)) as ledger:
+        ledger.settle(ask(ledger, 0.1), b"answer")
+        assert ledger.path is None
+        assert ledger.verify().ok
+        ledger.export("export.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["export.jsonl"]
+
+
+def test_only_charges_move_the_witness(place: Any) -> None:
+    """An answer is not synced on its own, and a witness must never name what the disk may not have."""
+    ledger = place.open()
+    before = place.witness.read_bytes()
+    reservation = ask(ledger, 0.1)
+    changed = place.witness.read_bytes()
+    assert changed != before
+    ledger.settle(reservation, b"answer")
+    assert place.witness.read_bytes() == changed
+
+
+def test_a_missing_ledger_is_reported(tmp_path: Path) -> None:
+    report = verify_ledger(tmp_path / "nothing.db")
+    assert not report.ok
+    assert "There is no ledger" in str(report)
+    with pytest.raises(LapwingError):
+        read_head(tmp_path / "nothing.jsonl")

@@ -1,0 +1,245 @@
+"""The file fails closed: full, read-only, locked, damaged, moved. No charge, no answer, a next step."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import shutil
+import signal
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
+from lapwing.ledger import SqliteLedger, store, verify_ledger
+from lapwing.ledger.book import Book
+from lapwing.ledger.store import SCHEMA
+from lapwing.privacy import Accounting, Budget, Cost
+
+Work = Callable[..., Any]
+TENTH = Cost(Accounting.PURE, 0.1)
+
+
+def ask(ledger: SqliteLedger, **more: Any) -> Any:
+    return ledger.reserve(TENTH, analyst="ann", body="q", **more)
+
+
+def connection(ledger: SqliteLedger) -> sqlite3.Connection:
+    with ledger._store.read() as found:
+        return found
+
+
+def test_only_the_owner_may_read_the_files(place: Any) -> None:
+    ask(place.open())
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
+        assert stat.S_IMODE((place.folder / name).stat().st_mode) == 0o600
+
+
+def test_commits_are_as_durable_as_promised(place: Any) -> None:
+    """ledger:B1: WAL, and FULL (2) for a charge; NORMAL (1) for an answer, which the next charge makes durable."""
+    ledger = place.open()
+    assert connection(ledger).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    reservation = ask(ledger)
+    assert connection(ledger).execute("PRAGMA synchronous").fetchone() == (2,)
+    ledger.settle(reservation, b"answer")
+    assert connection(ledger).execute("PRAGMA synchronous").fetchone() == (1,)
+
+
+def test_the_log_is_moved_into_the_file_now_and_then(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the ledger itself, every so many commits; SQLite's own checkpoints may meet a commit and are off."""
+    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 10)
+    ledger, sizes = place.open(Budget(100)), []
+    assert connection(ledger).execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+    for _ in range(40):
+        ask(ledger)
+        sizes.append((place.folder / "ledger.db-wal").stat().st_size)
+    assert max(sizes[10:]) <= max(sizes[:10])
+    assert ledger.spent == Cost(Accounting.PURE, 4)
+    assert ledger.verify().ok
+
+
+@pytest.mark.parametrize("table", ["entry", "answer", "secret"])
+def test_nothing_can_be_changed_or_deleted(place: Any, table: str) -> None:
+    """ledger:B4 gate:G38: not even by SQL on the open file."""
+    ledger = place.open()
+    ledger.settle(ask(ledger, key="k"), b"answer")
+    before = list(ledger.entries())
+    with closing(sqlite3.connect(place.path)) as shell:
+        columns = [name for _, name, *_ in shell.execute(f"PRAGMA table_info({table})")]
+        attempts = [f"DELETE FROM {table}", *(f"UPDATE {table} SET {column} = {column}" for column in columns)]
+        attempts += [f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"]
+        attempts += [f"REPLACE INTO {table} SELECT * FROM {table} LIMIT 1"]
+        for attempt in attempts:
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                shell.execute(attempt)
+    assert list(ledger.entries()) == before
+    assert ledger.verify().ok
+
+
+def test_a_key_cannot_be_replaced_by_a_later_entry(place: Any) -> None:
+    """ledger:B4: REPLACE on the index of keys would delete the old charge without a trigger."""
+    ledger = place.open()
+    ask(ledger, key="k")
+    with closing(sqlite3.connect(place.path)) as shell:
+        row = shell.execute("SELECT * FROM entry WHERE seq = 2").fetchone()
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            shell.execute(f"REPLACE INTO entry VALUES ({', '.join('?' * len(row))})", (3, *row[1:]))
+    assert ledger.verify().ok
+
+
+def test_a_full_disk_charges_and_answers_nothing(place: Any) -> None:
+    """ledger:B13 gate:G36: SQLite's own limit on the file."""
+    ledger = place.open()
+    reservation = ask(ledger)
+    pages = connection(ledger).execute("PRAGMA page_count").fetchone()[0]
+    connection(ledger).execute(f"PRAGMA max_page_count = {pages}")
+    for attempt in (lambda: ask(ledger, note={"q": "x" * 9000}), lambda: ledger.settle(reservation, b"x" * 9000)):
+        with pytest.raises(LedgerFailed, match=r"disk is full. Free some space.*No answer is given"):
+            attempt()
+    assert ledger.spent == TENTH
+    assert ledger.verify().ok
+    connection(ledger).execute("PRAGMA max_page_count = 1000000")
+    ledger.settle(reservation, b"x" * 9000)
+    assert ask(ledger).fresh
+
+
+@pytest.mark.parametrize("limit", [4096, 50_000, 200_000])
+def test_a_file_that_may_not_grow_charges_and_answers_nothing(work: Work, tmp_path: Path, limit: int) -> None:
+    """ledger:B13 gate:G36: the system refuses the write; afterwards the ledger is whole and goes on."""
+    result = work("without_space", tmp_path, limit)
+    assert result["failed"].startswith("LedgerFailed")
+    assert "disk" in result["failed"]
+    assert result["after"]
+    assert result["ok"]
+    assert result["entries"] == result["granted"] + 2
+
+
+def test_a_folder_that_cannot_be_written_is_refused(work: Work) -> None:
+    """ledger:B13 gate:G36: an old ledger and a new one, with the next step."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        SqliteLedger.open(folder / "old.db", Budget(1), witness=folder / "old.witness").close()
+        result = work("without_rights", folder)
+        folder.chmod(0o755)
+    assert set(result) == {"old", "new"}
+    assert all(text.startswith("LedgerFailed") and "right to" in text for text in result.values()), result
+
+
+def test_a_locked_ledger_is_waited_for_and_then_refused(work: Work, place: Any) -> None:
+    """ledger:B13 gate:G36: the wait is configurable; nothing is charged; afterwards it goes on."""
+    ledger = place.open(timeout=0.2)
+    holder = work("hold_lock", place.path)["process"]
+    try:
+        for attempt in (lambda: ask(ledger), lambda: place.open(timeout=0.1)):
+            with pytest.raises(LedgerFailed, match="kept it locked for too long"):
+                attempt()
+        assert ledger.spent == Cost(Accounting.PURE, 0)
+    finally:
+        os.kill(holder, signal.SIGKILL)
+    assert ask(place.open(timeout=30)).fresh
+
+
+@pytest.mark.parametrize("damage", ["header", "first page", "every page", "empty", "text"])
+def test_a_damaged_file_is_refused(place: Any, damage: str) -> None:
+    """ledger:B13 gate:G36: and verify says so too."""
+    ledger = place.open()
+    ledger.settle(ask(ledger), b"answer" * 1000)
+    ledger.close()
+    raw = bytearray(place.path.read_bytes())
+    match damage:
+        case "header":
+            raw[:16] = b"not a data base!"
+        case "first page":
+            raw[100:4096] = bytes(3996)
+        case "every page":
+            raw[100:] = b"\xff" * (len(raw) - 100)
+        case "empty":
+            raw = bytearray()
+        case _:
+            raw = bytearray(b"epsilon,delta\n1,0\n" * 500)
+    place.path.write_bytes(raw)
+    with pytest.raises((LedgerFailed, Misconfigured), match=r"newest copy|another program"):
+        place.open()
+    assert not place.verify().ok
+    assert damage == "empty" or place.path.read_bytes()[100:] == bytes(raw)[100:]
+
+
+def test_a_database_of_another_program_is_refused(place: Any) -> None:
+    with closing(sqlite3.connect(place.path)) as other:
+        other.execute("CREATE TABLE patients (name TEXT)")
+    with pytest.raises(Misconfigured, match="another program"):
+        place.open()
+    assert not place.verify().ok
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted", "replaced by a copy", "replaced by another"])
+def test_a_ledger_that_goes_away_while_in_use_is_noticed(place: Any, how: str) -> None:
+    """ledger:B12 gate:G37: charges must not go to a file that nobody will find."""
+    ledger = place.open()
+    reservation = ask(ledger)
+    match how:
+        case "moved":
+            place.path.rename(place.folder / "elsewhere.db")
+        case "deleted":
+            place.path.unlink()
+        case "replaced by a copy":
+            shutil.copy(place.path, place.folder / "copy.db")
+            os.replace(place.folder / "copy.db", place.path)
+        case _:
+            SqliteLedger.open(place.folder / "other.db", Budget(1)).close()
+            os.replace(place.folder / "other.db", place.path)
+    for attempt in (lambda: ask(ledger), lambda: ledger.settle(reservation, b"answer"), lambda: ledger.spent):
+        with pytest.raises(LedgerFailed, match="while in use"):
+            attempt()
+
+
+def test_a_closed_ledger_says_so(place: Any) -> None:
+    ledger = place.open()
+    ledger.close()
+    ledger.close()
+    with pytest.raises(Misconfigured, match="closed"):
+        ask(ledger)
+
+
+def test_a_ledger_cannot_be_copied(place: Any) -> None:
+    ledger = place.open()
+    for double in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(Misconfigured, match="cannot be copied"):
+            double(ledger)
+
+
+def test_an_interruption_before_the_commit_undoes_the_charge(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = place.open()
+
+    def interrupted(book: Book, *arguments: Any, **more: Any) -> Any:
+        append(book, *arguments, **more)
+        raise KeyboardInterrupt
+
+    append = Book.append
+    with monkeypatch.context() as patch:
+        patch.setattr(Book, "append", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ask(ledger)
+    assert len(list(ledger.entries())) == 1
+    assert ask(ledger).seq == 2
+
+
+def test_the_tables_are_the_documented_ones(place: Any) -> None:
+    place.open().close()
+    with closing(sqlite3.connect(place.path)) as shell:
+        assert dict(shell.execute("SELECT name, sql FROM sqlite_master")) == SCHEMA
+
+
+def test_an_unreachable_path_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "ledger.db", Path("/proc/ledger.db")):
+        with pytest.raises(LapwingError, match="right"):
+            SqliteLedger.open(path, Budget(1))
+    assert not verify_ledger(tmp_path / "nowhere").ok

@@ -1,0 +1,109 @@
+"""The witness: durable, monotone, safe against torn writes, and never silently replaced."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lapwing.errors import LedgerFailed, Misconfigured
+from lapwing.ledger import Head
+from lapwing.ledger.witness import Witness
+
+
+def head(seq: int, ledger: str = "ab" * 16) -> Head:
+    return Head(ledger, seq, f"{seq:064x}")
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Witness:
+    return Witness(tmp_path / "data.witness")
+
+
+def test_a_witness_knows_the_newest_head(witness: Witness) -> None:
+    assert witness.read() is None
+    for seq in (1, 2, 5, 6, 7):
+        witness.advance(head(seq))
+        assert witness.read() == head(seq)
+    assert witness.path.stat().st_size == 512
+    assert os.listdir(witness.path.parent) == ["data.witness"]
+
+
+def test_a_witness_never_goes_back(witness: Witness) -> None:
+    """ledger:B12: a slower process with an older head changes nothing."""
+    witness.advance(head(9))
+    before = witness.path.read_bytes()
+    for seq in (1, 8, 9):
+        witness.advance(head(seq))
+    assert witness.path.read_bytes() == before
+
+
+def test_a_write_torn_at_any_byte_leaves_the_old_head_or_the_new(witness: Witness) -> None:
+    """ledger:B12: the power fails while the line is written; the other line still counts."""
+    witness.advance(head(1))
+    witness.advance(head(2))
+    old = witness.path.read_bytes()
+    witness.advance(head(3))
+    new = witness.path.read_bytes()
+    start = next(place for place in range(512) if old[place] != new[place]) // 256 * 256
+    found = set()
+    for torn in range(257):
+        for rest in (old, bytes(512)):
+            mixed = bytearray(rest)
+            mixed[:start], mixed[start + 256 :] = old[:start], old[start + 256 :]
+            mixed[start : start + torn] = new[start : start + torn]
+            witness.path.write_bytes(mixed)
+            found.add(witness.read())
+            if torn % 32 == 0:
+                witness.advance(head(4))
+                assert witness.read() == head(4)
+    assert found == {head(2), head(3)}
+
+
+def test_a_changed_line_does_not_count(witness: Witness) -> None:
+    witness.advance(head(1))
+    witness.advance(head(2))
+    good = witness.path.read_bytes()
+    for place in range(0, 160, 7):
+        raw = bytearray(good)
+        raw[256 + place] ^= 1
+        witness.path.write_bytes(raw)
+        assert witness.read() in (head(1), head(2))
+
+
+def test_a_witness_of_which_nothing_is_left_is_refused(witness: Witness) -> None:
+    """ledger:B13: with the next step."""
+    for rubbish in (b"", b"x" * 512, b"{}\n" * 200, b"[1]".ljust(256) * 2):
+        witness.path.write_bytes(rubbish)
+        with pytest.raises(Misconfigured, match=r"damaged.*delete the witness"):
+            witness.read()
+        with pytest.raises(Misconfigured, match="damaged"):
+            witness.advance(head(1))
+
+
+def test_a_witness_of_another_ledger_is_not_overwritten(witness: Witness) -> None:
+    """ledger:B6 gate:G37."""
+    witness.advance(head(1))
+    with pytest.raises(Misconfigured, match="Open the other ledger"):
+        witness.advance(head(2, ledger="cd" * 16))
+    assert witness.read() == head(1)
+
+
+def test_a_witness_that_cannot_be_kept_is_a_failure(tmp_path: Path) -> None:
+    """ledger:B13."""
+    with pytest.raises(LedgerFailed, match="No answer is given"):
+        Witness(tmp_path / "no folder" / "w").advance(head(1))
+    with pytest.raises(LedgerFailed, match="could not be read"):
+        Witness(tmp_path).read()
+
+
+def test_a_new_head_costs_one_sync_and_the_first_two(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs: list[str] = []
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda _, name=name: syncs.append(name))
+    witness.advance(head(1))
+    assert len(syncs) == 2
+    witness.advance(head(2))
+    witness.advance(head(2))
+    assert len(syncs) == 3

@@ -1,0 +1,328 @@
+"""Programs that the tests run as processes of their own, and that fork and kill freely.
+
+Each line of the input is a JSON list [function, argument, ...]. A forked child runs it and prints the result as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sqlite3
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lapwing.errors import BudgetExceeded, LapwingError
+from lapwing.ledger import Reservation, SqliteLedger, store, verify_ledger
+from lapwing.privacy import Accounting, Budget, Cost
+
+STEPS = ("execute", "fdatasync", "fsync", "replace", "write", "read", "seek")
+
+
+def paths(folder: str) -> tuple[Path, Path]:
+    return Path(folder) / "ledger.db", Path(folder) / "data.witness"
+
+
+def open_ledger(folder: str, total: int) -> SqliteLedger:
+    path, witness = paths(folder)
+    return SqliteLedger.open(path, Budget(total), witness=witness, timeout=60)
+
+
+def charge(ledger: SqliteLedger, amount: Fraction, who: str = "ann", **more: Any) -> Reservation:
+    return ledger.reserve(Cost(Accounting.PURE, amount), analyst=who, body=more.pop("body", "question"), **more)
+
+
+def child(action: Callable[[], int]) -> int:
+    """Forks; the child does the action and ends with the code that it returns."""
+    process = os.fork()
+    if process:
+        return process
+    code = 250
+    try:
+        code = action()
+    except Exception:  # noqa: BLE001
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def ended(process: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def race(folder: str, parts: str, processes: str) -> dict[str, Any]:
+    """Processes that open a ledger that does not exist yet, all at once, and ask until the budget is full."""
+    ready, go = os.pipe()
+
+    def ask() -> int:
+        os.close(go)
+        os.read(ready, 1)
+        granted = 0
+        with open_ledger(folder, 1) as ledger:
+            while True:
+                try:
+                    reservation = charge(ledger, Fraction(1, int(parts)), f"analyst {os.getpid()}")
+                except BudgetExceeded:
+                    return granted
+                granted += 1
+                ledger.settle(reservation, b"answer")
+
+    children = [child(ask) for _ in range(int(processes))]
+    os.close(go)
+    codes = [ended(process) for process in children]
+    path, witness = paths(folder)
+    report = verify_ledger(path, witness=[witness])
+    return {"granted": codes, "ok": report.ok, "entries": report.entries, "notes": report.notes}
+
+
+def answer_for_ever(folder: str, log: Path) -> int:
+    """Asks and answers until killed. Sends an answer, a line in the log, only after `settle`, as a server does."""
+    with open_ledger(folder, 10**6) as ledger, open(log, "ab", buffering=0) as sent:
+        while True:
+            key = f"{os.getpid()} {time.monotonic_ns()}"
+            reservation = charge(ledger, Fraction(1, 10), key=key)
+            ledger.settle(reservation, f"answer to {key}".encode(), match=key)
+            sent.write(f"{reservation.seq} {key}\n".encode())
+
+
+def audit_sent(folder: str, log: Path) -> str | None:
+    """What is wrong after a crash: an answer without its charge, a broken chain, a retry that is not the old answer."""
+    with open_ledger(folder, 10**6) as ledger:
+        report = ledger.verify()
+        if not report.ok:
+            return str(report)
+        charges = [entry for entry in ledger.entries() if entry.kind == "reserve"]
+        if ledger.spent.amount != Fraction(len(charges), 10):
+            return "the charges do not add up"
+        known = {(entry.seq, entry.key) for entry in charges}
+        lines = [line.split(" ", 1) for line in log.read_text().splitlines()] if log.exists() else []
+        if not {(int(seq), key) for seq, key in lines} <= known:
+            return "an answer was sent without a charge"
+        before = ledger.spent
+        for _, key in lines[-3:]:
+            again = charge(ledger, Fraction(1, 10), key=key)
+            if again.fresh or again.answer != f"answer to {key}".encode():
+                return "a retry did not give the stored answer"
+        for entry in charges[-3:]:
+            if charge(ledger, Fraction(1, 10), key=entry.key).fresh:
+                return "a lost charge was served again"
+        if ledger.spent != before:
+            return "a retry was charged"
+    return None
+
+
+def kill_at_random(folder: str, rounds: str) -> dict[str, Any]:
+    """Kills two processes that share a ledger, again and again, at moments that sweep over their life."""
+    log, problems = Path(folder) / "sent", []
+    store.CHECKPOINT_EVERY = 5
+    for number in range(int(rounds)):
+        children = [child(lambda: answer_for_ever(folder, log)) for _ in range(2)]
+        time.sleep(0.005 + 0.0037 * (number % 31))
+        for process in children:
+            os.kill(process, signal.SIGKILL)
+            ended(process)
+        problems += filter(None, [audit_sent(folder, log)])
+    path, _ = paths(folder)
+    return {"problems": problems, "sent": len(log.read_text().splitlines()), "entries": verify_ledger(path).entries}
+
+
+def kill_at_every_step(folder: str) -> dict[str, Any]:
+    """Kills a process before and after each call that touches a file while it charges and answers one question."""
+    log, problems, kills = Path(folder) / "sent", [], 0
+    store.CHECKPOINT_EVERY = 2
+    open_ledger(folder, 10**6).close()
+
+    def until(step: int) -> int:
+        calls = 0
+
+        def count(frame: object, event: str, called: object) -> None:
+            nonlocal calls
+            if event in ("c_call", "c_return") and getattr(called, "__name__", "") in STEPS:
+                calls += 1
+                if calls == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        with open_ledger(folder, 10**6) as ledger, open(log, "ab", buffering=0) as sent:
+            key = f"{os.getpid()} {time.monotonic_ns()}"
+            sys.setprofile(count)
+            reservation = charge(ledger, Fraction(1, 10), key=key)
+            ledger.settle(reservation, f"answer to {key}".encode(), match=key)
+            sent.write(f"{reservation.seq} {key}\n".encode())
+            sys.setprofile(None)
+        return 0
+
+    while ended(child(partial(until, kills + 1))) == -signal.SIGKILL:
+        kills += 1
+        problems += filter(None, [audit_sent(folder, log)])
+    problems += filter(None, [audit_sent(folder, log)])
+    with open_ledger(folder, 10**6) as ledger:
+        unanswered = len(ledger.verify().unanswered)
+    return {"problems": problems, "kills": kills, "unanswered": unanswered, "sent": len(log.read_text().splitlines())}
+
+
+def fork_in_use(folder: str) -> dict[str, Any]:
+    """A ledger opened before a fork, used on both sides, closed by the parent first."""
+    ledger = open_ledger(folder, 1)
+    charge(ledger, Fraction(1, 10))
+    waiting, go = os.pipe()
+
+    def use() -> int:
+        charge(ledger, Fraction(1, 10))
+        os.read(waiting, 1)
+        charge(ledger, Fraction(1, 10))
+        return 7
+
+    process = child(use)
+    charge(ledger, Fraction(1, 10))
+    ledger.close()
+    os.write(go, b"x")
+    code = ended(process)
+    path, witness = paths(folder)
+    report = verify_ledger(path, witness=[witness])
+    with open_ledger(folder, 1) as again:
+        return {"code": code, "spent": str(again.spent.amount), "ok": report.ok}
+
+
+def fork_in_memory() -> dict[str, Any]:
+    """A ledger in memory and a fork: a child that could use it would have a second budget."""
+    ledger = SqliteLedger.open(None, Budget(1))
+    charge(ledger, Fraction(1, 2))
+
+    def use() -> int:
+        try:
+            charge(ledger, Fraction(1, 2))
+        except LapwingError as error:
+            return 7 if "forked" in str(error) else 8
+        return 9
+
+    code = ended(child(use))
+    charge(ledger, Fraction(1, 2))
+    return {"code": code, "spent": str(ledger.spent.amount)}
+
+
+def fork_under_load(folder: str) -> dict[str, Any]:
+    """Forks while other threads charge: nothing hangs, and both sides may go on."""
+    from threading import Event, Thread
+
+    ledger, stop = open_ledger(folder, 1000), Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            charge(ledger, Fraction(1, 10))
+
+    def once() -> int:
+        charge(ledger, Fraction(1, 10), "child")
+        return 7
+
+    threads = [Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    codes = [ended(child(once)) for _ in range(5)]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    report = ledger.verify()
+    return {"codes": codes, "ok": report.ok, "child": str(ledger.spent_by("child").amount)}
+
+
+def fork_without_care(folder: str, care: str) -> dict[str, Any]:
+    """What SQLite does if a child opens a connection while it has inherited one: the reason for store.py's rule."""
+    file = Path(folder) / "plain.db"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(file, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        return connection
+
+    parent = connect()
+    parent.execute("CREATE TABLE charge (n)")
+    if care == "close":
+        parent.close()
+    (told, tell), (waiting, go) = os.pipe(), os.pipe()
+
+    def use() -> int:
+        mine = connect()
+        mine.execute("INSERT INTO charge VALUES (1)")
+        os.write(tell, b"x")
+        os.read(waiting, 1)
+        mine.execute("INSERT INTO charge VALUES (2)")
+        return 0
+
+    process = child(use)
+    os.read(told, 1)
+    if care == "close":
+        parent = connect()
+    parent.close()
+    os.write(go, b"x")
+    ended(process)
+    return {"charges": connect().execute("SELECT n FROM charge").fetchall()}
+
+
+def without_space(folder: str, limit: str) -> dict[str, Any]:
+    """A limit on the size of files, as a disk that is full. The first `limit` bytes may be written."""
+    granted, failed = 0, ""
+    with open_ledger(folder, 10**6) as ledger:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+        try:
+            for _ in range(10_000):
+                charge(ledger, Fraction(1, 10), note={"question": "x" * 3000})
+                granted += 1
+        except LapwingError as error:
+            failed = f"{type(error).__name__}: {error}"
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        after = charge(ledger, Fraction(1, 10)).fresh
+    path, witness = paths(folder)
+    report = verify_ledger(path, witness=[witness])
+    return {"granted": granted, "failed": failed, "after": after, "entries": report.entries, "ok": report.ok}
+
+
+def without_rights(folder: str) -> dict[str, Any]:
+    """A user who may read the folder but not write to it; the super-user becomes nobody first."""
+    for name in Path(folder).iterdir():
+        name.chmod(0o444)
+    Path(folder).chmod(0o555)
+    if os.geteuid() == 0:
+        os.setuid(65534)
+    results = {}
+    for name, total in (("old", 1), ("new", 1)):
+        path, witness = Path(folder) / f"{name}.db", Path(folder) / f"{name}.witness"
+        try:
+            SqliteLedger.open(path, Budget(total), witness=witness)
+        except LapwingError as error:
+            results[name] = f"{type(error).__name__}: {error}"
+    return results
+
+
+def hold_lock(path: str) -> dict[str, Any]:
+    """Leaves a process behind that holds the write lock of a ledger until it is killed."""
+    (told, tell) = os.pipe()
+
+    def hold() -> int:
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        os.write(tell, b"x")
+        time.sleep(60)
+        return 0
+
+    process = child(hold)
+    os.read(told, 1)
+    return {"process": process}
+
+
+def answer_line(line: str) -> int:
+    name, *arguments = json.loads(line)
+    print(json.dumps(globals()[name](*arguments)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    for request in sys.stdin:
+        if ended(child(partial(answer_line, request))):
+            print("null", flush=True)

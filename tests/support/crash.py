@@ -1,0 +1,101 @@
+"""Children that are killed in the middle of a question, and children that race for one budget.
+
+    python -m support.crash kill FOLDER       one child per step, each killed there with SIGKILL; prints what each sent
+    python -m support.crash race FOLDER N     N children ask until the budget refuses; prints what each was granted
+
+The program imports everything once and forks before any file is opened, so that a child is cheap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import lapwing.curator as curator_module
+from lapwing.curator import Curator
+from lapwing.errors import BudgetExceeded
+from lapwing.ledger import SqliteLedger
+from support.visits import open_visits
+
+QUESTION = "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
+
+
+def die(*_: Any, **__: Any) -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise SystemExit  # not reached
+
+
+def _after(target: Any, name: str) -> None:
+    """Kills the process as soon as the function has done its work."""
+    inner = getattr(target, name)
+
+    def killed(*args: Any, **kwargs: Any) -> NoReturn:
+        inner(*args, **kwargs)
+        die()
+
+    setattr(target, name, killed)
+
+
+STEPS: dict[str, Callable[[Curator], None]] = {
+    "before reserve": lambda _: setattr(SqliteLedger, "reserve", die),
+    "after reserve": lambda _: _after(SqliteLedger, "reserve"),
+    "before cells": lambda curator: setattr(curator._engine, "cells", die),
+    "after cells": lambda curator: _after(curator._engine, "cells"),
+    "after release": lambda _: _after(curator_module, "release"),
+    "before settle": lambda _: setattr(SqliteLedger, "settle", die),
+    "after settle": lambda _: _after(SqliteLedger, "settle"),
+    "nothing": lambda _: None,
+}
+
+
+def child(work: Callable[[], object]) -> tuple[int, int]:
+    """Runs the work in a forked process; its id and where it writes its result."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(write)
+        return pid, read
+    os.write(write, json.dumps(work()).encode())
+    os._exit(0)
+
+
+def result(pid: int, read: int) -> dict[str, Any]:
+    with os.fdopen(read) as pipe:
+        sent = pipe.read()
+    status = os.waitpid(pid, 0)[1]
+    return {"killed": os.WIFSIGNALED(status), "sent": json.loads(sent) if sent else None}
+
+
+def asked_once(path: Path, step: str) -> object:
+    curator = open_visits(path)
+    STEPS[step](curator)
+    return curator.sql(QUESTION, epsilon=0.1, key=step).to_arrow().to_pylist()
+
+
+def asked_until_refused(path: Path, number: int) -> object:
+    curator, granted = open_visits(path), 0
+    while True:
+        try:
+            curator.sql(QUESTION, epsilon=0.1, analyst=f"analyst {number}")
+        except BudgetExceeded:
+            return granted
+        granted += 1
+
+
+def main(kind: str, folder: str, count: str = "8") -> None:
+    path = Path(folder) / "visits.parquet"
+    if kind == "kill":
+        found: object = {step: result(*child(lambda step=step: asked_once(path, step))) for step in STEPS}
+    else:
+        children = [child(lambda n=n: asked_until_refused(path, n)) for n in range(int(count))]
+        found = [result(*one) for one in children]
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

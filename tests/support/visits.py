@@ -1,0 +1,93 @@
+"""One small table of visits for tests of the whole path, with a spy on everything that reads rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lapwing.curator import Curator, open_data
+from lapwing.privacy import Budget
+from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.types import Interval, Type
+from support.questions import bounds
+
+CANARY = "ZZCANARY"
+"""A string that stands only in the rows."""
+
+
+def interval(low: float, high: float) -> Interval:
+    return bounds(low, high)
+
+
+def visits_table(**changes: Any) -> Table:
+    """The declaration that the tests of reading and planning use."""
+    facts: dict[str, Any] = {"rows_per_unit": 5, "groups_per_unit": 2, **changes}
+    fields = (
+        Field("pid", Type.INTEGER),
+        Field("name", Type.TEXT),
+        Field("sex", Type.TEXT, values=("F", "M")),
+        Field("site", Type.INTEGER, values=(9, 10, 1000)),
+        Field("cost", Type.REAL, interval(0, 100)),
+        Field("age", Type.INTEGER, interval(0, 120)),
+        Field("loose", Type.REAL),
+        Field("sick", Type.BOOLEAN, values=(False, True)),
+        Field("day", Type.DATE),
+        Field("at", Type.TIMESTAMP),
+    )
+    return Table("visits", fields, facts.pop("unit", "pid"), **facts)
+
+
+def visits_catalog(**changes: Any) -> Catalog:
+    return Catalog((visits_table(**changes),))
+
+
+def frame(people: int = 40) -> pa.Table:
+    rows = range(people * 2)
+    return pa.table(
+        {
+            "pid": pa.array([i // 2 for i in rows], pa.int64()),
+            "name": pa.array([f"{CANARY}{i // 2}" for i in rows]),
+            "sex": pa.array(["FM"[i // 2 % 2] for i in rows]),
+            "site": pa.array([9 + i % 2 for i in rows], pa.int8()),
+            "cost": pa.array([i % 50 + 0.5 for i in rows], pa.float64()),
+            "age": pa.array([20 + i % 60 for i in rows], pa.int64()),
+        }
+    )
+
+
+FACTS: dict[str, Any] = {
+    "unit": "pid",
+    "rows_per_unit": 2,
+    "bounds": {"cost": (0, 100), "age": (0, 120)},
+    "values": {"sex": ["F", "M"], "site": [9, 10, 1000]},
+}
+
+
+def open_visits(data: Any = None, **changes: Any) -> Curator:
+    """A curator on the visits: in memory unless a path is given."""
+    facts = {"name": "visits", "budget": Budget(epsilon=1), **FACTS, **changes}
+    return open_data(frame() if data is None else data, **facts)
+
+
+def write_visits(folder: Path, people: int = 40) -> Path:
+    path = folder / "visits.parquet"
+    pq.write_table(frame(people), path)
+    return path
+
+
+class Spy:
+    """Counts the queries that reach the engine of a curator."""
+
+    def __init__(self, curator: Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.queries: list[str] = []
+        engine, inner = curator._engine, curator._engine.cells
+
+        def cells(query: Any) -> pa.Table:
+            self.queries.append(query.sql(dialect="duckdb"))
+            return inner(query)
+
+        monkeypatch.setattr(engine, "cells", cells)
