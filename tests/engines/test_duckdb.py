@@ -30,7 +30,6 @@ LOCKED = [
     "COPY (SELECT 1) TO '{out}'",
     "COPY visits TO '{out}'",
     "ATTACH '{out}'",
-    "ATTACH ':memory:' AS more",
     "INSTALL httpfs",
     "LOAD httpfs",
     "SET threads = 1",

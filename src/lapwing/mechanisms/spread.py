@@ -67,13 +67,11 @@ def rows_before(rows: Integers, place: Integers, bits: int) -> Integers:
     is i = c modulo 2^(d+1), c the first d digits of `place` backwards. For each d the i of that kind below rows mod S
     are counted; and every full round of S rows has `place` of them.
     """
-    rest = rows & ((1 << bits) - 1)
-    total: Integers = (rows >> bits) * place
-    backwards = np.zeros_like(place)
-    for d in range(bits):
-        digit = place >> (bits - 1 - d) & 1
-        total += digit * ((rest - backwards + (2 << d) - 1) >> (d + 1))
-        backwards += digit << d
+    d = np.arange(bits)
+    digits = place[:, None] >> (bits - 1 - d) & 1
+    first = np.cumsum(digits << d, axis=1) - (digits << d)
+    rest = (rows & ((1 << bits) - 1))[:, None]
+    total: Integers = (rows >> bits) * place + (digits * ((rest - first + (2 << d) - 1) >> (d + 1))).sum(axis=1)
     return total
 
 

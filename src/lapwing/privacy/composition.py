@@ -83,8 +83,9 @@ def compose_fixed(losses: Iterable[PrivacyLoss], *, step: Number | None = None) 
 
     Losses are put on multiples of `step`. If it divides all of them there is no error but the last digits; this is what
     is chosen without a `step` where the losses know such a number and the grid stays small. Otherwise a power of two
-    is chosen that gives about 16,384 cells; then with n releases epsilon errs by about n step^2 / 4 upwards, and
-    `least_epsilon` by at most n step downwards.
+    is chosen that gives about 16,384 cells.
+    Error: with n releases each bound of epsilon is off by at most n step, and each delta by n 2^-68 more: no loss moves
+    by more than a step, and that much is rounded or cut. Measured, upper bounds are off by about n step^2 / 4.
 
     Guarantee:  x, x' any two neighbours whose output laws have these losses, release by release: (epsilon, delta)-DP
                 with `delta(epsilon)`, and with `epsilon(delta)`.
