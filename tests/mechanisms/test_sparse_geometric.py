@@ -16,6 +16,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.crossing import Answers
 from lapwing.mechanisms.sparse_geometric import GeometricSparse
 from lapwing.mechanisms.sparse_vector import Sparse
+from lapwing.privacy.convert import rho_of_epsilon
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.rational import ball, enclose
@@ -171,6 +172,16 @@ def test_margin_is_about_half_of_the_textbook(answers: int, less: float) -> None
     """lecture:L19 at the same epsilon, for 97 belows."""
     textbook = Sparse(threshold=0, epsilon=1, answers=answers).error(queries=97)
     assert mechanism(answers=answers, queries=97).error() <= (1 - less) * textbook
+
+
+@pytest.mark.parametrize(("answers", "one_run_is_better"), [(50, True), (200, False)])
+def test_many_runs_are_better_from_some_hundred_answers_on(answers: int, one_run_is_better: bool) -> None:
+    """At (1, 1e-6), 1,000 belows: c runs of epsilon each cost c epsilon^2 / 2 of zCDP, and share beta."""
+    rho = rho_of_epsilon(Fraction(1), Fraction(1, 10**6))
+    each = Fraction(math.floor(10**6 * math.sqrt(2 * rho / answers)), 10**6)
+    one = mechanism(answers=answers, queries=1000).error()
+    many = mechanism(epsilon=each, queries=1000 // answers).error(1 - Fraction(1, 20 * answers))
+    assert (one < many) == one_run_is_better
 
 
 def test_first_order_error_of_the_docstring_is_near() -> None:

@@ -68,7 +68,7 @@ def gaussian_epsilon(mu: float, delta: Fraction) -> float:
 def test_the_truth_lies_between_the_bounds(
     pairs: list[tuple[list[Fraction], list[Fraction]]], step: Fraction | None, epsilon: float
 ) -> None:
-    """lecture:L30: every pair of exact laws, enumerated outcome by outcome, both directions; within the stated error."""
+    """lecture:L30: every pair of exact laws, enumerated outcome by outcome, both ways; within the stated error."""
     losses = [PrivacyLoss(p, q) for p, q in pairs]
     together, true = compose_fixed(losses, step=step), product(losses)
     ways = true, true.reversed

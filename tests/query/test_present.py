@@ -95,7 +95,7 @@ def test_signs_are_taken_care_of() -> None:
 
 
 def test_a_divisor_that_may_be_zero_gives_no_interval_and_says_why() -> None:
-    found = columns("SELECT site, COUNT(*) / COUNT(age) AS r FROM visits GROUP BY site", [5, 5, 5], [500, 1, 0])["r"]
+    found = columns("SELECT site, COUNT(*) / COUNT(age) AS r FROM visits GROUP BY site", [500, 1, 0], [5, 5, 5])["r"]
     assert found.reason == "the interval of a divisor holds 0"
     assert [bool(np.isnan(v)) for v in found.low] == [False, True, True]
     assert not found.is_key
@@ -122,7 +122,7 @@ def test_sorting_is_by_value_and_ties_keep_the_declared_order() -> None:
     assert sites("n DESC", [5, 5, 1]) == [9, 10, 1000]
     assert sites("n DESC, site DESC", [5, 5, 1]) == [10, 9, 1000]
     assert sites("2", [3, 2, 1]) == [1000, 10, 9]
-    assert sites("n * -1 LIMIT 2", [3, 2, 1]) == [9, 10]
+    assert sites("COUNT(*) * -1 LIMIT 2", [3, 2, 1]) == [9, 10]
     assert sites("n LIMIT 0", [3, 2, 1]) == []
 
 

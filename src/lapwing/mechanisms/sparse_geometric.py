@@ -29,8 +29,8 @@ class GeometricSparse:
     """Tells which of many values are above a threshold, with less noise than the textbook.
 
     Use:        for questions that come one after another, most of them below; the best sparse vector here. If all
-                questions are known at once, choose with PermuteAndFlip. From about 50 answers, under a budget with
-                delta, many runs with one answer each are better than one run with many.
+                questions are known at once, choose with PermuteAndFlip. From some hundred answers on, under a budget
+                with delta, many runs with one answer each are better than one run with many.
     Law:        "above" exactly if q + N >= threshold + shift + R, R and N geometric, 0, 1, 2, ..., with scales
                 s1 = sensitivity / epsilon1 and s2 = k answers sensitivity / epsilon2; k = 1 if the values are monotone,
                 else 2. R is drawn once. epsilon2 / epsilon1 is `ratio`.
