@@ -117,11 +117,12 @@ class _Reader:
                 None if unit == ROW else unit,
                 self._limit(found, "rows_per_unit", at),
                 self._limit(found, "groups_per_unit", at),
-                str(found.get("version", "1")),
+                self._text(found.get("version", "1"), f"{at}version"),
                 self._at(f"{at}confidence", lambda: inside_unit(found.get("confidence", 0.95), "confidence")),
             ),
         )
-        return table, self._at(f"{at}source", lambda: file_source(path, found.get("table")))
+        name_inside = self._text(found["table"], f"{at}table") if "table" in found else None
+        return table, self._at(f"{at}source", lambda: file_source(path, name_inside))
 
     def _field(self, name: str, found: Mapping[str, Any]) -> Field:
         at = f"columns.{name}."

@@ -152,7 +152,7 @@ def test_stored_types_are_read_from_the_schema(tmp_path: Path) -> None:
         }
     )
     pq.write_table(table, tmp_path / "t.parquet")
-    expected = "integer real real real text boolean date timestamp text".split()
+    expected = ["integer", "real", "real", "real", "text", "boolean", "date", "timestamp", "text"]
     assert [kind.value for kind in stored_types(Parquet(tmp_path / "t.parquet")).values()] == expected
     assert [kind.value for kind in stored_types(Frame(table)).values()] == expected
 

@@ -142,7 +142,7 @@ def test_constant_data_return_the_constant(at: float) -> None:
 def test_draws_follow_the_law(at: float) -> None:
     rows = [3, 3, 3, 5, 9, 9, 12, 2]
     mechanism = Quantile(epsilon=1, at=at, bounds=(0, 20))
-    draws = [mechanism(rows) for _ in range(4000)]
+    draws = [mechanism(rows) for _ in range(3000)]
     assert_fits(draws, finite(probabilities(mechanism, rows)))
     assert_misfits(draws, finite(probabilities(Quantile(epsilon=1.4, at=at, bounds=(0, 20)), rows)))
     assert_misfits(draws, finite(probabilities(Quantile(epsilon=1, at=at + 0.2, bounds=(0, 20)), rows)))
@@ -152,7 +152,7 @@ def test_draws_follow_the_law(at: float) -> None:
 def test_draws_of_reals_follow_the_law_of_their_steps() -> None:
     mechanism = Quantile(epsilon=1, bounds=(-1, 1), step=0.25)
     rows = [-0.5, -0.5, 0.13, 0.9, 5.0, -math.inf]
-    draws = [mechanism(rows) for _ in range(2000)]
+    draws = [mechanism(rows) for _ in range(1000)]
     assert all(isinstance(draw, float) for draw in draws)
     steps = Quantile(epsilon=1, bounds=(0, 8))
     assert_fits([4 * draw + 4 for draw in draws], finite(probabilities(steps, [2, 2, 5, 8, 8, 0])))
@@ -196,7 +196,7 @@ def test_auditor_accepts_it_and_catches_a_second_row() -> None:
     """threat:A18 a row at the very end of the range, ties, and the first row of all."""
 
     def runs(rows: list[int]) -> np.ndarray:
-        return np.array([mechanism(rows) for _ in range(2000)])
+        return np.array([mechanism(rows) for _ in range(1000)])
 
     mechanism = Quantile(epsilon=1, bounds=(0, 9))
     assert_private(runs([0, 0, 9, 9]), runs([0, 0, 9, 9, 9]), 1.0)

@@ -185,7 +185,7 @@ def test_peeling_errs_less_than_one_shot() -> None:
 def test_draws_follow_the_law(peeling: bool) -> None:
     utilities = [0, 4, 1.5, 3]
     mechanism = TopK(k=2, epsilon=2, peeling=peeling)
-    draws = numbered(mechanism, utilities, 5000)
+    draws = numbered(mechanism, utilities, 3000)
     assert_fits(draws, finite(middles(mechanism.law(utilities))))
     assert_misfits(draws, finite(middles(TopK(k=2, epsilon=2.5, peeling=peeling).law(utilities))))
     assert_misfits(draws, finite(middles(TopK(k=2, epsilon=2, peeling=not peeling).law(utilities))))
@@ -200,8 +200,8 @@ def audited(mechanism: TopK, inputs: Iterable[Sequence[int]], runs: int) -> list
 def test_auditor_accepts_it_and_catches_missing_factors(peeling: bool) -> None:
     """Neither shared among the choices nor halved for scores that move both ways."""
     pair = [3] * 5 + [2] * 2, [2] * 5 + [3] * 2
-    assert_private(*audited(TopK(k=2, epsilon=1, peeling=peeling), pair, 3000), 1.0)
-    assert_caught(*audited(TopK(k=2, epsilon=2, monotone=True, peeling=peeling), pair, 3000), 1.0)
+    assert_private(*audited(TopK(k=2, epsilon=1, peeling=peeling), pair, 1500), 1.0)
+    assert_caught(*audited(TopK(k=2, epsilon=2, monotone=True, peeling=peeling), pair, 1500), 1.0)
 
 
 @pytest.mark.slow

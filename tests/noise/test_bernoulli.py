@@ -196,13 +196,20 @@ def test_floats_decide_as_integers_do() -> None:
 
 
 def test_decisions_are_the_same_when_the_floats_may_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If numpy's exp fails its check, integers decide everything, from the same digits and as many of them."""
+    """If numpy's exp fails its check, integers decide every lane, from the same digits and as many of them."""
     prefix, gamma, xs = hard_lanes()
     trusted, untrusted = CountingBits(SeededBits(9)), CountingBits(SeededBits(9))
     expected = decide_exp(prefix, 53, gamma, exactly(*xs), trusted)
+    asked: list[int] = []
+
+    def exponent(i: int) -> tuple[int, int]:
+        asked.append(i)
+        return exactly(*xs)(i)
+
     monkeypatch.setattr(bernoulli, "exp_is_sound", lambda: False)
-    assert decide_exp(prefix, 53, gamma, exactly(*xs), untrusted).tolist() == expected.tolist()
+    assert decide_exp(prefix, 53, gamma, exponent, untrusted).tolist() == expected.tolist()
     assert trusted.requests == untrusted.requests
+    assert asked == list(range(gamma.size))
 
 
 @pytest.mark.parametrize("factor", [1 - 2.0**-21, 1 + 2.0**-21])

@@ -309,7 +309,7 @@ def test_interrupted_draw_never_serves_bytes_again(words: int, forked: bool, mon
         source = SystemBits()
         parent = source.words(64, 64).tolist()
         copied = source._pool[source._next : source._next + 512].copy().view(np.uint64).tolist()
-        monkeypatch.setattr(module._Forks, "count", module._Forks.count + forked)
+        monkeypatch.setattr(module.Forks, "count", module.Forks.count + forked)
         stopped = interrupted(source, at, words)
         after = source.words(64, 64).tolist()
         assert 0 not in after

@@ -98,7 +98,9 @@ def test_names_of_intervals_do_not_hide_columns() -> None:
 
 def test_html_is_escaped() -> None:
     evil = "<script>alert(1)</script>"
-    answer = asked(f"SELECT sex, COUNT(*) AS \"{evil}\", '{evil}' AS x FROM visits GROUP BY sex", values={"sex": [evil]})
+    answer = asked(
+        f"SELECT sex, COUNT(*) AS \"{evil}\", '{evil}' AS x FROM visits GROUP BY sex", values={"sex": [evil]}
+    )
     shown = answer._repr_html_()
     assert "<script>" not in shown
     assert shown.count("&lt;script&gt;") >= 4

@@ -111,7 +111,9 @@ def test_hostile_column_names_are_columns() -> None:
         *(Field(name, Type.INTEGER, interval(0, 9), values=(0, 1)) for name in names),
         Field('we"ird', Type.INTEGER, interval(0, 9), values=(1,)),
     )
-    data = pa.table({**{name: [i % 2, 1, 0] for i, name in enumerate(names)}, 'lw_unit': [1, 2, 3], 'we"ird': [1, 1, 1]})
+    data = pa.table(
+        {**{name: [i % 2, 1, 0] for i, name in enumerate(names)}, "lw_unit": [1, 2, 3], 'we"ird': [1, 1, 1]}
+    )
     table = Table("lw_rows", fields, "lw_unit", 2, 1)
     plan = planned('SELECT k1, k0, COUNT(*) n, SUM(c0) s FROM lw_rows WHERE "we""ird" = 1 GROUP BY k1, k0', table)
     by_hand = [dict(zip(data.column_names, row, strict=True)) for row in zip(*data.to_pydict().values(), strict=True)]
@@ -143,7 +145,9 @@ def _hash(columns: list[Any]) -> Any:
 def test_no_window_is_made_where_no_choice_is_needed() -> None:
     table = next(t for seed in range(99) if (t := make_table(Random(seed), by_row=False)).groups_per_unit is None)
     assert "WINDOW" not in explained(table, "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex")
-    assert "WINDOW" not in explained(make_table(Random(2), by_row=True), "SELECT sex, COUNT(*) FROM visits GROUP BY sex")
+    assert "WINDOW" not in explained(
+        make_table(Random(2), by_row=True), "SELECT sex, COUNT(*) FROM visits GROUP BY sex"
+    )
 
 
 def test_the_choice_depends_on_the_salt_and_on_the_unit_alone() -> None:

@@ -69,8 +69,8 @@ SAME: dict[str, Callable[[], Any]] = {
     "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex ORDER BY n DESC, sex LIMIT 1": lambda: (
         T.group_by("sex").agg(n=T.count()).order_by(ib.desc("n"), "sex").limit(1)
     ),
-    "SELECT sex, SUM(cost) / COUNT(*) AS mean FROM visits GROUP BY sex": lambda: (
-        T.group_by("sex").agg(mean=T.cost.sum() / T.count())
+    "SELECT sex, SUM(cost) / COUNT(*) AS mean FROM visits GROUP BY sex": lambda: T.group_by("sex").agg(
+        mean=T.cost.sum() / T.count()
     ),
     "SELECT sex, COUNT(*) * 2 AS twice FROM visits GROUP BY sex": lambda: (
         T.group_by("sex").agg(n=T.count()).select("sex", twice=lambda a: a.n * 2)

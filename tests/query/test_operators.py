@@ -69,7 +69,9 @@ def uses(operator: Operator) -> list[Expression]:
 
 def _arity(operator: Operator, use: Expression) -> bool:
     wanted = {"not": 1, "is null": 1}.get(operator.name, 2)
-    return isinstance(use, Call) and (len(use.arguments) == wanted or (operator.name == "in" and len(use.arguments) > 1))
+    return isinstance(use, Call) and (
+        len(use.arguments) == wanted or (operator.name == "in" and len(use.arguments) > 1)
+    )
 
 
 def values(rows: pa.Table, expressions: list[Expression]) -> dict[int, tuple[Any, ...]]:
@@ -131,9 +133,7 @@ def test_derived_bounds_hold_on_a_grid() -> None:
     """Brute force: no corner and no inner point leaves the interval."""
     for operator, function in ((ADD, Fraction.__add__), (SUBTRACT, Fraction.__sub__), (MULTIPLY, Fraction.__mul__)):
         a, b = Interval(Fraction(-3), Fraction(2)), Interval(Fraction(-1, 2), Fraction(5))
-        found = bounds_of(
-            call(operator, Column("a", Type.REAL, a), Column("b", Type.REAL, b), part=lambda: "test")
-        )
+        found = bounds_of(call(operator, Column("a", Type.REAL, a), Column("b", Type.REAL, b), part=lambda: "test"))
         grid = product((Fraction(i, 4) for i in range(-12, 9)), (Fraction(i, 4) for i in range(-2, 21)))
         assert found is not None
         assert all(found.low <= function(x, y) <= found.high for x, y in grid)

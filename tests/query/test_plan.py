@@ -106,7 +106,9 @@ def test_a_unit_never_adds_more_than_the_reach(bounds: tuple[float, float], by_r
 def test_unit_bounds_replace_rows_times_bounds() -> None:
     def sensitivity(unit_bounds: Interval | None, rows: int | None, unit: str | None = "p") -> Fraction | str:
         field = Field("x", Type.INTEGER, interval(0, 100), unit_bounds)
-        question = read_sql("SELECT SUM(x) FROM t", Catalog((Table("t", (Field("p", Type.INTEGER), field), unit, rows),)))
+        question = read_sql(
+            "SELECT SUM(x) FROM t", Catalog((Table("t", (Field("p", Type.INTEGER), field), unit, rows),))
+        )
         assert isinstance(question, Question)
         made = make_plan(question, Pure(1))
         return made.measures[0].noise.sensitivity if isinstance(made, Plan) else str(made)

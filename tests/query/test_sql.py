@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Refused
+from lapwing.privacy import Pure
 from lapwing.query import sql
 from lapwing.query.aggregates import FUNCTIONS
 from lapwing.query.operators import IN, IS_NULL, MOST_DEPTH, NOT, OPERATORS
@@ -17,7 +18,6 @@ from lapwing.query.plan import Plan, make_plan
 from lapwing.query.question import Question
 from lapwing.query.sql import BINARY, read_sql
 from lapwing.query.verdict import Refusal
-from lapwing.privacy import Pure
 from support.visits import CANARY, Spy, open_visits, visits_catalog
 
 CATALOG = visits_catalog()

@@ -66,8 +66,10 @@ def _sums(plan: Plan, measure: Measure, units: dict[Any, list[Row]]) -> list[int
         total = sum(_part(measure, row) for row in rows)
         if measure.aggregate.name == "sum" and plan.table.by_row and _missing(measure, rows[0]):
             continue
-        cells[key] += max(measure.low, min(measure.high, total)) if measure.aggregate.name != "count" else min(
-            measure.high, total
+        cells[key] += (
+            max(measure.low, min(measure.high, total))
+            if measure.aggregate.name != "count"
+            else min(measure.high, total)
         )
     return list(cells.values())
 

@@ -40,13 +40,11 @@ CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refus
 def run() -> None:
     """The program `lapwing`."""
     try:
-        app(standalone_mode=False)
+        sys.exit(app(standalone_mode=False))
     except LapwingError as error:
         code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
         _complain(type(error).__name__, str(error))
         sys.exit(code)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
     except Exception as error:
         if type(error).__module__.startswith(("click", "typer")):
             _complain("usage", getattr(error, "message", None) or str(error))

@@ -22,7 +22,6 @@ Checked by: tests/mechanisms/test_counter.py
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,6 +37,7 @@ from lapwing.mechanisms.ranges import MOST_CELLS, read_size
 from lapwing.mechanisms.tails import gaussian_reach, laplace_reach
 from lapwing.mechanisms.toeplitz import coefficients, decoder, squared_norm
 from lapwing.noise import sample_gaussian
+from lapwing.noise.bits import Forks
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.rational import Number, count, inside_unit, positive
 
@@ -173,19 +173,6 @@ class ToeplitzCounter:
         return gaussian_reach(np.concatenate(weights), least, float(1 - inside_unit(confidence, "confidence")))
 
 
-class _Forks:
-    """Counts the forks that led to this process."""
-
-    count = 0
-
-    @classmethod
-    def happened(cls) -> None:
-        cls.count += 1
-
-
-os.register_at_fork(after_in_child=_Forks.happened)
-
-
 class CounterRun:
     """A running counter: increments in, noisy totals out, until the horizon.
 
@@ -198,7 +185,7 @@ class CounterRun:
 
     def __init__(self, counter: _Counter) -> None:
         self._counter = counter
-        self._born = _Forks.count
+        self._born = Forks.count
         self._lock = Lock()
         self._sound = True
         self._step = 0
@@ -214,7 +201,7 @@ class CounterRun:
     def add(self, increment: int) -> float:
         """The noisy total, this increment included: a whole number if the counter is binary."""
         number = _read_increment(increment)
-        if self._born != _Forks.count:  # before the lock, which a thread of the parent may have held
+        if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
             raise Halted(
                 "This run belongs to the process that started it; here its sums would be measured twice. "
                 f"Start another with start(); it costs {self._counter.loss} again."

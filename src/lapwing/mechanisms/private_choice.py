@@ -57,9 +57,9 @@ class BestOf:
     stop: Fraction
 
     def __init__(self, mechanisms: Sequence[Candidate], *, score: Callable[[Any], Number], stop: Number) -> None:
-        if not isinstance(mechanisms, Sequence) or not mechanisms:
+        if not mechanisms:
             raise Misconfigured("`mechanisms` must be a list of at least one mechanism with a `loss`.")
-        if not callable(score) or not all(callable(mechanism) for mechanism in mechanisms):
+        if not all(map(callable, (score, *mechanisms))):
             raise Misconfigured("`score` and every mechanism must be callable: mechanism(data), score(result).")
         object.__setattr__(self, "mechanisms", tuple(mechanisms))
         object.__setattr__(self, "score", score)

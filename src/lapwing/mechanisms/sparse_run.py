@@ -9,28 +9,15 @@ Checked by: tests/mechanisms/test_sparse_run.py
 
 from __future__ import annotations
 
-import os
 from threading import Lock
 from typing import NoReturn
 
 from lapwing.errors import Halted, Misconfigured
 from lapwing.mechanisms.crossing import Crossing
 from lapwing.mechanisms.laplace import Laplace
+from lapwing.noise.bits import Forks
 from lapwing.privacy.loss import Pure
 from lapwing.rational import Number
-
-
-class _Forks:
-    """Counts the forks that led to this process."""
-
-    count = 0
-
-    @classmethod
-    def happened(cls) -> None:
-        cls.count += 1
-
-
-os.register_at_fork(after_in_child=_Forks.happened)
 
 
 class _Halting:
@@ -43,7 +30,7 @@ class _Halting:
         self._loss = loss
         self._left = crossing.answers
         self._lock = Lock()
-        self._born = _Forks.count
+        self._born = Forks.count
         self._bar = crossing.draw_bar()
 
     @property
@@ -57,7 +44,7 @@ class _Halting:
         return self._left == 0
 
     def _ticks_if_above(self, value: object) -> int | None:
-        if self._born != _Forks.count:  # before the lock, which a thread of the parent may have held
+        if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
             raise Halted(
                 "This run belongs to the process that started it; here its answers would be given twice. "
                 f"Start another with start(); it costs {self._loss} again."

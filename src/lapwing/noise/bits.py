@@ -38,7 +38,7 @@ class BitSource(Protocol):
         """One uniform integer of `width` bits, of any length."""
 
 
-class _Forks:
+class Forks:
     """Counts the forks that led to this process."""
 
     count = 0
@@ -48,7 +48,7 @@ class _Forks:
         cls.count += 1
 
 
-os.register_at_fork(after_in_child=_Forks.happened)
+os.register_at_fork(after_in_child=Forks.happened)
 
 
 class SystemBits(threading.local):
@@ -75,7 +75,7 @@ class SystemBits(threading.local):
         return "SYSTEM"
 
     def _fill(self, out: npt.NDArray[np.uint8]) -> None:
-        if self._born != _Forks.count:
+        if self._born != Forks.count:
             self._start()
         if out.size > _SMALL:
             self._fill_large(out.data)
@@ -105,7 +105,7 @@ class SystemBits(threading.local):
         self._pool = np.zeros(_POOL, np.uint8)
         self._next = _POOL
         self._set_key(bytes(32))
-        self._born = _Forks.count  # last: an interrupted start is started again
+        self._born = Forks.count  # last: an interrupted start is started again
 
     def _set_key(self, old: bytes) -> None:
         fresh = os.urandom(32)

@@ -12,7 +12,6 @@ from lapwing.errors import Misconfigured
 from lapwing.query.types import Interval, Type, Value, type_of
 from lapwing.query.verdict import nearest, refuse
 
-
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # what the engine's integers hold
 
 

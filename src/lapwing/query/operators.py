@@ -164,7 +164,9 @@ OR = Operator("or", _logic, _binary(exp.Or), TRUTH)
 NOT = Operator("not", _logic, lambda a: _paren(exp.Not(this=a)), TRUTH)
 IS_NULL = Operator("is null", lambda _: Type.BOOLEAN, lambda a: _paren(exp.Is(this=a, expression=exp.Null())))
 IN = Operator("in", _comparison, _is_in, "a column and a list of values of its type")
-ADD = Operator("+", _arithmetic, _on_numbers(exp.Add), NUMBERS, _corners(lambda x, y: x + y), compute=_on_arrays(np.add))
+ADD = Operator(
+    "+", _arithmetic, _on_numbers(exp.Add), NUMBERS, _corners(lambda x, y: x + y), compute=_on_arrays(np.add)
+)
 SUBTRACT = Operator(
     "-", _arithmetic, _on_numbers(exp.Sub), NUMBERS, _corners(lambda x, y: x - y), compute=_on_arrays(np.subtract)
 )

@@ -91,7 +91,10 @@ class Plan:
         Unlike `Question.canonical` it keeps the order of keys and aggregates, in which an answer is stored, and the
         limits, bounds and values that were declared when it was asked.
         """
-        keys = [(key.name, [repr(value) for value in values]) for key, values in zip(self.question.keys, self.domain, strict=True)]
+        keys = [
+            (key.name, [repr(value) for value in values])
+            for key, values in zip(self.question.keys, self.domain, strict=True)
+        ]
         measures = [(m.aggregate.canonical(), str(m.step), m.low, m.high, str(m.noise)) for m in self.measures]
         limits = (self.table.unit, self.table.version, self.groups, self.limit_groups)
         return repr((self.question.canonical(), keys, measures, limits, str(self.loss)))

@@ -42,7 +42,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"Did you mean `{next(n for n in names if n.lower() == close[0])}`?"
     listed = ", ".join(f"`{known}`" for known in names[:12])
-    return f"Known: {listed}{', ...' if len(names) > 12 else ''}." if names else "None is declared."
+    return f"Known: {listed}{', ...' if len(names) > 12 else '.'}" if names else "None is declared."
 
 
 def raised(refusal: Refusal) -> Refused:

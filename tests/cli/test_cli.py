@@ -1,0 +1,207 @@
+"""The command line: exit codes, JSON, plain words. In process, and once as a program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lapwing.cli import main as program
+from support.visits import CANARY, write_visits
+
+BY_SEX = "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
+
+
+class Result:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `lapwing ...` in a folder that holds visits.parquet and a reviewed lapwing.toml."""
+    monkeypatch.chdir(tmp_path)
+    write_visits(tmp_path)
+
+    def call(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["lapwing", *arguments])
+        try:
+            program.run()
+            code: Any = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        written = capsys.readouterr()
+        return Result(int(code), written.out, written.err)
+
+    assert call("init", "visits.parquet", "--unit", "pid", "--epsilon", "1").code == 0
+    text = Path("lapwing.toml").read_text()
+    text = text.replace("# rows_per_unit = 5", "rows_per_unit = 2")
+    text = text.replace('"sex" = { type = "text" }', '"sex" = { type = "text", values = ["F", "M"] }')
+    text = text.replace('"cost" = { type = "real" }', '"cost" = { type = "real", bounds = [0, 100] }')
+    Path("lapwing.toml").write_text(text)
+    return call
+
+
+def test_ask_prints_a_table_with_intervals(run: Any) -> None:
+    done = run("ask", BY_SEX, "--epsilon", "0.5")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[0].split() == ["sex", "n", "n", "interval"]
+    assert "price epsilon = 0.5; ledger entry" in done.out
+
+
+def test_ask_in_json_and_csv(run: Any) -> None:
+    found = run("ask", BY_SEX, "-e", "0.1", "--json").json
+    assert [row["sex"] for row in found["rows"]] == ["F", "M"]
+    assert found["price"] == {"epsilon": 0.1, "delta": 0.0}
+    lines = run("ask", BY_SEX, "-e", "0.1", "--csv").out.splitlines()
+    assert lines[0] == '"sex","n","n_low","n_high"'
+    assert len(lines) == 3
+
+
+def test_a_key_pays_once(run: Any) -> None:
+    one = run("ask", BY_SEX, "-e", "0.1", "--key", "k", "--json").json
+    two = run("ask", BY_SEX, "-e", "0.1", "--key", "k", "--json").json
+    assert one["rows"] == two["rows"]
+    assert (two["price"]["epsilon"], two["ledger_entry"]) == (0, one["ledger_entry"])
+
+
+def test_ten_questions_and_the_eleventh_exits_with_4(run: Any) -> None:
+    """lecture:L35 lecture:L30 through the command line."""
+    codes = [run("ask", BY_SEX, "-e", "0.1").code for _ in range(11)]
+    assert codes == [0] * 10 + [4]
+    last = run("ask", BY_SEX, "-e", "0.1", "--json")
+    assert (last.code, last.json["error"]) == (4, "BudgetExceeded")
+    assert run("budget", "--json").json["remaining"]["epsilon"] == 0
+    assert "No question fits any more." in run("budget").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["ask", "SELECT name FROM visits", "-e", "0.1"], 3, "Nothing was charged"),
+        (["ask", "SELECT COUNT(*) FROM vists", "-e", "0.1"], 3, "Did you mean `visits`?"),
+        (["ask", "SELECT SUM(costs) FROM visits", "-e", "0.1"], 3, "Did you mean `cost`?"),
+        (["ask", BY_SEX], 2, "Pass for example --epsilon 0.1"),
+        (["preview", BY_SEX], 2, "Pass for example --epsilon 0.1"),
+        (["ask", BY_SEX, "-e", "much"], 2, "`--epsilon` is 'much'; it must be a number"),
+        (["ask", BY_SEX, "-e", "-1"], 2, "must be above 0"),
+        (["ask", BY_SEX, "-e", "nan"], 2, "must be finite"),
+        (["ask", BY_SEX, "-e", "0.1", "--confidence", "95"], 2, "between 0 and 1"),
+        (["ask", BY_SEX, "-e", "2"], 4, "Nothing was charged"),
+        (["ask", BY_SEX, "-e", "0.1", "--file", "nowhere.toml"], 2, "lapwing init"),
+        (["ask"], 2, "question"),
+        (["aks", BY_SEX], 2, "Did you mean 'ask'?"),
+        (["ask", BY_SEX, "--epsilonn", "1"], 2, "--epsilon"),
+        (["ledger", "shw"], 2, "Did you mean 'show'?"),
+        (["init", "visits.parquet", "--unit", "pid", "--epsilon", "1"], 2, "exists already"),
+        (["init", "visits.parquet", "--unit", "pidd", "--epsilon", "1", "-f", "b.toml"], 2, "Did you mean `pid`?"),
+        (["init", "visits.parquet", "--unit", "pid", "--epsilon", "0", "-f", "b.toml"], 2, "above 0"),
+        (["init", "gone.parquet", "--unit", "pid", "--epsilon", "1", "-f", "b.toml"], 2, "cannot be opened"),
+    ],
+)
+def test_failures_have_codes_and_next_steps(run: Any, arguments: list[str], code: int, words: str) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out) == (code, "")
+    assert words.lower() in done.err.lower()
+    assert "Traceback" not in done.err
+    in_json = run(*arguments, "--json")
+    assert in_json.code == code
+    assert words.lower() in in_json.json["message"].lower()
+    assert run("budget", "--json").json["spent"]["epsilon"] == 0
+
+
+def test_preview_is_free_and_speaks_sql(run: Any) -> None:
+    done = run("preview", BY_SEX, "-e", "0.1")
+    assert "COUNT(*): within" in done.out
+    assert run("preview", BY_SEX, "-e", "0.1", "--json").json["fits"] is True
+    assert run("budget", "--json").json["spent"]["epsilon"] == 0
+
+
+def test_budget_is_in_plain_words_with_odds(run: Any) -> None:
+    run("ask", BY_SEX, "-e", "0.25")
+    words = run("budget").out
+    for part in ("Spent: epsilon = 0.25, 25 % of the budget.", "Left: epsilon = 0.75", "the odds", "50 %", "73.2 %"):
+        assert part in words
+    found = run("budget", "--json").json
+    assert (found["spent"]["epsilon"], found["total"]["epsilon"], found["share_spent"]) == (0.25, 1.0, 0.25)
+
+
+def test_the_ledger_is_shown_verified_and_exported(run: Any, tmp_path: Path) -> None:
+    run("ask", BY_SEX, "-e", "0.1", "--as", "ann")
+    shown = run("ledger", "show").out
+    assert "ann" in shown
+    assert BY_SEX in shown
+    assert "0.1" in shown
+    assert "1/10" not in shown
+    kinds = [entry["kind"] for entry in run("ledger", "show", "--json").json]
+    assert kinds == ["open", "version", "reserve", "settle"]
+    assert run("ledger", "verify").code == 0
+    assert run("ledger", "verify", "--json").json["ok"] is True
+    assert run("ledger", "export", "out.jsonl").code == 0
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert "head" in json.loads(lines[-1])
+    assert run("ledger", "export", "again.jsonl", "--json").json == {"written": "again.jsonl"}
+
+
+def test_a_damaged_ledger_is_found(run: Any, tmp_path: Path) -> None:
+    """gate:G38 exit code 1, and no more answers."""
+    import sqlite3
+
+    run("ask", BY_SEX, "-e", "0.1")
+    with sqlite3.connect(tmp_path / ".lapwing" / "ledger.db") as connection:
+        connection.execute("DROP TRIGGER entry_no_update")
+        connection.execute("UPDATE entry SET amount = '1/100', spent_amount = '1/100' WHERE kind = 'reserve'")
+    connection.close()
+    assert run("ledger", "verify").code == 1
+    assert run("doctor").code == 1
+
+
+def test_doctor_checks_everything(run: Any) -> None:
+    done = run("doctor")
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()] == ["ok"] * 5
+    assert all(check["ok"] for check in run("doctor", "--json").json)
+    Path("visits.parquet").unlink()
+    assert run("doctor").code == 1
+
+
+def test_no_output_holds_rows(run: Any) -> None:
+    """threat:A13"""
+    commands = [["ask", BY_SEX, "-e", "0.1"], ["ask", "SELECT name FROM visits", "-e", "0.1"], ["doctor"], ["budget"],
+                ["ledger", "show"], ["ask", "SELECT name, COUNT(*) FROM visits GROUP BY name", "-e", "0.1"]]  # fmt: skip
+    for command in commands:
+        done = run(*command)
+        assert CANARY not in done.out + done.err
+    assert CANARY not in Path("lapwing.toml").read_text()
+
+
+def test_help_costs_no_heavy_import() -> None:
+    """Ibis, frames and pictures are loaded only by commands that need them."""
+    code = (
+        "import sys; sys.argv = ['lapwing', '--help']\n"
+        "from lapwing.cli.main import run\n"
+        "try: run()\nexcept SystemExit: pass\n"
+        "heavy = {'ibis', 'pandas', 'polars', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'imported {sorted(heavy)}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ask" in done.stdout
+
+
+def test_the_program_answers_from_a_shell(run: Any) -> None:
+    command = [sys.executable, "-c", "from lapwing.cli.main import run; run()", "ask", BY_SEX, "-e", "0.1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["rows"]) == 2
+    command[6] = "0.95"
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (refused.returncode, refused.stderr) == (4, "")
