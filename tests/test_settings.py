@@ -100,7 +100,7 @@ BROKEN = {
     "no columns": ("[tables.stays.columns]\ndays = { type = \"integer\" }", "", "`tables.stays.columns` is missing"),
     "no type": ('pid = { type = "integer" }', "pid = { }", "`columns.pid.type` is missing; it must be set. Write int"),
     "wrong type": ('sick = { type = "boolean"', 'sick = { type = "bool"', "columns.sick.type: `type` is 'bool'; it mu"),
-    "column is no section": ('pid = { type = "integer" }', 'pid = "integer"', "`tables.visits.columns.pid` is a single"),
+    "column is no section": ('pid = { type = "integer" }', 'pid = "integer"', "`tables.visits.columns.pid` is a"),
     "three bounds": ("[0, 5000.5]", "[0, 1, 2]", "columns.cost.bounds: bounds are two numbers"),
     "bounds in words": ("[0, 5000.5]", '["a", "b"]', "columns.cost.bounds: `the lower bound` is 'a'"),
     "endless bounds": ("[0, 5000.5]", "[0, inf]", "columns.cost.bounds: `the upper bound` is Infinity; it must be f"),

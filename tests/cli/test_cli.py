@@ -176,7 +176,7 @@ def test_doctor_checks_everything(run: Any) -> None:
 def test_no_output_holds_rows(run: Any) -> None:
     """threat:A13"""
     commands = [["ask", BY_SEX, "-e", "0.1"], ["ask", "SELECT name FROM visits", "-e", "0.1"], ["doctor"], ["budget"],
-                ["ledger", "show"], ["ask", "SELECT name, COUNT(*) FROM visits GROUP BY name", "-e", "0.1"]]  # fmt: skip
+                ["ledger", "show"], ["ask", "SELECT name, SUM(cost) FROM visits GROUP BY name", "-e", "1"]]  # fmt: skip
     for command in commands:
         done = run(*command)
         assert CANARY not in done.out + done.err

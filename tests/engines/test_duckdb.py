@@ -180,7 +180,7 @@ def test_keys_of_every_type_are_found(tmp_path: Path) -> None:
 
 def test_missing_columns_are_named(tmp_path: Path) -> None:
     table = Table("visits", (Field("sexx", Type.TEXT),), None)
-    with pytest.raises(Misconfigured, match="no column `sexx`. Did you mean `sex`"):
+    with pytest.raises(Misconfigured, match=r"no column `sexx`\. Did you mean `sex`"):
         DuckDBEngine([(table, Parquet(write_visits(tmp_path)))], salt=1)
 
 

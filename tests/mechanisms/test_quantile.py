@@ -242,6 +242,12 @@ def test_bad_rows_are_refused_without_showing_them(rows: Any) -> None:
     assert "98765" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**400), 1e-300, 1e300, Fraction(10**400)])
+def test_far_epsilons_are_answered(epsilon: Any) -> None:
+    answer = Quantile(epsilon=epsilon, bounds=(0, 9))([4] * 9)
+    assert answer == 4 if epsilon > 1 else 0 <= answer <= 9
+
+
 def test_many_rows_do_not_overflow() -> None:
     mechanism = Quantile(epsilon=1, at=Fraction(333_333, 10**6), bounds=(0, 9))
     assert mechanism([2, 3], [2**40, 2**41]) == 2

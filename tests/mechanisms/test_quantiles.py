@@ -203,6 +203,12 @@ def test_ranks_are_within_the_error() -> None:
             assert max(below - at * rows.size, at * rows.size - up_to) <= bound
 
 
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**400), 1e-300, 1e300, Fraction(10**400)])
+def test_far_epsilons_are_answered(epsilon: Any) -> None:
+    answers = Quantiles(epsilon=epsilon, at=[0.3, 0.6], bounds=(0, 9))([4] * 9)
+    assert answers == [4, 4] if epsilon > 1 else all(0 <= answer <= 9 for answer in answers)
+
+
 def test_error_adds_up_over_the_levels() -> None:
     one = Quantiles(epsilon=1, at=[0.5], bounds=(0, 120))
     assert one.error(0.95, rows=1000) == pytest.approx(math.log(121 * 1024 * 20) + 2)
@@ -251,7 +257,7 @@ def test_auditor_accepts_it_and_catches_more_rows() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize(("rows", "one"), [([], 4), ([2] * 6, 2), ([0, 1, 1, 4], 0)])
+@pytest.mark.parametrize(("rows", "one"), [([], 4), ([2] * 6, 2)])
 def test_auditor_accepts_it_at_length(rows: list[int], one: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BITS", 3)  # fewer places, for speed
     mechanism = Quantiles(epsilon=1, at=[0.25, 0.75], bounds=(0, 4))

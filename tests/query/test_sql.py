@@ -192,8 +192,8 @@ G19 = [
     "SELECT COUNT(*) FROM visits PIVOT (COUNT(*) FOR sex IN ('F'))",
     "PIVOT visits ON sex USING COUNT(*)",
     'SELECT COUNT(*) FROM "visits; DROP TABLE visits"',
-    "SELECT COUNT(*) FROM vіsits",  # a Cyrillic letter
-    "SELECT COUNT(*) FROM visits WHERE ａge > 1",  # a full-width letter
+    "SELECT COUNT(*) FROM v\u0456sits",  # a Cyrillic letter
+    "SELECT COUNT(*) FROM visits WHERE \uff41ge > 1",  # a full-width letter
     "SELECT COUNT(*) FROM visits LIMIT ²",
     "SELECT COUNT(*) FROM visits WHERE age > ٣",
     "SELECT COUNT(*) FROM visits WHERE name = 'a\0b'",
@@ -322,7 +322,7 @@ def test_the_deepest_allowed_question_is_answered() -> None:
 
 WORDS = ["SELECT", "COUNT(*)", "FROM", "visits", "WHERE", "age", "sex", "(", ")", ",", "=", "'x'", "1", "GROUP BY", "*",
          "ORDER BY", "LIMIT", "NOT", "AND", "-", "'", '"', ";", "--", "/*", "*/", "NULL", "IS", "IN", "BETWEEN", "::",
-         "DATE", "CAST(", "AS", ".", "[", "]", "{", "$1", "?", "@", "#", "1e5", "0x1F", "U&", "E'\\n'", "\\", "\t"]  # fmt: skip
+         "DATE", "CAST(", "AS", ".", "[", "]", "{", "$1", "?", "@", "#", "1e5", "0x1F", "U&", "E'\\n'", "\t"]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join))

@@ -25,7 +25,7 @@ from lapwing.rational import Number, exact, positive
 MOST_ROWS = 1 << 42
 _MOST_POINTS = 1 << 62
 _DENSE = 1 << 22  # so many points are counted in a table; more are sorted
-_LARGEST = Fraction(10**300)
+_LARGEST = Fraction(10**300)  # what lies within is an ordinary float64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +58,10 @@ class Axis:
         steps = (high - low) / width
         if steps.denominator != 1:
             raise Misconfigured(f"`step` is {step}; the bounds must lie a whole number of steps apart. Widen them.")
-        if max(steps, *(abs(end) / (1 if whole else _LARGEST) for end in (low, high))) >= _MOST_POINTS:
-            raise Misconfigured(
-                "`bounds` are too far apart or too large; at most 2^62 points are served. Use a larger step."
-            )
+        if steps >= _MOST_POINTS or (whole and max(abs(low), abs(high)) >= _MOST_POINTS):
+            raise Misconfigured("`bounds` are too far apart or too large; 2^62 points are served. Use a larger `step`.")
+        if max(abs(low), abs(high), 1 / width) > _LARGEST:
+            raise Misconfigured("`bounds` or `step` are beyond what a float holds. Use another unit.")
         for name, value in (("low", low), ("step", width), ("size", int(steps) + 1), ("whole", whole)):
             object.__setattr__(self, name, value)
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.axis import Axis
+from lapwing.mechanisms.axis import MOST_ROWS, Axis
 from lapwing.mechanisms.quantile import FINEST, rank_losses, read_share
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.spread import Spread
@@ -149,7 +149,7 @@ class Quantiles:
         """A place from start to stop - 1, with the law of Quantile for the rows that lie there."""
         before, after = spread.ranks(np.array([start, stop])).tolist()
         rows, rate = after - before, self.rate(at)
-        edges, ranks = spread.edges(start, stop, before + float(at) * rows, max(float(1 / rate), 1.0))
+        edges, ranks = spread.edges(start, stop, before + float(at) * rows, _step(rate))
         least = rank_losses(ranks[:-1] - before, ranks[1:] - before, rows, at)
         lengths = np.diff(edges)
         edges, least, lengths = edges[:-1][lengths > 0], least[lengths > 0], lengths[lengths > 0]
@@ -161,6 +161,11 @@ class Quantiles:
             more = int(rank_losses(here[:1], here[1:], rows, at)[0] - least[piece])
             if flip_exp(more * unit.numerator, unit.denominator, SYSTEM):
                 return place
+
+
+def _step(rate: Fraction) -> float:
+    """The distance in rows, at least one, over which a weight falls by a factor of e."""
+    return float(min(max(1 / rate, Fraction(1)), Fraction(MOST_ROWS)))
 
 
 def _read_shares(at: object) -> tuple[Fraction, ...]:

@@ -85,7 +85,8 @@ def compose_fixed(losses: Iterable[PrivacyLoss], *, step: Number | None = None) 
     is chosen without a `step` where the losses know such a number and the grid stays small. Otherwise a power of two
     is chosen that gives about 16,384 cells.
     Error: with n releases each bound of epsilon is off by at most n step, and each delta by n 2^-68 more: no loss moves
-    by more than a step, and that much is rounded or cut. Measured, upper bounds are off by about n step^2 / 4.
+    by more than a step, and that much is rounded or cut. Few releases at a small delta come near n step; 100 or 1,000
+    Laplace, Gaussian or worst releases stayed within 3 n step^2 from above, on four grids and at three deltas.
 
     Guarantee:  x, x' any two neighbours whose output laws have these losses, release by release: (epsilon, delta)-DP
                 with `delta(epsilon)`, and with `epsilon(delta)`.

@@ -122,8 +122,8 @@ def _argument(measure: Measure, argument: Expression) -> exp.Expression:
         return _present(argument, _between(emit(argument), *whole))
     low, high = (_float(max(-_MOST_STEPS, min(_MOST_STEPS, side / measure.step))) for side in (bounds.low, bounds.high))
     scaled = exp.Mul(this=number(emit(argument, clipped=True)), expression=_float(1 / measure.step))
-    whole = exp.Round(this=_between(scaled, low, high))
-    return _present(argument, cast(whole, exp.DataType.Type.BIGINT), clipped=True)
+    rounded = exp.Round(this=_between(scaled, low, high))
+    return _present(argument, cast(rounded, exp.DType.BIGINT), clipped=True)
 
 
 def _present(argument: Expression, result: exp.Expression, *, clipped: bool = False) -> exp.Expression:
@@ -174,9 +174,9 @@ def literal(value: Value) -> exp.Expression:
         case str():
             return exp.Literal.string(value)
         case datetime():
-            return cast(exp.Literal.string(value.isoformat(sep=" ")), exp.DataType.Type.TIMESTAMP)
+            return cast(exp.Literal.string(value.isoformat(sep=" ")), exp.DType.TIMESTAMP)
         case date():
-            return cast(exp.Literal.string(value.isoformat()), exp.DataType.Type.DATE)
+            return cast(exp.Literal.string(value.isoformat()), exp.DType.DATE)
 
 
 def _float(value: Fraction) -> exp.Expression:

@@ -47,8 +47,10 @@ class Field:
                 )
 
     def _check_integers(self) -> None:
-        sides = [side for known in (self.bounds,) if known is not None for side in (known.low, known.high)]
-        if any(not _LEAST <= value <= _MOST for value in [*sides, *(v for v in self.values if type(v) is int)]):
+        numbers = [Fraction(value) for value in self.values if isinstance(value, int)]
+        if self.bounds is not None:
+            numbers += [self.bounds.low, self.bounds.high]
+        if any(not _LEAST <= value <= _MOST for value in numbers):
             raise Misconfigured(f"`{self.name}` declares an integer beyond 64 bits. Declare its type as real.")
 
 

@@ -65,14 +65,14 @@ def _with_dates(arguments: tuple[Expression, ...], part: Part) -> tuple[Expressi
     )
 
 
-def cast(node: exp.Expression, kind: exp.DataType.Type) -> exp.Expression:
+def cast(node: exp.Expression, kind: exp.DType) -> exp.Expression:
     """The value as this type of the engine. Nodes are used, not copied, so that long expressions stay cheap."""
     return exp.Cast(this=node, to=exp.DataType(this=kind))
 
 
 def number(node: exp.Expression) -> exp.Expression:
     """The value as float64. Integers and reals only, so it cannot fail."""
-    return cast(node, exp.DataType.Type.DOUBLE)
+    return cast(node, exp.DType.DOUBLE)
 
 
 def _alike(types: Types) -> bool:
@@ -115,7 +115,7 @@ def _divided(a: Interval, b: Interval) -> Interval | None:
     return _corners(lambda x, y: x / y)(a, b)
 
 
-def _paren(node: exp.Expression) -> exp.Expression:
+def _paren(node: exp.Expr) -> exp.Expression:
     return exp.Paren(this=node)
 
 

@@ -6,6 +6,7 @@ Everything below the aggregation is row-wise on one private table. Everything ab
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from lapwing.query.catalog import Table
 from lapwing.query.expression import Call, Column, Expression, Literal, Slot
@@ -116,4 +117,6 @@ def _words(expression: Expression) -> str:
             text = f"{_words(left)} {operator.name} {_words(right)}"
         case Call(operator=operator, arguments=arguments):
             text = f"{operator.name}({', '.join(map(_words, arguments))})"
+        case _:
+            assert_never(expression)
     return text if len(text) <= 60 else text[:57] + "..."

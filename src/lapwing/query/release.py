@@ -47,9 +47,9 @@ def release(plan: Plan, cells: list[Cells]) -> list[Cells]:
 
 def _noisy(measure: Measure, cells: Cells) -> Cells:
     noise = measure.noise.draw(cells.size)
-    if cells.dtype == object or noise.dtype == object or np.abs(noise).max(initial=0) >= 1 << 62:
-        return cells.astype(object) + noise.astype(object)
-    return cells + noise
+    wide = cells.dtype == object or np.abs(noise).max(initial=0) >= 1 << 62
+    noisy: Cells = cells.astype(object) + noise.astype(object) if wide else cells + noise
+    return noisy
 
 
 def _scattered(column: pa.ChunkedArray, place: npt.NDArray[np.int64], size: int) -> Cells:
