@@ -87,7 +87,7 @@ def work(workers: subprocess.Popen[str]) -> Callable[..., Any]:
         workers.stdin.write(json.dumps([name, *map(str, arguments)]) + "\n")
         workers.stdin.flush()
         result = json.loads(workers.stdout.readline())
-        assert result is not None, f"{name} failed; its error output says why"
+        assert "failed" not in result, result["failed"]
         return result
 
     return run

@@ -34,7 +34,7 @@ def test_twenty_random_kills_leave_no_answer_without_a_charge(work: Work, tmp_pa
     """ledger:B1 ledger:B3: two processes on one ledger, both killed."""
     result = work("kill_at_random", tmp_path, 20)
     assert result["problems"] == []
-    assert result["entries"] > result["sent"] > 0
+    assert result["entries"] > result["sent"] >= 10
 
 
 @pytest.mark.slow
@@ -42,4 +42,4 @@ def test_five_hundred_random_kills_leave_no_answer_without_a_charge(work: Work, 
     """ledger:B1 ledger:B3: the same for longer, so that checkpoints are hit too."""
     result = work("kill_at_random", tmp_path, 500)
     assert result["problems"] == []
-    assert result["sent"] > 500
+    assert result["sent"] >= 250

@@ -114,8 +114,8 @@ def test_a_full_disk_charges_and_answers_nothing(place: Any) -> None:
 def test_a_file_that_may_not_grow_charges_and_answers_nothing(work: Work, tmp_path: Path, limit: int) -> None:
     """ledger:B13 gate:G36: the system refuses the write; afterwards the ledger is whole and goes on."""
     result = work("without_space", tmp_path, limit)
-    assert result["failed"].startswith("LedgerFailed")
-    assert "disk" in result["failed"]
+    assert result["refusal"].startswith("LedgerFailed")
+    assert "disk" in result["refusal"]
     assert result["after"]
     assert result["ok"]
     assert result["entries"] == result["granted"] + 2

@@ -122,12 +122,17 @@ def kill_at_random(folder: str, rounds: str) -> dict[str, Any]:
     """Kills two processes that share a ledger, again and again, at moments that sweep over their life."""
     log, problems = Path(folder) / "sent", []
     store.CHECKPOINT_EVERY = 5
+    log.touch()
     for number in range(int(rounds)):
+        before = log.stat().st_size
         children = [child(lambda: answer_for_ever(folder, log)) for _ in range(2)]
-        time.sleep(0.005 + 0.0037 * (number % 31))
+        while number % 2 and log.stat().st_size == before:  # every other round lives until it has sent something
+            time.sleep(0.001)
+        time.sleep(0.0037 * (number % 17))
         for process in children:
             os.kill(process, signal.SIGKILL)
-            ended(process)
+        codes = [ended(process) for process in children]
+        problems += [f"a process ended by itself: {codes}"] if codes != [-signal.SIGKILL] * 2 else []
         problems += filter(None, [audit_sent(folder, log)])
     path, _ = paths(folder)
     return {"problems": problems, "sent": len(log.read_text().splitlines()), "entries": verify_ledger(path).entries}
@@ -267,7 +272,7 @@ def fork_without_care(folder: str, care: str) -> dict[str, Any]:
 
 def without_space(folder: str, limit: str) -> dict[str, Any]:
     """A limit on the size of files, as a disk that is full. The first `limit` bytes may be written."""
-    granted, failed = 0, ""
+    granted, refusal = 0, ""
     with open_ledger(folder, 10**6) as ledger:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
         try:
@@ -275,12 +280,12 @@ def without_space(folder: str, limit: str) -> dict[str, Any]:
                 charge(ledger, Fraction(1, 10), note={"question": "x" * 3000})
                 granted += 1
         except LapwingError as error:
-            failed = f"{type(error).__name__}: {error}"
+            refusal = f"{type(error).__name__}: {error}"
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         after = charge(ledger, Fraction(1, 10)).fresh
     path, witness = paths(folder)
     report = verify_ledger(path, witness=[witness])
-    return {"granted": granted, "failed": failed, "after": after, "entries": report.entries, "ok": report.ok}
+    return {"granted": granted, "refusal": refusal, "after": after, "entries": report.entries, "ok": report.ok}
 
 
 def without_rights(folder: str) -> dict[str, Any]:
@@ -318,11 +323,15 @@ def hold_lock(path: str) -> dict[str, Any]:
 
 def answer_line(line: str) -> int:
     name, *arguments = json.loads(line)
-    print(json.dumps(globals()[name](*arguments)), flush=True)
+    try:
+        result = globals()[name](*arguments)
+    except Exception:  # noqa: BLE001
+        result = {"failed": traceback.format_exc()}
+    print(json.dumps(result), flush=True)
     return 0
 
 
 if __name__ == "__main__":
     for request in sys.stdin:
-        if ended(child(partial(answer_line, request))):
-            print("null", flush=True)
+        if code := ended(child(partial(answer_line, request))):
+            print(json.dumps({"failed": f"ended with code {code}"}), flush=True)

@@ -151,9 +151,9 @@ def test_auditor_accepts_it_and_catches_more() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize("pair", [([3, 3, 3, 2], [2, 2, 2, 3]), ([0, 0, 0, 0], [0, 0, 0, 1])])
-def test_auditor_accepts_it_at_length(pair: tuple[list[int], list[int]]) -> None:
-    best = BestOf([Choice(0.5)], score=SCORES.__getitem__, stop=0.2)
+def test_auditor_accepts_it_at_length() -> None:
+    pair = [3, 3, 3, 2], [2, 2, 2, 3]
+    best = BestOf([Choice(0.5)], score=SCORES.__getitem__, stop=0.5)
     assert_private(*(np.array([best(u)[1] for _ in range(100_000)]) for u in pair), 1.5)
 
 

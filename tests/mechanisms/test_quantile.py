@@ -208,7 +208,7 @@ def test_auditor_accepts_it_and_catches_a_second_row() -> None:
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize(
     ("at", "rows", "one"),
-    [(0.5, [], 9), (0.1, [9], 0), (0.5, [5] * 6, 5), (0.9, [5] * 6, 99), (0.5, [0, 3, 3, 8], 3), (0.1, [4] * 9, 0)],
+    [(0.5, [], 9), (0.1, [9], 0), (0.5, [5] * 6, 5), (0.9, [5] * 6, 99)],
 )
 def test_auditor_accepts_it_at_length(at: float, rows: list[int], one: int) -> None:
     mechanism = Quantile(epsilon=1, at=at, bounds=(0, 9))

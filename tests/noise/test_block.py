@@ -121,6 +121,21 @@ def pairs(law: Callable[[int], Enclosure]) -> Callable[[tuple[int, ...]], Enclos
     return pmf
 
 
+# The same by scale
+
+
+def scaled(kind: str, scale: Fraction) -> tuple[Law, chi.Discrete]:
+    """A law by its scale (sigma for the Gaussian), and what chi-square compares it with."""
+    if kind == "gaussian":
+        return Law(1 / (2 * scale**2), 2), chi.gaussian(scale**2)
+    two_sided = kind == "laplace"
+    return Law(1 / scale, 1, two_sided), (chi.laplace if two_sided else chi.geometric)(scale)
+
+
+each_kind = pytest.mark.parametrize("kind", ["laplace", "geometric", "gaussian"])
+MORE = Fraction(11, 10)
+
+
 # One try
 
 
@@ -275,20 +290,39 @@ def test_rejected_draws_start_again(name: str, closed_tails: None, one_digit: No
 # Tails
 
 
+TAILS = {"laplace": LAWS["laplace"], "gaussian": Law(Fraction(1, 2), 2)}
+NEAR_TAIL = WordSizes(guide=2, threshold=5, accept=2, accept_more=6, tail=1, band=0.2, block_bits=0)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+@pytest.mark.parametrize("name", TAILS)
 def test_tail_has_exactly_its_law(name: str, sign: int, one_digit: None) -> None:
     """P[start + k] = w(start + k) over the mass of the tail's hat; a Gaussian tail rejects the rest."""
-    built = build_table(LAWS[name], SIZES[1])
-    start = (built.blocks << built.block_bits) + (sign < 0)
-    law = exact_law(lambda bits: block._tail(built, sign, bits), depth=15)
+    built = build_table(TAILS[name], NEAR_TAIL)
+    start = built.blocks + (sign < 0)
+    law = exact_law(lambda bits: block._tail(built, sign, bits), depth=14)
 
     def accepted(x: int) -> Enclosure:
         assert x * sign >= start
         return enclose(lambda: weight(built.law, x) / tail_hat(built, start))
 
     rejected = 1 - sum(accepted(sign * x)[0] for x in range(start, start + 200))
+    assert (None in law.mass) is (name == "gaussian")
     assert_law(law, lambda x: accepted(x) if x is not None else (rejected - Fraction(1, 10**30), rejected))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@each_kind
+def test_tail_fits_on_a_long_stream(kind: str, sign: int) -> None:
+    """What a tail accepts has the law given that it lies behind the blocks, also far out."""
+    law, whole = scaled(kind, Fraction(13, 2))
+    built, bits = build_table(law, NEAR_TAIL), SeededBits(8)
+    start = built.blocks + (sign < 0)
+    draws = [block._tail(built, sign, bits) for _ in range(6000)]
+    weights = whole.pmf(np.arange(start, start + 200))
+    found = np.array([abs(x) - start for x in draws if x is not None])
+    assert_fits(found, chi.finite(weights / weights.sum()))
+    assert (len(found) < len(draws)) is (kind == "gaussian")
 
 
 @pytest.mark.parametrize("count", [1, 50])
@@ -303,18 +337,6 @@ def test_far_tails_saturate(name: str, count: int, monkeypatch: pytest.MonkeyPat
 
 
 # A fixed stream: words of the usual sizes and of middling ones
-
-
-def scaled(kind: str, scale: Fraction) -> tuple[Law, chi.Discrete]:
-    """A law by its scale (sigma for the Gaussian), and what chi-square compares it with."""
-    if kind == "gaussian":
-        return Law(1 / (2 * scale**2), 2), chi.gaussian(scale**2)
-    two_sided = kind == "laplace"
-    return Law(1 / scale, 1, two_sided), (chi.laplace if two_sided else chi.geometric)(scale)
-
-
-each_kind = pytest.mark.parametrize("kind", ["laplace", "geometric", "gaussian"])
-MORE = Fraction(11, 10)
 
 
 @pytest.mark.parametrize("block_bits", [0, 1, 2, 3])

@@ -214,9 +214,13 @@ def test_count_must_lie_between_one_and_all(count: int) -> None:
 
 
 def test_bad_weights_are_refused() -> None:
-    with pytest.raises(Misconfigured, match="an exponent is negative"):
-        sample_race(np.array([0, -1]), Fraction(1))
-    for mults in ([1, 0], [1, -2], [1], [1, 2, 3]):
+    for exponents in ([0, -1], [0.0, 0.5]):
+        with pytest.raises(Misconfigured, match="an exponent is negative or not whole"):
+            sample_race(np.array(exponents), Fraction(1))
+    for width in (0, 54):
+        with pytest.raises(Misconfigured, match=f"`width` is {width}"):
+            sample_race(np.array([0, 1]), Fraction(1), width=width)
+    for mults in ([1, 0], [1, -2], [1], [1, 2, 3], [1.0, 2.5]):
         with pytest.raises(Misconfigured, match="`multiplicities` must hold"):
             sample_race(np.array([0, 1]), Fraction(1), np.array(mults))
 

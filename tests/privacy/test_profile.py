@@ -180,7 +180,7 @@ def test_floats_need_not_add_up_beyond_their_precision() -> None:
         [(1, 0, 0)],
         [0.999, 0],
     ],
-    ids=str,
+    ids=lambda bad: type(bad).__name__,
 )
 def test_what_is_no_law_is_refused(bad: object) -> None:
     """threat:A26."""

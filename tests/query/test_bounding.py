@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+from datetime import date
+from fractions import Fraction
 from random import Random
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.privacy import Pure
-from lapwing.query.bounding import cells_query
+from lapwing.query.bounding import cells_query, literal
 from lapwing.query.catalog import Catalog, Field, Table
 from lapwing.query.plan import Plan, make_plan
 from lapwing.query.question import Question
 from lapwing.query.release import arrange
 from lapwing.query.sql import read_sql
-from lapwing.query.types import Type
+from lapwing.query.types import Type, Value
 from support.questions import TYPES, arrow_table, catalog, make_question, make_rows, make_table
 from support.reference import groups_of_units, reference_cells
 from support.visits import interval
@@ -137,8 +141,6 @@ def test_the_choice_of_groups_stays_a_window() -> None:
 
 
 def _hash(columns: list[Any]) -> Any:
-    from sqlglot import exp
-
     return exp.Anonymous(this="hash", expressions=columns)
 
 
@@ -178,3 +180,14 @@ def test_small_integers_and_floats_are_read_like_large_ones() -> None:
     plan = planned("SELECT k, SUM(k) AS n FROM t WHERE k < 100000 AND k <> 4000 GROUP BY k", Table("t", (field,), None))
     assert cells(plan, pa.table({"k": pa.array([1, 1, 2], pa.int8())})) == [[2, 0]]
     assert isinstance(catalog(plan.table), Catalog)
+
+
+def test_constants_reach_the_engine_unchanged() -> None:
+    """Every float64 is read back as itself; text and dates cannot leave their quotes."""
+    random = Random(5)
+    numbers = [float(n) for n in (0, 0.1, 5e-324, 1.7976931348623157e308, 2**62, 1e16)]
+    numbers += [random.choice((-1, 1)) * random.random() * 10.0 ** random.randint(-300, 300) for _ in range(300)]
+    others: list[Value] = ["it's", 'a"b', "'; DROP TABLE t; --", "\\", "🦆", date(1, 1, 1), 10**18 - 1, True]
+    values: list[Value] = [*map(Fraction, numbers), *others]
+    query = exp.Select(expressions=[literal(value) for value in values]).sql(dialect="duckdb")
+    assert list(duckdb.execute(query).fetchall()[0]) == [*numbers, *others]

@@ -62,7 +62,7 @@ class DuckDBEngine:
 
     def cells(self, query: exp.Select) -> pa.Table:
         """The rows of a cells query."""
-        return self._connection.cursor().sql(query.sql(dialect="duckdb")).to_arrow_table()
+        return self._connection.cursor().sql(query.sql(dialect="duckdb", copy=False)).to_arrow_table()
 
     def keyed_hash(self, columns: list[exp.Expression]) -> exp.Expression:
         """A 64-bit hash of the columns and the secret salt."""

@@ -52,7 +52,7 @@ def sample_race(
     width: int = 53,
 ) -> tuple[int, ...]:
     """The `count` first indices of the race, in order of arrival. Exponents are integers e_i >= 0 of any size."""
-    _require_race(exponents, multiplicities, count)
+    _require_race(exponents, multiplicities, count, width)
     field = _Field(exponents, rate, multiplicities, bits.words(exponents.size, width).astype(np.uint64), width)
     lows = field.lows()
     early = np.argpartition(lows, count - 1)[:count]  # so many arrive before `limit`: whoever does not is no winner
@@ -187,10 +187,14 @@ def _floats(exponents: Exponents, rate: Fraction) -> Floats:
     return costs
 
 
-def _require_race(exponents: Exponents, multiplicities: Multiplicities | None, count: int) -> None:
+def _require_race(exponents: Exponents, multiplicities: Multiplicities | None, count: int, width: int) -> None:
     if not 1 <= count <= exponents.size:
         raise Misconfigured(f"`count` is {count}; it must be at least 1 and at most the number of entrants.")
-    if exponents.min() < 0:
-        raise Misconfigured("an exponent is negative; exponents count how far an entrant lies behind the best.")
-    if multiplicities is not None and (multiplicities.shape != exponents.shape or multiplicities.min() < 1):
+    if not 1 <= width <= 53:  # longer prefixes are no exact floats
+        raise Misconfigured(f"`width` is {width}; it must lie between 1 and 53.")
+    if exponents.dtype.kind not in "iuO" or exponents.min() < 0:
+        raise Misconfigured("an exponent is negative or not whole; it says how far an entrant lies behind the best.")
+    if multiplicities is None:
+        return
+    if multiplicities.shape != exponents.shape or multiplicities.dtype.kind != "i" or multiplicities.min() < 1:
         raise Misconfigured("`multiplicities` must hold a whole number of at least 1 for each entrant.")

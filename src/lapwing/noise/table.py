@@ -194,7 +194,7 @@ def _guide(
     """A cell without a threshold belongs to one category whatever digits follow; a cell with one decides nothing."""
     of_threshold = (thresholds >> np.uint64(sizes.threshold - sizes.guide)).astype(np.intp)
     inside = np.bincount(of_threshold, minlength=1 << sizes.guide)  # how many thresholds each cell holds
-    category = np.cumsum(inside) - inside
+    category = np.cumsum(inside)  # of a cell that holds none
     tails = base.size // 2 if law.two_sided else base.size - 1
     undecided = (inside > 0) | (category == tails) | (law.two_sided & (category == tails - 1))
     accept = _least_acceptance(law, sizes, block_bits, base)

@@ -181,7 +181,9 @@ def literal(value: Value) -> exp.Expression:
 
 def _float(value: Fraction) -> exp.Expression:
     """The nearest float64, printed so that it is read back unchanged."""
-    return number(exp.Literal.string(repr(float(value))))
+    text = repr(abs(float(value)))
+    digits = exp.Literal(this=text if "e" in text else f"{text}e0", is_string=False)  # an exponent makes it a float64
+    return exp.Neg(this=digits) if value < 0 else digits
 
 
 def _keys(plan: Plan) -> list[exp.Expression]:

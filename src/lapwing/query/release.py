@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lapwing.query.plan import Measure, Plan
 from lapwing.query.types import Type
@@ -32,11 +31,10 @@ Cells = npt.NDArray[Any]
 def arrange(plan: Plan, rows: pa.Table) -> list[Cells]:
     """The engine's rows as an array of cells for each measure: every declared group in declared order, empty ones 0."""
     place = np.zeros(rows.num_rows, np.int64)
-    for i, (key, values) in enumerate(zip(plan.question.keys, plan.domain, strict=True)):
-        found = pc.index_in(
-            rows.column(f"k{i}").cast(ARROW_TYPES[key.type]), value_set=pa.array(values, ARROW_TYPES[key.type])
-        )
-        place = place * len(values) + found.to_numpy()
+    for i, values in enumerate(plan.domain):
+        order = {value: index for index, value in enumerate(values)}
+        found = (order[value] for value in rows.column(f"k{i}").to_pylist())
+        place = place * len(values) + np.fromiter(found, np.int64, rows.num_rows)
     return [_scattered(rows.column(f"c{i}"), place, plan.cells) for i in range(len(plan.measures))]
 
 

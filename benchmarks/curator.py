@@ -1,0 +1,169 @@
+"""The curator: a question from the shell, a question in a running program, and ten million rows.
+
+    python benchmarks/curator.py
+
+prints one table and writes it to benchmarks/results/curator.md. Everything is measured in one run on one machine:
+`cold` starts a new process each time, `warm` includes the durable charge, and W1 and W2 are compared with the same
+exact query by DuckDB on the same file, in turns. The data are made once under benchmarks/.data/.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import duckdb
+
+from lapwing.curator import Curator, open_data
+from lapwing.privacy import Budget
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE / ".data"
+RESULTS = HERE / "results" / "curator.md"
+MILLIONS = 10
+TOML = """
+[budget]
+epsilon = 1000
+[tables.visits]
+source = "visits.parquet"
+unit = "pid"
+rows_per_unit = 5
+[tables.visits.columns]
+pid = { type = "integer" }
+sex = { type = "text", values = ["F", "M"] }
+cost = { type = "real", bounds = [0, 500] }
+"""
+BY_SEX = "SELECT sex, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY sex"
+
+
+def make_data() -> tuple[Path, Path]:
+    """3,000 visits of 1,000 people; ten million events in 50 categories. Values come from hashes, so runs agree."""
+    DATA.mkdir(exist_ok=True)
+    visits, events = DATA / "visits.parquet", DATA / "events.parquet"
+    with duckdb.connect() as connection:
+        if not visits.exists():
+            connection.execute(f"""COPY (SELECT i % 1000 AS pid, CASE WHEN hash(i % 1000) % 2 = 0 THEN 'F' ELSE 'M' END
+                AS sex, (hash(i, 1) % 50000) / 100.0 AS cost FROM range(3000) t(i)) TO '{visits}'""")
+        if not events.exists():
+            connection.execute(f"""COPY (SELECT (hash(i, 2) % 1000000)::BIGINT AS uid,
+                (50 * pow((hash(i, 3) % 1000003) / 1000003.0, 2))::INTEGER % 50 AS category,
+                least(500, (hash(i, 4) % 100000) / 150.0) AS amount, hash(i, 5) % 10 < 3 AS flag
+                FROM range({MILLIONS}000000) t(i)) TO '{events}'""")
+    return visits, events
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Milliseconds on the clock."""
+    start = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - start)
+
+
+def processor() -> float:
+    """Milliseconds of this process and its children on a processor: what a busy machine does not change much."""
+    return 1000 * sum(os.times()[:4])
+
+
+def both(work: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """The median on the clock and the mean on a processor."""
+    before = processor()
+    clock = median(timed(work) for _ in range(rounds))
+    return clock, (processor() - before) / rounds
+
+
+def cold(visits: Path, rounds: int = 5) -> tuple[float, float]:
+    """`lapwing ask` in a new process, the median of several."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "visits.parquet").write_bytes(visits.read_bytes())
+        (place / "lapwing.toml").write_text(TOML)
+        program = "from lapwing.cli.main import run; run()"
+        command = [sys.executable, "-c", program, "ask", BY_SEX, "--epsilon", "0.1"]
+        return both(lambda: subprocess.run(command, cwd=folder, check=True, capture_output=True), rounds)
+
+
+def warm(visits: Path, rounds: int = 50) -> tuple[float, float]:
+    """`curator.sql` in a running program, with a ledger on the disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "visits.parquet").write_bytes(visits.read_bytes())
+        curator = open_data(
+            Path(folder) / "visits.parquet",
+            unit="pid",
+            rows_per_unit=5,
+            bounds={"cost": (0, 500)},
+            values={"sex": ["F", "M"]},
+            budget=Budget(epsilon=1000),
+        )
+        curator.sql(BY_SEX, epsilon=0.1)
+        found = both(lambda: curator.sql(BY_SEX, epsilon=0.1), rounds)
+        curator.close()
+    return found
+
+
+def in_turns(curator: Curator, question: str, exact: str, rounds: int = 15) -> tuple[float, float]:
+    """Medians of our question and of the exact query, taking turns."""
+    with duckdb.connect() as connection:
+        ours, theirs = [], []
+        for _ in range(rounds + 1):
+            theirs.append(timed(lambda: connection.execute(exact).to_arrow_table()))
+            ours.append(timed(lambda: curator.sql(question, epsilon=0.1)))
+    return median(ours[1:]), median(theirs[1:])
+
+
+def large(events: Path) -> list[tuple[str, float, str, bool]]:
+    """W1 and W2, row level, on ten million rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        curator = open_data(
+            events,
+            unit=None,
+            values={"category": list(range(50))},
+            budget=Budget(epsilon=1000),
+            ledger=Path(folder) / "ledger.db",
+        )
+        rows = []
+        for name, question, exact in (
+            ("W1 total count", "SELECT COUNT(*) AS n FROM events", f"SELECT COUNT(*) FROM '{events}'"),
+            (
+                "W2 count by 50 categories",
+                "SELECT category, COUNT(*) AS n FROM events GROUP BY category",
+                f"SELECT category, COUNT(*) FROM '{events}' GROUP BY category",
+            ),
+        ):
+            ours, theirs = in_turns(curator, question, exact)
+            most = 1.1 * theirs + 20
+            rows.append((name, ours, f"{most:,.0f} ms (1.1 x {theirs:,.1f} ms exact + 20 ms)", ours <= most))
+        curator.close()
+        (events.with_name(f"{events.name}.lapwing")).unlink(missing_ok=True)
+    return rows
+
+
+def main() -> None:
+    visits, events = make_data()
+    (first, first_cpu), (second, second_cpu) = cold(visits), warm(visits)
+    rows = [
+        (f"cold `lapwing ask`, 3,000 rows ({first_cpu:,.0f} ms processor)", first, "2,000 ms", first <= 2000),
+        (f"warm `curator.sql`, durable charge ({second_cpu:,.1f} ms processor)", second, "30 ms", second <= 30),
+        *large(events),
+    ]
+    lines = ["| what | median | at most | |", "|---|---:|---|---|"]
+    lines += [f"| {name} | {value:,.1f} ms | {most} | {'ok' if ok else 'above'} |" for name, value, most, ok in rows]
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    note = (
+        f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, "
+        f"{os.cpu_count()} cores, load {load} at the end."
+    )
+    text = "\n".join(["# The curator", "", *lines, "", note, ""])
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
