@@ -2,7 +2,6 @@
 WORKERS ?= 2
 PY := .venv/bin/python
 READY := .venv/.ready
-PEERS := .venv-bench/.ready
 
 .PHONY: help demo test test-all check bench clean
 .DEFAULT_GOAL := help
@@ -25,18 +24,14 @@ check: $(READY)  ## lint, format and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-bench: $(PEERS)  ## every benchmark, beside the peers
-	@set -e; for file in benchmarks/*.py; do echo "== $$file"; .venv-bench/bin/python "$$file"; done
+bench: $(READY)  ## every benchmark, beside the peers
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
 
 clean:  ## remove everything that make created
-	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The peers live in an environment of their own: one of them needs an older scikit-learn.
-$(READY): EXTRAS := dev
-$(PEERS): EXTRAS := bench
-
-$(READY) $(PEERS): pyproject.toml
+$(READY): pyproject.toml
 	@set -e; venv="$(@D)"; python=; \
 	if ! "$$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	  for name in python3 python3.11 python3.12 python3.13; do \
@@ -51,5 +46,5 @@ $(READY) $(PEERS): pyproject.toml
 	  "$$python" -m venv --clear "$$venv"; \
 	fi; \
 	echo "Installing Lapwing and what it needs into $$venv (once; a minute or two)"; \
-	"$$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'; \
+	"$$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'; \
 	touch $@

@@ -58,4 +58,3 @@ def _explain(k: int, touched: int, errors: tuple[int, int], confidence: float) -
         f"values, so the l1 sensitivity that Laplace pays is {touched:,} times one change, "
         f"the l2 sensitivity that Gaussian pays {math.sqrt(touched):,.4g} times."
     )
-

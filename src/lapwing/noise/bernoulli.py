@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource, Words
 from lapwing.noise.coin import flip_exp
 from lapwing.noise.lazy import Bounds, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
@@ -31,6 +32,8 @@ BAND = 2.0**-20
 
 def sample_bernoulli(p: Fraction, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> Flags:
     """Coins with P[heads] = p, rational."""
+    if not 0 <= p <= 1:
+        raise Misconfigured(f"`p` is {p}; it must lie between 0 and 1.")
     return sample_coins(rational_bounds(p.numerator, p.denominator), count, bits=bits, width=width)
 
 
