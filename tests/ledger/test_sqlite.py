@@ -126,6 +126,22 @@ def test_a_refusal_says_the_same_as_the_filter_in_memory(memory: SqliteLedger) -
         ask(memory, 1e-9)
 
 
+def test_a_sum_that_must_be_rounded_up_is_checked_after_the_rounding() -> None:
+    """ledger:B7: the two prices add up to 1/3 - 10^-120 or so, which is above 1/3 when it is rounded up."""
+    p, q = 10**60 + 1, 10**60 + 7
+    a = (p * q - 1) // 3 * pow(q, -1, p) % p
+    b = ((p * q - 1) // 3 - a * q) // p
+    one, other = Fraction(a, p), Fraction(b, q)
+    assert 0 < Fraction(1, 3) - one - other < Fraction(1, 10**110)
+    ledger = SqliteLedger.open(None, Budget(Fraction(1, 3)))
+    ask(ledger, one)
+    with pytest.raises(BudgetExceeded):
+        ask(ledger, other)
+    ask(ledger, ledger.remaining.amount)
+    assert ledger.spent == ledger.total
+    assert ledger.verify().ok
+
+
 def test_a_refusal_names_delta_when_delta_is_short() -> None:
     ledger = SqliteLedger.open(None, Budget(2, 1e-6))
     with pytest.raises(BudgetExceeded, match="Ask for delta = 5e-7 or less"):

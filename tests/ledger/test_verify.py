@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -227,6 +228,15 @@ def test_changed_answers_secrets_and_tables_are_found(filled: Any, change: str, 
     assert report.problem is not None
     assert report.problem.seq == seq
     assert message in str(report)
+
+
+def test_a_damaged_index_is_found(filled: Any) -> None:
+    """gate:G38: the entry is as it was, but a retry with this key would no longer find it."""
+    raw = filled.path.read_bytes()
+    spots = [match.start() for match in re.finditer(rb"annone(?![0-9a-f]{64})", raw)]
+    assert len(spots) == 1
+    filled.path.write_bytes(raw[: spots[0]] + b"annonf" + raw[spots[0] + 6 :])
+    assert "The file is damaged" in str(filled.verify())
 
 
 @pytest.mark.parametrize("trigger", [name for name, sql in SCHEMA.items() if sql.startswith("CREATE TRIGGER")])

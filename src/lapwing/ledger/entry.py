@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Self
 
@@ -159,6 +160,7 @@ def read_ratio(text: str) -> Fraction:
     return number
 
 
+@lru_cache(maxsize=1024)
 def cost_of(accounting: Accounting, amount: str, delta: str) -> Cost:
     """A cost from its two texts; ValueError if one is no number."""
     return Cost(accounting, read_ratio(amount), read_ratio(delta))

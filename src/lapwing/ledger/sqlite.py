@@ -32,7 +32,7 @@ from typing import Any, NoReturn, Self
 
 from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
 from lapwing.ledger.book import Book, insert, intact
-from lapwing.ledger.entry import Entry, Head, Kind, Terms, canonical, cost_of, follow, settled
+from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
 from lapwing.ledger.export import write_export
 from lapwing.ledger.reservation import Answer, Reservation
 from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new
@@ -305,12 +305,12 @@ class SqliteLedger:
 
     def _refusal(self, book: Book, price: Cost, analyst: str, last: Entry) -> tuple[str | None, Cost] | None:
         """Whose limit is too small for this price, and what is left of it; None if it fits."""
-        room = _left(self.total, book.spent(last))
-        if not price.fits(room):
-            return None, room
         allowance = book.allowance(analyst)
-        if allowance is not None and not price.fits(left := _left(allowance, book.own(analyst))):
-            return analyst, left
+        limits = [(None, self.total, book.spent(last))]
+        own = [] if allowance is None else [(analyst, allowance, book.own(analyst))]
+        for whose, limit, used in (*limits, *own):
+            if not added(used, price).fits(limit):
+                return whose, _left(limit, used)
         return None
 
     def _price(self, cost: Cost) -> Cost:
