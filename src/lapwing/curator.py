@@ -31,7 +31,7 @@ from lapwing.query.ibis import read_ibis, unbound
 from lapwing.query.plan import Plan, make_plan
 from lapwing.query.preview import Preview
 from lapwing.query.question import Question
-from lapwing.query.release import arrange, release
+from lapwing.query.release import arrange, narrowed, release
 from lapwing.query.sql import read_sql
 from lapwing.query.verdict import Refusal, Stop, nearest, raised
 from lapwing.rational import Number, count, inside_unit, positive
@@ -141,9 +141,10 @@ class Curator:
         try:
             return release(plan, arrange(plan, self._engine.cells(cells_query(plan, self._engine.keyed_hash))))
         except Exception as error:  # noqa: BLE001 (any message could depend on the data)
-            incident = f"{SYSTEM.integer(48):012x}"
-            _LOG.error("incident %s: %s", incident, type(error).__name__)
-            raise EngineFailed(incident) from None
+            kind = type(error).__name__
+        incident = f"{SYSTEM.integer(48):012x}"
+        _LOG.error("incident %s: %s", incident, kind)
+        raise EngineFailed(incident)  # outside the handler: the cause must not travel along as __context__
 
     def _declare_versions(self) -> None:
         """Tells the ledger which data each version stands for; the same version must keep the same data."""
@@ -245,5 +246,4 @@ def _encoded(noisy: list[Any]) -> bytes:
 
 def _decoded(payload: bytes) -> list[Any]:
     columns = [[int(value) for value in cells] for cells in json.loads(payload)]
-    fits = [all(abs(value) < 1 << 62 for value in cells) for cells in columns]
-    return [np.array(cells, np.int64 if ok else object) for cells, ok in zip(columns, fits, strict=True)]
+    return [narrowed(np.array(cells, object)) for cells in columns]

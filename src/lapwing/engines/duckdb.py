@@ -7,8 +7,10 @@ declared type is NULL.
 
 from __future__ import annotations
 
+import csv
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -17,7 +19,7 @@ from sqlglot import exp
 
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source
 from lapwing.errors import Misconfigured
-from lapwing.query.catalog import Field, Table
+from lapwing.query.catalog import UNIT_ID, Field, Table
 from lapwing.query.types import Type
 from lapwing.query.verdict import nearest
 
@@ -41,6 +43,8 @@ _AS_IT_IS = {
 }
 """Stored types that need no cast."""
 
+_LONGEST_HEADER = 1 << 20  # bytes
+
 _LOCK = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
@@ -55,10 +59,11 @@ class DuckDBEngine:
         self._connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
         try:
             self._load(tables)
+            return
         except duckdb.Error as error:
-            _LOG.debug("loading failed", exc_info=error)
-            names = ", ".join(f"`{table.name}`" for table, _ in tables)
-            raise Misconfigured(f"the data of {names} cannot be opened. Check path, format and rights.") from None
+            _LOG.debug("loading failed: %s", type(error).__name__)
+        names = ", ".join(f"`{table.name}`" for table, _ in tables)
+        raise Misconfigured(f"the data of {names} cannot be opened. Check path, format and rights.")
 
     def cells(self, query: exp.Select) -> pa.Table:
         """The rows of a cells query."""
@@ -86,22 +91,56 @@ class DuckDBEngine:
             str(row[0]).lower(): row
             for row in self._connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         }
-        columns = ", ".join(_read(field, stored, table) for field in table.fields)
+        columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
+        if table.unit is not None:
+            columns += f", {_identifier(str(stored[table.unit.lower()][0]))} AS {_identifier(UNIT_ID)}"
         kind = "TABLE" if isinstance(source, Csv | Frame) else "VIEW"
         self._connection.execute(f"CREATE {kind} {_identifier(table.name)} AS SELECT {columns} FROM {relation}")
 
 
 def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
     """The columns of a source and the types they are stored as; of a CSV all text, unless types shall be guessed."""
+    described: list[Any] | None = None
     with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
         try:
-            relation = _stored(connection, 0, source)
+            described = connection.execute(f"DESCRIBE SELECT * FROM {_stored(connection, 0, source)}").fetchall()
             if guess and isinstance(source, Csv):
-                relation = f"read_csv({_quoted(str(source.path.resolve()))}, header = true)"
-            described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-        except duckdb.Error:
-            raise Misconfigured("the data cannot be opened. Check path, format and rights.") from None
+                guessed = f"read_csv({_quoted(str(source.path.resolve()))}, header = true)"
+                types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {guessed}").fetchall()}
+                described = [(row[0], types.get(row[0], row[1])) for row in described]
+        except duckdb.Error as error:
+            _LOG.debug("reading the schema failed: %s", type(error).__name__)
+    if described is None:
+        raise Misconfigured("the data cannot be opened. Check path, format and rights.")
     return {str(row[0]): _type_of(str(row[1])) for row in described}
+
+
+def _csv(path: Path) -> str:
+    """A CSV file read by fixed rules, all columns as text.
+
+    Nothing is inferred from the rows: the first line names the columns, fields are separated by a comma (a tab in .tsv
+    files) and quoted by double quotes. A row that does not fit concerns only itself: missing fields are NULL, a row
+    with too many fields or with bytes that are not UTF-8 is dropped.
+    """
+    names: list[str] | None
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    try:
+        with path.open("rb") as file:
+            first = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
+        names = next(csv.reader([first], delimiter=delimiter), [])
+    except OSError:
+        names = None
+    except (UnicodeDecodeError, csv.Error):
+        names = []
+    if names is None:
+        raise Misconfigured(f"`{path.name}` cannot be opened. Check path and rights.")
+    if not names or len({name.lower() for name in names}) != len(names) or not all(names):
+        raise Misconfigured(f"`{path.name}`: the first line must name every column, each once, separated by commas.")
+    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
+    return (
+        f"read_csv({_quoted(str(path.resolve()))}, auto_detect = false, header = true, delim = {_quoted(delimiter)}, "
+        f"quote = '\"', escape = '\"', columns = {{{columns}}}, null_padding = true, ignore_errors = true)"
+    )
 
 
 def _type_of(stored: str) -> Type:
@@ -119,7 +158,7 @@ def _stored(connection: duckdb.DuckDBPyConnection, number: int, source: Source) 
         case Parquet(path=path):
             return f"read_parquet({_quoted(str(path.resolve()))})"
         case Csv(path=path):
-            return f"read_csv({_quoted(str(path.resolve()))}, all_varchar = true, header = true)"
+            return _csv(path)
         case DuckDBTable(path=path, table=name):
             connection.execute(f"ATTACH {_quoted(str(path.resolve()))} AS source{number} (READ_ONLY)")
             return f"source{number}.{_identifier(name)}"
@@ -128,12 +167,17 @@ def _stored(connection: duckdb.DuckDBPyConnection, number: int, source: Source) 
             return f"lw_frame_{number}"
 
 
-def _read(field: Field, stored: dict[str, Any], table: Table) -> str:
-    """One declared column, cast if it is stored as another type; what does not cast is NULL."""
+def _read(field: Field, stored: dict[str, Any], table: Table, *, hide: bool) -> str:
+    """One declared column, cast if it is stored as another type; what does not cast is NULL.
+
+    `hide` keeps the names that were found out of messages: the first line of a CSV without a header is a row.
+    """
     row = stored.get(field.name.lower())
     if row is None:
-        known = nearest(field.name, (str(found[0]) for found in stored.values()))
-        raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {known}")
+        advice = (
+            "Correct the declaration." if hide else nearest(field.name, (str(found[0]) for found in stored.values()))
+        )
+        raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {advice}")
     column, name = _identifier(str(row[0])), _identifier(field.name)
     if str(row[1]) in _AS_IT_IS[field.type]:
         return f"{column} AS {name}"

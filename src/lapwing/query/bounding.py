@@ -23,6 +23,7 @@ from math import ceil, floor
 from sqlglot import exp
 
 from lapwing.errors import Bug
+from lapwing.query.catalog import UNIT_ID
 from lapwing.query.expression import Call, Column, Expression, Literal, Slot
 from lapwing.query.operators import bounds_of, cast, number
 from lapwing.query.plan import Measure, Plan
@@ -57,7 +58,7 @@ def _row_level(plan: Plan) -> exp.Select:
 
 
 def _totals(plan: Plan) -> exp.Select:
-    unit = _source(plan.table.unit or "")
+    unit = _source(UNIT_ID)
     columns = [_aliased(_gather(measure), f"c{i}") for i, measure in enumerate(plan.measures)]
     keys = [_aliased(emit(key), f"k{i}") for i, key in enumerate(plan.question.keys)]
     query = _filtered(plan, _selected(_aliased(unit, _UNIT), *keys, *columns))
@@ -117,7 +118,7 @@ def _argument(measure: Measure, argument: Expression) -> exp.Expression:
     bounds = bounds_of(argument) if measure.aggregate.name == "sum" else None
     if bounds is None:
         return _present(argument, emit(argument))
-    if measure.step == 1 and isinstance(argument, Column):
+    if measure.step == 1 and isinstance(argument, Column) and argument.type is Type.INTEGER:
         whole = exp.Literal.number(floor(bounds.low)), exp.Literal.number(ceil(bounds.high))
         return _present(argument, _between(emit(argument), *whole))
     low, high = (_float(max(-_MOST_STEPS, min(_MOST_STEPS, side / measure.step))) for side in (bounds.low, bounds.high))

@@ -15,6 +15,10 @@ from lapwing.query.verdict import nearest, refuse
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # what the engine's integers hold
 
 
+UNIT_ID = "lw_unit_id"
+"""The column of every engine table that holds the unit as it is stored, so that no cast makes two units one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One column: its type, and what is publicly known of it."""
@@ -40,7 +44,11 @@ class Field:
             self._check_integers()
         if len(set(self.values)) != len(self.values):
             raise Misconfigured(f"`{self.name}.values` holds a value twice. List each value once.")
+        if self.name.lower() == UNIT_ID:
+            raise Misconfigured(f"a column is named `{self.name}`, which Lapwing uses itself. Rename it.")
         for value in self.values:
+            if isinstance(value, str) and any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value):
+                raise Misconfigured(f"`{self.name}.values` holds a character that is no text. Remove it.")
             if value is not None and type_of(value) is not self.type:
                 raise Misconfigured(
                     f"`{self.name}.values` holds a value that is not of type {self.type.value}. Correct one of them."

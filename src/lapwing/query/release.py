@@ -24,6 +24,8 @@ ARROW_TYPES = {
     Type.TIMESTAMP: pa.timestamp("us"),
 }
 
+_NARROW = 1 << 62
+
 Cells = npt.NDArray[Any]
 """One integer a group: int64, or Python integers where those do not fit."""
 
@@ -43,11 +45,15 @@ def release(plan: Plan, cells: list[Cells]) -> list[Cells]:
     return [_noisy(measure, column) for measure, column in zip(plan.measures, cells, strict=True)]
 
 
+def narrowed(noisy: Cells) -> Cells:
+    """int64 where every noisy number fits, Python integers otherwise: a function of released numbers only."""
+    fits = all(-_NARROW < value < _NARROW for value in noisy.tolist())
+    return noisy.astype(np.int64 if fits else object)
+
+
 def _noisy(measure: Measure, cells: Cells) -> Cells:
-    noise = measure.noise.draw(cells.size)
-    wide = cells.dtype == object or np.abs(noise).max(initial=0) >= 1 << 62
-    noisy: Cells = cells.astype(object) + noise.astype(object) if wide else cells + noise
-    return noisy
+    """Added as Python integers, so that how the *exact* cells are held can never be seen in the answer."""
+    return narrowed(cells.astype(object) + measure.noise.draw(cells.size).astype(object))
 
 
 def _scattered(column: pa.ChunkedArray, place: npt.NDArray[np.int64], size: int) -> Cells:

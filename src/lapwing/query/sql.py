@@ -84,6 +84,8 @@ def read_sql(text: str, catalog: Catalog) -> Question | Refusal:
 
 
 def _select(text: str) -> exp.Select:
+    if any("\ud800" <= character <= "\udfff" for character in text[:MOST_CHARACTERS]):
+        refuse("the question", "it holds characters that are no text.", "Write it in plain Unicode.")
     if len(text) > MOST_CHARACTERS:
         refuse("the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Write a shorter one.")
     if "\0" in text:
