@@ -5,6 +5,7 @@ from lapwing.curator import open_data as open  # noqa: A004 (the name is `lw.ope
 from lapwing.errors import BudgetExceeded, Bug, EngineFailed, Halted, LapwingError, LedgerFailed, Misconfigured, Refused
 from lapwing.mechanisms import (
     AboveThreshold,
+    BestOf,
     BinaryCounter,
     Comparison,
     Exponential,
@@ -76,6 +77,7 @@ __all__ = [
     "Accounting",
     "Approximate",
     "Belief",
+    "BestOf",
     "BinaryCounter",
     "BoundedRange",
     "Budget",

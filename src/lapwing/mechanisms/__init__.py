@@ -11,6 +11,7 @@ from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.moments import MeanRelease, SoftMean, SoftVariance, VarianceRelease
 from lapwing.mechanisms.noisy_max import NoisyMax
 from lapwing.mechanisms.permute_and_flip import PermuteAndFlip
+from lapwing.mechanisms.private_choice import BestOf
 from lapwing.mechanisms.propose_test_release import ProposedMedian, ProposeTestRelease, StableMode
 from lapwing.mechanisms.quantile import Quantile
 from lapwing.mechanisms.quantiles import Quantiles
@@ -23,6 +24,7 @@ from lapwing.mechanisms.top_k import TopK
 
 __all__ = [
     "AboveThreshold",
+    "BestOf",
     "BinaryCounter",
     "Comparison",
     "CounterRun",
