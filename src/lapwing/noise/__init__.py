@@ -5,6 +5,7 @@ from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.choice import sample_choice, sample_heads
 from lapwing.noise.gaussian import sample_gaussian
 from lapwing.noise.laplace import sample_geometric, sample_laplace
+from lapwing.noise.race import sample_race
 from lapwing.noise.uniform import sample_uniform, uniform_integer
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "sample_geometric",
     "sample_heads",
     "sample_laplace",
+    "sample_race",
     "sample_uniform",
     "uniform_integer",
 ]
