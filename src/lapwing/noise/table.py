@@ -138,7 +138,8 @@ def _side(law: Law, block_bits: int, blocks: int, first: int, precision: int) ->
     for _ in range(blocks):
         masses.append((w_low << block_bits, w_high << block_bits))
         w_low, w_high = w_low * r_low >> precision, -(-w_high * r_high >> precision)
-        r_low, r_high = r_low * c_low >> precision, -(-r_high * c_high >> precision)
+        if law.power == 2:  # for power 1 the ratio stays the same
+            r_low, r_high = r_low * c_low >> precision, -(-r_high * c_high >> precision)
     one = 1 << precision
     t_low, t_high = exp_neg(*law.tail_rate(first + blocks * size), precision)
     masses.append(((w_low << precision) // (one - t_low), -(-(w_high << precision) // (one - t_high))))
@@ -161,7 +162,7 @@ def _cumulative(law: Law, block_bits: int, blocks: int, precision: int) -> tuple
 def _thresholds(law: Law, block_bits: int, blocks: int, width: int) -> npt.NDArray[np.uint64]:
     """floor(F_j 2^width) for every category but the last. F_j < 1, so no threshold reaches 2^width."""
     most = (1 << width) - 1
-    precision = 192
+    precision = 128
     while precision <= _MOST_BITS:
         lows, highs = _cumulative(law, block_bits, blocks, precision)
         floors = [(low << width) // highs[-1] for low in lows[:-1]]
