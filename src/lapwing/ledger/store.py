@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -178,7 +179,7 @@ class Store:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA fullfsync = ON")
             if self.path is not None:
-                if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                if self._journal(connection) != "wal":
                     raise LedgerFailed(f"The ledger {self.path} is not on a local disk. Put it on one.")
                 connection.execute("PRAGMA wal_autocheckpoint = 0")
                 self._file = self._file or _identity(self.path)
@@ -186,6 +187,18 @@ class Store:
             connection.close()
             raise
         return connection
+
+    def _journal(self, connection: sqlite3.Connection) -> str:
+        """Switches to the write-ahead log. SQLite does not wait for a lock here, so we do: others may create it now."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         with suppress(sqlite3.Error):
