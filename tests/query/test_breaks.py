@@ -133,6 +133,15 @@ def test_a_broken_file_is_told_without_its_rows(tmp_path: Path, caplog: pytest.L
     assert "ZZCANARY" not in str(caught.value) + caplog.text
 
 
+def test_a_frame_of_mixed_types_is_told_without_its_values() -> None:
+    """threat:A13"""
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(lw.Misconfigured, match="mixes types") as caught:
+        lw.open(pandas.DataFrame({"x": [1, "ZZCANARY"]}), unit=None, budget=BUDGET)
+    assert caught.value.__context__ is None
+    assert "ZZCANARY" not in str(caught.value)
+
+
 def test_text_that_cannot_be_sent_is_refused_before_the_charge() -> None:
     curator = lw.open(pa.table({"u": ["a"]}), unit=None, budget=BUDGET)
     with pytest.raises(lw.Refused, match="no text"):

@@ -65,9 +65,10 @@ def frame_source(data: Any) -> Frame:
             return Frame(_typed(pa.Table.from_pandas(data, preserve_index=False)))
         if hasattr(data, "__arrow_c_stream__"):
             return Frame(_typed(pa.table(data)))
+        problem = "the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame."
     except pa.ArrowException:
-        raise Misconfigured("a column of the frame mixes types. Convert it to one type first.") from None
-    raise Misconfigured("the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame.")
+        problem = "a column of the frame mixes types. Convert it to one type first."
+    raise Misconfigured(problem)  # outside the handler: Arrow's own message quotes a value
 
 
 def _typed(table: Any) -> Any:
