@@ -373,7 +373,7 @@ def test_ten_thousand_names_are_within_twelve(seeded: SeededBits, tmp_path: Path
     text = "SELECT name, COUNT(*) AS n FROM people GROUP BY name"
     seen = curator.preview(text, epsilon=1)
     assert seen.plan.measures[0].noise.scale == 1
-    assert seen.plan.measures[0].error(Fraction(19, 20), simultaneous=10_000) == 12
+    assert seen.plan.measures[0].noise.error(Fraction(19, 20), simultaneous=10_000) == 12
     found = curator.sql(text, epsilon=1).to_arrow()
     assert found["name"].to_pylist() == top["name"].to_pylist()
     off = [abs(a - b) for a, b in zip(found["n"].to_pylist(), top["n"].to_pylist(), strict=True)]

@@ -8,14 +8,11 @@ charge and depend on the question and on declared facts only.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.source import Frame, Source, file_source, fingerprint, frame_source
@@ -28,13 +25,16 @@ from lapwing.query.answer import Release
 from lapwing.query.bounding import cells_query
 from lapwing.query.catalog import Catalog, Field, Table
 from lapwing.query.ibis import read_ibis, unbound
-from lapwing.query.plan import Plan, make_plan
+from lapwing.query.plan import Plan
 from lapwing.query.preview import Preview
+from lapwing.query.pricing import Terms, Within, plan_on_terms
 from lapwing.query.question import Question
-from lapwing.query.release import arrange, narrowed, release
+from lapwing.query.release import Released, arrange, release
 from lapwing.query.sql import read_sql
+from lapwing.query.stored import decode, encode
+from lapwing.query.types import Type
 from lapwing.query.verdict import Refusal, Stop, nearest, raised
-from lapwing.rational import Number, count, inside_unit, positive
+from lapwing.rational import Number, count, inside_unit
 from lapwing.settings import read_interval, read_settings, read_type, read_values, witness_of
 
 _LOG = logging.getLogger("lapwing.curator")
@@ -67,38 +67,63 @@ class Curator:
         """What was spent, entry by entry. For the steward."""
         return self._ledger
 
-    def preview(self, question: Any, *, epsilon: Number, confidence: Number | None = None) -> Preview:
+    def preview(
+        self,
+        question: Any,
+        *,
+        within: Within | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        assume_rows: int | None = None,
+        refresh: bool = False,
+    ) -> Preview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
-        read = read_sql(question, self._catalog) if isinstance(question, str) else read_ibis(question, self._catalog)
-        plan = self._planned(read, epsilon)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows)
+        plan, level = self._planned(self._read(question), terms)
+        stored = None if refresh else self._stored(plan, level)
         cost = self._ledger.budget.cost(plan.loss)
-        return Preview(plan, self._ledger.budget, cost, self._ledger.remaining, _level(plan.table, confidence))
+        shown, price = (plan, cost) if stored is None else (stored.plan, _nothing(cost))
+        return Preview(shown, self._ledger.budget, price, self._ledger.remaining, level, assume_rows)
 
     def sql(
         self,
         sql: str,
         *,
-        epsilon: Number,
+        within: Within | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
         confidence: Number | None = None,
+        assume_rows: int | None = None,
+        refresh: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
     ) -> Release:
-        """The noisy answer to a question, charged before any row is read. `key` makes a retry safe: it pays once."""
-        plan = self._planned(read_sql(sql, self._catalog), epsilon)
-        return self._answer(plan, sql, _level(plan.table, confidence), analyst, key)
+        """The noisy answer to a question, charged before any row is read.
+
+        `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price. An answer
+        that was paid before and is at least as good costs nothing; `refresh` pays for a new one. `key` makes a retry
+        safe: it pays once.
+        """
+        terms = Terms(within, epsilon, delta, confidence, assume_rows)
+        return self._answer(read_sql(sql, self._catalog), sql, terms, refresh, analyst, key)
 
     def ask(
         self,
         expression: Any,
         *,
-        epsilon: Number,
+        within: Within | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
         confidence: Number | None = None,
+        assume_rows: int | None = None,
+        refresh: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
     ) -> Release:
         """The same for an Ibis expression over `curator.table(...)`."""
-        plan = self._planned(read_ibis(expression, self._catalog), epsilon)
-        return self._answer(plan, str(expression), _level(plan.table, confidence), analyst, key)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows)
+        return self._answer(read_ibis(expression, self._catalog), str(expression), terms, refresh, analyst, key)
 
     def table(self, name: str) -> Any:
         """An unbound Ibis table for writing questions: schema only, it cannot execute."""
@@ -111,29 +136,50 @@ class Curator:
         self._engine.close()
         self._ledger.close()
 
-    def _planned(self, question: Question | Refusal, epsilon: Number) -> Plan:
+    def _read(self, question: Any) -> Question | Refusal:
+        return read_sql(question, self._catalog) if isinstance(question, str) else read_ibis(question, self._catalog)
+
+    def _planned(self, question: Question | Refusal, terms: Terms) -> tuple[Plan, Fraction]:
+        """The plan on these terms, and the confidence that its errors are stated at."""
         if isinstance(question, Refusal):
             raise raised(question)
-        plan = make_plan(question, self._ledger.budget.price(epsilon=positive(epsilon, "epsilon")))
+        level = _level(question.table, terms.confidence)
+        plan = plan_on_terms(question, self._ledger.budget, terms, level)
         if isinstance(plan, Refusal):
             raise raised(plan)
-        return plan
+        return plan, level
 
-    def _answer(self, plan: Plan, text: str, confidence: Fraction, analyst: str, key: str | None) -> Release:
+    def _answer(
+        self, question: Question | Refusal, text: str, terms: Terms, refresh: bool, analyst: str, key: str | None
+    ) -> Release:
+        plan, level = self._planned(question, terms)
         self._check_version(plan.table)
+        stored = None if refresh else self._stored(plan, level)
+        if stored is not None:
+            return stored
         cost = self._ledger.budget.cost(plan.loss)
-        body = plan.identity()
         note = {"question": text, "plan": plan.question.canonical(), "version": plan.table.version}
-        reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
+        reservation = self._ledger.reserve(cost, analyst=analyst, body=plan.identity(), key=key, note=note)
         if reservation.answer is not None:
-            return Release(plan, _decoded(reservation.answer), _nothing(cost), reservation.seq, confidence)
+            made, released = decode(plan.outline, reservation.answer)
+            return Release(made, released, _nothing(cost), reservation.seq, level)
         if not reservation.fresh:
             raise LedgerFailed(_UNANSWERED)
-        noisy = self._paid(plan)
-        self._ledger.settle(reservation, _encoded(noisy), match=body)
-        return Release(plan, noisy, cost, reservation.seq, confidence)
+        released = self._paid(plan)
+        self._ledger.settle(reservation, encode(plan, released), match=plan.outline.match())
+        return Release(plan, released, cost, reservation.seq, level)
 
-    def _paid(self, plan: Plan) -> list[Any]:
+    def _stored(self, plan: Plan, level: Fraction) -> Release | None:
+        """The best answer paid before, if none of its errors is larger than asked."""
+        best: Release | None = None
+        for answer in self._ledger.find_answers(plan.outline.match()):
+            made, released = decode(plan.outline, answer.payload)
+            if made.is_as_good_as(plan if best is None else best.plan, level):
+                nothing = _nothing(self._ledger.budget.cost(made.loss))
+                best = Release(made, released, nothing, answer.charge.seq, level)
+        return best
+
+    def _paid(self, plan: Plan) -> Released:
         """Reads the rows and adds the noise. Whatever goes wrong is told by one constant sentence and stays charged.
 
         The cause may hold data, so only its kind goes to the operator's log.
@@ -179,7 +225,8 @@ def open_data(
     """
     source = file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
     title = name or (source.path.stem if not isinstance(source, Frame) else "data")
-    stored = {**stored_types(source), **{column: read_type(kind) for column, kind in (types or {}).items()}}
+    kinds = {column: read_type(kind) for column, kind in (types or {}).items()}
+    stored = {**_settled_types(source, values or {}), **kinds}
     facts = {"bounds": bounds or {}, "unit_bounds": unit_bounds or {}, "values": values or {}}
     for what, declared in facts.items():
         for column in declared:
@@ -205,6 +252,17 @@ def open_data(
         confidence=inside_unit(confidence, "confidence"),
     )
     return Curator([(table, source)], _ledger_for(source, budget, None if ledger is None else Path(ledger)))
+
+
+def _settled_types(source: Source, values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
+    """The stored types. Numbers of a pandas frame are real whatever their dtype, since one missing value changes that;
+    integers only if integers are declared as their values."""
+    stored = stored_types(source)
+    for name in source.numbers if isinstance(source, Frame) else ():
+        listed = [value for value in values.get(name, ()) if value is not None]
+        whole = bool(listed) and all(isinstance(value, int) and not isinstance(value, bool) for value in listed)
+        stored[name] = Type.INTEGER if whole else Type.REAL
+    return stored
 
 
 def load(path: str | Path = "lapwing.toml") -> Curator:
@@ -238,12 +296,3 @@ def _level(table: Table, confidence: Number | None) -> Fraction:
 
 def _nothing(cost: Cost) -> Cost:
     return cost - cost
-
-
-def _encoded(noisy: list[Any]) -> bytes:
-    return json.dumps([[str(value) for value in cells.tolist()] for cells in noisy]).encode()
-
-
-def _decoded(payload: bytes) -> list[Any]:
-    columns = [[int(value) for value in cells] for cells in json.loads(payload)]
-    return [narrowed(np.array(cells, object)) for cells in columns]

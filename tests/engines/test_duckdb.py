@@ -100,7 +100,8 @@ def test_every_source_gives_the_same_shape(make: Any, tmp_path: Path) -> None:
 def exact(curator: Curator, text: str) -> list[list[int]]:
     plan = curator.preview(text, epsilon=1).plan
     engine = curator._engine
-    return [cells.tolist() for cells in arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))]
+    arranged = arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))
+    return [cells.tolist() for (cells,) in arranged.cells]
 
 
 def test_what_does_not_cast_is_null(tmp_path: Path) -> None:

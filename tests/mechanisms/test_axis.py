@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms import axis as module
-from lapwing.mechanisms.axis import Axis, Tally
+from lapwing.mechanisms.axis import Axis, Tally, whole_numbers
 
 WHOLE = Axis((-3, 10), None)
 REAL = Axis((-1, 1), 0.25)
@@ -180,3 +180,21 @@ def test_bad_counts_are_refused(counts: Any, rule: str) -> None:
 def test_bad_axes_are_refused(bounds: Any, step: Any, rule: str) -> None:
     with pytest.raises(Misconfigured, match=rule):
         Axis(bounds, step)
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 2], (1, 2), np.array([1, 2], np.uint8), pa.array([1, 2]), [np.int64(1), 2]], ids=repr
+)
+def test_whole_numbers_of_an_engine_are_read(values: Any) -> None:
+    assert whole_numbers(values).tolist() == [1, 2]
+    assert whole_numbers([]).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[SECRET, 0.5], [True], ["1"], "12", [2**63], np.array([2**63], np.uint64), [[1]], None, [1, None], {1: 2}],
+)
+def test_what_is_not_whole_is_refused_without_showing_it(values: Any) -> None:
+    with pytest.raises(Misconfigured, match="whole numbers") as refusal:
+        whole_numbers(values)
+    assert str(SECRET) not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.moments and lapwing.mechanisms.moment_intervals."""
+"""lapwing.mechanisms.moments. Many groups at once: test_soft_values.py and test_soft_spread.py."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.laplace import Laplace
-from lapwing.mechanisms.moment_intervals import extreme_means, extreme_variances, mean_of, tail_of, variance_of
 from lapwing.mechanisms.moments import GRID, MeanRelease, SoftMean, SoftVariance, VarianceRelease
-from lapwing.mechanisms.tails import laplace_reach
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private
 from support.chi import assert_fits, assert_misfits, gaussian, laplace
@@ -124,6 +122,13 @@ def test_bad_bounds_are_refused(bad: Any) -> None:
             kind(epsilon=1, bounds=bad)
 
 
+def test_bounds_whose_squares_overflow_are_refused() -> None:
+    """gate:G11 a mean of such values is possible, a variance is not."""
+    assert math.isfinite(SoftMean(epsilon=1, bounds=(0, 1e200))([1e199]).mean)
+    with pytest.raises(Misconfigured, match="`bounds`"):
+        SoftVariance(epsilon=1, bounds=(0, 1e200))
+
+
 @pytest.mark.parametrize("bad", [(10**9, 10**9 + 1), (-1e305, 1e305), (0, 1e-310)])
 def test_bounds_that_floats_cannot_resolve_are_refused(bad: Any) -> None:
     with pytest.raises(Misconfigured, match="float64 cannot tell"):
@@ -207,6 +212,7 @@ def test_any_noisy_cells_give_an_answer_within_the_bounds(cells: tuple[int, int]
         assert 0 <= release.count_interval()[0] <= release.count_interval()[1]
 
 
+@settings(max_examples=50)
 @given(st.tuples(*[st.integers(-6 * GRID, 60 * GRID)] * 3), st.sampled_from([0.5, 0.95, 0.999]))
 def test_joint_intervals_hold_the_estimates(cells: tuple[int, int, int], confidence: float) -> None:
     release = VarianceRelease(cells, SoftVariance(epsilon=1, bounds=(0, 2)))
@@ -217,27 +223,9 @@ def test_joint_intervals_hold_the_estimates(cells: tuple[int, int, int], confide
     assert 0 <= spans.count[0] <= spans.count[1]
 
 
-spans = st.tuples(st.integers(0, 12), st.integers(0, 6)).map(lambda pair: (pair[0], pair[0] + pair[1]))
-
-
-@given(spans, spans, spans)
-def test_extremes_over_a_box_are_found(
-    lowest: tuple[int, int], middle: tuple[int, int], highest: tuple[int, int]
-) -> None:
-    """Against a fine grid of the box."""
-    inside = list(itertools.product(*(np.linspace(*span, 13) for span in (lowest, middle, highest))))
-    for extreme, statistic in ((extreme_variances, variance_of), (extreme_means, mean_of)):
-        least, most = extreme(lowest, middle, highest)
-        values = [value for cells in inside if (value := statistic(*cells)) is not None]
-        assert least <= min(values, default=1) + 1e-12
-        assert most >= max(values, default=0) - 1e-12
-
-
-def test_largest_variance_over_a_box_is_attained() -> None:
-    assert extreme_variances((4, 9), (3, 3), (1, 2))[1] == pytest.approx(
-        max(variance_of(a, 3, 2) for a in np.linspace(4, 9, 501))
-    )
-    assert extreme_variances((0, 5), (0, 5), (0, 5)) == (variance_of(0, 5, 0), 0.25)
+def variance_of(lowest: float, middle: float, highest: float) -> float:
+    total = lowest + middle + highest
+    return (1 - 2 * middle / total - ((lowest - highest) / total) ** 2) / 4
 
 
 @given(st.tuples(*[st.floats(0.01, 10)] * 3))
@@ -248,27 +236,8 @@ def test_variance_moves_by_at_most_one_cell_over_the_total(cells: tuple[float, f
         moved = [list(cells), list(cells)]
         moved[0][place] *= 1 - 1e-6
         moved[1][place] *= 1 + 1e-6
-        steps.append((variance_of(*moved[1]) - variance_of(*moved[0])) / (2e-6 * cells[place]))  # type: ignore[operator]
+        steps.append((variance_of(*moved[1]) - variance_of(*moved[0])) / (2e-6 * cells[place]))
     assert sum(map(abs, steps)) <= (1 + 1e-3) / sum(cells)
-
-
-@pytest.mark.parametrize("w", [0.0, 0.01, 0.2, 0.4999, 0.5, 0.7, 1.0])
-def test_tail_agrees_with_fourier_sums(w: float) -> None:
-    """Two ways to the same law: closed form here, characteristic functions in tails.py."""
-    noise = Laplace(epsilon=1, sensitivity=1 << 20)
-    tail = tail_of(noise)
-    for outside in (0.5, 0.1, 0.05, 1e-3, 1e-6):
-        x = laplace_reach(np.array([1 - w, w]), float(noise.scale), outside)
-        assert tail(1 - w, w, x) <= outside
-        assert tail(1 - w, w, 0.97 * x) > outside
-
-
-def test_mixed_noise_strays_less_than_that_of_one_cell() -> None:
-    """The lemma behind `error`: P[|(1 - w) L1 - w L2| > x] <= P[|L1| > x]."""
-    tail = tail_of(Laplace(epsilon=1, sensitivity=1 << 40))
-    for w, x in itertools.product(np.linspace(0, 1, 41), np.linspace(0.01, 30, 200) * 2.0**40):
-        assert tail(1 - w, w, x) <= tail(1, 0, x) * (1 + 1e-5)
-        assert tail(1 - w, w, x) <= tail(1 - w, min(1, w + 0.1), x) * (1 + 1e-5)
 
 
 DATA = {
@@ -277,17 +246,6 @@ DATA = {
     10: [np.full(10, 10.0), np.linspace(0, 10, 10)],
     1000: [np.zeros(1000), np.linspace(2, 9, 1000) ** 1.1],
 }
-
-
-def coverage(mechanism: SoftMean, rows: Any, confidence: float, runs: int) -> tuple[float, float]:
-    """How often the intervals of mean and count hold; of no rows, whether they hold one fixed value."""
-    cells, truth = mechanism.cells(rows), float(np.clip(rows, 0, 10).mean()) if len(rows) else 2.5
-    held = np.zeros(2)
-    for _ in range(runs):
-        release = mechanism.release(cells)
-        spans = release.interval(confidence), release.count_interval(confidence)
-        held += [low <= value <= high for (low, high), value in zip(spans, (truth, len(rows)), strict=True)]
-    return tuple(held / runs)
 
 
 def joint_coverage(mechanism: SoftVariance, rows: Any, confidence: float, runs: int) -> float:
@@ -308,11 +266,10 @@ def least(confidence: float, runs: int) -> float:
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("price", [{"epsilon": 1}, {"rho": 0.5}])
 @pytest.mark.parametrize("n", DATA)
-def test_intervals_hold_as_often_as_they_say(price: dict[str, float], n: int) -> None:
+def test_joint_intervals_hold_as_often_as_they_say(price: dict[str, float], n: int) -> None:
     """Never below the confidence, less 3 standard errors of the simulation: also with no rows or one."""
     for rows in DATA[n]:
-        assert min(coverage(SoftMean(bounds=(0, 10), **price), rows, 0.9, 300)) >= least(0.9, 300)
-        assert joint_coverage(SoftVariance(bounds=(0, 10), **price), rows, 0.9, 300) >= least(0.9, 300)
+        assert joint_coverage(SoftVariance(bounds=(0, 10), **price), rows, 0.9, 150) >= least(0.9, 150)
 
 
 @pytest.mark.slow
@@ -321,10 +278,9 @@ def test_intervals_hold_as_often_as_they_say(price: dict[str, float], n: int) ->
     ("price", "confidence"), [({"epsilon": 1}, 0.95), ({"epsilon": 20}, 0.5), ({"rho": 0.5}, 0.99)]
 )
 @pytest.mark.parametrize("n", DATA)
-def test_intervals_hold_over_many_runs(price: dict[str, float], n: int, confidence: float) -> None:
+def test_joint_intervals_hold_over_many_runs(price: dict[str, float], n: int, confidence: float) -> None:
     for rows in DATA[n]:
-        assert min(coverage(SoftMean(bounds=(0, 10), **price), rows, confidence, 2000)) >= least(confidence, 2000)
-        assert joint_coverage(SoftVariance(bounds=(0, 10), **price), rows, confidence, 2000) >= least(confidence, 2000)
+        assert joint_coverage(SoftVariance(bounds=(0, 10), **price), rows, confidence, 600) >= least(confidence, 600)
 
 
 @pytest.mark.usefixtures("seeded")
@@ -349,6 +305,13 @@ def test_errors_stated_beforehand_hold(share: float, price: dict[str, float]) ->
         assert np.mean(np.array(off) <= mean.error(0.9, rows=n)) >= least(0.9, 300)
         off = [abs(variance.release(variance.cells(rows)).variance - rows.var()) for _ in range(300)]
         assert np.mean(np.array(off) <= variance.error(0.9, rows=n)) >= least(0.9, 300)
+        releases = [variance.release(variance.cells(rows)) for _ in range(300)]
+        off = [abs(release.mean - rows.mean()) for release in releases]
+        assert np.mean(np.array(off) <= variance.mean_error(0.9, rows=n)) >= least(0.9, 300)
+        off = [abs(release.stddev - rows.std()) for release in releases]
+        for known in (0, float(rows.std())):
+            stated = variance.stddev_error(0.9, rows=n, stddev=known)
+            assert np.mean(np.array(off) <= stated) >= least(0.9, 300)
 
 
 def test_errors_shrink_with_rows_and_price() -> None:
@@ -360,6 +323,8 @@ def test_errors_shrink_with_rows_and_price() -> None:
         assert kind(epsilon=1, bounds=(0, 10), rows_per_unit=2).error(rows=10_000) > many
     assert SoftMean(epsilon=1, bounds=(0, 10)).error(rows=1) == 10
     assert SoftVariance(epsilon=1, bounds=(0, 10)).error(rows=1) == 25
+    assert SoftVariance(epsilon=1, bounds=(0, 10)).stddev_error(rows=1) == 5
+    assert SoftVariance(epsilon=1, bounds=(0, 10)).mean_error(rows=1) == 10
 
 
 @pytest.mark.usefixtures("seeded")

@@ -66,17 +66,16 @@ def test_no_records_and_one_record_are_ordinary(relation: Neighbours) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        [7, -1, 0.4, math.inf, -math.inf, math.nan, 1e300],
-        np.array([7, -1, 0.4, math.inf, -math.inf, math.nan, 1e300]),
-        pa.array([7, -1, 0.4, math.inf, -math.inf, math.nan, 1e300]),
-        [7, -1, 0.4, math.inf, -math.inf, None, 10**200],
-        [7, -1, 0, 10**400, -(10**400), None, 4],
+        [7, -1, 0.4, math.inf, -math.inf, 1e300],
+        np.array([7, -1, 0.4, math.inf, -math.inf, 1e300]),
+        pa.array([7, -1, 0.4, math.inf, -math.inf, 1e300]),
+        [7, -1, 0, 10**400, -(10**400), 4],
     ],
-    ids=["list", "numpy", "arrow", "missing", "huge"],
+    ids=["list", "numpy", "arrow", "huge"],
 )
-def test_every_record_has_a_cell(values: object) -> None:
-    """threat:A26 no record can make it fail: a message that depends on the data would tell about it."""
-    assert GRID.ordered(values, Neighbours.ADD_OR_REMOVE).padded.tolist() == [0, 0, 0, 0, 0, 3, 3, 3, 3]
+def test_every_number_has_a_cell(values: object) -> None:
+    """threat:A26 no number can make it fail: a message that depends on the data would tell about it."""
+    assert GRID.ordered(values, Neighbours.ADD_OR_REMOVE).padded.tolist() == [0, 0, 0, 0, 3, 3, 3, 3]
 
 
 def test_cells_cover_the_bounds() -> None:
@@ -100,7 +99,13 @@ def test_bad_steps_are_refused(step: object) -> None:
         Cells((0, 1), step=step)  # type: ignore[arg-type]
 
 
-def test_what_is_no_number_is_refused_without_showing_it() -> None:
+@pytest.mark.parametrize(
+    "values",
+    [["secret"], [math.nan], [1, None], [10**400, None], np.array([0.5, math.nan]), pa.array([0.5, None])],
+    ids=["text", "nan", "missing", "huge", "numpy", "arrow"],
+)
+def test_what_is_no_number_is_refused_without_showing_it(values: object) -> None:
+    """The rule of axis.py: whoever calls leaves missing values out."""
     with pytest.raises(Misconfigured, match="not all numbers") as refusal:
-        GRID.ordered(["secret"], Neighbours.ADD_OR_REMOVE)
+        GRID.ordered(values, Neighbours.ADD_OR_REMOVE)
     assert "secret" not in str(refusal.value)

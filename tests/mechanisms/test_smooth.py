@@ -171,7 +171,7 @@ def test_auditor_accepts_the_smooth_median_on_many_pairs(pair: tuple[list[int], 
 def test_nothing_but_the_answer_depends_on_the_data() -> None:
     """threat:A20 price, type and the number of distances looked at are the same for nobody and for anybody."""
     mechanism = SmoothMedian(epsilon=1, bounds=(0, 10))
-    for values in ([], [3], [math.nan], [10**9], [1.5] * 100, np.zeros(0)):
+    for values in ([], [3], [math.inf], [10**9], [1.5] * 100, np.zeros(0)):
         assert isinstance(mechanism(values), float)
         assert 0 <= mechanism(values) <= 10
     assert mechanism.loss == Pure(1)

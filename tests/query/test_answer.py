@@ -15,6 +15,7 @@ import pytest
 from lapwing.curator import Curator
 from lapwing.privacy import Budget
 from lapwing.query.answer import Release
+from lapwing.query.release import Released
 from support.visits import frame, open_visits
 
 TEXT = ("SELECT sex, site, COUNT(*) AS n, SUM(cost) AS c, SUM(age) AS a, COUNT(*) / SUM(age) AS r, COUNT(*) * 2 AS m "
@@ -125,7 +126,8 @@ def at_most(curator: Curator, text: str, cells: list[list[int]]) -> Release:
     """A release of these noisy cells, without noise of its own."""
     plan = curator.preview(text, epsilon=1).plan
     noisy = [np.array(c, object if any(abs(v) >= 2**63 for v in c) else np.int64) for c in cells]
-    return Release(plan, noisy, curator.budget.spent, 1, Fraction(19, 20))
+    released = Released((), tuple((column,) for column in noisy))
+    return Release(plan, released, curator.budget.spent, 1, Fraction(19, 20))
 
 
 def test_division_by_zero_is_null_with_a_reason() -> None:

@@ -27,7 +27,8 @@ def cells(curator: lw.Curator, sql: str, epsilon: Any = 1) -> tuple[Plan, list[l
     plan = make_plan(question, curator.ledger.budget.price(epsilon=epsilon))
     assert isinstance(plan, Plan)
     engine = curator._engine
-    return plan, [c.tolist() for c in arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))]
+    arranged = arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))
+    return plan, [c.tolist() for (c,) in arranged.cells]
 
 
 def csv_curator(folder: Path, lines: list[str | bytes]) -> lw.Curator:

@@ -10,8 +10,9 @@ import pytest
 from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.privacy import Approximate, Budget, Loss, Pure
+from lapwing.query.aggregates import Total
 from lapwing.query.catalog import Catalog, Field, Table
-from lapwing.query.plan import MOST_REACH, Plan, make_plan, price_of
+from lapwing.query.plan import MOST_REACH, Plan, make_plan
 from lapwing.query.question import Question
 from lapwing.query.sql import read_sql
 from lapwing.query.types import Interval, Type
@@ -98,8 +99,10 @@ def test_a_unit_never_adds_more_than_the_reach(bounds: tuple[float, float], by_r
     [measure] = made.measures
     rows = 1 if by_row else 4
     totals = [Fraction(bound) * n for bound in bounds for n in ({1} if by_row else {0, 1, rows})]
-    assert measure.low * measure.step <= min(totals)
-    assert max(totals) <= measure.high * measure.step
+    assert isinstance(measure.shape, Total)
+    low, high = measure.shape.steps(measure.step)
+    assert low * measure.step <= min(totals)
+    assert max(totals) <= high * measure.step
     assert measure.reach * measure.step >= max(map(abs, totals))
 
 
@@ -185,7 +188,7 @@ def test_wide_integers_go_in_larger_steps_rather_than_without_noise() -> None:
 def test_other_losses_are_refused() -> None:
     assert "Leave `delta` out" in refused("SELECT COUNT(*) FROM visits", Approximate(1, Fraction(1, 10)))
     assert plan("SELECT COUNT(*) FROM visits", Approximate(1, 0)).measures[0].noise.loss == Pure(1)
-    assert price_of(Budget(epsilon=2, delta=1e-6, accounting="basic"), Fraction(1)) == Pure(1)
+    assert Budget(epsilon=2, delta=1e-6, accounting="basic").price(epsilon=1) == Pure(1)
 
 
 def test_the_identity_knows_everything_that_the_cells_depend_on() -> None:

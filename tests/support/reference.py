@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from lapwing.query.aggregates import Total
 from lapwing.query.expression import Call, Column, Expression, Literal
 from lapwing.query.operators import bounds_of
 from lapwing.query.plan import Measure, Plan
@@ -51,42 +52,36 @@ def groups_of_units(plan: Plan, rows: list[Row]) -> int:
 
 
 def _kept(plan: Plan, row: Row) -> bool:
-    known = all(row[key.name] in values for key, values in zip(plan.question.keys, plan.domain, strict=True))
+    keys = [key for key in plan.question.keys if isinstance(key, Column)]
+    known = all(row[key.name] in values for key, values in zip(keys, plan.domain, strict=True))
     has_unit = plan.table.unit is None or row[plan.table.unit] is not None
     return known and has_unit and (plan.question.where is None or _value(plan.question.where, row) is True)
 
 
 def _key(plan: Plan, row: Row) -> tuple[Any, ...]:
-    return tuple(row[key.name] for key in plan.question.keys)
+    return tuple(row[key.name] for key in plan.question.keys if isinstance(key, Column))
 
 
 def _sums(plan: Plan, measure: Measure, units: dict[Any, list[Row]]) -> list[int]:
+    shape = measure.shape
+    assert isinstance(shape, Total)
+    low, high = shape.steps(measure.step)
     cells = dict.fromkeys(product(*plan.domain), 0)
     for (_, key), rows in units.items():
-        total = sum(_part(measure, row) for row in rows)
-        if measure.aggregate.name == "sum" and plan.table.by_row and _missing(measure, rows[0]):
-            continue
-        cells[key] += (
-            max(measure.low, min(measure.high, total))
-            if measure.aggregate.name != "count"
-            else min(measure.high, total)
-        )
+        held = [row for row in rows if shape.argument is None or not _missing(shape, row)]
+        if held or not shape.summed:
+            cells[key] += max(low, min(high, sum(_part(measure, shape, row) for row in held)))
     return list(cells.values())
 
 
-def _missing(measure: Measure, row: Row) -> bool:
-    argument = measure.aggregate.argument
-    value = None if argument is None else _value(argument, row, clipped=measure.aggregate.name == "sum")
+def _missing(shape: Total, row: Row) -> bool:
+    value = None if shape.argument is None else _value(shape.argument, row, clipped=shape.summed)
     return value is None or value != value
 
 
-def _part(measure: Measure, row: Row) -> int:
-    argument = measure.aggregate.argument
-    if argument is None:
-        return 1
-    if _missing(measure, row):
-        return 0
-    if measure.aggregate.name == "count":
+def _part(measure: Measure, shape: Total, row: Row) -> int:
+    argument = shape.argument
+    if argument is None or not shape.summed:
         return 1
     bounds = bounds_of(argument)
     value = _value(argument, row, clipped=True)

@@ -31,6 +31,10 @@ app.add_typer(ledger_app, name="ledger")
 Settings = Annotated[Path, typer.Option("--file", "-f", help="The steward's file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price of this question, such as 0.1.")]
+Within = Annotated[str | None, typer.Option("--within", "-w", help="How exact counts and sums must be, such as 50.")]
+Delta = Annotated[str | None, typer.Option("--delta", help="What the private selection of keys may take of the delta.")]
+AssumeRows = Annotated[int | None, typer.Option("--assume-rows", help="Rows that a group has at least, for means.")]
+Refresh = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
 Confidence = Annotated[str | None, typer.Option("--confidence", help="Of the intervals, for example 0.95.")]
 DEFAULT = Path("lapwing.toml")
 
@@ -50,6 +54,14 @@ def run() -> None:
             _complain("usage", getattr(error, "message", None) or str(error))
             sys.exit(2)
         raise
+
+
+@app.command()
+def demo(as_json: AsJson = False) -> None:
+    """The whole story on real data: ask, see the price and the interval, ask again for free, attack it."""
+    from lapwing.cli.demo import run as story
+
+    story(as_json=as_json)
 
 
 @app.command()
@@ -74,18 +86,24 @@ def init(
 @app.command()
 def ask(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
+    within: Within = None,
     epsilon: Epsilon = None,
+    delta: Delta = None,
+    confidence: Confidence = None,
+    assume_rows: AssumeRows = None,
+    refresh: Refresh = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
     key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key pays once.")] = None,
-    confidence: Confidence = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file, .png or .svg.")] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with intervals.")] = False,
     file: Settings = DEFAULT,
 ) -> None:
-    """Answers a question and charges its price."""
-    price = _price(epsilon)
-    level = None if confidence is None else _number(confidence, "confidence")
-    release = _curator(file).sql(question, epsilon=price, confidence=level, analyst=analyst, key=key)
+    """Answers a question and charges its price. The same question is free the second time."""
+    terms = _terms(within, epsilon, delta, confidence, assume_rows)
+    release = _curator(file).sql(question, **terms, refresh=refresh, analyst=analyst, key=key)
+    if plot is not None:
+        release.plot(plot)
     if as_csv:
         typer.echo(release.to_csv(), nl=False)
         return
@@ -95,15 +113,18 @@ def ask(
 @app.command()
 def preview(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
+    within: Within = None,
     epsilon: Epsilon = None,
+    delta: Delta = None,
     confidence: Confidence = None,
+    assume_rows: AssumeRows = None,
+    refresh: Refresh = False,
     as_json: AsJson = False,
     file: Settings = DEFAULT,
 ) -> None:
     """Says what a question would cost and how good its answer would be. Free."""
-    price = _price(epsilon)
-    level = None if confidence is None else _number(confidence, "confidence")
-    seen = _curator(file).preview(question, epsilon=price, confidence=level)
+    terms = _terms(within, epsilon, delta, confidence, assume_rows)
+    seen = _curator(file).preview(question, **terms, refresh=refresh)
     _print(seen.to_dict(), as_json, str(seen))
 
 
@@ -193,13 +214,17 @@ def _line(entry: Any) -> tuple[str, ...]:
     return str(entry.seq), when, entry.kind, entry.analyst, price, at_most_text(Fraction(entry.spent_amount)), shown
 
 
-def _price(epsilon: str | None) -> Any:
-    if epsilon is None:
+def _terms(
+    within: str | None, epsilon: str | None, delta: str | None, confidence: str | None, assume_rows: int | None
+) -> dict[str, Any]:
+    if (within is None) == (epsilon is None):
         raise Misconfigured(
-            "`--epsilon` is missing; it says how much of the budget this question may take. "
-            "Pass for example --epsilon 0.1, and see what it buys with `lapwing preview`."
+            "say either how exact the answer must be, --within 50, or what it may cost, --epsilon 0.1. "
+            "`lapwing preview` shows what either buys. Nothing was charged."
         )
-    return _number(epsilon, "epsilon")
+    texts = {"within": within, "epsilon": epsilon, "delta": delta, "confidence": confidence}
+    numbers = {name: None if text is None else _number(text, name) for name, text in texts.items()}
+    return {**numbers, "assume_rows": assume_rows}
 
 
 def _number(text: str, name: str) -> Any:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lapwing.errors import Misconfigured
 
 
@@ -36,6 +38,8 @@ class Frame:
     """An Arrow table in memory."""
 
     data: Any
+    numbers: frozenset[str] = frozenset()
+    """Columns whose stored type says nothing: a missing value makes floats of the integers of a pandas column."""
 
 
 Source = Parquet | Csv | DuckDBTable | Frame
@@ -62,13 +66,19 @@ def frame_source(data: Any) -> Frame:
         if isinstance(data, pa.Table):
             return Frame(_typed(data))
         if type(data).__module__.partition(".")[0] == "pandas":
-            return Frame(_typed(pa.Table.from_pandas(data, preserve_index=False)))
+            return Frame(_typed(pa.Table.from_pandas(data, preserve_index=False)), _numbers(data))
         if hasattr(data, "__arrow_c_stream__"):
             return Frame(_typed(pa.table(data)))
         problem = "the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame."
     except pa.ArrowException:
         problem = "a column of the frame mixes types. Convert it to one type first."
     raise Misconfigured(problem)  # outside the handler: Arrow's own message quotes a value
+
+
+def _numbers(data: Any) -> frozenset[str]:
+    """Columns of numpy numbers; the types of other columns do not change with a missing value."""
+    kinds = ((str(name), kind) for name, kind in data.dtypes.items())
+    return frozenset(name for name, kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iuf")
 
 
 def _typed(table: Any) -> Any:

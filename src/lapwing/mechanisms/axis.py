@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,20 @@ class Axis:
         if self.whole and any(step.denominator != 1 for step in steps):
             raise _unreadable()
         return np.array([min(max(round(step), 0), self.size - 1) for step in steps], np.int64)
+
+
+def whole_numbers(values: object) -> Integers:
+    """What an engine counted, as int64; an empty list has no type to judge."""
+    refusal = Misconfigured("what was counted must be a flat list or array of whole numbers below 2^63.")
+    try:
+        array = _array(values)
+        if array.dtype.kind == "O" and all(isinstance(v, Integral) and not isinstance(v, bool) for v in array):
+            array = np.array([int(v) for v in array], np.int64)
+    except (Misconfigured, OverflowError):
+        raise refusal from None
+    if array.size and (array.dtype.kind not in "iu" or array.max() > np.iinfo(np.int64).max):
+        raise refusal
+    return array.astype(np.int64)
 
 
 def _ends(bounds: object) -> tuple[Fraction, Fraction]:

@@ -1,8 +1,9 @@
 """Records in order on a public grid, and how far a few steps could move their median.
 
 Each record is cut to the bounds and rounded to the grid low, low + step, ..., high by itself, so neighbours stay
-neighbours; what is no number counts as `low`. From there on all is integers: x_1 <= ... <= x_n in 0..last, with x_i = 0
-for i <= 0 and x_i = last for i > n. The median is the lower one, x_m with m = ceil(n / 2); of no records it is x_0 = 0.
+neighbours. What has no place there (a missing value, NaN, text) is a bug of the caller and is refused, as on an axis
+(axis.py). From there on all is integers: x_1 <= ... <= x_n in 0..last, with x_i = 0 for i <= 0 and x_i = last for
+i > n. The median is the lower one, x_m with m = ceil(n / 2); of no records it is x_0 = 0.
 
 Lemma (gap). Let A_k(x) be the largest local sensitivity of the median among all databases within k steps of x.
     Add or remove:  A_k(x) = x_(i+k+1) - x_i, i = floor((n - k) / 2).
@@ -76,7 +77,7 @@ class Cells:
         numbers = _floats(values)
         with np.errstate(over="ignore", invalid="ignore"):
             places = np.rint((numbers - float(self.low)) / float(self.step))
-        cells = np.clip(np.nan_to_num(places, nan=0.0), 0, self.last).astype(np.int64)
+        cells = np.clip(places, 0, self.last).astype(np.int64)
         return Ordered(np.concatenate([[0], np.sort(cells), [self.last]]), relation)
 
     def value(self, cell: int) -> float:
@@ -138,11 +139,18 @@ def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:
 
 
 def _floats(values: Any) -> npt.NDArray[np.float64]:
-    """Every record as a float64, NaN where there is none; integers too large for it are infinite."""
+    """Every record as a float64; integers too large for it are infinite."""
     given = values if hasattr(values, "__array__") else list(values)
     try:
-        return np.asarray(given, np.float64).ravel()
+        numbers = np.asarray(given, np.float64).ravel()
     except OverflowError:
-        return np.array([math.nan if value is None else nearest(Fraction(value)) for value in given], np.float64)
+        numbers = np.array([math.nan if value is None else nearest(Fraction(value)) for value in given], np.float64)
     except (TypeError, ValueError):
-        raise Misconfigured("the values are not all numbers. Pass a list or an array of numbers.") from None
+        raise _unreadable() from None
+    if np.isnan(numbers).any():
+        raise _unreadable()
+    return numbers
+
+
+def _unreadable() -> Misconfigured:
+    return Misconfigured("the values are not all numbers; pass a list or an array of numbers. Leave out missing ones.")

@@ -82,7 +82,7 @@ class Quantile:
 
         `values` holds one entry a row; or, with `counts`, values and how many rows have each.
         """
-        starts, lengths, losses = _pieces(self.axis.tally(values, counts), self.axis.size, self.at)
+        starts, lengths, losses = self._pieces(values, counts)
         (piece,) = sample_race(losses, self.rate / self.at.denominator, lengths)
         return self.axis.point(int(starts[piece]) + uniform_integer(int(lengths[piece])))
 
@@ -90,7 +90,7 @@ class Quantile:
         """Proven bounds of the probability of every point, in order, for an axis of at most 4,096 points."""
         if self.axis.size > _MOST_PROVEN:
             raise Misconfigured(f"The law is computed for at most {_MOST_PROVEN} points. Use a larger `step`.")
-        starts, lengths, losses = _pieces(self.axis.tally(values, counts), self.axis.size, self.at)
+        starts, lengths, losses = self._pieces(values, counts)
         order = np.argsort(starts)
         return shares(np.repeat(losses[order], lengths[order]), self.rate / self.at.denominator)
 
@@ -106,6 +106,25 @@ class Quantile:
             return 0.0
         _, high = enclose(lambda: ball(odds).log() / ball(self.rate))
         return at_least(high)
+
+    def _pieces(self, values: object, counts: object | None) -> tuple[Integers, Integers, Integers]:
+        """Starts, lengths and losses of the pieces."""
+        tally = self.axis.tally(values, counts)
+        cut = pieces(tally, self.axis.size)
+        return cut.starts, cut.lengths, rank_losses(cut.below, cut.up_to, tally.rows, self.at)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The pieces of an axis whose points all have the same rank: the gaps, and the values by themselves.
+
+    `below` and `up_to` are how many rows lie below a point of the piece, and how many at or below it.
+    """
+
+    starts: Integers
+    lengths: Integers
+    below: Integers
+    up_to: Integers
 
 
 def read_share(value: object) -> Fraction:
@@ -123,8 +142,8 @@ def rank_losses(below: Integers, up_to: Integers, rows: int, at: Fraction) -> In
     return losses
 
 
-def _pieces(tally: Tally, size: int, at: Fraction) -> tuple[Integers, Integers, Integers]:
-    """Starts, lengths and losses of the pieces of the axis that have one loss: the gaps with points, and the values."""
+def pieces(tally: Tally, size: int) -> Pieces:
+    """Cuts an axis of so many points where the ranks change; gaps without points are left out."""
     up_to = np.cumsum(tally.counts)
     ends = np.concatenate([np.array([-1]), tally.cells, np.array([size])])
     gaps = np.diff(ends) - 1
@@ -132,5 +151,4 @@ def _pieces(tally: Tally, size: int, at: Fraction) -> tuple[Integers, Integers, 
     some = gaps > 0
     starts = np.concatenate([ends[:-1][some] + 1, tally.cells])
     lengths = np.concatenate([gaps[some], np.ones_like(tally.cells)])
-    below, held = np.concatenate([ranks[some], ranks[:-1]]), np.concatenate([ranks[some], up_to])
-    return starts, lengths, rank_losses(below, held, int(ranks[-1]), at)
+    return Pieces(starts, lengths, np.concatenate([ranks[some], ranks[:-1]]), np.concatenate([ranks[some], up_to]))

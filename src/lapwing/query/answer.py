@@ -6,16 +6,22 @@ import html
 import json
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from lapwing.mechanisms.laplace import Laplace
+from lapwing.mechanisms.soft_values import GRID
 from lapwing.privacy.budget import Cost
-from lapwing.query.plan import Measure, Plan
+from lapwing.query.aggregates import Soft, describe_shape
+from lapwing.query.calculator import ARROW_TYPES
+from lapwing.query.expression import Slot, walk
+from lapwing.query.plan import Plan
 from lapwing.query.present import Answered, Array, present
-from lapwing.query.release import ARROW_TYPES
+from lapwing.query.release import Released
+from lapwing.query.selection import selection_words, units_needed
 from lapwing.query.types import Type
 from lapwing.rational import Number, inside_unit
 
@@ -31,7 +37,7 @@ class Release:
     """A released answer. Whatever is done with it costs nothing more."""
 
     plan: Plan
-    noisy: list[Array] = field(repr=False)
+    released: Released = field(repr=False)
     cost: Cost
     """What this answer cost now; 0 if it was stored."""
     entry: int
@@ -40,7 +46,7 @@ class Release:
 
     @property
     def columns(self) -> list[Answered]:
-        return present(self.plan, self.noisy, self.confidence)
+        return present(self.plan, self.released, self.confidence)
 
     def to_arrow(self) -> pa.Table:
         """The answer without intervals."""
@@ -50,7 +56,7 @@ class Release:
         """The answer with `name_low` and `name_high` beside every released number; for all rows at once on request."""
         level = self.confidence if confidence is None else inside_unit(confidence, "confidence")
         table = {}
-        columns = present(self.plan, self.noisy, level, simultaneous=simultaneous)
+        columns = present(self.plan, self.released, level, simultaneous=simultaneous)
         names = {column.name for column in columns}
         for column in columns:
             table[column.name] = _arrow(column, column.values)
@@ -59,6 +65,12 @@ class Release:
                 table[_fresh(f"{column.name}_low", names)] = _floats(missing if column.low is None else column.low)
                 table[_fresh(f"{column.name}_high", names)] = _floats(missing if column.high is None else column.high)
         return pa.table(table)
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """A picture with intervals: bars, or lines over dates and numbers. Saved if a path is given (.png, .svg)."""
+        from lapwing.query.plot import plot
+
+        return plot(self.columns, confidence=self.confidence, title=self.plan.question.title(), path=path)
 
     @property
     def notes(self) -> dict[str, str]:
@@ -82,7 +94,7 @@ class Release:
             "notes": self.notes,
             "price": {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)},
             "ledger_entry": self.entry,
-            "measures": [describe(measure) for measure in self.plan.measures],
+            "measures": describe(self.plan),
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups},
             "methods": self.methods(),
@@ -105,7 +117,7 @@ class Release:
         """A sentence to put into a paper."""
         table = self.plan.table
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
-        noise = "; ".join(_method(measure) for measure in self.plan.measures)
+        noise = "; ".join(_methods(self.plan))
         limits = "" if table.by_row else f" Each unit counts in at most {self.plan.groups} groups."
         return (
             f"Answers are differentially private for adding or removing {unit} of `{table.name}` "
@@ -135,7 +147,8 @@ class Release:
     def _footer(self) -> str:
         notes = "".join(f"\n{name}: {reason}" for name, reason in self.notes.items())
         price = f"price {self.cost}" if self.cost else "stored answer, no price"
-        return f"{float(self.confidence):.0%} intervals; {price}; ledger entry {self.entry}{notes}"
+        chosen = f"\n{_CHOSEN}" if _is_chosen(self.plan) else ""
+        return f"{float(self.confidence):.0%} intervals; {price}; ledger entry {self.entry}{notes}{chosen}"
 
     def _text(self) -> tuple[list[str], list[list[str]]]:
         cells: dict[str, list[str]] = {}
@@ -148,27 +161,66 @@ class Release:
         return list(cells), [list(row) for row in zip(*cells.values(), strict=True)]
 
 
-def describe(measure: Measure) -> dict[str, Any]:
-    """Mechanism, scale and bounds of a measure: functions of the plan, not of the data."""
-    noise = measure.noise
+_CHOSEN = "These rows were chosen by their noisy numbers: of them, only intervals(simultaneous=True) hold as stated."
+
+
+def _is_chosen(plan: Plan) -> bool:
+    """Whether HAVING or LIMIT chose rows by released numbers."""
+    question = plan.question
+    by = [question.having] if question.having is not None else []
+    by += [order.expression for order in question.order if question.limit is not None]
+    return any(isinstance(part, Slot) for expression in by for part in walk(expression))
+
+
+def describe(plan: Plan) -> list[dict[str, Any]]:
+    """Mechanism, scale and bounds of each measure: functions of the plan, not of the data."""
+    return [_described(plan, index) for index in range(len(plan.measures))] + _selected(plan)
+
+
+def _described(plan: Plan, index: int) -> dict[str, Any]:
+    measure = plan.measures[index]
+    asked = {"aggregates": _asked(plan, index), "bounding": describe_shape(measure.shape)}
+    if measure.noise is None:
+        return {**asked, "mechanism": "selection of the keys"}
+    unit = GRID if isinstance(measure.shape, Soft) else 1
     return {
-        "aggregate": measure.aggregate.words(),
-        "mechanism": type(noise).__name__.lower(),
-        "scale": float(noise.scale) * float(measure.step),
-        "per_unit": [float(measure.low * measure.step), float(measure.high * measure.step)],
+        **asked,
+        "mechanism": type(measure.noise).__name__.lower(),
+        "scale": float(measure.noise.scale) * float(measure.step) / unit,
         "step": float(measure.step),
-        "loss": str(noise.loss),
+        "loss": str(measure.noise.loss),
     }
 
 
-def _method(measure: Measure) -> str:
-    kind = "Laplace" if isinstance(measure.noise, Laplace) else "Gaussian"
-    low, high = float(measure.low * measure.step), float(measure.high * measure.step)
-    scale = float(measure.noise.scale) * float(measure.step)
-    return (
-        f"For {measure.function.words} each unit's part of a group is clipped to [{low:g}, {high:g}] "
-        f"and discrete {kind} noise of scale {scale:.6g} is added"
-    )
+def _selected(plan: Plan) -> list[dict[str, Any]]:
+    if plan.selection is None:
+        return []
+    half, most = units_needed(plan.selection)
+    name, loss = type(plan.selection).__name__, str(plan.selection.loss)
+    return [{"aggregates": ["keys"], "mechanism": name, "loss": loss, "units_for_half": half, "units_for_95": most}]
+
+
+def _asked(plan: Plan, index: int) -> list[str]:
+    """The aggregates that are read off this measure."""
+    pairs = zip(plan.question.aggregates, plan.outline.readings, strict=True)
+    return [aggregate.words() for aggregate, reading in pairs if reading.measure == index]
+
+
+def _methods(plan: Plan) -> list[str]:
+    words = []
+    for index, measure in enumerate(plan.measures):
+        asked = " and ".join(_asked(plan, index))
+        if measure.noise is None:
+            words.append(f"For {asked} the noisy counts of the selection are shown")
+            continue
+        kind = "Laplace" if isinstance(measure.noise, Laplace) else "Gaussian"
+        unit = GRID if isinstance(measure.shape, Soft) else 1
+        scale = float(measure.noise.scale) * float(measure.step) / unit
+        of = "in shares of the bounds" if isinstance(measure.shape, Soft) else "in each group"
+        words.append(
+            f"For {asked} {describe_shape(measure.shape)}, and discrete {kind} noise of scale {scale:.6g} is added {of}"
+        )
+    return words if plan.selection is None else [*words, selection_words(plan.selection)]
 
 
 def _arrow(column: Answered, values: Array) -> pa.Array:

@@ -1,7 +1,7 @@
 """Expressions over the columns of one row: small, typed, frozen.
 
-The same values stand above the aggregation, where `Slot` is the result of an aggregate (post-processing).
-An operator is an entry of the table in operators.py; nothing here knows which operators exist.
+The same values stand above the aggregation (post-processing), where `Key` is a key of GROUP BY and `Slot` the result of
+an aggregate. An operator is an entry of the table in operators.py; nothing here knows which operators exist.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from lapwing.query.extent import Extent
 from lapwing.query.types import Interval, Type, Value
 
 
@@ -25,10 +26,16 @@ class Operator:
     """The engine's expression for emitted arguments."""
     takes: str = field(compare=False, repr=False, default="")
     """What to pass, for the message when the types do not fit."""
-    interval: Callable[..., Interval | None] | None = field(compare=False, repr=False, default=None)
-    """Bounds of the result for bounded arguments, if numbers."""
-    compute: Callable[..., object] | None = field(compare=False, repr=False, default=None)
-    """The same function on arrays, for post-processing."""
+    interval: Callable[..., Extent] | None = field(compare=False, repr=False, default=None)
+    """Where the result lies, given where the arguments lie; None says nothing."""
+    admit: Callable[..., str | None] | None = field(compare=False, repr=False, default=None)
+    """What to write instead, if an argument that must be a constant is none or is too large."""
+    height: int = field(compare=False, repr=False, default=3)
+    """How deep the engine's form is, in the depth of a sum: the whole must not run out of stack when it is printed."""
+    sql: str = field(compare=False, repr=False, default="")
+    """How it is written in SQL, of numbers x and y, text s, dates d, times t and conditions c."""
+    meaning: str = field(compare=False, repr=False, default="")
+    """What it gives, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,14 @@ class Literal:
 
     value: Value
     type: Type | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of GROUP BY with this index, above the aggregation."""
+
+    index: int
+    type: Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +84,7 @@ class Call:
     """How many calls stand inside each other."""
 
 
-Expression = Column | Literal | Slot | Call
+Expression = Column | Literal | Key | Slot | Call
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

@@ -6,35 +6,27 @@ Ibis is imported only by whoever passes an expression; here its nodes are known 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime
-from fractions import Fraction
-from functools import partial
 from typing import Any
 
-from lapwing.errors import LapwingError
-from lapwing.query import operators as op
-from lapwing.query.aggregates import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS, SUM
+from lapwing.query import grouping
 from lapwing.query.catalog import Catalog, Table
-from lapwing.query.expression import Column, Expression, Literal, Operator, Slot
+from lapwing.query.expression import Expression
+from lapwing.query.grouping import Grouping
+from lapwing.query.ibis_values import AGGREGATES, Values, kind_of, part_of, refuse_node, terms_of
 from lapwing.query.question import Aggregate, Order, Output, Question, normalised
-from lapwing.query.types import Type, Value, type_of
+from lapwing.query.relation import (
+    Relation,
+    Rows,
+    all_rows,
+    column_of,
+    filtered,
+    limited,
+    projected,
+    question_of,
+    sorted_by,
+)
+from lapwing.query.types import Type
 from lapwing.query.verdict import Refusal, Stop, refuse
-from lapwing.rational import exact
-
-BINARY: dict[str, Operator] = {
-    "Equals": op.EQUAL,
-    "NotEquals": op.UNEQUAL,
-    "Less": op.LESS,
-    "LessEqual": op.AT_MOST,
-    "Greater": op.GREATER,
-    "GreaterEqual": op.AT_LEAST,
-    "And": op.AND,
-    "Or": op.OR,
-    "Add": op.ADD,
-    "Subtract": op.SUBTRACT,
-    "Multiply": op.MULTIPLY,
-    "Divide": op.DIVIDE,
-}
 
 SCHEMA = {
     Type.INTEGER: "int64",
@@ -45,7 +37,20 @@ SCHEMA = {
     Type.TIMESTAMP: "timestamp",
 }
 
-Leaf = Callable[[Any], Expression]
+_SAMPLE = "a choice of rows depends on all of them, or has no stated price."
+INSTEAD: dict[str, tuple[str, str]] = {
+    "Distinct": ("the rows themselves are private.", "Count the units: table.unit.nunique()."),
+    "Sample": (_SAMPLE, "Leave it out; noise is added for you."),
+    "JoinChain": ("joins are not read yet.", "Ask about one table."),
+    "Union": ("unions are not read yet.", "Ask about one table."),
+    "Intersection": ("it compares rows of many units.", "Ask about one table."),
+    "Difference": ("it compares rows of many units.", "Ask about one table."),
+    "DropNull": ("it is not read.", "Use filter(table.column.notnull())."),
+    "FillNull": ("it is not read.", "Use mutate(column=table.column.fill_null(0))."),
+    "InMemoryTable": ("it is not a table of the catalog.", "Start from curator.table(name)."),
+    "DatabaseTable": ("it is not a table of the catalog.", "Start from curator.table(name)."),
+}
+"""Relations that are refused, by the name of their class: why, and what to write instead."""
 
 
 def unbound(table: Table) -> Any:
@@ -60,7 +65,7 @@ def read_ibis(expression: Any, catalog: Catalog) -> Question | Refusal:
     if not callable(getattr(expression, "op", None)):
         return Refusal("the question", "it is not an Ibis expression.", "Build one from curator.table(name).")
     try:
-        return normalised(_Reading(catalog).question(expression.op()))
+        return normalised(question_of(_Reading(catalog).asked(expression.op())))
     except Stop as stop:
         return stop.refusal
     except RecursionError:
@@ -68,179 +73,146 @@ def read_ibis(expression: Any, catalog: Catalog) -> Question | Refusal:
 
 
 class _Reading:
-    """One expression being read, from the outside in: limit, sort, columns, aggregation, filters, table."""
+    """One expression being read, from the table upwards."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.aggregates: list[Aggregate] = []
-        self.keys: tuple[Column, ...] = ()
 
-    def question(self, node: Any) -> Question:
-        limit: int | None = None
-        order: tuple[Any, ...] = ()
-        if _kind(node) == "Limit":
-            limit, node = _limit(node), node.parent
-        if _kind(node) == "Sort":
-            order, node = node.keys, node.parent
-        layers = []
-        while _kind(node) == "Project":
-            layers.append(node)
-            node = node.parent
-        outputs, where = self._aggregation(node)
-        for layer in reversed(layers):
-            outputs = {name: self._read(value, partial(_named, outputs)) for name, value in layer.values.items()}
-        sorts = tuple(Order(self._read(key.arg, partial(_named, outputs)), not key.ascending) for key in order)
-        columns = tuple(Output(name, value) for name, value in outputs.items())
-        return Question(self.table, where, self.keys, tuple(self.aggregates), columns, sorts, limit)
-
-    def _aggregation(self, node: Any) -> tuple[dict[str, Expression], Expression | None]:
-        if _kind(node) != "Aggregate":
-            return self._scalar(node)
-        where = self._relation(node.parent)
-        outputs: dict[str, Expression] = {name: self._key(value) for name, value in node.groups.items()}
-        self.keys = tuple(dict.fromkeys(key for key in outputs.values() if isinstance(key, Column)))
-        return outputs | {name: self._read(value, self._above) for name, value in node.metrics.items()}, where
-
-    def _scalar(self, node: Any) -> tuple[dict[str, Expression], Expression | None]:
-        """One number, such as `table.count()`, with arithmetic above it."""
+    def asked(self, node: Any) -> Relation:
+        """A relation, or one number such as `table.count()` with arithmetic above it."""
+        if kind_of(node) in RELATIONS or kind_of(node) in INSTEAD:
+            return self.relation(node)
         relations = getattr(node, "relations", None) or ()
         if len(relations) != 1:
-            refuse(f"`{_kind(node)}`", "the rows themselves are private.", "Aggregate: table.count(), column.sum().")
-        where = self._relation(next(iter(relations)))
-        return {_scalar_name(node): self._read(node, self._above)}, where
+            refuse(part_of(node), "the rows themselves are private.", "Aggregate: table.count(), column.mean().")
+        return self._aggregated(next(iter(relations)), {}, {_scalar_name(node): node})
 
-    def _relation(self, node: Any) -> Expression | None:
-        """The filters on the way down to the table, joined by AND."""
-        conditions: list[Any] = []
-        while _kind(node) == "Filter":
-            conditions = [*node.predicates, *conditions]
-            node = node.parent
-        if _kind(node) != "UnboundTable":
-            refuse(f"`{_kind(node)}`", "below the aggregation only filters are read.", "Use filter, then aggregate.")
-        self.table = self.catalog.table(node.name)
-        read = [self._read(condition, self._below) for condition in conditions]
-        where = None
-        for condition in read:
-            where = condition if where is None else op.call(op.AND, where, condition, part=lambda: "filter")
-        return where
+    def relation(self, node: Any) -> Relation:
+        kind = kind_of(node)
+        if kind not in RELATIONS:
+            unknown = ("this is not one of the relations that are read.", "Use filter, select, group_by and aggregate.")
+            refuse(part_of(node), *INSTEAD.get(kind, unknown))
+        return RELATIONS[kind](self, node)
 
-    def _key(self, node: Any) -> Column:
-        key = self._read(node, self._below)
-        if not isinstance(key, Column):
-            refuse("group_by", "only columns with declared values are keys.", "Name such a column.")
-        if key.name == self.table.unit:
-            refuse("group_by", "it is the protected unit: every group would be one person.", "Use nunique().")
-        return key
+    def table(self, node: Any) -> Relation:
+        if any(_place_of(node.namespace)):
+            refuse(f"table `{node.name}`", "tables are known by their name alone.", "Leave catalog and database out.")
+        return all_rows(self.catalog.table(node.name))
 
-    def _read(self, node: Any, leaf: Leaf) -> Expression:
-        call = partial(op.call, part=lambda: f"`{_kind(node)}`")
-        read = partial(self._read, leaf=leaf)
-        match _kind(node):
-            case "Alias":
-                return read(node.arg)
-            case "Literal":
-                return _literal(node.value)
-            case "Negate":
-                return call(op.SUBTRACT, Literal(0, Type.INTEGER), read(node.arg))
-            case "Not":
-                return call(op.NOT, read(node.arg))
-            case "IsNull":
-                return call(op.IS_NULL, read(node.arg))
-            case "NotNull":
-                return call(op.NOT, call(op.IS_NULL, read(node.arg)))
-            case "Between":
-                value = read(node.arg)
-                above = call(op.AT_LEAST, value, read(node.lower_bound))
-                return call(op.AND, above, call(op.AT_MOST, value, read(node.upper_bound)))
-            case "InValues":
-                options = tuple(read(option) for option in node.options)
-                if not options or not all(isinstance(option, Literal) for option in options):
-                    refuse("isin", "it takes a list of constants.", "Write column.isin(['a', 'b']).")
-                return call(op.IN, read(node.value), *options)
-            case kind if kind in BINARY:
-                return call(BINARY[kind], read(node.left), read(node.right))
-            case "Field" | "CountStar" | "Count" | "CountDistinct" | "Sum":
-                return leaf(node)
-            case kind:
-                refuse(f"`{kind}`", "this is not one of the allowed operations.", _ALLOWED)
+    def filter(self, node: Any) -> Relation:
+        inner = self.relation(node.parent)
+        read = Values(_fields(inner, node.parent)).read
+        terms = [term for predicate in node.predicates for term in terms_of(predicate, "And")]
+        return filtered(inner, [read(term) for term in terms], "filter")
 
-    def _below(self, node: Any) -> Expression:
-        if _kind(node) != "Field":
-            refuse(f"`{_kind(node)}`", "an aggregate cannot stand inside a filter or another one.", "Move it out.")
-        known = self.table.field(node.name)
-        return Column(known.name, known.type, known.bounds)
+    def project(self, node: Any) -> Relation:
+        inner = self.relation(node.parent)
+        read = Values(_fields(inner, node.parent)).read
+        return projected(inner, (Output(name, read(value)) for name, value in node.values.items()))
 
-    def _above(self, node: Any) -> Expression:
-        if _kind(node) == "Field":
-            column = self._below(node)
-            if column not in self.keys:
-                refuse(f"`{node.name}`", "outside an aggregate only keys can be shown.", "Group by it or aggregate it.")
-            return column
-        if getattr(node, "where", None) is not None:
-            refuse(f"`{_kind(node)}`", "a condition inside an aggregate is not read yet.", "Use filter before it.")
-        aggregate = self._aggregate(node)
-        if aggregate not in self.aggregates:
-            self.aggregates.append(aggregate)
-        return Slot(self.aggregates.index(aggregate), FUNCTIONS[aggregate.name].type)
+    def drop(self, node: Any) -> Relation:
+        inner = self.relation(node.parent)
+        return projected(inner, (o for o in inner.columns.values() if o.name not in node.columns_to_drop))
 
-    def _aggregate(self, node: Any) -> Aggregate:
-        if _kind(node) == "CountStar":
-            return Aggregate(COUNT_ROWS.name)
-        argument = self._read(node.arg, self._below)
-        match _kind(node):
+    def aggregate(self, node: Any) -> Relation:
+        return self._aggregated(node.parent, node.groups, node.metrics)
+
+    def sort(self, node: Any) -> Relation:
+        inner = self.relation(node.parent)
+        read = Values(_fields(inner, node.parent)).read
+        if isinstance(inner, Rows):
+            return sorted_by(inner, ())  # refuses
+        if any(key.nulls_first for key in node.keys):
+            refuse("order_by", "missing values come last.", "Leave nulls_first out.")
+        return sorted_by(inner, tuple(Order(read(key.arg), not key.ascending) for key in node.keys))
+
+    def limit(self, node: Any) -> Relation:
+        if not isinstance(node.n, int) or node.offset:
+            refuse("limit", "it takes a whole number and no offset.", "Write for example limit(10).")
+        return limited(self.relation(node.parent), node.n)
+
+    def itself(self, node: Any) -> Relation:
+        return self.relation(node.parent)
+
+    def _aggregated(self, parent: Any, groups: Any, metrics: Any) -> Relation:
+        rows = self.relation(parent)
+        if not isinstance(rows, Rows):
+            refuse(
+                "an aggregate over released numbers",
+                "the numbers inside are released already.",
+                "Compute it from the answer, which costs nothing.",
+            )
+        below = Values(_fields(rows, parent)).read
+        keys = {name: below(value) for name, value in groups.items()}
+        collected = Grouping(rows)
+        for name, key in keys.items():
+            collected.add_key(key, f"group_by `{name}`")
+        above = Values(_Above(collected, parent, below).leaf).read
+        outputs = [Output(name, collected.above(key)) for name, key in keys.items()]
+        outputs += [Output(name, collected.above(above(value))) for name, value in metrics.items()]
+        return collected.groups(outputs)
+
+
+RELATIONS: dict[str, Callable[[_Reading, Any], Relation]] = {
+    "UnboundTable": _Reading.table,
+    "SelfReference": _Reading.itself,
+    "Filter": _Reading.filter,
+    "Project": _Reading.project,
+    "DropColumns": _Reading.drop,
+    "Aggregate": _Reading.aggregate,
+    "Sort": _Reading.sort,
+    "Limit": _Reading.limit,
+}
+"""Relations that are read, by the name of their class."""
+
+
+class _Above:
+    """What fields and aggregates mean above the aggregation."""
+
+    def __init__(self, collected: Grouping, parent: Any, below: Callable[[Any], Expression]) -> None:
+        self.collected, self.parent, self.below = collected, parent, below
+
+    def leaf(self, node: Any) -> Expression:
+        if kind_of(node) == "Field":
+            return self.below(node)
+        if kind_of(node) == "CountStar" and node.arg != self.parent:
+            refuse_node(node)
+        condition = None if node.where is None else self.below(node.where)
+        return self.collected.slot(self._aggregate(node, condition))
+
+    def _aggregate(self, node: Any, condition: Expression | None) -> Aggregate:
+        def part() -> str:
+            return part_of(node)
+
+        match kind_of(node):
+            case "CountStar":
+                return grouping.count_rows(condition, part)
             case "CountDistinct":
-                if isinstance(argument, Column) and argument.name == self.table.unit:
-                    return Aggregate(COUNT_UNITS.name)
-                refuse("nunique", "distinct values are counted for the protected unit only.", "Use count().")
-            case "Sum" if argument.type is not None and argument.type.is_number:
-                return Aggregate(SUM.name, argument)
-            case "Sum":
-                refuse("sum", "only numbers are summed.", "Name a column of numbers.")
-            case _:
-                return Aggregate(COUNT_VALUES.name, argument)
+                return grouping.count_units(self.collected.rows.table, self.below(node.arg), condition, part)
+            case kind:
+                return grouping.of_values(AGGREGATES[kind], self.below(node.arg), condition, part)
 
 
-_ALLOWED = "Allowed here: comparisons, &, |, ~, between, isin, isnull and arithmetic."
+def _fields(relation: Relation, parent: Any) -> Callable[[Any], Expression]:
+    """Below an aggregation a field is a column of the relation, and there are no aggregates."""
+
+    def leaf(node: Any) -> Expression:
+        if kind_of(node) != "Field":
+            refuse(part_of(node), "an aggregate cannot stand inside a filter, a key or another one.", "Move it out.")
+        if node.rel != parent:
+            refuse(f"`{node.name}`", "it is a column of another table.", "Use columns of the same table.")
+        return column_of(relation, node.name)
+
+    return leaf
 
 
-def _kind(node: Any) -> str:
-    return type(node).__name__
+def _place_of(namespace: Any) -> tuple[Any, ...]:
+    """The catalog and the database of a table, if they are named."""
+    return tuple(getattr(namespace, "args", ()))
 
 
 def _scalar_name(node: Any) -> str:
-    if _kind(node) == "Alias":
+    if kind_of(node) == "Alias":
         return str(node.name)
-    return {"CountStar": "count", "Count": "count", "CountDistinct": "count", "Sum": "sum"}.get(_kind(node), "value")
-
-
-def _named(outputs: dict[str, Expression], node: Any) -> Expression:
-    if _kind(node) != "Field":
-        refuse(f"`{_kind(node)}`", "an aggregate of released numbers is not read.", "Compute it from the answer.")
-    return outputs[node.name]
-
-
-def _limit(node: Any) -> int:
-    if not isinstance(node.n, int) or node.offset:
-        refuse("limit", "it takes a whole number and no offset.", "Write for example limit(10).")
-    return node.n
-
-
-def _literal(value: Any) -> Literal:
-    known: Value
-    match value:
-        case datetime() if value.tzinfo is not None:
-            refuse("a constant", "times are read without a zone.", "Leave the zone out.")
-        case None | bool() | str() | date() | datetime():
-            known = value
-        case int() if abs(value) < 10**18:
-            known = value
-        case _:
-            known = _real(value)
-    return Literal(known, type_of(known))
-
-
-def _real(value: Any) -> Fraction:
-    try:
-        return exact(float(value) if isinstance(value, int) else value, "the constant")
-    except (LapwingError, OverflowError):
-        refuse("a constant", "it is not a number of ordinary size, a text, a truth value or a date.", "Pass one.")
+    names = {"CountStar": "count", "CountDistinct": "count", "Mean": "avg"}
+    return names.get(kind_of(node)) or AGGREGATES.get(kind_of(node), "value")

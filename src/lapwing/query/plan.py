@@ -2,11 +2,12 @@
 
 Price, noise, keys, types and order are functions of the question and of declared facts only.
 
-Sensitivity. One unit adds to at most `groups` cells of each measure an integer in [low, high] (aggregates.py), and
-nothing else: rows of no unit are dropped, groups beyond the limit are dropped per unit (bounding.py). Adding or
-removing one unit therefore changes the cells of a measure by at most groups * reach in the l1 norm and
-sqrt(groups) * reach in the l2 norm, reach = max(|low|, |high|). Each measure is released by a mechanism made for
-exactly that, at its share of the price; shares add up to the price (sequential composition).
+Sensitivity. One unit adds to at most `groups` groups, and to the cells of one measure in one group integers whose l1
+norm is at most reach (aggregates.py), and nothing else: rows of no unit are dropped, groups beyond the limit are
+dropped per unit (bounding.py). Adding or removing one unit therefore changes the cells of a measure by at most
+groups * reach in the l1 norm and sqrt(groups) * reach in the l2 norm. Each measure is released by a mechanism made for
+exactly that, at its share of the price, and so are the keys where they are not public; shares add up to the price
+(sequential composition).
 Checked by: tests/query/test_neighbours.py
 """
 
@@ -15,18 +16,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from operator import add
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.laplace import Laplace
-from lapwing.privacy.budget import Budget
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
-from lapwing.query.aggregates import FUNCTIONS, SUM, Function, steps
+from lapwing.query.aggregates import Reading, Shape, Total, shapes_of
 from lapwing.query.catalog import Table
-from lapwing.query.expression import Call, Column, walk
-from lapwing.query.question import Aggregate, Question
-from lapwing.query.types import Interval, Type, Value
+from lapwing.query.domain import domain_of
+from lapwing.query.expression import Column, Expression, walk
+from lapwing.query.question import Question
+from lapwing.query.selection import Selection, choose_selection, units_needed
+from lapwing.query.types import Type, Value
 from lapwing.query.verdict import Refusal, Stop, refuse
 from lapwing.rational import root_up
 
@@ -36,128 +40,261 @@ _MOST_BITS = 48  # of the noise, in steps
 FINEST_STEP = Fraction(1, 2**900)  # so that a step and its inverse are ordinary float64 numbers
 
 Noise = Laplace | Gaussian
+Share = Pure | ZCDP
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One aggregate as it will be released: integer cells in steps, clipped per unit, and their noise."""
-
-    aggregate: Aggregate
-    step: Fraction
-    low: int
-    high: int
-    noise: Noise
-
-    @property
-    def function(self) -> Function:
-        return FUNCTIONS[self.aggregate.name]
-
-    @property
-    def reach(self) -> int:
-        """The most that one unit changes one cell by, in steps."""
-        return max(abs(self.low), abs(self.high))
-
-    def error(self, confidence: Fraction, *, simultaneous: int = 1) -> Fraction:
-        """Half the width of the interval, in the units of the answer."""
-        return self.noise.error(confidence, simultaneous=simultaneous) * self.step
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything that is decided before rows are read."""
+class Outline:
+    """What will be read and how it is bounded; everything but the price."""
 
     question: Question
-    measures: tuple[Measure, ...]
+    shapes: tuple[Shape, ...]
+    readings: tuple[Reading, ...]
+    """How each aggregate of the question is read off the shapes."""
     groups: int
     """How many groups one unit may count in."""
     limit_groups: bool
     """Whether some unit could be in more groups than that, so that the engine must choose among them."""
-    domain: tuple[tuple[Value, ...], ...]
-    """The declared values of each key, in declared order."""
-    loss: Loss
+    domain: tuple[tuple[Value, ...], ...] | None
+    """The public values of each key, in their order; None if the keys that occur are selected privately."""
+    counted: int | None
+    """The shape whose noisy cells come from the selection of the keys itself, if there is one."""
 
     @property
     def table(self) -> Table:
         return self.question.table
 
     @property
-    def cells(self) -> int:
-        """How many rows the answer has before sorting and limiting."""
-        return math.prod(len(values) for values in self.domain)
+    def parts(self) -> int:
+        """How many shares of the price there are."""
+        return len(self.shapes) + (self.domain is None and self.counted is None)
 
-    def identity(self) -> str:
-        """Everything that the cells and their noise are made by: equal texts mean the same paid request.
+    def match(self) -> str:
+        """Everything but the price that an answer is made by: equal texts ask for the same numbers.
 
         Unlike `Question.canonical` it keeps the order of keys and aggregates, in which an answer is stored, and the
         limits, bounds and values that were declared when it was asked.
         """
-        keys = [
-            (key.name, [repr(value) for value in values])
-            for key, values in zip(self.question.keys, self.domain, strict=True)
-        ]
-        measures = [(m.aggregate.canonical(), str(m.step), m.low, m.high, str(m.noise)) for m in self.measures]
-        limits = (self.table.unit, self.table.version, self.groups, self.limit_groups)
-        return repr((self.question.canonical(), keys, measures, limits, str(self.loss)))
+        keys = [[repr(value) for value in values] for values in self.domain or ()]
+        limits = (self.table.unit, self.table.version, self.table.row_limit, self.groups, self.limit_groups)
+        shapes = [(type(shape).__name__, str(shape)) for shape in self.shapes]
+        return repr((self.question.canonical(), self.domain is None, keys, shapes, self.counted, limits))
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What each share of the price may lose: one for each shape (None for the counted one), and one for the keys."""
+
+    measures: tuple[Share | None, ...]
+    selection: ZCDP | Approximate | None = None
+
+    @property
+    def loss(self) -> Loss:
+        """All of them together."""
+        parts: list[Loss] = [part for part in (*self.measures, self.selection) if part is not None]
+        return reduce(add, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One shape as it will be released: integer cells in steps, and their noise."""
+
+    shape: Shape
+    step: Fraction
+    noise: Noise | None
+    """None if the selection of the keys releases the cells as well."""
+
+    @property
+    def reach(self) -> int:
+        """The most that one unit changes one group by, in steps and in either norm."""
+        return self.shape.reach(self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before rows are read."""
+
+    outline: Outline
+    prices: Prices
+    measures: tuple[Measure, ...]
+    selection: Selection | None
+
+    @property
+    def question(self) -> Question:
+        return self.outline.question
+
+    @property
+    def table(self) -> Table:
+        return self.outline.table
+
+    @property
+    def groups(self) -> int:
+        """How many groups one unit may count in."""
+        return self.outline.groups
+
+    @property
+    def domain(self) -> tuple[tuple[Value, ...], ...]:
+        """The public values of each key; nothing if the keys are selected."""
+        return self.outline.domain or ()
+
+    @property
+    def loss(self) -> Loss:
+        return self.prices.loss
+
+    @property
+    def cells(self) -> int | None:
+        """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
+        return None if self.outline.domain is None else math.prod(map(len, self.outline.domain))
+
+    def identity(self) -> str:
+        """The whole paid request: `Outline.match` and the price."""
+        return repr((self.outline.match(), str(self.prices)))
+
+    def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
+        """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""
+        mine, yours = self._errors(confidence), other._errors(confidence)
+        return all(a <= b for a, b in zip(mine, yours, strict=True))
+
+    def _errors(self, confidence: Fraction) -> list[Fraction]:
+        errors = [m.noise.error(confidence) * m.step for m in self.measures if m.noise is not None]
+        if self.selection is not None:
+            errors += map(Fraction, units_needed(self.selection))
+        return errors
 
 
 def make_plan(question: Question, loss: Loss) -> Plan | Refusal:
-    """The plan of a question at this price, or why there is none."""
+    """The plan of a question at this price, in equal shares, or why there is none."""
+    drawn = make_outline(question)
+    if isinstance(drawn, Refusal):
+        return drawn
     try:
-        return _plan(question, loss)
+        return priced(drawn, equal_prices(drawn, loss))
     except Stop as stop:
         return stop.refusal
 
 
-def price_of(budget: Budget, epsilon: Fraction) -> Loss:
-    """What a question asked at this epsilon may lose, in the currency of the budget."""
-    return budget.price(epsilon=epsilon)
+def make_outline(question: Question, *, counted: bool = True) -> Outline | Refusal:
+    """What a question reads and how it is bounded, or why it is refused.
+
+    With `counted` the selection of keys may release the number of units as well, where that is asked.
+    """
+    try:
+        return _outline(question, counted)
+    except Stop as stop:
+        return stop.refusal
 
 
-def _plan(question: Question, loss: Loss) -> Plan:
+def equal_prices(outline: Outline, loss: Loss) -> Prices:
+    """The price in equal shares."""
+    parts = outline.parts
+    if outline.domain is not None:
+        return Prices((_share(loss, parts),) * parts)
+    match loss:
+        case ZCDP(rho=rho, delta=delta) if delta:
+            selection: ZCDP | Approximate = ZCDP(rho / parts, delta)
+        case Approximate(epsilon=epsilon, delta=delta) if delta:
+            selection = Approximate(epsilon / parts, delta)
+        case _:
+            refuse(*unknown_keys(outline.question))
+    share = _share(_without_delta(loss), parts)
+    return Prices(tuple(None if i == outline.counted else share for i in range(len(outline.shapes))), selection)
+
+
+def priced(outline: Outline, prices: Prices) -> Plan:
+    """The plan at these prices; raises Stop if noise for them cannot be drawn."""
+    measures = tuple(
+        measured(shape, outline.groups, share) for shape, share in zip(outline.shapes, prices.measures, strict=True)
+    )
+    selection = None
+    if prices.selection is not None:
+        try:
+            selection = choose_selection(prices.selection, outline.groups, counted=outline.counted is not None)
+        except Misconfigured:
+            refuse("`epsilon`", f"no key can be selected for {prices.selection}.", "Choose a larger one.")
+    return Plan(outline, prices, measures, selection)
+
+
+def unknown_keys(question: Question) -> tuple[str, str, str]:
+    """The refusal of keys that are not public where no delta can be spent."""
+    names = [key for key in question.keys if domain_of(key, question.table) is None]
+    shown = names[0].name if names and isinstance(names[0], Column) else "the expression"
+    return (
+        f"GROUP BY `{shown}`",
+        "its values are not public, and a value that appears only if somebody is there would expose them.",
+        f'Have the steward declare them: values = ["...", "..."] for `{shown}`; or a budget with a delta selects them.',
+    )
+
+
+def _outline(question: Question, counted: bool) -> Outline:
     table = question.table
-    _check_above(question)
-    domain = tuple(_declared(table, key) for key in question.keys)
-    cells = math.prod(len(values) for values in domain)
-    if cells > MOST_CELLS:
+    for key in question.keys:
+        _check_key(key, table)
+    found = tuple(domain_of(key, table) for key in question.keys)
+    domain = tuple(values for values in found if values is not None)
+    known = len(domain) == len(found)
+    cells = math.prod(map(len, domain))
+    if known and cells > MOST_CELLS:
         refuse(
             "GROUP BY",
             f"the declared keys make {cells:,} groups; at most {MOST_CELLS:,} are answered at once.",
             "Group by fewer columns, or by columns with fewer values.",
         )
-    most = 1 if table.by_row else cells
-    groups = most if table.groups_per_unit is None else min(most, table.groups_per_unit)
-    share = _share(loss, len(question.aggregates))
-    measures = tuple(_measure(table, aggregate, groups, share) for aggregate in question.aggregates)
-    return Plan(question, measures, groups, groups < most, domain, loss)
+    groups, limit = _groups(table, cells if known else None)
+    shapes, readings = shapes_of(table, question.aggregates)
+    count = next((i for i, shape in enumerate(shapes) if not known and counted and _counts_units(table, shape)), None)
+    return Outline(question, shapes, readings, groups, limit, domain if known else None, count)
 
 
-def _check_above(question: Question) -> None:
-    """Refuses before the charge what post-processing could not compute after it."""
-    expressions = [*(output.expression for output in question.outputs), *(by.expression for by in question.order)]
-    for part in (part for expression in expressions for part in walk(expression) if isinstance(part, Call)):
-        if part.operator.compute is None:
-            refuse(f"`{part.operator.name}`", "it is not computed from released numbers.", _ARITHMETIC)
-        if any(argument.type is None for argument in part.arguments):
-            refuse("NULL", "nothing is computed from it here.", "Leave it out.")
-
-
-_ARITHMETIC = "Use arithmetic here, or compute it from the answer, which costs nothing."
-
-
-def _declared(table: Table, key: Column) -> tuple[Value, ...]:
-    values = table.field(key.name).values
+def _check_key(key: Expression, table: Table) -> None:
     if key.type is Type.REAL:
-        refuse(f"GROUP BY `{key.name}`", "reals are no keys: 0.0 and -0.0 are one number.", "Declare it as integer.")
-    if not values:
+        name = f"`{key.name}`" if isinstance(key, Column) else "an expression"
         refuse(
-            f"GROUP BY `{key.name}`",
-            "its values are not public, and a value that appears only if somebody is there would expose them.",
-            f'Have the steward declare them: values = ["...", "..."] for `{key.name}`.',
+            f"GROUP BY {name}",
+            "reals are no keys: 0.0 and -0.0 are one number.",
+            "Group by FLOOR(...) of it, or have the steward declare its type as integer.",
         )
-    return values
+    if any(isinstance(part, Column) and part.name == table.unit for part in walk(key)):
+        refuse(
+            f"GROUP BY `{table.unit}`",
+            "it is the protected unit: every group would be one person.",
+            f"Ask for COUNT(DISTINCT {table.unit}).",
+        )
 
 
-def _share(loss: Loss, parts: int) -> Pure | ZCDP:
+def _groups(table: Table, cells: int | None) -> tuple[int, bool]:
+    """In how many groups one unit may count, and whether that must be enforced."""
+    if table.by_row:
+        return 1, False
+    if table.groups_per_unit is None and cells is None:
+        refuse(
+            "GROUP BY",
+            "one unit could be in any number of groups, and the groups are not public.",
+            f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys.",
+        )
+    if cells is None:
+        return table.groups_per_unit or 1, True
+    groups = cells if table.groups_per_unit is None else min(cells, table.groups_per_unit)
+    return groups, groups < cells
+
+
+def _counts_units(table: Table, shape: Shape) -> bool:
+    """Whether its cell is the number of units in the group, which the selection of keys counts anyway."""
+    if not isinstance(shape, Total) or shape.summed or shape.argument is not None:
+        return False
+    return table.by_row or shape.interval.reach == 1
+
+
+def _without_delta(loss: Loss) -> Loss:
+    match loss:
+        case ZCDP(rho=rho):
+            return ZCDP(rho)
+        case Approximate(epsilon=epsilon):
+            return Pure(epsilon)
+        case _:
+            return loss
+
+
+def _share(loss: Loss, parts: int) -> Share:
     """An equal share of the price for each measure; the shares add up to the price."""
     match loss:
         case Pure():
@@ -167,41 +304,39 @@ def _share(loss: Loss, parts: int) -> Pure | ZCDP:
         case Approximate(delta=delta) if not delta:
             return Pure(loss.epsilon / parts)
         case _:
-            refuse("the price", f"({loss}) is of a kind that these aggregates do not use.", "Leave `delta` out.")
+            refuse("`delta`", "every key of this question is public, so no delta is needed.", "Leave `delta` out.")
 
 
-def _measure(table: Table, aggregate: Aggregate, groups: int, share: Pure | ZCDP) -> Measure:
-    function = FUNCTIONS[aggregate.name]
-    total = function.total(table, aggregate.argument)
-    if not total.reach:
-        refuse(aggregate.words(), "it is 0 whatever the rows hold.", "Leave it out.")
-    step = _step(function, aggregate, total, groups, share)
-    low, high = steps(total, step)
-    reach = max(abs(low), abs(high))
+def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
+    """The shape with noise for this share of the price; raises Stop if there is none."""
+    if share is None:
+        return Measure(shape, Fraction(1), None)
+    step = _step(shape, groups, share) if isinstance(shape, Total) else Fraction(1)
+    reach = shape.reach(step)
     if reach > MOST_REACH or not FINEST_STEP <= step <= 1 / FINEST_STEP:
         refuse(
-            aggregate.words(),
+            "SUM",
             "one unit's part may be so large or so small that sums are no longer exact.",
             "Have the steward declare bounds and rows_per_unit of ordinary size.",
         )
-    return Measure(aggregate, step, low, high, _noise(share, groups, reach))
+    return Measure(shape, step, _noise(share, groups, reach))
 
 
-def _step(function: Function, aggregate: Aggregate, total: Interval, groups: int, share: Pure | ZCDP) -> Fraction:
+def _step(shape: Total, groups: int, share: Share) -> Fraction:
     """A power of two, so fine that rounding to it drowns in the noise.
 
     Whole numbers go in steps of 1; in larger ones only if their noise could not be drawn otherwise.
     """
-    if function is not SUM:
+    if not shape.summed:
         return Fraction(1)
     strength = share.epsilon if isinstance(share, Pure) else Fraction(math.sqrt(2 * share.rho))
-    scale = groups * total.reach / strength
-    if function.whole(aggregate.argument):
+    scale = groups * shape.interval.reach / strength
+    if shape.whole:
         return Fraction(1 << max(0, math.floor(scale).bit_length() - _MOST_BITS))
-    return Grid.fine(scale, total.reach, 1).step
+    return Grid.fine(scale, shape.interval.reach, 1).step
 
 
-def _noise(share: Pure | ZCDP, groups: int, reach: int) -> Noise:
+def _noise(share: Share, groups: int, reach: int) -> Noise:
     noise: Noise
     match share:
         case Pure():

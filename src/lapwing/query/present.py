@@ -1,9 +1,10 @@
-"""Above the aggregation: from noisy cells to the columns of the answer. Everything here is post-processing, and free.
+"""Above the aggregation: from released numbers to the columns of the answer. All of it is post-processing, and free.
 
-Intervals. A released number has the interval value +- error. A column computed from m released numbers takes each of
-them at confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of
-intervals through the arithmetic. Where that gives no bound (division by an interval that holds 0, comparisons) the
-interval is missing and `reason` says why.
+Intervals. A released number has its own (readings.py). A column computed from m released numbers takes each of them at
+confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
+through the arithmetic (boxes.py). Where that gives no bound the interval is missing and `reason` says why.
+Intervals are made for every group. HAVING and LIMIT choose among groups by noisy numbers, and the chosen ones are those
+whose noise was lucky: only `simultaneous` intervals still hold for them together.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.errors import Bug
-from lapwing.query.expression import Call, Column, Expression, Literal, Slot, walk
-from lapwing.query.operators import ADD, DIVIDE, MULTIPLY, SUBTRACT
+from lapwing.query.boxes import box_of
+from lapwing.query.calculator import calculate, name_of
+from lapwing.query.expression import Call, Column, Expression, Key, Literal, Slot, walk
 from lapwing.query.plan import Plan
+from lapwing.query.readings import intervals_of, values_of
+from lapwing.query.release import Released
 from lapwing.query.types import Type
 
 Array = npt.NDArray[Any]
@@ -45,25 +49,39 @@ class Answered:
         return Answered(self.name, self.type, self.values[rows], low, high, self.reason)
 
 
-def present(plan: Plan, noisy: list[Array], confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
-    """The columns of the answer, sorted and limited as the question says."""
-    above = _Above(plan, noisy, confidence, simultaneous)
+def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
+    """The columns of the answer, filtered, sorted and limited as the question says."""
+    above = _Above(plan, released, confidence, simultaneous)
     columns = [above.column(output.name, output.expression) for output in plan.question.outputs]
-    rows = above.order()
+    rows = above.rows()
     if plan.question.limit is not None:
         rows = rows[: plan.question.limit]
     return [column.take(rows) for column in columns]
 
 
+def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
+    """Each key's value in every group: of public keys all combinations in their order, otherwise the shown ones."""
+    if plan.outline.domain is None:
+        return released.keys
+    columns = []
+    after = size = plan.cells or 1
+    for values in plan.domain:
+        after //= len(values)
+        once = np.empty(len(values), object)
+        once[:] = values
+        columns.append(np.tile(np.repeat(once, after), size // (len(values) * after)))
+    return tuple(columns)
+
+
 class _Above:
     """Evaluates expressions over keys and released numbers."""
 
-    def __init__(self, plan: Plan, noisy: list[Array], confidence: Fraction, simultaneous: bool) -> None:
-        self.plan = plan
-        self.confidence = confidence
-        self.cells = plan.cells if simultaneous else 1
-        self.values = [_scaled(cells, m.step) for cells, m in zip(noisy, plan.measures, strict=True)]
-        self.keys = _key_columns(plan)
+    def __init__(self, plan: Plan, released: Released, confidence: Fraction, simultaneous: bool) -> None:
+        self.plan, self.released, self.confidence = plan, released, confidence
+        self.keys = key_columns(plan, released)
+        self.values = [values_of(plan, released, reading) for reading in plan.outline.readings]
+        self.size = self.keys[0].size if self.keys else 1
+        self.together = max(1, self.size) if simultaneous else 1
 
     def column(self, name: str, expression: Expression) -> Answered:
         values = self.value(expression)
@@ -71,15 +89,18 @@ class _Above:
         kind = expression.type or Type.TEXT
         if not used:
             return Answered(name, kind, values)
-        box = self.box(expression, 1 - (1 - self.confidence) / len(used))
+        level = 1 - (1 - self.confidence) / len(used)
+        box = box_of(expression, lambda leaf: self.leaf(leaf, level))
         if box is None:
             return Answered(name, kind, values, reason="no interval follows for this expression")
-        open_ = bool(np.isnan(np.asarray(box[0], float)).any())
+        open_ = bool(np.isnan(box[0]).any())
         return Answered(name, kind, values, *box, "the interval of a divisor holds 0" if open_ else None)
 
-    def order(self) -> Array:
-        """Row numbers in the order asked for; ties stay in the order of the declared keys."""
-        rows = np.arange(self.plan.cells)
+    def rows(self) -> Array:
+        """Row numbers that HAVING keeps, in the order asked for; ties stay in the order of the keys."""
+        rows = np.arange(self.size)
+        if self.plan.question.having is not None:
+            rows = rows[np.array([value is True for value in self.value(self.plan.question.having).tolist()], bool)]
         for by in reversed(self.plan.question.order):
             values = self.value(by.expression)[rows]
             rows = rows[np.argsort(_ranks(values, by.descending), kind="stable")]
@@ -89,29 +110,42 @@ class _Above:
         match expression:
             case Slot(index=index):
                 return self.values[index]
-            case Column(name=name):
-                return self.keys[name]
+            case Key(index=index):
+                return self.keys[index]
             case Literal(value=value):
-                return np.full(self.plan.cells, float(value) if isinstance(value, Fraction) else value)
-            case Call(operator=operator, arguments=arguments):
-                if operator.compute is None:
-                    raise Bug(f"`{operator.name}` has no meaning above the aggregation")
-                return np.asarray(operator.compute(*(self.value(argument) for argument in arguments)))
+                return np.full(self.size, float(value) if isinstance(value, Fraction) else value)
+            case Call():
+                return self.calculated(expression)
+            case Column():
+                raise Bug("a column of the private table stands above the aggregation")
 
-    def box(self, expression: Expression, level: Fraction) -> tuple[Array, Array] | None:
-        """The interval of an expression while every released number lies in its own."""
-        match expression:
-            case Slot(index=index):
-                error = float(self.plan.measures[index].error(level, simultaneous=self.cells))
-                return self.values[index] - error, self.values[index] + error
-            case Call(operator=operator, arguments=(left, right)) if operator in (ADD, SUBTRACT, MULTIPLY, DIVIDE):
-                a, b = self.box(left, level), self.box(right, level)
-                return None if a is None or b is None else _combined(operator.name, a, b)
-            case Literal() | Column() if expression.type is not None and expression.type.is_number:
-                values = self.value(expression).astype(float)
-                return values, values
-            case _:
-                return None
+    def calculated(self, expression: Call) -> Array:
+        leaves = {part for part in walk(expression) if isinstance(part, Key | Slot)}
+        columns = {name_of(leaf): _storable(self.value(leaf), leaf.type) for leaf in leaves}
+        types = {name_of(leaf): Type.REAL if columns[name_of(leaf)].dtype.kind == "f" else leaf.type for leaf in leaves}
+        (found,) = calculate([expression], columns, types, self.size)
+        if expression.type.is_number:
+            return np.asarray(found.to_numpy(zero_copy_only=False))
+        values = np.empty(self.size, object)
+        values[:] = found.to_pylist()
+        return values
+
+    def leaf(self, expression: Expression, level: Fraction) -> tuple[Array, Array] | None:
+        """The interval of a released number; a key or a constant is its own."""
+        if isinstance(expression, Slot):
+            reading = self.plan.outline.readings[expression.index]
+            return intervals_of(self.plan, self.released, reading, level, simultaneous=self.together)
+        if expression.type is None or not expression.type.is_number:
+            return None
+        values = self.value(expression)
+        known = np.array([np.nan if value is None else float(value) for value in values.tolist()])
+        return known, known
+
+
+def _storable(values: Array, kind: Type) -> Array:
+    """Reals as float64, and so integers beyond 64 bits."""
+    wide = values.dtype == object and any(isinstance(value, int) and abs(value) >= 1 << 63 for value in values)
+    return values.astype(float) if wide or kind is Type.REAL else values
 
 
 def _ranks(values: Array, descending: bool) -> Array:
@@ -121,37 +155,3 @@ def _ranks(values: Array, descending: bool) -> Array:
     known = sorted({value for value, gone in zip(plain, missing, strict=True) if not gone}, reverse=descending)
     place = {value: rank for rank, value in enumerate(known)}
     return np.array([len(known) if gone else place[value] for value, gone in zip(plain, missing, strict=True)], int)
-
-
-def _combined(name: str, a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Bounds of a binary operation over two boxes; NaN where the divisor may be 0."""
-    with np.errstate(all="ignore"):
-        if name == "+":
-            return a[0] + b[0], a[1] + b[1]
-        if name == "-":
-            return a[0] - b[1], a[1] - b[0]
-        corners = np.stack([x * y if name == "*" else x / y for x in a for y in b])
-        low, high = corners.min(axis=0), corners.max(axis=0)
-        if name == "/":
-            open_ = (b[0] <= 0) & (b[1] >= 0)
-            low, high = np.where(open_, np.nan, low), np.where(open_, np.nan, high)
-        return low, high
-
-
-def _scaled(cells: Array, step: Fraction) -> Array:
-    """Cells in steps as numbers: integers stay integers, reals become float64."""
-    if step == 1:
-        return cells
-    return np.array([float(value * step) for value in cells.tolist()]) if cells.dtype == object else cells * float(step)
-
-
-def _key_columns(plan: Plan) -> dict[str, Array]:
-    """Each key's value in every cell, in the order of `plan.domain`."""
-    columns: dict[str, Array] = {}
-    after = plan.cells
-    for key, values in zip(plan.question.keys, plan.domain, strict=True):
-        after //= len(values)
-        once = np.empty(len(values), object)
-        once[:] = values
-        columns[key.name] = np.tile(np.repeat(once, after), plan.cells // (len(values) * after))
-    return columns

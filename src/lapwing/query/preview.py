@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.wording import at_least_text
+from lapwing.query.aggregates import COUNT_UNITS, COUNT_VALUES, Reading
 from lapwing.query.answer import describe
 from lapwing.query.plan import Plan
+from lapwing.query.readings import half_width
+from lapwing.query.selection import units_needed
+
+ASSUMED = (100, 1_000, 10_000)
+"""Numbers of rows for which the error of a mean is shown, unless one is assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +26,30 @@ class Preview:
     plan: Plan
     budget: Budget
     cost: Cost
+    """What asking would be charged now; 0 if a stored answer is at least as good."""
     remaining: Cost
     confidence: Fraction
+    assume_rows: int | None = None
+
+    @property
+    def stored(self) -> bool:
+        """Whether an answer that is at least as good has been paid for before."""
+        return not self.cost
 
     @property
     def errors(self) -> dict[str, float]:
-        """Half the width of each released number's interval at the confidence."""
-        return {m.aggregate.words(): float(m.error(self.confidence)) for m in self.plan.measures}
+        """Half the width of each released number's interval at the confidence; of means, for the rows assumed."""
+        pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
+        rows = self.assume_rows or ASSUMED[1]
+        return {a.words(): self._error(r, rows) for a, r in pairs if self.plan.measures[r.measure].noise is not None}
+
+    @property
+    def smallest(self) -> dict[str, int]:
+        """For each count the size of a group below which the answer drowns: the error is more than half of it."""
+        pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
+        counts = [(a.words(), r) for a, r in pairs if a.name.startswith(COUNT_VALUES.name)]
+        noisy = [(words, r) for words, r in counts if self.plan.measures[r.measure].noise is not None]
+        return {words: math.ceil(2 * self._error(reading, ASSUMED[1])) for words, reading in noisy}
 
     @property
     def fits(self) -> bool:
@@ -38,30 +62,74 @@ class Preview:
         return float(self.cost.amount / self.budget.capacity.amount)
 
     @property
-    def more(self) -> int:
-        """About how many such questions fit into what is left."""
-        return int(self.remaining.amount / self.cost.amount)
+    def more(self) -> int | None:
+        """About how many such questions fit into what is left; None if it is free."""
+        amounts = [left / price for left, price in zip(self.remaining, self.cost, strict=True) if price]
+        return int(min(amounts)) if amounts else None
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {
             "price": {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)},
+            "stored": self.stored,
             "share_of_budget": self.share,
             "about_how_many_more": self.more,
             "fits": self.fits,
             "confidence": float(self.confidence),
             "errors": self.errors,
+            "groups_drown_below": self.smallest,
             "groups": self.plan.cells,
-            "measures": [describe(measure) for measure in self.plan.measures],
+            "measures": describe(self.plan),
         }
 
     def __str__(self) -> str:
-        confidence, cells = f"{float(self.confidence):.0%}", self.plan.cells
-        within = (f"{name}: within {error:,.6g} with {confidence} confidence" for name, error in self.errors.items())
-        lines = [
-            f"Price: {self.cost}, {self.share:.2%} of the budget; about {self.more:,} such questions are left.",
-            *(f"{line}, in each of {cells:,} groups" if cells > 1 else line for line in within),
-        ]
+        lines = [self._price(), *self._split(), *self._numbers(), *self._keys()]
         if not self.fits:
             lines.append(f"It does not fit: {self.remaining.unit} = {at_least_text(self.remaining.amount)} is left.")
         return "\n".join([*lines, "Nothing was charged and no data were read."])
+
+    def _price(self) -> str:
+        if self.stored:
+            return "Price: nothing. An answer that is at least this good is stored."
+        return f"Price: {self.cost}, {self.share:.2%} of the budget; about {self.more:,} such questions are left."
+
+    def _split(self) -> list[str]:
+        """How the price is shared, if there is more than one part."""
+        parts = describe(self.plan)
+        if len(parts) == 1:
+            return []
+        shares = (f"{' and '.join(part['aggregates'])}: {part['loss']}" for part in parts if "loss" in part)
+        return [f"The price is shared. {'; '.join(shares)}."]
+
+    def _numbers(self) -> list[str]:
+        lines = []
+        for aggregate, reading in zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True):
+            if self.plan.measures[reading.measure].noise is None:
+                continue
+            depends = reading.statistic not in ("total", "count", "sum")
+            for rows in (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,):
+                line = f"{aggregate.words()}: within {self._error(reading, rows):,.6g} with {self._level} confidence"
+                lines.append(f"{line}, if a group has at least {rows:,} rows" if depends else line + self._each())
+            if size := self.smallest.get(aggregate.words()):
+                what = "units" if aggregate.name == COUNT_UNITS.name else "rows"
+                lines.append(f"  groups of fewer than {size:,} {what} drown in the noise")
+        return lines
+
+    def _keys(self) -> list[str]:
+        if self.plan.selection is None:
+            return []
+        half, most = units_needed(self.plan.selection)
+        shown = f"one of {half:,} units is shown every second time, one of {most:,} units 95 times in 100"
+        return [f"Groups are selected privately: {shown}; smaller ones rarely or never."]
+
+    def _each(self) -> str:
+        cells = self.plan.cells
+        return ", in each group" if cells is None else f", in each of {cells:,} groups" if cells > 1 else ""
+
+    @property
+    def _level(self) -> str:
+        return f"{float(self.confidence):.0%}"
+
+    def _error(self, reading: Reading, rows: int) -> float:
+        measure = self.plan.measures[reading.measure]
+        return float(half_width(measure, reading.statistic, self.confidence, rows=rows))

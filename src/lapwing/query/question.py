@@ -6,32 +6,49 @@ Everything below the aggregation is row-wise on one private table. Everything ab
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from typing import assert_never
 
 from lapwing.query.catalog import Table
-from lapwing.query.expression import Call, Column, Expression, Literal, Slot
-from lapwing.query.types import shown
+from lapwing.query.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.query.types import Type, shown
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate over the rows: the name of an entry in aggregates.py, and its argument if it takes one."""
+    """One aggregate over the rows: the name of an entry in aggregates.py, its arguments and constant parameters.
+
+    A row whose argument is NULL does not take part, so a condition on one aggregate (FILTER) is an argument that is
+    NULL elsewhere.
+    """
 
     name: str
-    argument: Expression | None = None
+    arguments: tuple[Expression, ...] = ()
+    parameters: tuple[Fraction, ...] = ()
 
     def canonical(self) -> str:
-        return f"{self.name}({'' if self.argument is None else _text(self.argument)})"
+        return f"{self.name}({','.join([*map(_text, self.arguments), *map(str, self.parameters)])})"
 
     def words(self) -> str:
         """As an analyst writes it."""
-        form = {"count_rows": "COUNT(*)", "count_units": "COUNT(DISTINCT unit)", "count": "COUNT({})"}.get(self.name)
-        return (form or f"{self.name.upper()}({{}})").format("" if self.argument is None else _words(self.argument))
+        inner = ", ".join([*map(_words, self.arguments), *map(shown, self.parameters)])
+        match self.name, self.arguments:
+            case "count_rows", _:
+                return "COUNT(*)"
+            case "count_units", ():
+                return "COUNT(DISTINCT unit)"
+            case "count_units", _:
+                return f"COUNT(DISTINCT unit) where {inner}"
+            case "mean", _:
+                return f"AVG({inner})"
+            case name, _:
+                return f"{name.upper()}({inner})"
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the answer: an expression over keys (`Column`) and aggregates (`Slot`)."""
+    """One column of the answer: an expression over keys (`Key`) and aggregates (`Slot`)."""
 
     name: str
     expression: Expression
@@ -51,16 +68,30 @@ class Question:
 
     table: Table
     where: Expression | None
-    keys: tuple[Column, ...]
+    keys: tuple[Expression, ...]
     aggregates: tuple[Aggregate, ...]
     outputs: tuple[Output, ...]
+    having: Expression | None = None
+    """Which groups of the answer are shown; a condition over keys and aggregates."""
     order: tuple[Order, ...] = ()
     limit: int | None = None
+
+    @property
+    def above(self) -> tuple[Expression, ...]:
+        """Every expression above the aggregation."""
+        having = () if self.having is None else (self.having,)
+        return (*(o.expression for o in self.outputs), *having, *(o.expression for o in self.order))
+
+    def title(self) -> str:
+        """What was asked, in a few words."""
+        asked = ", ".join(aggregate.words() for aggregate in self.aggregates)
+        by = ", ".join(map(_words, self.keys))
+        return f"{asked} of {self.table.name}{f' by {by}' if by else ''}"
 
     def canonical(self) -> str:
         """The part that is paid for, as text: two questions that read the same cells have the same text.
 
-        Output names, their order, sorting and arithmetic above are post-processing and do not count.
+        Output names, their order, HAVING, sorting and arithmetic above are post-processing and do not count.
         """
         where = "" if self.where is None else _text(self.where)
         keys = ",".join(sorted(_text(key) for key in self.keys))
@@ -70,23 +101,38 @@ class Question:
 
 def normalised(question: Question) -> Question:
     """The same question with its keys and aggregates in alphabetical order."""
-    order = sorted(range(len(question.aggregates)), key=lambda i: question.aggregates[i].canonical())
-    place = {old: new for new, old in enumerate(order)}
+    keys = sorted(range(len(question.keys)), key=lambda i: _text(question.keys[i]))
+    aggregates = sorted(range(len(question.aggregates)), key=lambda i: question.aggregates[i].canonical())
+    key_place = {old: new for new, old in enumerate(keys)}
+    slot_place = {old: new for new, old in enumerate(aggregates)}
+    moved = partial(_moved, keys=key_place, slots=slot_place)
     return replace(
         question,
-        keys=tuple(sorted(question.keys, key=lambda key: key.name)),
-        aggregates=tuple(question.aggregates[i] for i in order),
-        outputs=tuple(Output(o.name, _moved(o.expression, place)) for o in question.outputs),
-        order=tuple(Order(_moved(o.expression, place), o.descending) for o in question.order),
+        keys=tuple(question.keys[i] for i in keys),
+        aggregates=tuple(question.aggregates[i] for i in aggregates),
+        outputs=tuple(Output(o.name, moved(o.expression)) for o in question.outputs),
+        having=None if question.having is None else moved(question.having),
+        order=tuple(Order(moved(o.expression), o.descending) for o in question.order),
     )
 
 
-def _moved(expression: Expression, place: dict[int, int]) -> Expression:
+def lifted(expression: Expression, keys: tuple[Expression, ...]) -> Expression:
+    """The expression above the aggregation: each part that is written as in GROUP BY becomes that key."""
+    if expression in keys:
+        return Key(keys.index(expression), expression.type or Type.TEXT)
+    if isinstance(expression, Call):
+        return replace(expression, arguments=tuple(lifted(argument, keys) for argument in expression.arguments))
+    return expression
+
+
+def _moved(expression: Expression, keys: dict[int, int], slots: dict[int, int]) -> Expression:
     match expression:
+        case Key(index=index, type=kind):
+            return Key(keys[index], kind)
         case Slot(index=index, type=kind):
-            return Slot(place[index], kind)
+            return Slot(slots[index], kind)
         case Call(arguments=arguments):
-            return replace(expression, arguments=tuple(_moved(argument, place) for argument in arguments))
+            return replace(expression, arguments=tuple(_moved(argument, keys, slots) for argument in arguments))
         case _:
             return expression
 
@@ -98,6 +144,8 @@ def _text(expression: Expression) -> str:
             return f'"{name}"'
         case Literal(value=value, type=kind):
             return f"{'null' if kind is None else kind.value}:{value!r}"
+        case Key(index=index):
+            return f"@{index}"
         case Slot(index=index):
             return f"#{index}"
         case Call(operator=operator, arguments=arguments):
@@ -111,6 +159,8 @@ def _words(expression: Expression) -> str:
             return name
         case Literal(value=value):
             return f"'{value}'" if isinstance(value, str) else "NULL" if value is None else shown(value)
+        case Key(index=index):
+            return f"@{index}"
         case Slot(index=index):
             return f"#{index}"
         case Call(operator=operator, arguments=(left, right)):

@@ -1,0 +1,78 @@
+"""`lapwing demo`: the whole story on real data, from the steward's file to the attack that fails.
+
+The demo owns its data, so it can do what no analyst can: print the truth beside the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import typer
+
+from lapwing.cli.demo_health import (
+    EPSILON,
+    QUESTION,
+    the_answer,
+    the_attack,
+    the_budget,
+    the_data,
+    the_file,
+    the_picture,
+    the_price,
+    the_same_again,
+)
+from lapwing.cli.demo_names import the_names
+from lapwing.cli.scene import Scene, bullets, command, say, show, stage
+from lapwing.curator import load
+from lapwing.data import births, health
+
+
+def run(*, as_json: bool = False) -> None:
+    """Tells the story; with `as_json` only its facts. Writes one picture into the current directory."""
+    console, facts = stage(), {}
+    with TemporaryDirectory() as folder:
+        for number, scene in enumerate(story(Path(folder)), start=1):
+            facts[scene.name] = scene.facts
+            if not as_json:
+                show(console, scene, number)
+    if as_json:
+        typer.echo(json.dumps(facts))
+
+
+def story(folder: Path) -> Iterator[Scene]:
+    """All scenes in their order. Everything but the picture is written into `folder`."""
+    rows = health()
+    yield the_data(rows)
+    yield the_file(rows, folder)
+    curator = load(folder / "lapwing.toml")
+    try:
+        yield the_price(curator)
+        release = curator.sql(QUESTION, epsilon=EPSILON)
+        yield the_answer(release, rows)
+        yield the_picture(release)
+        yield the_same_again(curator, release)
+        yield the_attack(curator, rows)
+        yield the_budget(curator)
+    finally:
+        curator.close()
+    yield the_names(births())
+    yield the_small_print()
+
+
+def the_small_print() -> Scene:
+    """What nobody should read into the answers."""
+    shown = (bullets(LIMITS), say("\nYour turn:"), command(NEXT))
+    return Scene("limits", "What this does not promise", shown, {"not_promised": list(LIMITS), "next": NEXT})
+
+
+NEXT = "lapwing init DATA --unit COLUMN --epsilon 1"
+LIMITS = (
+    "It hides whether you are in the data, not what is true of people like you. That is what the answers are for.",
+    "It protects one person at a time. A family of four is protected with four times the epsilon.",
+    "Inside your own program it protects you from mistakes, not from somebody who runs code there or reads the files.",
+    "A budget holds for its ledger. The same people in two ledgers lose the sum of both.",
+    "Intervals are about the clipped numbers of this table, not about the world that it was drawn from.",
+)

@@ -1,0 +1,248 @@
+"""The scenes of `lapwing demo` that play on the RAND Health Insurance Experiment."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import ceil, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lapwing.cli.draft import draft
+from lapwing.cli.scene import Scene, checked, command, listing, quoted, say, table
+from lapwing.curator import Curator
+from lapwing.errors import BudgetExceeded, Misconfigured
+from lapwing.mechanisms.laplace import Laplace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lapwing.query.answer import Release
+
+PICTURE = "lapwing-demo.png"
+MOST_VISITS = 20
+EPSILON, WITHIN, ROWS = 1, 20, 2000
+PRICE, REPEATS, DRAWS = 0.5, 100, 1000
+
+FILE = f"""\
+[budget]
+epsilon = 2                 # how much may ever leak about one person
+delta = 1e-6
+
+[tables.health]
+source = "health.parquet"
+unit = "person"             # whose rows belong together
+rows_per_unit = 5           # the study lasted five years, with one row a year
+groups_per_unit = 1         # a person has one plan and one sex
+version = "1"
+
+[tables.health.columns]
+person = {{ type = "integer" }}
+plan = {{ type = "text", values = ["free", "25%", "50%", "95%", "deductible"] }}
+sex = {{ type = "text", values = ["F", "M"] }}
+visits = {{ type = "integer", bounds = [0, {MOST_VISITS}] }}   # more count as {MOST_VISITS}
+"""
+
+PEOPLE = "SELECT plan, sex, COUNT(DISTINCT person) AS people FROM health GROUP BY plan, sex"
+QUESTION = "SELECT plan, sex, COUNT(visits) AS years, AVG(visits) AS visits FROM health GROUP BY plan, sex"
+TARGET = "SELECT COUNT(DISTINCT person) AS people FROM health WHERE plan = '50%' AND sex = 'M'"
+
+
+def the_data(rows: pa.Table) -> Scene:
+    """Where the numbers come from."""
+    people = len(rows["person"].unique())
+    text = (
+        "The RAND Health Insurance Experiment gave families insurance by lot, from free care to paying 95% of every "
+        f"bill, and watched for up to five years: {rows.num_rows:,} rows of {people:,} people. Do people see a doctor "
+        "more often when it is free? The data are real. They are public today; here they play data that nobody may see."
+    )
+    return Scene("data", "Real data", (say(text),), {"rows": rows.num_rows, "people": people})
+
+
+def the_file(rows: pa.Table, folder: Path) -> Scene:
+    """`lapwing init`, and the file after its review."""
+    import pyarrow.parquet as pq
+
+    data, file = folder / "health.parquet", folder / "lapwing.toml"
+    pq.write_table(rows, data)
+    marks = draft(data, "person", Decimal(2), Decimal("1e-6"), file).count("REVIEW:")
+    file.write_text(FILE, encoding="utf-8")
+    text = (
+        f"This drafts lapwing.toml without reading a value, with {marks} lines for the steward to review: from public "
+        "knowledge, never from the data. Columns that nobody needs go. What remains:"
+    )
+    shown = (
+        command("lapwing init health.parquet --unit person --epsilon 2 --delta 1e-6"),
+        say(text),
+        listing(FILE, "toml"),
+    )
+    title = "The steward says who is protected, and how much may leak"
+    return Scene("file", title, shown, {"toml": FILE, "to_review": marks})
+
+
+def the_price(curator: Curator) -> Scene:
+    """Two previews: the price of a given error, and the error at a given price."""
+    counts = curator.preview(PEOPLE, within=WITHIN)
+    both = curator.preview(QUESTION, epsilon=EPSILON, assume_rows=ROWS)
+    shown = (
+        say("A preview is free and reads no data. Say how exact the counts must be, and see the price:"),
+        command(f'lapwing preview "{PEOPLE}" --within {WITHIN}'),
+        quoted(str(counts)),
+        say("\nOr name the price, and see how exact the answer will be:"),
+        command(f'lapwing preview "{QUESTION}" --epsilon {EPSILON} --assume-rows {ROWS}'),
+        quoted(str(both)),
+    )
+    return Scene("preview", "What would it cost?", shown, {"within": counts.to_dict(), "epsilon": both.to_dict()})
+
+
+def the_answer(release: Release, rows: pa.Table) -> Scene:
+    """The answer beside the truth."""
+    truth = truths(rows)
+    facts = [_beside(row, truth[row["plan"], row["sex"]]) for row in release.intervals().to_pylist()]
+    held, of = sum(sum(fact["inside"].values()) for fact in facts), 2 * len(facts)
+    text = (
+        f"{held} of {of} intervals hold the truth; at 95% about {0.95 * of:.0f} should. Only this demo can print the "
+        f"truth, because it owns the data. The intervals are about visits clipped to {MOST_VISITS}; the last column is "
+        "without. With free care, women and men see a doctor more often: the study's famous finding, told privately."
+    )
+    shown = (command(f'lapwing ask "{QUESTION}" --epsilon {EPSILON}'), _answer_table(facts), say(text))
+    title = "The answer, its intervals, and the truth"
+    return Scene("answer", title, shown, {"rows": facts, "held": held, "of": of})
+
+
+def truths(rows: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
+    """What the noisy numbers stand for, by plan and sex."""
+    plan, sex, person = (np.array(rows[name].to_pylist()) for name in ("plan", "sex", "person"))
+    visits = rows["visits"].to_numpy()
+    found = {}
+    for key in sorted(set(zip(plan.tolist(), sex.tolist(), strict=True))):
+        here = (plan == key[0]) & (sex == key[1])
+        found[key] = {
+            "people": len(set(person[here].tolist())),
+            "years": int(here.sum()),
+            "visits": float(np.minimum(visits[here], MOST_VISITS).mean()),
+            "unclipped": float(visits[here].mean()),
+        }
+    return found
+
+
+def _beside(row: dict[str, Any], truth: dict[str, float]) -> dict[str, Any]:
+    inside = {name: bool(row[f"{name}_low"] <= truth[name] <= row[f"{name}_high"]) for name in ("years", "visits")}
+    return {**row, "truth": truth, "inside": inside}
+
+
+def _answer_table(facts: list[dict[str, Any]]) -> Any:
+    made = table("plan", "sex", "years", "truth", "visits", "95% interval", "truth", "raw", left=2)
+    for fact in facts:
+        truth, inside = fact["truth"], fact["inside"]
+        made.add_row(
+            fact["plan"],
+            fact["sex"],
+            f"{fact['years']:,} ± {(fact['years_high'] - fact['years_low']) / 2:,.0f}",
+            checked(f"{truth['years']:,}", inside["years"]),
+            f"{fact['visits']:.2f}",
+            f"{fact['visits_low']:.2f} to {fact['visits_high']:.2f}",
+            checked(f"{truth['visits']:.2f}", inside["visits"]),
+            f"{truth['unclipped']:.2f}",
+        )
+    return made
+
+
+def the_picture(release: Release) -> Scene:
+    """A file in the current directory, if matplotlib is there."""
+    path = Path(PICTURE).resolve()
+    try:
+        release.plot(path)
+    except Misconfigured as missing:
+        return Scene("picture", "A picture", (say(str(missing)),), {"path": None})
+    shown = (command(f'release.plot("{PICTURE}")', ">>>"), say(f"Bars with their intervals: {path}"))
+    return Scene("picture", "A picture", shown, {"path": str(path)})
+
+
+def the_same_again(curator: Curator, release: Release) -> Scene:
+    """The stored answer."""
+    again = curator.sql(QUESTION, epsilon=EPSILON, analyst="somebody else")
+    same = again.to_arrow().equals(release.to_arrow())
+    text = (
+        f"Somebody else asks it again. Price: nothing ({again.cost}). The stored answer comes back, "
+        f"{'number for number' if same else 'and it differs, which is a bug'}. A page that is reloaded a thousand "
+        "times costs nothing and tells nothing new."
+    )
+    facts = {"price": float(again.cost.amount), "equal": same}
+    return Scene("again", "The same question is free the second time", (say(text),), facts)
+
+
+def the_attack(curator: Curator, rows: pa.Table) -> Scene:
+    """Averaging: noise goes away if it may be drawn often enough. Here it may not."""
+    truth, alone = int(truths(rows)["50%", "M"]["people"]), Laplace(epsilon=PRICE)
+    (within,) = curator.preview(TARGET, epsilon=PRICE).errors.values()
+    repeats = [_people(curator.sql(TARGET, epsilon=PRICE)) for _ in range(REPEATS)]
+    fresh, refusal = refreshed(curator)
+    needed = ceil((within / 0.5) ** 2)
+    facts = {
+        "truth": truth,
+        "only_noise": _averaged(alone(np.full(DRAWS, truth)), float(alone.error(0.95))),
+        "repeats": _averaged(repeats, within),
+        "refreshes": _averaged(fresh, within),
+        "answers_needed": needed,
+        "refusal": refusal,
+    }
+    shown = (
+        say(f"How many men have the plan at 50%? The truth is {truth}. Who asks often and averages loses the noise:"),
+        _attack_table(facts),
+        say(
+            "Repeats bring back the same number. Whoever pays for fresh noise runs dry: to know the count to a person "
+            f"takes about {needed:,} answers, and {len(fresh)} fit into what was left."
+        ),
+        quoted(refusal),
+    )
+    return Scene("attack", "The averaging attack", shown, facts)
+
+
+def _averaged(answers: Any, within: float) -> dict[str, float]:
+    """The mean, and how exact an attacker may believe it to be: the noise of different answers is independent."""
+    different = len(set(map(int, answers)))
+    independent = len(answers) if different > 1 else 1
+    return {
+        "answers": len(answers),
+        "different": different,
+        "mean": float(np.mean(answers)),
+        "within": within / sqrt(independent),
+    }
+
+
+def _attack_table(facts: dict[str, Any]) -> Any:
+    made = table("asked", "times", "mean", "95% within", "off by", "price")
+    for who, name, price in (
+        ("noise and no budget", "only_noise", f"epsilon = {PRICE * DRAWS:g}"),
+        ("Lapwing", "repeats", "of one answer"),
+        ("Lapwing, refresh", "refreshes", "what was left"),
+    ):
+        found = facts[name]
+        off = abs(found["mean"] - facts["truth"])
+        made.add_row(
+            who, f"{found['answers']:,}", f"{found['mean']:.2f}", f"{found['within']:.2f}", f"{off:.2f}", price
+        )
+    return made
+
+
+def refreshed(curator: Curator) -> tuple[list[int], str]:
+    """Fresh answers until the budget ends, and how it says so."""
+    paid: list[int] = []
+    while True:
+        try:
+            paid.append(_people(curator.sql(TARGET, epsilon=PRICE, refresh=True)))
+        except BudgetExceeded as refusal:
+            return paid, str(refusal)
+
+
+def the_budget(curator: Curator) -> Scene:
+    """What is left."""
+    statement = curator.budget
+    shown = (command("lapwing budget"), quoted(str(statement)))
+    return Scene("budget", "What was spent, in plain words", shown, statement.to_dict())
+
+
+def _people(release: Release) -> int:
+    return int(release.to_arrow()["people"][0].as_py())

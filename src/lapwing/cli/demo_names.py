@@ -1,0 +1,62 @@
+"""The scene of `lapwing demo` whose groups are not public: everyone born in the US in 2015, by first name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lapwing.cli.scene import Scene, checked, command, quoted, say, table
+from lapwing.curator import open_data
+from lapwing.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lapwing.query.answer import Release
+    from lapwing.query.preview import Preview
+
+NAMES = "SELECT name, COUNT(*) AS n FROM births GROUP BY name"
+EPSILON, DELTA = 1, 1e-6
+TOP = 5
+
+
+def the_names(births: pa.Table) -> Scene:
+    """Names are selected privately and counted for one price."""
+    people = births.select(["name"]).take(np.repeat(np.arange(births.num_rows), births["births"].to_numpy()))
+    preview, release = _asked(people)
+    truth = births.group_by("name").aggregate([("births", "sum")])
+    true = dict(zip(truth["name"].to_pylist(), truth["births_sum"].to_pylist(), strict=True))
+    rows = sorted(release.intervals().to_pylist(), key=lambda row: -row["n"])
+    facts = {
+        "people": people.num_rows,
+        "names": len(true),
+        "shown": len(rows),
+        "rarest_shown": min((true[row["name"]] for row in rows), default=None),
+        "top": [{**row, "truth": true[row["name"]]} for row in rows[:TOP]],
+    }
+    text = (
+        f"Nobody can list all first names beforehand, and a name that one child bears gives that child away. Of "
+        f"{facts['names']:,} names among {facts['people']:,} children {facts['shown']:,} were shown; the rarest of "
+        f"them has {facts['rarest_shown']} children. These are other people, so they have a budget of their own."
+    )
+    hint = next(line for line in str(preview).splitlines() if "selected privately" in line)
+    shown = (command(f'lapwing ask "{NAMES}" --epsilon {EPSILON}'), say(text), quoted(hint), _table(facts["top"]))
+    return Scene("names", "Groups that nobody may list", shown, facts)
+
+
+def _asked(people: pa.Table) -> tuple[Preview, Release]:
+    curator = open_data(people, name="births", unit=None, budget=Budget(epsilon=EPSILON, delta=DELTA))
+    try:
+        return curator.preview(NAMES, epsilon=EPSILON), curator.sql(NAMES, epsilon=EPSILON)
+    finally:
+        curator.close()
+
+
+def _table(top: Any) -> Any:
+    made = table("name", "children", "95% interval", "truth")
+    for row in top:
+        inside = row["n_low"] <= row["truth"] <= row["n_high"]
+        interval = f"{row['n_low']:,.0f} to {row['n_high']:,.0f}"
+        made.add_row(row["name"], f"{row['n']:,}", interval, checked(f"{row['truth']:,}", inside))
+    return made

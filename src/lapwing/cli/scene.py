@@ -1,0 +1,80 @@
+"""A scene of a story told in the terminal, and how its parts look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+MOST_WIDTH = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is shown, and the same as facts for JSON."""
+
+    name: str
+    title: str
+    shown: tuple[RenderableType, ...]
+    facts: dict[str, Any]
+
+
+def stage() -> Console:
+    """Where scenes are shown: standard output, not too wide."""
+    console = Console(highlight=False)
+    console.width = min(console.width, MOST_WIDTH)
+    return console
+
+
+def show(console: Console, scene: Scene, number: int) -> None:
+    """Prints a scene under its title."""
+    console.print(Text(f"\n{number}. {scene.title}", style="bold"))
+    console.print(Padding(Group(*scene.shown), (0, 0, 0, 3)))
+
+
+def say(text: str) -> Text:
+    """Plain words; brackets in them mean nothing special."""
+    return Text(text)
+
+
+def command(text: str, prompt: str = "$") -> Text:
+    """What a reader could type."""
+    return Text(f"{prompt} {text}", style="cyan")
+
+
+def quoted(text: str) -> Padding:
+    """What Lapwing says."""
+    return Padding(Text(text, style="italic"), (0, 0, 0, 2))
+
+
+def listing(text: str, language: str) -> Padding:
+    """A file with colours."""
+    return Padding(Syntax(text.rstrip(), language, theme="ansi_dark", background_color="default"), (1, 0, 0, 2))
+
+
+def table(*names: str, left: int = 1) -> Table:
+    """An empty table; the first `left` columns hold words, the others numbers."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
+    for place, name in enumerate(names):
+        made.add_column(name, justify="left" if place < left else "right")
+    return made
+
+
+def bullets(lines: Iterable[str]) -> Table:
+    """A list whose lines break below their own beginning."""
+    made = Table.grid(padding=(0, 1))
+    for line in lines:
+        made.add_row("-", Text(line))
+    return made
+
+
+def checked(text: str, good: bool) -> Text:
+    """A figure with a tick or a cross."""
+    return Text(f"{text} {'✓' if good else '✗'}", style="green" if good else "red")

@@ -1,0 +1,380 @@
+"""The mistakes: one changed line each, in the code that privacy rests on.
+
+A test checks that every line to be changed is there exactly once, so that the list keeps up with the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PLAN = ("tests/query/test_plan.py",)
+CELLS = ("tests/query/test_bounding.py", "tests/query/test_neighbours.py")
+WHOLE = ("tests/test_curator.py", "tests/query/test_stored.py", "tests/query/test_gate.py")
+LEDGER = ("tests/ledger",)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One changed line."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    why: str
+    tests: tuple[str, ...]
+
+    def applied(self, text: str) -> str:
+        """The text with the mistake in it."""
+        if text.count(self.before) != 1:
+            raise ValueError(f"{self.name}: the line is in {self.file} {text.count(self.before)} times, not once")
+        return text.replace(self.before, self.after)
+
+
+NOISE = ("tests/mechanisms/test_laplace.py", "tests/mechanisms/test_gaussian.py")
+SOFT = ("tests/mechanisms/test_moments.py", "tests/mechanisms/test_soft_values.py")
+KEYS = (
+    "tests/mechanisms/test_keys.py",
+    "tests/mechanisms/test_keys_threshold.py",
+    "tests/mechanisms/test_keys_weighted.py",
+)
+
+_PLAN, _BOUNDING, _RELEASE, _CURATOR = "query/plan.py", "query/bounding.py", "query/release.py", "curator.py"
+_AGGREGATES, _LEDGER = "query/aggregates.py", "ledger/sqlite.py"
+
+MUTANTS: tuple[Mutant, ...] = (
+    # how much noise
+    Mutant(
+        "halve the scale of Laplace",
+        _PLAN,
+        "sensitivity=groups * reach)",
+        "sensitivity=groups * reach / 2)",
+        "half the noise",
+        PLAN + CELLS,
+    ),
+    Mutant(
+        "halve the scale of Gauss",
+        _PLAN,
+        "sensitivity=root_up(groups) * reach)",
+        "sensitivity=root_up(groups) * reach / 2)",
+        "half the noise",
+        PLAN + CELLS,
+    ),
+    Mutant(
+        "forget the groups, pure",
+        _PLAN,
+        "sensitivity=groups * reach)",
+        "sensitivity=reach)",
+        "a unit in many groups is not covered",
+        PLAN + CELLS,
+    ),
+    Mutant(
+        "forget the groups, zCDP",
+        _PLAN,
+        "sensitivity=root_up(groups) * reach)",
+        "sensitivity=reach)",
+        "a unit in many groups is not covered",
+        PLAN + CELLS,
+    ),
+    Mutant(
+        "swap l2 for l1",
+        _PLAN,
+        "noise = Laplace(epsilon=share.epsilon, sensitivity=groups * reach)",
+        "noise = Laplace(epsilon=share.epsilon, sensitivity=root_up(groups) * reach)",
+        "Laplace noise for the l2 norm",
+        PLAN + CELLS,
+    ),
+    Mutant(
+        "share the price twice, pure",
+        _PLAN,
+        "return Pure(loss.epsilon / parts)\n        case ZCDP",
+        "return Pure(loss.epsilon)\n        case ZCDP",
+        "every aggregate takes the whole price",
+        PLAN,
+    ),
+    Mutant(
+        "share the price twice, zCDP",
+        _PLAN,
+        "return ZCDP(loss.rho / parts)",
+        "return ZCDP(loss.rho)",
+        "every aggregate takes the whole price",
+        PLAN,
+    ),
+    Mutant(
+        "keys for free",
+        _PLAN,
+        "return len(self.shapes) + (self.domain is None and self.counted is None)",
+        "return len(self.shapes)",
+        "the selection of keys is not paid for",
+        PLAN + WHOLE,
+    ),
+    Mutant(
+        "charge the first part only",
+        _PLAN,
+        "        return reduce(add, parts)",
+        "        return parts[0]",
+        "a plan costs less than its parts",
+        PLAN + WHOLE,
+    ),
+    Mutant(
+        "largest absolute value",
+        _AGGREGATES,
+        "return max(map(abs, self.steps(step)))",
+        "return self.steps(step)[1]",
+        "negative values are not covered",
+        PLAN + CELLS,
+    ),
+    Mutant(
+        "round the interval inward",
+        _AGGREGATES,
+        "math.floor(self.interval.low / step), math.ceil(self.interval.high / step)",
+        "math.ceil(self.interval.low / step), math.floor(self.interval.high / step)",
+        "a unit adds more than the steps say",
+        PLAN,
+    ),
+    Mutant(
+        "rows per unit minus one",
+        _AGGREGATES,
+        "    return table.row_limit\n",
+        "    return max(1, table.row_limit - 1)\n",
+        "off by one",
+        PLAN + ("tests/query/test_bounding.py",),
+    ),
+    Mutant(
+        "one row of a soft unit",
+        _AGGREGATES,
+        "return self.rows * GRID",
+        "return GRID",
+        "only one row is covered",
+        PLAN + CELLS,
+    ),
+    Mutant(
+        "units count twice",
+        _AGGREGATES,
+        "return Total(_argument(aggregate), False, ONE)",
+        "return Total(_argument(aggregate), False, ONE.times(2))",
+        "off by one",
+        PLAN,
+    ),
+    # what one unit adds
+    Mutant(
+        "drop the clip of totals",
+        _BOUNDING,
+        "else cut(totals.pop(0), low, high))",
+        "else totals.pop(0))",
+        "a heavy unit adds all its rows",
+        CELLS,
+    ),
+    Mutant(
+        "drop the clip of sums",
+        _BOUNDING,
+        "default=cut(total.copy(), low, high))",
+        "default=total.copy())",
+        "a heavy unit adds all its values",
+        CELLS,
+    ),
+    Mutant(
+        "drop the clip of a soft unit",
+        _BOUNDING,
+        "    first = cut(share, zero, most)",
+        "    first = share",
+        "heavy units weigh more",
+        CELLS,
+    ),
+    Mutant(
+        "soft weight without limit",
+        _BOUNDING,
+        'weight = exp.Anonymous(this="LEAST", expressions=[held, limit])',
+        "weight = held",
+        "heavy units weigh more",
+        CELLS,
+    ),
+    Mutant(
+        "drop the group limit",
+        _BOUNDING,
+        "exp.LTE(this=_column(_PLACE), expression=exp.Literal.number(plan.groups))",
+        "exp.true()",
+        "a unit counts in every group",
+        CELLS,
+    ),
+    Mutant(
+        "one group too many",
+        _BOUNDING,
+        "exp.Literal.number(plan.groups))",
+        "exp.Literal.number(plan.groups + 1))",
+        "off by one",
+        CELLS,
+    ),
+    Mutant(
+        "choose among all units",
+        _BOUNDING,
+        "this=exp.RowNumber(),\n        partition_by=[_column(_UNIT)],",
+        "this=exp.RowNumber(),",
+        "one unit's groups depend on the others",
+        CELLS,
+    ),
+    Mutant(
+        "rows of no unit count",
+        _BOUNDING,
+        "    query = _where(query, exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))\n",
+        "",
+        "all rows without a unit are one unit",
+        ("tests/query/test_bounding.py",),
+    ),
+    Mutant(
+        "total over all units",
+        _BOUNDING,
+        "return query.group_by(unit.copy(), *(whole(key, _source) for key in plan.question.keys), copy=False)",
+        "return query.group_by(unit.copy(), copy=False) if not plan.question.keys else query.group_by("
+        "unit.copy(), *(whole(key, _source) for key in plan.question.keys[:1]), copy=False)",
+        "groups of a unit are mixed up",
+        CELLS,
+    ),
+    Mutant(
+        "keys outside the list",
+        _BOUNDING,
+        "        query = _where(query, _listed(whole(key, _source), values))\n",
+        "        pass\n",
+        "a group that nobody declared",
+        CELLS,
+    ),
+    Mutant(
+        "weights of a lone key",
+        _BOUNDING,
+        "true=exp.Literal.number(plan.selection.weight(k)))",
+        "true=exp.Literal.number(plan.selection.weight(1)))",
+        "a unit with many keys weighs too much",
+        CELLS,
+    ),
+    # noise is added
+    Mutant(
+        "no noise",
+        _RELEASE,
+        "c.astype(object) + measure.noise.draw(c.size).astype(object)",
+        "c.astype(object)",
+        "exact answers",
+        ("tests/test_curator.py",),
+    ),
+    Mutant(
+        "one noise for all",
+        _RELEASE,
+        "measure.noise.draw(c.size)",
+        "measure.noise.draw(1).repeat(c.size)",
+        "differences of groups are exact",
+        ("tests/test_curator.py", "tests/query/test_gate.py"),
+    ),
+    Mutant(
+        "show every key",
+        _RELEASE,
+        "keep = plan.selection.keep(arranged.units)",
+        "keep = arranged.units > 0",
+        "a key of one person is shown",
+        WHOLE,
+    ),
+    Mutant(
+        "counts without noise",
+        _RELEASE,
+        "keep, counts = shown.keep, shown.counts",
+        "keep, counts = shown.keep, arranged.units[shown.keep]",
+        "exact counts of the shown keys",
+        WHOLE,
+    ),
+    # the charge
+    Mutant(
+        "read before the charge",
+        _CURATOR,
+        "        cost = self._ledger.budget.cost(plan.loss)\n        note =",
+        "        cost = self._ledger.budget.cost(plan.loss)\n        self._paid(plan)\n        note =",
+        "rows are read before the charge is durable",
+        ("tests/test_curator.py",),
+    ),
+    Mutant(
+        "charge nothing",
+        _CURATOR,
+        "self._ledger.reserve(cost, analyst",
+        "self._ledger.reserve(_nothing(cost), analyst",
+        "answers are free",
+        ("tests/test_curator.py",),
+    ),
+    Mutant(
+        "any stored answer will do",
+        _CURATOR,
+        "if made.is_as_good_as(plan if best is None else best.plan, level):",
+        "if True:",
+        "a worse answer is given as a better one",
+        ("tests/query/test_stored.py",),
+    ),
+    Mutant(
+        "stored answers for any version",
+        _PLAN,
+        "limits = (self.table.unit, self.table.version, ",
+        "limits = (self.table.unit, ",
+        "an old answer for new data",
+        ("tests/query/test_stored.py", "tests/query/test_plan.py"),
+    ),
+    Mutant(
+        "stored answers for any limit",
+        _PLAN,
+        "self.table.row_limit, self.groups, self.limit_groups)",
+        "self.groups, self.limit_groups)",
+        "an answer made under another policy",
+        ("tests/query/test_stored.py", "tests/query/test_plan.py"),
+    ),
+    Mutant(
+        "skip the version check",
+        _CURATOR,
+        "        self._check_version(plan.table)\n        stored",
+        "        stored",
+        "changed data are served",
+        ("tests/test_curator.py",),
+    ),
+    Mutant(
+        "tell the cause",
+        _CURATOR,
+        "        raise EngineFailed(incident)  # outside",
+        "        raise EngineFailed(kind)  # outside",
+        "the kind of failure tells about the data",
+        ("tests/test_curator.py",),
+    ),
+    # mechanisms
+    Mutant(
+        "Laplace scale",
+        "mechanisms/laplace.py",
+        "return self.sensitivity / self.epsilon",
+        "return self.sensitivity / self.epsilon / 2",
+        "half the noise",
+        NOISE,
+    ),
+    Mutant(
+        "a value spreads twice",
+        "mechanisms/moments.py",
+        "noise_of(epsilon, rho, rows * GRID)",
+        "noise_of(epsilon, rho, rows * GRID // 2)",
+        "half the noise",
+        SOFT,
+    ),
+    Mutant(
+        "threshold one too low",
+        "mechanisms/keys_threshold.py",
+        "keep = (held > 0) & (noisy > self.threshold)",
+        "keep = (held > 0) & (noisy > self.threshold - 1)",
+        "off by one",
+        KEYS,
+    ),
+    Mutant(
+        "weights rounded up",
+        "mechanisms/keys_weighted.py",
+        "    return math.isqrt(WeightedGaussian.one**2 // keys)",
+        "    return math.isqrt(WeightedGaussian.one**2 // keys) + 1",
+        "the l2 norm exceeds 1",
+        KEYS,
+    ),
+    Mutant(
+        "geometric step rounded up",
+        "mechanisms/keys.py",
+        "step = min((grown * last >> more) + slip,",
+        "step = min((grown * last >> more) + slip + 1,",
+        "a ratio above e^epsilon",
+        KEYS,
+    ),
+)

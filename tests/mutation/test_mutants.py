@@ -1,0 +1,26 @@
+"""The list of deliberate mistakes keeps up with the code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mutants import MUTANTS, Mutant  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_each_mutant_changes_one_line_that_is_there(mutant: Mutant) -> None:
+    """gate:G56 run.py tries them; here only that they can be tried."""
+    text = (ROOT / "src" / "lapwing" / mutant.file).read_text(encoding="utf-8")
+    assert mutant.applied(text) != text
+    assert all((ROOT / path).exists() for path in mutant.tests)
+
+
+def test_names_are_different() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)

@@ -1,0 +1,140 @@
+"""The same question costs nothing the second time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lapwing as lw
+from lapwing.errors import BudgetExceeded
+from support.visits import frame, open_visits
+
+TEXT = "SELECT sex, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY sex"
+ZCDP = lw.Budget(epsilon=2, delta=1e-6)
+
+
+def rows(release: Any) -> list[dict[str, Any]]:
+    return list(release.intervals().to_pylist())
+
+
+@pytest.mark.parametrize("budget", [lw.Budget(epsilon=2), ZCDP], ids=["pure", "zcdp"])
+def test_a_repeated_question_is_free_and_equal(budget: lw.Budget) -> None:
+    """gate:G45 lecture:L40 averaging repeats gives nothing: they are one answer."""
+    curator = open_visits(budget=budget)
+    first = curator.sql(TEXT, epsilon=0.5)
+    spent = curator.ledger.spent
+    again = [curator.sql(TEXT, epsilon=0.5) for _ in range(100)]
+    assert {str(rows(answer)) for answer in again} == {str(rows(first))}
+    assert not any(answer.cost for answer in again)
+    assert curator.ledger.spent == spent
+    assert again[0].entry == first.entry
+
+
+def test_refreshing_pays_every_time_until_the_budget_is_gone() -> None:
+    """lecture:L40 threat:A29 fresh noise is never free."""
+    curator = open_visits(budget=lw.Budget(epsilon=1))
+    answers = [curator.sql(TEXT, epsilon=0.25, refresh=True) for _ in range(4)]
+    assert len({str(rows(answer)) for answer in answers}) > 1
+    with pytest.raises(BudgetExceeded):
+        curator.sql(TEXT, epsilon=0.25, refresh=True)
+    assert not curator.sql(TEXT, epsilon=0.25).cost
+
+
+def test_a_less_exact_question_is_free_and_a_more_exact_one_is_paid() -> None:
+    curator = open_visits(budget=lw.Budget(epsilon=10))
+    first = curator.sql(TEXT, epsilon=1)
+    assert rows(curator.sql(TEXT, epsilon=0.5)) == rows(first)
+    assert curator.sql(TEXT, epsilon=2).cost
+    best = curator.sql(TEXT, epsilon=0.1)
+    assert not best.cost
+    assert rows(best) == rows(curator.sql(TEXT, epsilon=2))
+
+
+def test_words_order_and_arithmetic_above_do_not_matter() -> None:
+    """gate:G46 the same cells under other names, filters and sorting."""
+    curator = open_visits(budget=lw.Budget(epsilon=10))
+    first = curator.sql(TEXT, epsilon=1)
+    other = "select avg(Cost) as average, count(*) + 1 as more, SEX from Visits v group by v.sex having count(*) > -1e9"
+    again = curator.sql(other + " order by more desc", epsilon=1)
+    assert not again.cost
+    assert sorted(row["more"] - 1 for row in rows(again)) == sorted(row["n"] for row in rows(first))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "SELECT sex, COUNT(*) AS n, AVG(cost) AS m FROM visits WHERE age > 30 GROUP BY sex",
+        "SELECT sex, COUNT(*) AS n, AVG(age) AS m FROM visits GROUP BY sex",
+        "SELECT sex, COUNT(age) AS n, AVG(cost) AS m FROM visits GROUP BY sex",
+        "SELECT COUNT(*) AS n, AVG(cost) AS m FROM visits",
+    ],
+)
+def test_another_question_is_paid(other: str) -> None:
+    curator = open_visits(budget=lw.Budget(epsilon=10))
+    curator.sql(TEXT, epsilon=1)
+    assert curator.sql(other, epsilon=1).cost
+
+
+def test_another_version_or_policy_is_paid(tmp_path: Path) -> None:
+    """gate:G46 a stored answer belongs to one version of the data and to the declared limits."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(frame(), tmp_path / "visits.parquet")
+    facts: dict[str, Any] = {"unit": "pid", "bounds": {"cost": (0, 100)}, "values": {"sex": ["F", "M"]}}
+    budget = lw.Budget(epsilon=10)
+
+    def cost(**changes: Any) -> bool:
+        known = {**facts, "rows_per_unit": 2, "version": "1", **changes}
+        curator = lw.open(tmp_path / "visits.parquet", budget=budget, **known)
+        try:
+            return bool(curator.sql(TEXT, epsilon=1).cost)
+        finally:
+            curator.close()
+
+    assert cost()
+    assert not cost()
+    assert cost(rows_per_unit=3)
+    assert cost(bounds={"cost": (0, 90)})
+    assert cost(values={"sex": ["M", "F"]})
+    assert cost(version="2")
+    assert not cost(version="2")
+
+
+def test_selected_keys_are_stored_with_the_answer() -> None:
+    budget, bounds = lw.Budget(epsilon=20, delta=1e-6), {"cost": (0, 100)}
+    curator = open_visits(frame(4000), budget=budget, groups_per_unit=2, bounds=bounds)
+    text = "SELECT age, COUNT(DISTINCT pid) AS n FROM visits GROUP BY age"
+    first = curator.sql(text, epsilon=5)
+    assert rows(first)
+    assert rows(curator.sql(text, epsilon=5)) == rows(first)
+    assert not curator.sql(text, epsilon=1).cost
+
+
+def test_a_stored_answer_survives_a_restart_with_keys_of_every_type(tmp_path: Path) -> None:
+    from datetime import date, datetime
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n = 3000
+    table = pa.table(
+        {
+            "d": [date(2020, 1, 1 + i % 2) for i in range(n)],
+            "t": [datetime(2020, 1, 1, i % 2) for i in range(n)],
+            "s": [None if i % 2 else "x'\"\N{SNOWMAN}" for i in range(n)],
+            "i": [2**60 + i % 2 for i in range(n)],
+            "b": [i % 2 == 0 for i in range(n)],
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    found = []
+    for _ in range(2):
+        curator = lw.open(tmp_path / "t.parquet", unit=None, budget=lw.Budget(epsilon=5, delta=1e-6))
+        answer = curator.sql("SELECT d, t, s, i, b, COUNT(*) AS n FROM t GROUP BY d, t, s, i, b", epsilon=2)
+        found.append((bool(answer.cost), answer.to_arrow()))
+        curator.close()
+    assert [paid for paid, _ in found] == [True, False]
+    assert found[0][1].equals(found[1][1])
+    assert found[0][1].num_rows == 2
