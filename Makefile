@@ -10,8 +10,8 @@ READY := .venv/.ready
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "make %-9s %s\n", $$1, $$2}'
 
-demo: $(READY)  ## a short tour on real data
-	@$(PY) examples/tour.py
+demo: $(READY)  ## the whole story on real data
+	@.venv/bin/lapwing demo
 
 test: $(READY)  ## the tests that run in minutes
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"

@@ -71,12 +71,12 @@ def test_ten_questions_fill_the_budget_and_the_eleventh_is_refused(monkeypatch: 
     """lecture:L30 lecture:L35 gate:G28 0.1 is a tenth, exactly."""
     curator = open_visits()
     for _ in range(10):
-        assert curator.sql(BY_SEX, epsilon=0.1).cost.amount == Fraction(1, 10)
+        assert curator.sql(BY_SEX, epsilon=0.1, refresh=True).cost.amount == Fraction(1, 10)
     spy = Spy(curator, monkeypatch)
     assert curator.budget.remaining.amount == 0
     for epsilon in (0.1, 1e-9):
         with pytest.raises(BudgetExceeded, match="Nothing was charged"):
-            curator.sql(BY_SEX, epsilon=epsilon)
+            curator.sql(BY_SEX, epsilon=epsilon, refresh=True)
     assert spy.queries == []
 
 
@@ -157,7 +157,7 @@ def test_changed_data_pause_with_one_constant_sentence(tmp_path: Path, monkeypat
     assert renewed.budget.spent.amount == Fraction(1, 2)
     assert renewed.sql(BY_SEX, epsilon=0.5).cost.amount == Fraction(1, 2)
     with pytest.raises(BudgetExceeded):
-        renewed.sql(BY_SEX, epsilon=0.1)
+        renewed.sql(BY_SEX, epsilon=0.1, refresh=True)
 
 
 def test_another_budget_for_the_same_ledger_is_refused(tmp_path: Path) -> None:

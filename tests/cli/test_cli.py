@@ -75,9 +75,10 @@ def test_a_key_pays_once(run: Any) -> None:
 
 def test_ten_questions_and_the_eleventh_exits_with_4(run: Any) -> None:
     """lecture:L35 lecture:L30 through the command line."""
-    codes = [run("ask", BY_SEX, "-e", "0.1").code for _ in range(11)]
+    codes = [run("ask", BY_SEX, "-e", "0.1", "--refresh").code for _ in range(11)]
     assert codes == [0] * 10 + [4]
-    last = run("ask", BY_SEX, "-e", "0.1", "--json")
+    assert run("ask", BY_SEX, "-e", "0.1", "--json").json["price"]["epsilon"] == 0
+    last = run("ask", BY_SEX, "-e", "0.1", "--refresh", "--json")
     assert (last.code, last.json["error"]) == (4, "BudgetExceeded")
     assert run("budget", "--json").json["remaining"]["epsilon"] == 0
     assert "No question fits any more." in run("budget").out
@@ -89,8 +90,8 @@ def test_ten_questions_and_the_eleventh_exits_with_4(run: Any) -> None:
         (["ask", "SELECT name FROM visits", "-e", "0.1"], 3, "Nothing was charged"),
         (["ask", "SELECT COUNT(*) FROM vists", "-e", "0.1"], 3, "Did you mean `visits`?"),
         (["ask", "SELECT SUM(costs) FROM visits", "-e", "0.1"], 3, "Did you mean `cost`?"),
-        (["ask", BY_SEX], 2, "Pass for example --epsilon 0.1"),
-        (["preview", BY_SEX], 2, "Pass for example --epsilon 0.1"),
+        (["ask", BY_SEX], 2, "--epsilon 0.1"),
+        (["preview", BY_SEX], 2, "--epsilon 0.1"),
         (["ask", BY_SEX, "-e", "much"], 2, "`--epsilon` is 'much'; it must be a number"),
         (["ask", BY_SEX, "-e", "-1"], 2, "must be above 0"),
         (["ask", BY_SEX, "-e", "nan"], 2, "must be finite"),

@@ -224,16 +224,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "total over all units",
         _BOUNDING,
-        "return query.group_by(unit.copy(), *(whole(key, _source) for key in plan.question.keys), copy=False)",
-        "return query.group_by(unit.copy(), copy=False) if not plan.question.keys else query.group_by("
-        "unit.copy(), *(whole(key, _source) for key in plan.question.keys[:1]), copy=False)",
-        "groups of a unit are mixed up",
+        "return _listed(plan, query).group_by(_column(_UNIT), *_keys(plan), copy=False)",
+        "return _listed(plan, query).group_by(*_keys(plan), copy=False)",
+        "rows of all units are one unit's",
         CELLS,
     ),
     Mutant(
         "keys outside the list",
         _BOUNDING,
-        "        query = _where(query, _listed(whole(key, _source), values))\n",
+        "        query = _where(query, listed)\n",
         "        pass\n",
         "a group that nobody declared",
         CELLS,

@@ -68,10 +68,11 @@ def test_measures_say_how_they_were_made() -> None:
     full, none = asked().to_dict(), asked(data=empty()).to_dict()
     assert full["measures"] == none["measures"]
     assert full["limits"] == {"rows_per_unit": 2, "groups_per_unit": 6}
-    assert {m["aggregate"] for m in full["measures"]} == {"COUNT(*)", "SUM(cost)", "SUM(age)"}
+    assert {name for m in full["measures"] for name in m["aggregates"]} == {"COUNT(*)", "SUM(cost)", "SUM(age)"}
     assert {m["mechanism"] for m in full["measures"]} == {"laplace"}
-    [count] = [m for m in full["measures"] if m["aggregate"] == "COUNT(*)"]
-    assert (count["per_unit"], count["step"], count["scale"]) == ([0.0, 2.0], 1.0, 36.0)
+    [count] = [m for m in full["measures"] if m["aggregates"] == ["COUNT(*)"]]
+    assert "clipped to [0, 2]" in count["bounding"]
+    assert (count["step"], count["scale"]) == (1.0, 36.0)
 
 
 def test_methods_is_a_sentence_for_a_paper() -> None:

@@ -27,7 +27,7 @@ from lapwing.query.operators_casts import CASTS
 from lapwing.query.operators_dates import within_years
 from lapwing.query.operators_logic import CASE, EQUAL, IS_NULL, LOGIC
 from lapwing.query.operators_numbers import NUMERIC
-from lapwing.query.operators_text import JOIN, LENGTH, MOST_TEXT
+from lapwing.query.operators_text import JOIN, LENGTH, LIKE, MOST_TEXT
 from lapwing.query.question import Question
 from lapwing.query.sql import read_sql
 from lapwing.query.types import Type
@@ -358,11 +358,23 @@ def test_operators_mean_what_the_page_says(sql: str, row: dict[str, Any], expect
     assert one(sql, **row) == expected, sql
 
 
-@pytest.mark.parametrize("pattern", ["%a%a%a%a%b", "%_a%_a%_a%b", "_%_%_%_%b"])
+@pytest.mark.parametrize("pattern", ["%a%a%a%a%b", "%_a%_a%_a%b", "_%_%_%_%b", "%_" * 99 + "b"])
 def test_a_pattern_takes_one_pass(pattern: str) -> None:
     """threat:A9 the engine's own LIKE would need years here, so its time would tell what a row holds."""
     assert one(f"s LIKE '{pattern}'", s="a" * 100_000) is False
     assert one(f"s ILIKE '{pattern}'", s="A" * 100_000) is False
+
+
+def test_every_character_of_a_pattern_means_itself() -> None:
+    """None of them is taken for a part of a regular expression."""
+    characters = [chr(i) for i in (*range(1, 128), 0xE9, 0x2028, 0x1F986) if chr(i) not in "%_'"]
+    text = Column("s", Type.TEXT)
+    fits = [apply(LIKE, text, Literal(f"{c}_", Type.TEXT)) for c in characters]
+    for character, fit in zip(characters, fits, strict=True):
+        with engine().cursor() as cursor:
+            cursor.register("lw_rows", pa.table({"s": [f"{character}x", "", "xx"]}))
+            query = exp.Select(expressions=[emit(fit, leaf)]).from_("lw_rows").sql(dialect="duckdb")
+            assert [row[0] for row in cursor.execute(query).fetchall()] == [True, False, character == "x"], character
 
 
 @pytest.mark.parametrize(

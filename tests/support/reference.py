@@ -116,7 +116,8 @@ def _clip(value: Any, bounds: Interval | None) -> Any:
 
 
 def _called(name: str, values: list[Any]) -> Any:
-    """SQL's three-valued logic; DuckDB orders NaN above everything and takes it for equal to itself."""
+    """SQL's three-valued logic; what is not a number is NULL."""
+    values = [None if value != value else value for value in values]
     if name == "is null":
         return values[0] is None
     if name == "and":
@@ -131,12 +132,8 @@ def _called(name: str, values: list[Any]) -> Any:
     if name == "not":
         return not values[0]
     if name in _COMPARE:
-        return _COMPARE[name](*map(_ordered, values))
+        return _COMPARE[name](*values)
     return _arithmetic(name, *map(float, values))
-
-
-def _ordered(value: Any) -> Any:
-    return (1, 0) if value != value else (0, value)
 
 
 def _arithmetic(name: str, a: float, b: float) -> float | None:

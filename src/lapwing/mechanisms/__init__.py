@@ -1,9 +1,11 @@
 """The textbook mechanisms, one a file: values in; noisy values, their loss and their error out."""
 
+from lapwing.mechanisms.auto_bounds import AutoBounds
 from lapwing.mechanisms.comparison import Comparison, laplace_or_gaussian
 from lapwing.mechanisms.counter import BinaryCounter, CounterRun, ToeplitzCounter
 from lapwing.mechanisms.exponential import Exponential
 from lapwing.mechanisms.gaussian import Gaussian
+from lapwing.mechanisms.grid_quantiles import GridQuantiles, QuantileTable
 from lapwing.mechanisms.keys import KeyChoice, TruncatedGeometric, best_selection
 from lapwing.mechanisms.keys_threshold import GaussianThreshold, LaplaceThreshold, Shown
 from lapwing.mechanisms.keys_weighted import WeightedGaussian
@@ -18,12 +20,14 @@ from lapwing.mechanisms.quantiles import Quantiles
 from lapwing.mechanisms.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.mechanisms.response import RandomizedResponse, Share
 from lapwing.mechanisms.smooth import SmoothMedian, SmoothSensitivity
+from lapwing.mechanisms.soft_pair import PairRelease, SoftPair
 from lapwing.mechanisms.sparse_geometric import GeometricSparse
 from lapwing.mechanisms.sparse_vector import AboveThreshold, NumericSparse, Sparse
 from lapwing.mechanisms.top_k import TopK
 
 __all__ = [
     "AboveThreshold",
+    "AutoBounds",
     "BestOf",
     "BinaryCounter",
     "Comparison",
@@ -32,17 +36,20 @@ __all__ = [
     "Gaussian",
     "GaussianThreshold",
     "GeometricSparse",
+    "GridQuantiles",
     "KeyChoice",
     "Laplace",
     "LaplaceThreshold",
     "MeanRelease",
     "NoisyMax",
     "NumericSparse",
+    "PairRelease",
     "PermuteAndFlip",
     "PrefixSums",
     "ProposeTestRelease",
     "ProposedMedian",
     "Quantile",
+    "QuantileTable",
     "Quantiles",
     "RandomizedResponse",
     "RangeRelease",
@@ -52,6 +59,7 @@ __all__ = [
     "SmoothMedian",
     "SmoothSensitivity",
     "SoftMean",
+    "SoftPair",
     "SoftVariance",
     "Sparse",
     "StableMode",

@@ -93,7 +93,7 @@ class _Above:
         box = box_of(expression, lambda leaf: self.leaf(leaf, level))
         if box is None:
             return Answered(name, kind, values, reason="no interval follows for this expression")
-        open_ = bool(np.isnan(box[0]).any())
+        open_ = bool(np.isnan(box[0].astype(float)).any())
         return Answered(name, kind, values, *box, "the interval of a divisor holds 0" if open_ else None)
 
     def rows(self) -> Array:

@@ -107,6 +107,8 @@ def limited(relation: Relation, limit: int) -> Groups:
 
 def question_of(relation: Relation) -> Question:
     """The question that a relation asks when it is shown."""
+    if isinstance(relation, Groups):
+        _check_total(relation)
     if isinstance(relation, Rows) or not any(isinstance(part, Slot) for e in _above(relation) for part in walk(e)):
         refuse("SELECT", "the rows themselves are private.", "Ask for COUNT(*) or AVG(column), by keys if you like.")
     groups = _pruned(relation)
@@ -127,7 +129,7 @@ def size_of(expressions: Iterable[Expression]) -> int:
     return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
 
 
-def check_total(groups: Groups) -> None:
+def _check_total(groups: Groups) -> None:
     """Refuses what would take long to work on. Sizes are known without a walk."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
     if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
@@ -163,7 +165,6 @@ def _unlimited(groups: Groups, what: str) -> None:
 
 def _pruned(groups: Groups) -> Groups:
     """Without the aggregates that nothing shows, so that they are not paid."""
-    check_total(groups)
     used = sorted({part.index for e in _above(groups) for part in walk(e) if isinstance(part, Slot)})
     place = {old: new for new, old in enumerate(used)}
     return replace(
