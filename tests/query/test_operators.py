@@ -417,7 +417,7 @@ BOUNDED = {
     "POWER(age - 20, 3)": (-8000, 1_000_000),
     "SQRT(CLIP(loose, 0, 16))": (0, 4),
     "ROUND(cost / 3, 1)": (0, 33.4),
-    "FLOOR(cost / 3)": (0, 34),
+    "FLOOR(cost / 3)": (0, 33),
     "SQRT(loose)": None,
     "EXP(loose)": None,
     "1 / EXP(CLIP(loose, 0, 0))": (1, 1),

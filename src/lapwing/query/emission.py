@@ -9,7 +9,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from lapwing.query.expression import Call, Column, Expression, Key, Literal, Slot
-from lapwing.query.operators import cast, loose, number, settled
+from lapwing.query.operators import cast, loose, number, settled, within_years
 from lapwing.query.types import Type, Value
 
 Leaf = Callable[[Column | Key | Slot], exp.Expression]
@@ -84,8 +84,13 @@ def real(value: Fraction) -> exp.Expression:
 
 
 def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
-    """An expression as a key: an integer that was computed in float64 is an integer again, or NULL."""
+    """An expression as a key: an integer that was computed in float64 is an integer again, or NULL.
+
+    Dates outside of the years 1 to 9999 are NULL too, since not every reader of the answer can hold them.
+    """
     node = value(expression, leaf)
+    if expression.type in (Type.DATE, Type.TIMESTAMP):
+        return within_years(node)
     if expression.type is not Type.INTEGER or not isinstance(expression, Call):
         return node
     return exp.TryCast(this=exp.Round(this=number(node)), to=exp.DataType(this=exp.DType.BIGINT))
