@@ -22,14 +22,14 @@ from lapwing.noise import SYSTEM
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.statement import Statement
 from lapwing.query.answer import Release
-from lapwing.query.bounding import cells_query
+from lapwing.query.bounding import queries
 from lapwing.query.catalog import Catalog, Field, Table
 from lapwing.query.ibis import read_ibis, unbound
 from lapwing.query.plan import Plan
 from lapwing.query.preview import Preview
 from lapwing.query.pricing import Terms, Within, plan_on_terms
 from lapwing.query.question import Question
-from lapwing.query.release import Released, arrange, release
+from lapwing.query.release import Released, fetched, release
 from lapwing.query.sql import read_sql
 from lapwing.query.stored import decode, encode
 from lapwing.query.types import Type
@@ -185,7 +185,8 @@ class Curator:
         The cause may hold data, so only its kind goes to the operator's log.
         """
         try:
-            return release(plan, arrange(plan, self._engine.cells(cells_query(plan, self._engine.keyed_hash))))
+            asked = queries(plan, self._engine.keyed_hash)
+            return release(plan, fetched(plan, asked, self._engine.cells))
         except Exception as error:  # noqa: BLE001 (any message could depend on the data)
             kind = type(error).__name__
         incident = f"{SYSTEM.integer(48):012x}"

@@ -15,14 +15,16 @@ import pytest
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.mechanisms.gaussian import Gaussian
+from lapwing.mechanisms.grid_quantile import UNIT
 from lapwing.mechanisms.keys_weighted import WeightedGaussian
 from lapwing.privacy import Budget
-from lapwing.query.bounding import cells_query
+from lapwing.query.bounding import queries
 from lapwing.query.catalog import Table
 from lapwing.query.plan import Measure, Plan
 from lapwing.query.pricing import Terms, plan_on_terms
 from lapwing.query.question import Question
-from lapwing.query.release import Arranged, Cells, arrange
+from lapwing.query.release import Arranged, Cells, fetched
+from lapwing.query.shapes import Grid
 from lapwing.query.sql import read_sql
 from support.questions import Row, arrow_table, catalog, make_question, make_rows, make_table, without
 
@@ -31,7 +33,7 @@ TABLES, QUESTIONS = 100, 20
 
 
 def cells(engine: DuckDBEngine, plan: Plan) -> Arranged:
-    return arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))
+    return fetched(plan, queries(plan, engine.keyed_hash), engine.cells)
 
 
 def engine_on(table: Table, rows: list[Row]) -> DuckDBEngine:
@@ -63,6 +65,9 @@ def _named(arranged: Arranged, column: Cells) -> dict[Any, int]:
 def assert_within_sensitivity(plan: Plan, left: Arranged, right: Arranged, text: str) -> None:
     touched = set()
     for index, measure in enumerate(plan.measures):
+        if isinstance(measure.shape, Grid):
+            touched |= assert_histograms(measure, weights(left, index), weights(right, index), text)
+            continue
         pairs = zip(left.cells[index], right.cells[index], strict=True)
         moved = [moves(left, right, a, b) for a, b in pairs]
         touched |= {key for column in moved for key in column}
@@ -70,6 +75,27 @@ def assert_within_sensitivity(plan: Plan, left: Arranged, right: Arranged, text:
     assert len(touched) <= plan.groups, text
     if left.units is not None and right.units is not None:
         assert_units(plan, moves(left, right, left.units, right.units), text)
+
+
+def weights(arranged: Arranged, index: int) -> dict[Any, dict[int, int]]:
+    """The histogram of each group, by its key."""
+    names = list(zip(*arranged.keys, strict=True)) if arranged.keys else None
+    found: dict[Any, dict[int, int]] = {}
+    for place, cell, weight in zip(*(column.tolist() for column in arranged.cells[index]), strict=True):
+        found.setdefault(place if names is None else names[place], {})[cell] = weight
+    return found
+
+
+def assert_histograms(measure: Measure, left: dict[Any, Any], right: dict[Any, Any], text: str) -> set[Any]:
+    """One unit adds weights of at most rows * 2^20 to a group, all in one direction; which groups it touches."""
+    touched = set()
+    for key in left | right:
+        one, two = left.get(key, {}), right.get(key, {})
+        moved = [one.get(cell, 0) - two.get(cell, 0) for cell in one | two]
+        assert sum(map(abs, moved)) <= measure.reach * UNIT, text
+        assert all(m >= 0 for m in moved) or all(m <= 0 for m in moved), text
+        touched |= {key} if any(moved) else set()
+    return touched
 
 
 def assert_within_norm(measure: Measure, moved: list[int], text: str) -> None:

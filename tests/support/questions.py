@@ -176,7 +176,15 @@ def make_plain_question(random: Random, *, by_row: bool) -> str:
 
 def make_aggregate(random: Random, *, by_row: bool) -> str:
     value = random.choice(VALUES)
+    other = random.choice(VALUES)
     kinds = ["COUNT(*)", f"COUNT({value})", f"SUM({value})", f"AVG({value})"]
+    if random.random() < 0.4:
+        kinds = [
+            *(f"{name}({value})" for name in ("VARIANCE", "VAR_POP", "STDDEV", "MEDIAN", "MIN", "MAX")),
+            *(f"{name}({value}, {other})" for name in ("COVAR_POP", "CORR", "REGR_SLOPE", "REGR_INTERCEPT")),
+            f"QUANTILE_CONT({value}, 0.9)",
+            f"COUNT(DISTINCT {random.choice(['town', 'age', 'cost', 'LOWER(sex)', 'day'])})",
+        ]
     if not by_row:
         kinds.append("COUNT(DISTINCT pid)")
     condition = f" FILTER (WHERE {make_condition(random, 1)})" if random.random() < 0.2 else ""

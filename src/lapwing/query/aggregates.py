@@ -1,89 +1,38 @@
-"""The table of aggregates over private rows, and what one unit may add to one group.
+"""The table of aggregates over private rows: how each is written, what it means, and which shape answers it.
 
-Total.  Each unit adds one number to each of its groups, clipped to an interval; the cell is the sum over units. A unit
-        in at most k groups changes the cells by at most k reach in the l1 norm and sqrt(k) reach in the l2 norm,
-        reach = the largest absolute value of the interval.
-Soft.   Each unit adds two whole numbers that are not negative and sum to at most rows * M (mechanisms/moments.py), so
-        reach = rows * M in both norms. Mean, count and sum of the values are read off the two noisy cells together.
-
-So every sensitivity is known from the question and from declared facts alone; what is not bounded is refused.
+Aggregates of the same values share one shape where they can: where a mean is asked, its count and its sum come with it;
+where a variance is asked, the mean does too; quantiles of one argument are one release.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from lapwing.mechanisms.soft_values import GRID
 from lapwing.query.catalog import Table
 from lapwing.query.expression import Column, Expression, walk
-from lapwing.query.operators import bounds_of, is_exact_integer
+from lapwing.query.operators import bounds_of
 from lapwing.query.question import Aggregate
-from lapwing.query.types import Interval, Type, shown
+from lapwing.query.shapes import Distinct, Grid, Pair, Shape, Soft, Total
+from lapwing.query.types import Interval, Type
 from lapwing.query.verdict import refuse
 
 ONE = Interval(Fraction(0), Fraction(1))
 
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """One cell: a unit's number of rows or values, or the sum of its values, clipped to the interval."""
-
-    argument: Expression | None
-    """What is counted or summed; every row if there is none."""
-    summed: bool
-    interval: Interval
-
-    @property
-    def cells(self) -> int:
-        return 1
-
-    @property
-    def whole(self) -> bool:
-        """Whether the total is a whole number, so that steps of 1 lose nothing."""
-        argument = self.argument
-        if not self.summed or argument is None:
-            return True
-        return is_exact_integer(argument) or (isinstance(argument, Column) and argument.type is Type.INTEGER)
-
-    def steps(self, step: Fraction) -> tuple[int, int]:
-        """The interval in whole steps, rounded outward."""
-        return math.floor(self.interval.low / step), math.ceil(self.interval.high / step)
-
-    def reach(self, step: Fraction) -> int:
-        """The most that one unit changes one group by, in steps and in either norm."""
-        return max(map(abs, self.steps(step)))
-
-
-@dataclass(frozen=True, slots=True)
-class Soft:
-    """Two cells: how a unit's values spread between the lower and the upper bound."""
-
-    argument: Expression
-    bounds: Interval
-    rows: int
-    """A unit with more values counts with this weight, at its own average."""
-
-    @property
-    def cells(self) -> int:
-        return 2
-
-    def reach(self, _step: Fraction) -> int:
-        """The most that one unit changes one group by, in either norm."""
-        return self.rows * GRID
-
-
-Shape = Total | Soft
+FINE, COARSE, FEW = 1 << 16, 1 << 12, 16
+"""Quantiles of reals: so many cells for up to so many groups, else fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How an aggregate is read off the noisy cells of a measure: its total, or the mean, count or sum of soft cells."""
+    """How an aggregate is read off the noisy cells of a measure."""
 
     measure: int
     statistic: str
+    place: int = 0
+    """Which of several quantiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +46,62 @@ class Function:
     """How the preview and the methods sentence speak of it."""
     shape: Callable[[Table, Aggregate], Shape]
     """What one unit adds; refused if that is not bounded."""
+    family: str = ""
+    """Aggregates of one family and the same arguments are read off one shape."""
 
 
-def shapes_of(table: Table, aggregates: Sequence[Aggregate]) -> tuple[tuple[Shape, ...], tuple[Reading, ...]]:
-    """The measures that answer these aggregates, as few as possible, and how each aggregate is read off them.
-
-    Where the mean of an argument is asked, its count and its sum come with it.
-    """
-    means = {a.arguments for a in aggregates if a.name == MEAN.name}
-    wanted: dict[Aggregate, Shape] = {}
+def shapes_of(
+    table: Table, aggregates: Sequence[Aggregate], *, groups: int | None = None, confidence: Fraction = Fraction(19, 20)
+) -> tuple[tuple[Shape, ...], tuple[Reading, ...]]:
+    """The measures that answer these aggregates, as few as possible, and how each aggregate is read off them."""
+    softened = {a.arguments for a in aggregates if FUNCTIONS[a.name].family == SOFT}
+    found: dict[tuple[str, object], Shape] = {}
     readings = []
     for aggregate in aggregates:
-        shared = aggregate.arguments in means and _comes_along(table, aggregate)
-        source = Aggregate(MEAN.name, aggregate.arguments) if shared else aggregate
-        if source not in wanted:
-            wanted[source] = FUNCTIONS[source.name].shape(table, source)
-        readings.append(Reading(list(wanted).index(source), aggregate.name if shared else "total"))
-    return tuple(wanted.values()), tuple(readings)
+        function = FUNCTIONS[aggregate.name]
+        shared = aggregate.arguments in softened and _comes_along(table, aggregate)
+        family = SOFT if shared else function.family
+        source = Aggregate(MEAN.name, aggregate.arguments) if shared and not function.family else aggregate
+        shape = FUNCTIONS[source.name].shape(table, source)
+        key = (family, aggregate.arguments) if family else ("", aggregate)
+        found[key] = shape if key not in found else _merged(found[key], shape)
+        readings.append(
+            Reading(list(found).index(key), aggregate.name if family else "total", _place(aggregate, aggregates))
+        )
+    return tuple(_settled(shape, groups, confidence) for shape in found.values()), tuple(readings)
+
+
+def _place(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> int:
+    """Which of the quantiles of its argument this one is."""
+    alike = {a.parameters for a in aggregates if a.name == aggregate.name and a.arguments == aggregate.arguments}
+    return sorted(alike).index(aggregate.parameters)
+
+
+def _merged(one: Shape, other: Shape) -> Shape:
+    """One shape that answers what both answer."""
+    match one, other:
+        case Soft(), Soft():
+            return replace(one, squares=one.squares or other.squares)
+        case Grid(), Grid():
+            return replace(one, at=tuple(sorted({*one.at, *other.at})))
+        case _:
+            return one
+
+
+def _settled(shape: Shape, groups: int | None, confidence: Fraction) -> Shape:
+    """The shape with what depends on the whole question."""
+    if not isinstance(shape, Grid):
+        return shape
+    bins = shape.bins or (FINE if groups is not None and groups <= FEW else COARSE)
+    return replace(shape, bins=bins, confidence=confidence)
 
 
 def _comes_along(table: Table, aggregate: Aggregate) -> bool:
     """Whether soft cells of its argument answer it: not where a unit's sum is clipped to bounds of its own."""
-    (argument,) = aggregate.arguments
+    argument = aggregate.arguments[0]
     own = isinstance(argument, Column) and table.field(argument.name).unit_bounds is not None
-    return aggregate.name in (MEAN.name, COUNT_VALUES.name) or (aggregate.name == SUM.name and not own)
+    soft = FUNCTIONS[aggregate.name].family == SOFT
+    return soft or aggregate.name == COUNT_VALUES.name or (aggregate.name == SUM.name and not own)
 
 
 def _rows(table: Table, asked: str) -> int:
@@ -159,14 +140,46 @@ def _sum(table: Table, aggregate: Aggregate) -> Total:
 
 def _mean(table: Table, aggregate: Aggregate) -> Soft:
     (argument,) = aggregate.arguments
+    return Soft(argument, _wide_bounds(aggregate, argument), _rows(table, aggregate.words()))
+
+
+def _spread(table: Table, aggregate: Aggregate) -> Soft:
+    return replace(_mean(table, aggregate), squares=True)
+
+
+def _pair(table: Table, aggregate: Aggregate) -> Pair:
+    y, x = aggregate.arguments
+    bounds = _wide_bounds(aggregate, x), _wide_bounds(aggregate, y)
+    return Pair(x, y, *bounds, _rows(table, aggregate.words()))
+
+
+def _distinct(table: Table, aggregate: Aggregate) -> Distinct:
+    (argument,) = aggregate.arguments
+    return Distinct(argument, _rows(table, aggregate.words()))
+
+
+def _quantile(table: Table, aggregate: Aggregate) -> Grid:
+    (argument,) = aggregate.arguments
+    bounds = _wide_bounds(aggregate, argument)
+    low, high = math.ceil(bounds.low), math.floor(bounds.high)
+    points = argument.type is Type.INTEGER and 1 < high - low + 1 <= FINE
+    if points:
+        bounds = Interval(Fraction(low), Fraction(high))
+    rows = _rows(table, aggregate.words())
+    return Grid(argument, bounds, rows, aggregate.parameters, high - low + 1 if points else 0, points, Fraction(19, 20))
+
+
+def _wide_bounds(aggregate: Aggregate, argument: Expression) -> Interval:
     bounds = _bounds(aggregate, argument)
     if bounds.high - bounds.low <= bounds.reach / (1 << 20):
         refuse(
             aggregate.words(),
-            f"its bounds {bounds} are one number, or nearly so: the mean is known without asking.",
+            f"its bounds {bounds} are one number, or nearly so: the answer is known without asking.",
             "Leave it out, or have the steward declare wider bounds.",
         )
-    return Soft(argument, bounds, _rows(table, aggregate.words()))
+    if bounds.reach > _LARGEST:
+        refuse(aggregate.words(), f"its bounds {bounds} are too wide to reckon with.", "Clip it: CLIP(..., 0, 100).")
+    return bounds
 
 
 def _bounds(aggregate: Aggregate, argument: Expression) -> Interval:
@@ -183,20 +196,35 @@ def _bounds(aggregate: Aggregate, argument: Expression) -> Interval:
     return bounds
 
 
+SOFT, PAIR, GRID_FAMILY = "soft", "pair", "grid"
+_LARGEST = Fraction(10) ** 100
+
 COUNT_ROWS = Function("count_rows", "COUNT(*)", Type.INTEGER, "the number of rows", _count)
 COUNT_VALUES = Function("count", "COUNT(x)", Type.INTEGER, "the number of values", _count)
 COUNT_UNITS = Function("count_units", "COUNT(DISTINCT unit)", Type.INTEGER, "the number of units", _units)
+COUNT_DISTINCT = Function(
+    "count_distinct", "COUNT(DISTINCT x)", Type.INTEGER, "the number of different values", _distinct
+)
 SUM = Function("sum", "SUM(x)", Type.REAL, "the total", _sum)
-MEAN = Function("mean", "AVG(x)", Type.REAL, "the mean", _mean)
+MEAN = Function("mean", "AVG(x)", Type.REAL, "the mean", _mean, SOFT)
+VARIANCE = Function("var_pop", "VAR_POP(x)", Type.REAL, "the variance", _spread, SOFT)
+SAMPLE_VARIANCE = Function("var_samp", "VARIANCE(x)", Type.REAL, "the sample variance", _spread, SOFT)
+STDDEV = Function("stddev_pop", "STDDEV_POP(x)", Type.REAL, "the standard deviation", _spread, SOFT)
+SAMPLE_STDDEV = Function("stddev_samp", "STDDEV(x)", Type.REAL, "the sample standard deviation", _spread, SOFT)
+COVARIANCE = Function("covar_pop", "COVAR_POP(y, x)", Type.REAL, "the covariance", _pair, PAIR)
+SAMPLE_COVARIANCE = Function("covar_samp", "COVAR_SAMP(y, x)", Type.REAL, "the sample covariance", _pair, PAIR)
+CORRELATION = Function("corr", "CORR(y, x)", Type.REAL, "the correlation", _pair, PAIR)
+SLOPE = Function("regr_slope", "REGR_SLOPE(y, x)", Type.REAL, "the slope of y over x", _pair, PAIR)
+INTERCEPT = Function("regr_intercept", "REGR_INTERCEPT(y, x)", Type.REAL, "the intercept of y over x", _pair, PAIR)
+QUANTILE = Function(
+    "quantile", "QUANTILE_CONT(x, 0.9), MEDIAN(x), MIN(x), MAX(x)", Type.REAL, "the quantile", _quantile, GRID_FAMILY
+)
 
-FUNCTIONS = {function.name: function for function in (COUNT_ROWS, COUNT_VALUES, COUNT_UNITS, SUM, MEAN)}
+FUNCTIONS = {
+    function.name: function
+    for function in (
+        COUNT_ROWS, COUNT_VALUES, COUNT_UNITS, COUNT_DISTINCT, SUM, MEAN, VARIANCE, SAMPLE_VARIANCE, STDDEV,
+        SAMPLE_STDDEV, COVARIANCE, SAMPLE_COVARIANCE, CORRELATION, SLOPE, INTERCEPT, QUANTILE,
+    )
+}  # fmt: skip
 """Every aggregate there is."""
-
-
-def describe_shape(shape: Shape) -> str:
-    """What one unit may add, in words."""
-    match shape:
-        case Total(interval=interval):
-            return f"each unit's part of a group is clipped to {interval}"
-        case Soft(bounds=bounds, rows=rows):
-            return f"values are clipped to {bounds} and each unit weighs at most {shown(rows)} rows in a group"

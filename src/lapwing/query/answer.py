@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lapwing.errors import Bug
+from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.soft_values import GRID
 from lapwing.privacy.budget import Cost
-from lapwing.query.aggregates import Soft, describe_shape
 from lapwing.query.calculator import ARROW_TYPES
 from lapwing.query.expression import Slot, walk
-from lapwing.query.plan import Plan
+from lapwing.query.plan import Measure, Plan
 from lapwing.query.present import Answered, Array, present
 from lapwing.query.release import Released
 from lapwing.query.selection import selection_words, units_needed
+from lapwing.query.shapes import Pair, Soft
 from lapwing.query.types import Type
 from lapwing.rational import Number, inside_unit
 
@@ -179,17 +181,24 @@ def describe(plan: Plan) -> list[dict[str, Any]]:
 
 def _described(plan: Plan, index: int) -> dict[str, Any]:
     measure = plan.measures[index]
-    asked = {"aggregates": _asked(plan, index), "bounding": describe_shape(measure.shape)}
-    if measure.noise is None:
-        return {**asked, "mechanism": "selection of the keys"}
-    unit = GRID if isinstance(measure.shape, Soft) else 1
-    return {
-        **asked,
-        "mechanism": type(measure.noise).__name__.lower(),
-        "scale": float(measure.noise.scale) * float(measure.step) / unit,
-        "step": float(measure.step),
-        "loss": str(measure.noise.loss),
-    }
+    asked = {"aggregates": _asked(plan, index), "bounding": str(measure.shape)}
+    match measure.noise:
+        case None:
+            return {**asked, "mechanism": "selection of the keys"}
+        case GridQuantiles() as mechanism:
+            kind = {"mechanism": "exponential", "rank_error": max(mechanism.error()), "cells": mechanism.cells}
+            return {**asked, **kind, "loss": str(plan.prices.measures[index])}
+        case noise:
+            kind = {"mechanism": type(noise).__name__.lower(), "scale": _scale(measure), "step": float(measure.step)}
+            return {**asked, **kind, "loss": str(noise.loss)}
+
+
+def _scale(measure: Measure) -> float:
+    """Of additive noise, in the units of the answer; of soft cells in rows."""
+    unit = GRID if isinstance(measure.shape, Soft | Pair) else 1
+    if measure.noise is None or isinstance(measure.noise, GridQuantiles):
+        raise Bug("there is no additive noise here")
+    return float(measure.noise.scale) * float(measure.step) / unit
 
 
 def _selected(plan: Plan) -> list[dict[str, Any]]:
@@ -210,16 +219,16 @@ def _methods(plan: Plan) -> list[str]:
     words = []
     for index, measure in enumerate(plan.measures):
         asked = " and ".join(_asked(plan, index))
-        if measure.noise is None:
-            words.append(f"For {asked} the noisy counts of the selection are shown")
-            continue
-        kind = "Laplace" if isinstance(measure.noise, Laplace) else "Gaussian"
-        unit = GRID if isinstance(measure.shape, Soft) else 1
-        scale = float(measure.noise.scale) * float(measure.step) / unit
-        of = "in shares of the bounds" if isinstance(measure.shape, Soft) else "in each group"
-        words.append(
-            f"For {asked} {describe_shape(measure.shape)}, and discrete {kind} noise of scale {scale:.6g} is added {of}"
-        )
+        match measure.noise:
+            case None:
+                words.append(f"For {asked} the noisy counts of the selection are shown")
+            case GridQuantiles():
+                words.append(f"For {asked} {measure.shape}, and the exponential mechanism chooses cells by their rank")
+            case noise:
+                kind = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
+                of = "to soft counts of rows" if isinstance(measure.shape, Soft | Pair) else "in each group"
+                added = f"discrete {kind} noise of scale {_scale(measure):.6g} is added {of}"
+                words.append(f"For {asked} {measure.shape}, and {added}")
     return words if plan.selection is None else [*words, selection_words(plan.selection)]
 
 

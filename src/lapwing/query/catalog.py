@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from lapwing.errors import Misconfigured
 from lapwing.query.types import Interval, Type, Value, type_of
 from lapwing.query.verdict import nearest, refuse
+
+if TYPE_CHECKING:
+    from lapwing.query.derived import Derived
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # what the engine's integers hold
 
@@ -64,7 +69,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One private table."""
+    """One table: private unless it says otherwise, stored unless it is derived from others."""
 
     name: str
     fields: tuple[Field, ...]
@@ -76,6 +81,12 @@ class Table:
     """In how many groups one unit counts; None means in all of them."""
     version: str = "1"
     confidence: Fraction = field(default=Fraction(19, 20))
+    public: bool = False
+    """Whether its rows are nobody's, so that private rows may be joined to them."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """Of a public table: columns of which no two rows hold the same values, as the engine found when it was loaded."""
+    source: Derived | None = None
+    """How its rows are made of other tables; None if they are stored."""
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
@@ -87,6 +98,20 @@ class Table:
             raise Misconfigured(
                 f"`unit` is `{self.unit}`, which is no column of `{self.name}`. {nearest(self.unit, names)}"
             )
+
+    @property
+    def bases(self) -> tuple[Table, ...]:
+        """The stored tables that its rows come from, each once."""
+        if self.source is None:
+            return (self,)
+        return tuple(dict.fromkeys(base for table in self.source.tables for base in table.bases))
+
+    @property
+    def canonical(self) -> str:
+        """Its name; of a derived table also what it is made by, with every bound and version that plays a part."""
+        if self.source is None:
+            return self.name
+        return f"{self.name}#{sha256(repr(self.source).encode()).hexdigest()}"
 
     def field(self, name: str) -> Field:
         """The column of this name; SQL names are not case-sensitive."""

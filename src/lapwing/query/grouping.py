@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
-from lapwing.query.aggregates import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS
+from lapwing.query.aggregates import COUNT_DISTINCT, COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS, QUANTILE
 from lapwing.query.catalog import Table
 from lapwing.query.expression import Call, Column, Expression, Literal, Slot, walk
 from lapwing.query.operators_base import Part, call
@@ -86,8 +87,8 @@ def count_rows(condition: Expression | None, part: Part) -> Aggregate:
     return Aggregate(COUNT_VALUES.name, (where(ONE, condition, part),))
 
 
-def count_units(table: Table, counted: Expression, condition: Expression | None, part: Part) -> Aggregate:
-    """COUNT(DISTINCT unit), of those with a row where the condition holds if there is one."""
+def count_distinct(table: Table, counted: Expression, condition: Expression | None, part: Part) -> Aggregate:
+    """COUNT(DISTINCT x), of those with a row where the condition holds if there is one; of the unit in its own way."""
     match counted:
         case Column(name=name) if name == table.unit:
             arguments = () if condition is None else (where(ONE, condition, part),)
@@ -96,15 +97,33 @@ def count_units(table: Table, counted: Expression, condition: Expression | None,
             operator == CASE and name == table.unit and condition is None
         ):
             return Aggregate(COUNT_UNITS.name, (where(ONE, inside, part),))
-    instead = "Use COUNT(*)." if table.unit is None else f"Use COUNT(DISTINCT {table.unit})."
-    refuse(part(), "distinct values are counted for the protected unit only.", instead)
+    if any(isinstance(inner, Column) and inner.name == table.unit for inner in walk(counted)):
+        refuse(part(), "it counts a function of the protected unit.", f"Use COUNT(DISTINCT {table.unit}).")
+    return of_values(COUNT_DISTINCT.name, counted, condition, part)
 
 
 def of_values(name: str, argument: Expression, condition: Expression | None, part: Part) -> Aggregate:
     """An aggregate of values, of those where the condition holds if there is one."""
-    if name != COUNT_VALUES.name and (argument.type is None or not argument.type.is_number):
+    counts = name in (COUNT_VALUES.name, COUNT_DISTINCT.name)
+    if not counts and (argument.type is None or not argument.type.is_number):
         refuse(part(), "it takes numbers.", "Name a column of numbers, or write CASE WHEN ... THEN 1 ELSE 0 END.")
     return Aggregate(name, (argument if condition is None else where(argument, condition, part),))
+
+
+def of_pair(name: str, y: Expression, x: Expression, condition: Expression | None, part: Part) -> Aggregate:
+    """An aggregate of two columns of numbers; y first, as SQL has it."""
+    (first,), (second,) = (of_values(name, value, None, part).arguments for value in (y, x))
+    return Aggregate(name, (first if condition is None else where(first, condition, part), second))
+
+
+def quantile(argument: Expression, level: Expression, condition: Expression | None, part: Part) -> Aggregate:
+    """The value below which this share of the rows lies."""
+    (value,) = of_values(QUANTILE.name, argument, condition, part).arguments
+    match level:
+        case Literal(value=int() | Fraction() as share) if not isinstance(share, bool) and 0 <= share <= 1:
+            return Aggregate(QUANTILE.name, (value,), (Fraction(share),))
+        case _:
+            refuse(part(), "its level is a constant from 0 to 1.", "Write for example QUANTILE_CONT(x, 0.9).")
 
 
 def where(value: Expression, condition: Expression, part: Part) -> Expression:

@@ -10,9 +10,19 @@ from typing import Any
 
 from lapwing.query import grouping
 from lapwing.query.catalog import Catalog, Table
-from lapwing.query.expression import Expression
+from lapwing.query.expression import Expression, Literal
 from lapwing.query.grouping import Grouping
-from lapwing.query.ibis_values import AGGREGATES, Values, kind_of, part_of, refuse_node, terms_of
+from lapwing.query.ibis_values import (
+    AGGREGATES,
+    PAIRS,
+    QUANTILES,
+    SPREADS,
+    Values,
+    kind_of,
+    part_of,
+    refuse_node,
+    terms_of,
+)
 from lapwing.query.question import Aggregate, Order, Output, Question, normalised
 from lapwing.query.relation import (
     Relation,
@@ -188,7 +198,17 @@ class _Above:
             case "CountStar":
                 return grouping.count_rows(condition, part)
             case "CountDistinct":
-                return grouping.count_units(self.collected.rows.table, self.below(node.arg), condition, part)
+                return grouping.count_distinct(self.collected.rows.table, self.below(node.arg), condition, part)
+            case "Quantile":
+                return grouping.quantile(self.below(node.arg), self.below(node.quantile), condition, part)
+            case "Variance" | "StandardDev" as kind:
+                return grouping.of_values(SPREADS[kind, node.how], self.below(node.arg), condition, part)
+            case "Covariance" | "Correlation" as kind:
+                name = PAIRS.get((kind, node.how), "corr")
+                return grouping.of_pair(name, self.below(node.left), self.below(node.right), condition, part)
+            case kind if kind in QUANTILES:
+                level = Literal(QUANTILES[kind], Type.REAL)
+                return grouping.quantile(self.below(node.arg), level, condition, part)
             case kind:
                 return grouping.of_values(AGGREGATES[kind], self.below(node.arg), condition, part)
 

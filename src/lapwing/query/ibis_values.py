@@ -80,8 +80,19 @@ PLAIN: dict[str, tuple[Operator, tuple[str, ...]]] = {
 """Nodes that are one operator, and which of their parts are its arguments."""
 
 AGGREGATES = {"Count": "count", "Sum": "sum", "Mean": "mean"}
+QUANTILES = {"Min": Fraction(0), "Median": Fraction(1, 2), "Max": Fraction(1)}
 """Aggregates of one argument, by the name of their entry in aggregates.py."""
-LEAVES = {"Field", "CountStar", "CountDistinct", *AGGREGATES}
+SPREADS = {
+    ("Variance", "pop"): "var_pop",
+    ("Variance", "sample"): "var_samp",
+    ("StandardDev", "pop"): "stddev_pop",
+    ("StandardDev", "sample"): "stddev_samp",
+}
+PAIRS = {("Covariance", "pop"): "covar_pop", ("Covariance", "sample"): "covar_samp"}
+LEAVES = {
+    "Field", "CountStar", "CountDistinct", "Quantile", "Variance", "StandardDev", "Covariance", "Correlation",
+    *AGGREGATES, *QUANTILES,
+}  # fmt: skip
 
 _ROWS = "the answer would be one of the rows, and those are private."
 _CHOICE = "which row is chosen depends on all rows, so its value would be somebody's."
@@ -90,7 +101,7 @@ _WINDOW = ("window functions mix rows of many units.", "Use group_by.")
 _INSIDE = ("a query inside an expression reads rows without a price.", "Ask it first, then write the released number.")
 _CHANCE = ("it is not a function of the row.", "Leave it out, or write a constant.")
 REFUSED: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(["Max", "Min", "Collect", "GroupConcat"], (_ROWS, _USE)),
+    **dict.fromkeys(["Collect", "GroupConcat"], (_ROWS, _USE)),
     **dict.fromkeys(["First", "Last", "Arbitrary", "ArgMax", "ArgMin", "Mode"], (_CHOICE, _USE)),
     **dict.fromkeys(["WindowFunction", "RowNumber", "Lag", "Lead", "CumeDist"], _WINDOW),
     **dict.fromkeys(["ScalarSubquery", "ExistsSubquery", "InSubquery"], _INSIDE),

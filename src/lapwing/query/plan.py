@@ -22,14 +22,17 @@ from operator import add
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.grid import Grid
+from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
-from lapwing.query.aggregates import Reading, Shape, Total, shapes_of
+from lapwing.query.aggregates import Reading, shapes_of
 from lapwing.query.catalog import Table
 from lapwing.query.domain import domain_of
 from lapwing.query.expression import Column, Expression, walk
 from lapwing.query.question import Question
 from lapwing.query.selection import Selection, choose_selection, units_needed
+from lapwing.query.shapes import Grid as GridShape
+from lapwing.query.shapes import Shape, Total
 from lapwing.query.types import Type, Value
 from lapwing.query.verdict import Refusal, Stop, refuse
 from lapwing.rational import root_up
@@ -77,7 +80,7 @@ class Outline:
         """
         keys = [[repr(value) for value in values] for values in self.domain or ()]
         limits = (self.table.unit, self.table.version, self.table.row_limit, self.groups, self.limit_groups)
-        shapes = [(type(shape).__name__, str(shape)) for shape in self.shapes]
+        shapes = [repr((type(shape).__name__, str(shape), shape.cells)) for shape in self.shapes]
         return repr((self.question.canonical(), self.domain is None, keys, shapes, self.counted, limits))
 
 
@@ -101,8 +104,8 @@ class Measure:
 
     shape: Shape
     step: Fraction
-    noise: Noise | None
-    """None if the selection of the keys releases the cells as well."""
+    noise: Noise | GridQuantiles | None
+    """What releases the cells; None if the selection of the keys does it as well."""
 
     @property
     def reach(self) -> int:
@@ -156,7 +159,13 @@ class Plan:
         return all(a <= b for a, b in zip(mine, yours, strict=True))
 
     def _errors(self, confidence: Fraction) -> list[Fraction]:
-        errors = [m.noise.error(confidence) * m.step for m in self.measures if m.noise is not None]
+        errors: list[Fraction] = []
+        for measure in self.measures:
+            match measure.noise:
+                case GridQuantiles() as mechanism:
+                    errors += map(Fraction, mechanism.error(mechanism.confidence or confidence))
+                case Laplace() | Gaussian() as noise:
+                    errors.append(noise.error(confidence) * measure.step)
         if self.selection is not None:
             errors += map(Fraction, units_needed(self.selection))
         return errors
@@ -173,13 +182,14 @@ def make_plan(question: Question, loss: Loss) -> Plan | Refusal:
         return stop.refusal
 
 
-def make_outline(question: Question, *, counted: bool = True) -> Outline | Refusal:
+def make_outline(question: Question, *, counted: bool = True, confidence: Fraction | None = None) -> Outline | Refusal:
     """What a question reads and how it is bounded, or why it is refused.
 
-    With `counted` the selection of keys may release the number of units as well, where that is asked.
+    With `counted` the selection of keys may release the number of units as well, where that is asked. The intervals of
+    quantiles are released too, so their confidence is settled here.
     """
     try:
-        return _outline(question, counted)
+        return _outline(question, counted, question.table.confidence if confidence is None else confidence)
     except Stop as stop:
         return stop.refusal
 
@@ -225,7 +235,7 @@ def unknown_keys(question: Question) -> tuple[str, str, str]:
     )
 
 
-def _outline(question: Question, counted: bool) -> Outline:
+def _outline(question: Question, counted: bool, confidence: Fraction) -> Outline:
     table = question.table
     for key in question.keys:
         _check_key(key, table)
@@ -240,7 +250,8 @@ def _outline(question: Question, counted: bool) -> Outline:
             "Group by fewer columns, or by columns with fewer values.",
         )
     groups, limit = _groups(table, cells if known else None)
-    shapes, readings = shapes_of(table, question.aggregates)
+    size = cells if known else None
+    shapes, readings = shapes_of(table, question.aggregates, groups=size, confidence=confidence)
     count = next((i for i, shape in enumerate(shapes) if not known and counted and _counts_units(table, shape)), None)
     return Outline(question, shapes, readings, groups, limit, domain if known else None, count)
 
@@ -311,6 +322,8 @@ def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
     """The shape with noise for this share of the price; raises Stop if there is none."""
     if share is None:
         return Measure(shape, Fraction(1), None)
+    if isinstance(shape, GridShape):
+        return Measure(shape, Fraction(1), _quantiles(shape, groups, share))
     step = _step(shape, groups, share) if isinstance(shape, Total) else Fraction(1)
     reach = shape.reach(step)
     if reach > MOST_REACH or not FINEST_STEP <= step <= 1 / FINEST_STEP:
@@ -320,6 +333,23 @@ def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
             "Have the steward declare bounds and rows_per_unit of ordinary size.",
         )
     return Measure(shape, step, _noise(share, groups, reach))
+
+
+def _quantiles(shape: GridShape, groups: int, share: Share) -> GridQuantiles:
+    """A unit is in so many groups, each of which has its own histogram: a part of the share for each."""
+    price = {"epsilon": share.epsilon / groups} if isinstance(share, Pure) else {"rho": share.rho / groups}
+    try:
+        return GridQuantiles(
+            bounds=(shape.bounds.low, shape.bounds.high),
+            cells=shape.bins,
+            at=shape.at,
+            rows_per_unit=shape.rows,
+            confidence=shape.confidence,
+            points=shape.points,
+            **price,
+        )
+    except Misconfigured:
+        refuse("`epsilon`", f"no quantile can be drawn for {share}.", "Choose another one.")
 
 
 def _step(shape: Total, groups: int, share: Share) -> Fraction:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.wording import at_least_text
 from lapwing.query.aggregates import COUNT_UNITS, COUNT_VALUES, Reading
 from lapwing.query.answer import describe
 from lapwing.query.plan import Plan
-from lapwing.query.readings import half_width
+from lapwing.query.readings import PLAIN, half_width
 from lapwing.query.selection import units_needed
 
 ASSUMED = (100, 1_000, 10_000)
@@ -40,16 +41,16 @@ class Preview:
     def errors(self) -> dict[str, float]:
         """Half the width of each released number's interval at the confidence; of means, for the rows assumed."""
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
-        rows = self.assume_rows or ASSUMED[1]
-        return {a.words(): self._error(r, rows) for a, r in pairs if self.plan.measures[r.measure].noise is not None}
+        known = {a.words(): self._error(r, self.assume_rows or ASSUMED[1]) for a, r in pairs}
+        return {words: error for words, error in known.items() if error is not None}
 
     @property
     def smallest(self) -> dict[str, int]:
         """For each count the size of a group below which the answer drowns: the error is more than half of it."""
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
         counts = [(a.words(), r) for a, r in pairs if a.name.startswith(COUNT_VALUES.name)]
-        noisy = [(words, r) for words, r in counts if self.plan.measures[r.measure].noise is not None]
-        return {words: math.ceil(2 * self._error(reading, ASSUMED[1])) for words, reading in noisy}
+        errors = [(words, self._error(reading, ASSUMED[1])) for words, reading in counts]
+        return {words: math.ceil(2 * error) for words, error in errors if error is not None}
 
     @property
     def fits(self) -> bool:
@@ -104,16 +105,29 @@ class Preview:
     def _numbers(self) -> list[str]:
         lines = []
         for aggregate, reading in zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True):
-            if self.plan.measures[reading.measure].noise is None:
-                continue
-            depends = reading.statistic not in ("total", "count", "sum")
-            for rows in (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,):
-                line = f"{aggregate.words()}: within {self._error(reading, rows):,.6g} with {self._level} confidence"
-                lines.append(f"{line}, if a group has at least {rows:,} rows" if depends else line + self._each())
+            lines += self._about(aggregate.words(), reading)
             if size := self.smallest.get(aggregate.words()):
                 what = "units" if aggregate.name == COUNT_UNITS.name else "rows"
                 lines.append(f"  groups of fewer than {size:,} {what} drown in the noise")
         return lines
+
+    def _about(self, words: str, reading: Reading) -> list[str]:
+        """What can be said beforehand about one number."""
+        mechanism = self.plan.measures[reading.measure].noise
+        if isinstance(mechanism, GridQuantiles):
+            off = mechanism.error(self.confidence)[reading.place]
+            return [f"{words}: within {off:,.0f} rows of its rank with {self._level} confidence{self._each()}"]
+        depends = reading.statistic not in PLAIN
+        assumed = (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,)
+        errors = [(rows, self._error(reading, rows)) for rows in assumed]
+        lines = [
+            (rows, f"{words}: within {e:,.6g} with {self._level} confidence") for rows, e in errors if e is not None
+        ]
+        if not lines and mechanism is not None:
+            return [f"{words}: its interval comes with the answer and depends on the data{self._each()}"]
+        return [
+            f"{line}, if a group has at least {rows:,} rows" if depends else line + self._each() for rows, line in lines
+        ]
 
     def _keys(self) -> list[str]:
         if self.plan.selection is None:
@@ -130,6 +144,6 @@ class Preview:
     def _level(self) -> str:
         return f"{float(self.confidence):.0%}"
 
-    def _error(self, reading: Reading, rows: int) -> float:
-        measure = self.plan.measures[reading.measure]
-        return float(half_width(measure, reading.statistic, self.confidence, rows=rows))
+    def _error(self, reading: Reading, rows: int) -> float | None:
+        found = half_width(self.plan.measures[reading.measure], reading.statistic, self.confidence, rows=rows)
+        return None if found is None else float(found)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from lapwing.errors import Misconfigured
 from lapwing.privacy.budget import Accounting, Budget
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
-from lapwing.query.aggregates import Soft
+from lapwing.query.aggregates import MEAN
 from lapwing.query.expression import Slot
 from lapwing.query.plan import (
     Outline,
@@ -28,7 +28,7 @@ from lapwing.query.plan import (
     unknown_keys,
 )
 from lapwing.query.question import Question
-from lapwing.query.readings import half_width
+from lapwing.query.readings import PLAIN, half_width
 from lapwing.query.verdict import Refusal, Stop, refuse
 from lapwing.rational import Number, below_one, count, positive
 
@@ -53,7 +53,7 @@ class Terms:
 
 def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction) -> Plan | Refusal:
     """The plan of a question on these terms, or why there is none."""
-    outline = make_outline(question, counted=terms.within is None)
+    outline = make_outline(question, counted=terms.within is None, confidence=confidence)
     if isinstance(outline, Refusal):
         return outline
     try:
@@ -138,19 +138,23 @@ def _cheapest(
     zcdp = budget.accounting is Accounting.ZCDP
     shape = outline.shapes[index]
     statistics = [(outline.readings[slot].statistic, half) for slot, half in wanted]
-    if isinstance(shape, Soft) and rows is None and any(name == "mean" for name, _ in statistics):
-        refuse(
-            "`within`",
-            "how exact a mean is depends on how many rows there are, which is private.",
-            "Say assume_rows=1000 if you expect at least so many in each group, or ask with epsilon=.",
-        )
+    for name, _ in statistics:
+        if name not in PLAIN and name != MEAN.name:
+            refuse("`within`", "it is promised for counts, sums and means only.", "Ask with epsilon=.")
+        if name == MEAN.name and rows is None:
+            refuse(
+                "`within`",
+                "how exact a mean is depends on how many rows there are, which is private.",
+                "Say assume_rows=1000 if you expect at least so many in each group, or ask with epsilon=.",
+            )
 
     def is_enough(amount: Fraction) -> bool:
         try:
             measure = measured(shape, outline.groups, ZCDP(amount) if zcdp else Pure(amount))
         except Stop:  # there is no such noise: it would be too large at a low price, and hardly any at a high one
             return amount > 1
-        return all(half_width(measure, name, confidence, rows=rows) <= half for name, half in statistics)
+        errors = [(half_width(measure, name, confidence, rows=rows), half) for name, half in statistics]
+        return all(error is not None and error <= half for error, half in errors)
 
     amount = _least(is_enough)
     if amount is None:

@@ -40,8 +40,13 @@ class Aggregate:
                 return "COUNT(DISTINCT unit)"
             case "count_units", _:
                 return f"COUNT(DISTINCT unit) where {inner}"
+            case "count_distinct", _:
+                return f"COUNT(DISTINCT {inner})"
             case "mean", _:
                 return f"AVG({inner})"
+            case "quantile", (argument,):
+                name = {Fraction(0): "MIN", Fraction(1, 2): "MEDIAN", Fraction(1): "MAX"}.get(self.parameters[0])
+                return f"QUANTILE_CONT({inner})" if name is None else f"{name}({_words(argument)})"
             case name, _:
                 return f"{name.upper()}({inner})"
 

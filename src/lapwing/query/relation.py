@@ -1,7 +1,8 @@
-"""What stands in FROM, from SQL or from Ibis alike: rows of one private table, or groups whose numbers are released.
+"""What stands in FROM, from SQL or from Ibis alike: rows of one table, or groups whose numbers are released.
 
 Both are composed by substitution: a name outside means the expression inside. So a question over sub-queries becomes
-one question over one table, and every bound is worked out from what is really computed.
+one question over one table, stored or derived (joins.py, unions.py, per_unit.py), and every bound is worked out from
+what is really computed.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lapwing.query.catalog import Table
-from lapwing.query.expression import Call, Column, Expression, Slot, walk
+from lapwing.query.expression import Call, Column, Expression, Literal, Slot, walk
 from lapwing.query.operators_base import joined
 from lapwing.query.operators_logic import AND
 from lapwing.query.question import Aggregate, Order, Output, Question
 from lapwing.query.types import Type
 from lapwing.query.verdict import nearest, refuse
 
+NULL = Literal(None, None)
 MOST_TOTAL = 40_000
 """Parts of all expressions of a question together, written out in full."""
 
@@ -26,7 +28,7 @@ Columns = Mapping[str, Output]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one private table, filtered, with columns that are computed row by row."""
+    """Rows of one table, filtered, with columns that are computed row by row."""
 
     table: Table
     columns: Columns
@@ -113,13 +115,15 @@ def question_of(relation: Relation) -> Question:
         refuse("SELECT", "the rows themselves are private.", "Ask for COUNT(*) or AVG(column), by keys if you like.")
     groups = _pruned(relation)
     rows = groups.rows
+    if rows.table.public:
+        refuse(f"table `{rows.table.name}`", "it is public: noise would only spoil the answer.", "Read it directly.")
     return Question(
         rows.table,
-        _all_of(rows.where, "WHERE"),
+        all_of(rows.where, "WHERE"),
         groups.keys,
         groups.aggregates,
         tuple(groups.columns.values()),
-        _all_of(groups.having, "HAVING"),
+        all_of(groups.having, "HAVING"),
         groups.order,
         groups.limit,
     )
@@ -136,7 +140,8 @@ def _check_total(groups: Groups) -> None:
         refuse("the question", f"it has more than {MOST_TOTAL:,} parts, written out.", "Ask for less at once.")
 
 
-def _all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
+def all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
+    """The conditions as one; None if there are none."""
     return joined(AND, list(conditions), part=lambda: part) if conditions else None
 
 

@@ -7,17 +7,22 @@ the plan shows them. Audits and mutation tests aim here.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from sqlglot import exp
 
 from lapwing.errors import Bug
+from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.keys_threshold import CountThreshold
-from lapwing.query.bounding import UNITS
+from lapwing.query.bounding import UNITS, Queries
 from lapwing.query.plan import Measure, Plan
+from lapwing.query.shapes import Distinct, Grid
 
 _NARROW = 1 << 62
 
@@ -45,25 +50,64 @@ class Released:
     cells: tuple[tuple[Cells, ...], ...]
 
 
-def arrange(plan: Plan, rows: pa.Table) -> Arranged:
+def fetched(plan: Plan, asked: Queries, fetch: Callable[[exp.Select], pa.Table]) -> Arranged:
+    """Runs the queries of a plan and arranges what comes back."""
+    rows = pa.table({}) if asked.cells is None else fetch(asked.cells)
+    return arrange(plan, rows, {index: fetch(query) for index, query in asked.others})
+
+
+def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = None) -> Arranged:
     """The engine's rows in a fixed order: every public group with empty ones 0, or the groups that occur by key."""
     if plan.outline.domain is None:
         keys, order = _sorted([rows.column(f"k{i}").to_pylist() for i in range(len(plan.question.keys))])
+        place = np.empty(order.size, np.int64)
+        place[order] = np.arange(order.size)
+        names = {key: index for index, key in enumerate(zip(*keys, strict=True))}
         units = _integers(rows.column(UNITS))[order]
-        return Arranged(keys, units, _by_measure(plan, [column[order] for column in _columns(plan, rows)]))
-    place = np.zeros(rows.num_rows, np.int64)
-    for i, values in enumerate(plan.domain):
-        index = {value: place for place, value in enumerate(values)}
-        found = (index[value] for value in rows.column(f"k{i}").to_pylist())
-        place = place * len(values) + np.fromiter(found, np.int64, rows.num_rows)
-    size = plan.cells or 1
-    return Arranged((), None, _by_measure(plan, [_scattered(column, place, size) for column in _columns(plan, rows)]))
+    else:
+        keys, units = (), None
+        names = {key: index for index, key in enumerate(product(*plan.domain))}
+        place = _places(plan, rows, names)
+    found = iter(_integers(rows.column(f"c{i}")) for i in range(_count_cells(plan)))
+    cells = []
+    for index, measure in enumerate(plan.measures):
+        if others is not None and index in others:
+            cells.append(_of_other(plan, measure, others[index], names))
+        else:
+            cells.append(tuple(_scattered(next(found), place, len(names)) for _ in range(measure.shape.cells)))
+    return Arranged(keys, units, tuple(cells))
+
+
+def _of_other(plan: Plan, measure: Measure, rows: pa.Table, names: dict[Any, int]) -> tuple[Cells, ...]:
+    """The cells of a measure with a query of its own: a count a group, or group, cell and weight of a histogram.
+
+    A group that no other measure has is one that the selection of keys did not see: it is left out.
+    """
+    place, counts = _places(plan, rows, names), _integers(rows.column("c0"))
+    known = place >= 0
+    if not isinstance(measure.shape, Grid):
+        return (_scattered(counts[known], place[known], len(names)),)
+    columns = place[known], _integers(rows.column("b0"))[known], counts[known]
+    order = np.lexsort(columns[1::-1])
+    return tuple(column[order] for column in columns)
+
+
+def _places(plan: Plan, rows: pa.Table, names: dict[Any, int]) -> npt.NDArray[np.int64]:
+    """The number of the group that each row of the engine belongs to; -1 if there is none."""
+    keys = [rows.column(f"k{i}").to_pylist() for i in range(len(plan.question.keys))] if rows.num_columns else []
+    found = (names.get(key, -1) for key in zip(*keys, strict=True)) if keys else iter([0] * rows.num_rows)
+    return np.fromiter(found, np.int64, rows.num_rows)
+
+
+def _count_cells(plan: Plan) -> int:
+    return sum(m.shape.cells for m in plan.measures if not isinstance(m.shape, Grid | Distinct))
 
 
 def release(plan: Plan, arranged: Arranged) -> Released:
     """The cells with noise, in steps of each measure, of the groups that may be shown."""
     if plan.selection is None:
-        return Released((), tuple(_noisy(measure, cells) for measure, cells in _paired(plan, arranged)))
+        size = plan.cells or 1
+        return Released((), tuple(_noisy(measure, cells, size) for measure, cells in _paired(plan, arranged)))
     if arranged.units is None:
         raise Bug("keys are selected without a count of units")
     counts = None
@@ -73,7 +117,7 @@ def release(plan: Plan, arranged: Arranged) -> Released:
     else:
         keep = plan.selection.keep(arranged.units)
     cells = tuple(
-        _counted(counts) if measure.noise is None else _noisy(measure, tuple(column[keep] for column in columns))
+        _counted(counts) if measure.noise is None else _noisy(measure, _kept(measure, columns, keep), int(keep.sum()))
         for measure, columns in _paired(plan, arranged)
     )
     return Released(tuple(key[keep] for key in arranged.keys), cells)
@@ -85,11 +129,36 @@ def narrowed(noisy: Cells) -> Cells:
     return noisy.astype(np.int64 if fits else object)
 
 
-def _noisy(measure: Measure, columns: tuple[Cells, ...]) -> tuple[Cells, ...]:
+def _noisy(measure: Measure, columns: tuple[Cells, ...], groups: int) -> tuple[Cells, ...]:
     """Added as Python integers, so that how the *exact* cells are held can never be seen in the answer."""
-    if measure.noise is None:
-        raise Bug("cells without noise")
-    return tuple(narrowed(c.astype(object) + measure.noise.draw(c.size).astype(object)) for c in columns)
+    match measure.noise:
+        case None:
+            raise Bug("cells without noise")
+        case GridQuantiles() as mechanism:
+            table = mechanism.release(_histograms(columns, groups))
+            return tuple(
+                side[:, i] for i in range(len(mechanism.at)) for side in (table.values, table.lows, table.highs)
+            )
+        case noise:
+            return tuple(narrowed(c.astype(object) + noise.draw(c.size).astype(object)) for c in columns)
+
+
+def _histograms(columns: tuple[Cells, ...], groups: int) -> Iterator[tuple[Cells, Cells]]:
+    """The cells and weights of each group in turn."""
+    place, cells, weights = columns
+    order = np.argsort(place, kind="stable")
+    ends = np.searchsorted(place[order], np.arange(groups + 1))
+    for first, last in pairwise(ends.tolist()):
+        yield cells[order[first:last]], weights[order[first:last]]
+
+
+def _kept(measure: Measure, columns: tuple[Cells, ...], keep: Cells) -> tuple[Cells, ...]:
+    """The cells of the groups that are shown."""
+    if not isinstance(measure.shape, Grid):
+        return tuple(column[keep] for column in columns)
+    place, cells, weights = columns
+    shown, moved = keep[place], np.cumsum(keep) - 1
+    return moved[place[shown]], cells[shown], weights[shown]
 
 
 def _counted(counts: Cells | None) -> tuple[Cells, ...]:
@@ -100,15 +169,6 @@ def _counted(counts: Cells | None) -> tuple[Cells, ...]:
 
 def _paired(plan: Plan, arranged: Arranged) -> list[tuple[Measure, tuple[Cells, ...]]]:
     return list(zip(plan.measures, arranged.cells, strict=True))
-
-
-def _columns(plan: Plan, rows: pa.Table) -> list[Cells]:
-    return [_integers(rows.column(f"c{i}")) for i in range(sum(m.shape.cells for m in plan.measures))]
-
-
-def _by_measure(plan: Plan, columns: list[Cells]) -> tuple[tuple[Cells, ...], ...]:
-    ends = np.cumsum([measure.shape.cells for measure in plan.measures]).tolist()
-    return tuple(tuple(columns[end - m.shape.cells : end]) for m, end in zip(plan.measures, ends, strict=True))
 
 
 def _sorted(keys: list[list[Any]]) -> tuple[tuple[Cells, ...], Cells]:

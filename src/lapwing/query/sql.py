@@ -8,15 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lapwing.query import grouping
-from lapwing.query.aggregates import COUNT_VALUES, MEAN, SUM
+from lapwing.query.aggregates import (
+    CORRELATION,
+    COUNT_VALUES,
+    COVARIANCE,
+    INTERCEPT,
+    MEAN,
+    SAMPLE_COVARIANCE,
+    SAMPLE_STDDEV,
+    SAMPLE_VARIANCE,
+    SLOPE,
+    STDDEV,
+    SUM,
+    VARIANCE,
+)
 from lapwing.query.catalog import Catalog
-from lapwing.query.expression import Expression
+from lapwing.query.expression import Expression, Literal
 from lapwing.query.grouping import Grouping
 from lapwing.query.question import Aggregate, Order, Output, Question, normalised
 from lapwing.query.relation import (
@@ -34,6 +48,7 @@ from lapwing.query.relation import (
 from lapwing.query.sql_expressions import read
 from lapwing.query.sql_nodes import Node, is_whole, terms_of
 from lapwing.query.sql_refused import check_modifiers, part_of, refuse_node
+from lapwing.query.types import Type
 from lapwing.query.verdict import Refusal, Stop, nearest, refuse
 
 MOST_CHARACTERS = 50_000
@@ -43,8 +58,25 @@ AGGREGATES: dict[type[Node], str] = {
     exp.Count: COUNT_VALUES.name,
     exp.Sum: SUM.name,
     exp.Avg: MEAN.name,
+    exp.VariancePop: VARIANCE.name,
+    exp.Variance: SAMPLE_VARIANCE.name,
+    exp.StddevPop: STDDEV.name,
+    exp.Stddev: SAMPLE_STDDEV.name,
+    exp.StddevSamp: SAMPLE_STDDEV.name,
 }
 """Aggregates of one argument, by the name of their entry in aggregates.py."""
+
+PAIRS: dict[type[Node], str] = {
+    exp.CovarPop: COVARIANCE.name,
+    exp.CovarSamp: SAMPLE_COVARIANCE.name,
+    exp.Corr: CORRELATION.name,
+    exp.RegrSlope: SLOPE.name,
+    exp.RegrIntercept: INTERCEPT.name,
+}
+"""Aggregates of two arguments."""
+
+LEVELS: dict[type[Node], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
+"""Quantiles with a name."""
 
 
 def read_sql(text: str, catalog: Catalog) -> Question | Refusal:
@@ -325,15 +357,29 @@ class _Aggregation:
                 return grouping.count_rows(condition, part)
             case exp.Count(this=exp.Distinct(expressions=[inner])):
                 check_modifiers(node.this)
-                return grouping.count_units(self.rows.table, read(inner, self.source.column), condition, part)
+                return grouping.count_distinct(self.rows.table, read(inner, self.source.column), condition, part)
             case exp.Count(this=exp.Distinct()) | exp.Sum(this=exp.Distinct()) | exp.Avg(this=exp.Distinct()):
                 instead = f"Use COUNT(DISTINCT {self.rows.table.unit or 'unit'})."
-                refuse(part_of(node), "DISTINCT is read for one column, the protected unit.", instead)
+                refuse(part_of(node), "DISTINCT is read inside COUNT and for one column.", instead)
             case exp.CountIf():
                 met = read(node.this, self.source.column)
                 return grouping.count_rows(met if condition is None else grouping.where(met, condition, part), part)
             case exp.AggFunc() if type(node) in AGGREGATES:
                 return grouping.of_values(AGGREGATES[type(node)], read(node.this, self.source.column), condition, part)
+            case exp.AggFunc() if type(node) in PAIRS:
+                y, x = (read(side, self.source.column) for side in (node.this, node.expression))
+                return grouping.of_pair(PAIRS[type(node)], y, x, condition, part)
+            case exp.AggFunc() if type(node) in LEVELS:
+                level = Literal(LEVELS[type(node)], Type.REAL)
+                return grouping.quantile(read(node.this, self.source.column), level, condition, part)
+            case exp.PercentileCont() if node.args.get("expression") is not None:
+                value, share = (read(side, self.source.column) for side in (node.this, node.expression))
+                return grouping.quantile(value, share, condition, part)
+            case exp.WithinGroup(this=exp.PercentileCont() as inner, expression=exp.Order(expressions=[by])):
+                check_modifiers(inner)
+                check_modifiers(by)
+                value, share = (read(side, self.source.column) for side in (by.this, inner.this))
+                return grouping.quantile(value, share, condition, part)
             case _:
                 refuse_node(node)
 

@@ -97,7 +97,7 @@ TYPES = {
 def read(node: Node, leaf: Leaf) -> Expression:
     """One node and what stands below it."""
     plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
-    is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter)
+    is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
     if type(node) in NODES or not (plain or form or is_leaf):
         refuse_node(node)
     check_modifiers(node)

@@ -44,8 +44,6 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
 """By the part of a node: what it is called, why it is refused, what to write instead."""
 
 NODES: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.Min: (_ROWS, "Ask for COUNT(*) FILTER (WHERE x < 10), or AVG(x)."),
-    exp.Max: (_ROWS, "Ask for COUNT(*) FILTER (WHERE x > 90), or AVG(x)."),
     exp.First: (_CHOICE, "Use AVG, SUM or COUNT."),
     exp.Last: (_CHOICE, "Use AVG, SUM or COUNT."),
     exp.AnyValue: (_CHOICE, "Use AVG, SUM or COUNT."),

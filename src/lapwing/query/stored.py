@@ -13,6 +13,7 @@ from lapwing.errors import Bug
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
 from lapwing.query.plan import Outline, Plan, Prices, priced
 from lapwing.query.release import Cells, Released, narrowed
+from lapwing.query.shapes import Grid
 from lapwing.query.types import Type, Value
 
 
@@ -35,7 +36,8 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     selection = None if read["selection"] is None else _selection_in(read["selection"])
     kinds = [key.type for key in outline.question.keys]
     keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in zip(read["keys"], kinds, strict=False))
-    cells = tuple(tuple(_column_in(column) for column in cells) for cells in read["cells"])
+    pairs = zip(outline.shapes, read["cells"], strict=True)
+    cells = tuple(tuple(_column_in(column, isinstance(shape, Grid)) for column in cells) for shape, cells in pairs)
     return priced(outline, Prices(measures, selection)), Released(keys, cells)
 
 
@@ -88,8 +90,8 @@ def _value_in(value: Any, kind: Type | None) -> Value:
             return value  # type: ignore[no-any-return]
 
 
-def _column_in(column: list[str]) -> Cells:
-    return narrowed(_objects([int(value) for value in column]))
+def _column_in(column: list[str], real: bool) -> Cells:
+    return np.array(column, np.float64) if real else narrowed(_objects([int(value) for value in column]))
 
 
 def _objects(values: list[Any]) -> Cells:
