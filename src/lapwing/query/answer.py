@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lapwing.errors import Bug
-from lapwing.mechanisms.grid_quantiles import GridQuantiles
+from lapwing.mechanisms.grid_quantiles import GridQuantiles, is_approximate
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.soft_values import GRID
 from lapwing.privacy.budget import Cost
@@ -76,8 +76,9 @@ class Release:
 
     @property
     def notes(self) -> dict[str, str]:
-        """Why an interval is missing, by column."""
-        return {column.name: column.reason for column in self.columns if column.reason is not None}
+        """Why an interval is missing, or what else to know, by column."""
+        missing = {column.name: column.reason for column in self.columns if column.reason is not None}
+        return {**_approximate(self.plan), **missing}
 
     def to_pandas(self) -> pd.DataFrame:
         return self.to_arrow().to_pandas()
@@ -161,6 +162,20 @@ class Release:
                 shown = ["none" if low != low else f"{_shown(low)} to {_shown(high)}" for low, high in pairs]
                 cells[_fresh(f"{column.name} interval", set(cells))] = shown
         return list(cells), [list(row) for row in zip(*cells.values(), strict=True)]
+
+
+def _approximate(plan: Plan) -> dict[str, str]:
+    """Columns that are extremes: the outermost value is one person's, so a value near it is told."""
+    notes = {}
+    for output in plan.question.outputs:
+        slots = [part.index for part in walk(output.expression) if isinstance(part, Slot)]
+        if any(
+            is_approximate(*plan.question.aggregates[i].parameters[:1])
+            for i in slots
+            if plan.question.aggregates[i].parameters
+        ):
+            notes[output.name] = "approximate: an extreme quantile, a little inside the outermost value"
+    return notes
 
 
 _CHOSEN = "These rows were chosen by their noisy numbers: of them, only intervals(simultaneous=True) hold as stated."

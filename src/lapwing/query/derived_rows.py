@@ -6,7 +6,6 @@ column is read through the name of its side, and has the engine's type for its d
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 from sqlglot import exp

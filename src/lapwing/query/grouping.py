@@ -22,8 +22,10 @@ ONE = Literal(1, Type.INTEGER)
 class Grouping:
     """Collects the aggregates of one SELECT as they are met; the same one is paid once."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, *, inside: bool = False) -> None:
         self.rows = rows
+        self.inside = inside
+        """Whether it stands in a sub-query, where the unit may be a key (per_unit.py)."""
         self.keys: tuple[Expression, ...] = ()
         self.aggregates: list[Aggregate] = []
         self._size = 0
@@ -31,7 +33,8 @@ class Grouping:
     def add_key(self, key: Expression, what: str) -> None:
         """One more key of GROUP BY."""
         self._grow(key)
-        check_key(key, self.rows.table, what)
+        if not (self.inside and isinstance(key, Column) and key.name == self.rows.table.unit):
+            check_key(key, self.rows.table, what)
         if key not in self.keys:
             self.keys += (key,)
 

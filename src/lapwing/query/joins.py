@@ -61,7 +61,11 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
 
 def _check_sides(left: Table, right: Table, what: str) -> None:
     if left.public:
-        refuse(what, "rows of a public table that meet nobody would stay, or meet nobody's.", "Begin FROM with the private table.")
+        refuse(
+            what,
+            "rows of a public table that meet nobody would stay, or meet nobody's.",
+            "Begin FROM with the private table.",
+        )
     if not right.public and (left.by_row or right.by_row):
         refuse(
             what,
@@ -90,7 +94,9 @@ def _joined(
     yours = [_partner(field, fresh(field.name, taken), outer=outer) for field in right.table.fields]
     partner = Field(fresh(_PARTNER, taken), Type.BOOLEAN)
     source = Joined(left.table, right.table, on, by_unit, outer, all_of(right.where, "ON") if outer else None)
-    rows, groups = _limits(left.table, right.table) if by_unit else (left.table.rows_per_unit, left.table.groups_per_unit)
+    rows, groups = (
+        _limits(left.table, right.table) if by_unit else (left.table.rows_per_unit, left.table.groups_per_unit)
+    )
     table = derived(
         source,
         [*mine, *yours, *([partner] if outer else [])],
@@ -135,7 +141,9 @@ def _moved(columns: Columns, meanings: Meanings, partner: Column | None) -> Colu
 
 def _limits(left: Table, right: Table) -> tuple[int | None, int | None]:
     """Rows are multiplied. A table with one row a unit adds no groups; of two others the smaller limit holds."""
-    rows = None if left.rows_per_unit is None or right.rows_per_unit is None else left.rows_per_unit * right.rows_per_unit
+    rows = (
+        None if left.rows_per_unit is None or right.rows_per_unit is None else left.rows_per_unit * right.rows_per_unit
+    )
     if right.rows_per_unit == 1:
         return rows, left.groups_per_unit
     if left.rows_per_unit == 1:

@@ -63,7 +63,7 @@ def per_unit(groups: Groups) -> Rows:
         rows=_rows(table, others),
         groups=table.groups_per_unit if others else 1,
     )
-    fields = {key: field for key, field in zip(others, keys, strict=True)}
+    fields = dict(zip(others, keys, strict=True))
     meanings: dict[Column | Key | Slot, Expression] = {
         Key(i, key.type or Type.TEXT): column(fields.get(key, unit)) for i, key in enumerate(groups.keys)
     }

@@ -101,7 +101,7 @@ class Question:
         where = "" if self.where is None else _text(self.where)
         keys = ",".join(sorted(_text(key) for key in self.keys))
         aggregates = ",".join(sorted(aggregate.canonical() for aggregate in self.aggregates))
-        return f"{self.table.name}|{where}|{keys}|{aggregates}"
+        return f"{self.table.canonical}|{where}|{keys}|{aggregates}"
 
 
 def normalised(question: Question) -> Question:

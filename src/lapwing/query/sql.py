@@ -6,7 +6,7 @@ carries and that is not listed for it (sql_refused.py); the analyst's text never
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -32,13 +32,12 @@ from lapwing.query.aggregates import (
 from lapwing.query.catalog import Catalog
 from lapwing.query.expression import Expression, Literal
 from lapwing.query.grouping import Grouping
+from lapwing.query.per_unit import is_per_unit, per_unit
 from lapwing.query.question import Aggregate, Order, Output, Question, normalised
 from lapwing.query.relation import (
     Groups,
     Relation,
     Rows,
-    all_rows,
-    column_of,
     filtered,
     limited,
     projected,
@@ -48,8 +47,9 @@ from lapwing.query.relation import (
 from lapwing.query.sql_expressions import read
 from lapwing.query.sql_nodes import Node, is_whole, terms_of
 from lapwing.query.sql_refused import check_modifiers, part_of, refuse_node
+from lapwing.query.sql_sources import Names, Scopes, only_select, read_body, read_from
 from lapwing.query.types import Type
-from lapwing.query.verdict import Refusal, Stop, nearest, refuse
+from lapwing.query.verdict import Refusal, Stop, refuse
 
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
@@ -82,7 +82,7 @@ LEVELS: dict[type[Node], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction
 def read_sql(text: str, catalog: Catalog) -> Question | Refusal:
     """The question that a SELECT asks, or why it is refused. Free, and without a look at the data."""
     try:
-        return normalised(question_of(_relation(_select(text), _Names(catalog, {}))))
+        return normalised(question_of(_relation(_select(text), Names(catalog, {}))))
     except Stop as stop:
         return stop.refusal
     except RecursionError:
@@ -112,36 +112,18 @@ def _select(text: str) -> exp.Select:
     statement = written[0]
     if sum(1 for _ in statement.walk()) > MOST_PARTS:
         refuse("the question", f"it has more than {MOST_PARTS:,} parts.", "Write a shorter one.")
-    return _only_select(statement, "the question")
-
-
-def _only_select(node: exp.Expr, what: str) -> exp.Select:
-    if isinstance(node, exp.SetOperation):
-        refuse(what, "UNION, EXCEPT and INTERSECT are not read.", "Ask each SELECT by itself.")
-    if isinstance(node, exp.Values):
-        refuse(what, "VALUES holds no rows of anybody.", "Write FROM and the name of a table.")
-    if not isinstance(node, exp.Select):
-        refuse(part_of(node), "only questions are answered.", "Write one SELECT statement.")
-    return node
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """What a name in FROM means: a sub-query in WITH, else a table of the catalog."""
-
-    catalog: Catalog
-    known: Mapping[str, Relation]
-
-    def relation(self, name: str) -> Relation:
-        return self.known.get(name.lower()) or all_rows(self.catalog.table(name))
+    return only_select(statement, "the question")
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What one SELECT reads, and how it may be called."""
+    """What one SELECT reads."""
 
-    relation: Relation
-    names: frozenset[str]
+    scopes: Scopes
+
+    @property
+    def relation(self) -> Relation:
+        return self.scopes.relation
 
     def column(self, node: Node) -> Expression:
         """What a column's name means below the aggregation; an aggregate means nothing here."""
@@ -149,22 +131,24 @@ class _Source:
             if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
                 refuse_node(node)
             refuse(part_of(node), "an aggregate cannot stand in WHERE, GROUP BY or another aggregate.", "Move it out.")
-        if node.table and node.table.lower() not in self.names:
-            refuse(part_of(node), "the question does not read that table.", nearest(node.table, self.names))
-        return column_of(self.relation, node.name)
+        return self.scopes.column(node)
 
 
-def _relation(select: exp.Select, names: _Names) -> Relation:
-    """What a SELECT gives: rows, or groups."""
+def _inside(select: exp.Select, names: Names) -> Relation:
+    return _relation(select, names, inside=True)
+
+
+def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
+    """What a SELECT gives: rows, or groups. Inside another one, groups of the protected unit are rows."""
     check_modifiers(select)
-    source = _source(select, _with(select, names))
+    source = _Source(read_from(select, _with(select, names), _inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
         check_modifiers(where)
         conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
         relation = filtered(relation, conditions, f"WHERE {part_of(where.this)}")
-    inner = _Source(relation, source.names)
+    inner = _Source(source.scopes.refined(relation))
     if not _aggregates(select):
         return _ordered(select, inner, _plain(select, inner))
     if isinstance(relation, Groups):
@@ -173,7 +157,8 @@ def _relation(select: exp.Select, names: _Names) -> Relation:
             "the numbers inside are released already.",
             "Compute it from the answer, which costs nothing.",
         )
-    return _Aggregation(select, inner, relation).groups()
+    groups = _Aggregation(select, inner, relation, inside=inside).groups()
+    return per_unit(groups) if inside and is_per_unit(groups) else groups
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -182,7 +167,7 @@ def _aggregates(select: exp.Select) -> bool:
     return any(isinstance(part, exp.AggFunc) for column in select.expressions for part in column.walk())
 
 
-def _with(select: exp.Select, names: _Names) -> _Names:
+def _with(select: exp.Select, names: Names) -> Names:
     """The names that WITH adds. Each sub-query is read once, and sees those before it."""
     ctes = select.args.get("with_")
     if ctes is None:
@@ -191,35 +176,8 @@ def _with(select: exp.Select, names: _Names) -> _Names:
     for cte in ctes.expressions:
         check_modifiers(cte)
         check_modifiers(cte.args["alias"])
-        inner = _relation(_only_select(cte.this, f"`{cte.alias}`"), names)
-        names = _Names(names.catalog, {**names.known, cte.alias.lower(): inner})
+        names = names.adding(cte.alias, read_body(cte.this, names, _inside, f"`{cte.alias}`"))
     return names
-
-
-def _source(select: exp.Select, names: _Names) -> _Source:
-    """The one relation after FROM."""
-    source = select.args.get("from_")
-    if source is None:
-        refuse("SELECT", "it names no table.", nearest("", (table.name for table in names.catalog.tables)))
-    node = source.this
-    if isinstance(node, exp.Subquery):
-        check_modifiers(node)
-        alias = _alias(node)
-        return _Source(_relation(_only_select(node.this, "the sub-query"), names), frozenset({alias.lower()} - {""}))
-    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-        refuse(f"FROM {part_of(node)}", "only a table of the catalog can be asked about.", "Write FROM and its name.")
-    check_modifiers(node)
-    return _Source(names.relation(node.name), frozenset({node.name.lower(), (_alias(node) or node.name).lower()}))
-
-
-def _alias(node: Node) -> str:
-    alias = node.args.get("alias")
-    if alias is None:
-        return ""
-    check_modifiers(alias)
-    if not isinstance(alias.this, exp.Identifier):
-        refuse(f"FROM {part_of(node)}", "the name after the table is not readable.", "Write FROM and a name.")
-    return node.alias
 
 
 def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, Node | Expression]]:
@@ -229,9 +187,7 @@ def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, Node | 
         star = inner.this if isinstance(inner, exp.Column) else inner
         if isinstance(star, exp.Star):
             check_modifiers(star)
-            if isinstance(inner, exp.Column) and inner.table.lower() not in source.names:
-                refuse(part_of(inner), "the question does not read that table.", nearest(inner.table, source.names))
-            yield from ((output.name, output.expression) for output in source.relation.columns.values())
+            yield from ((output.name, output.expression) for output in source.scopes.star(inner))
         else:
             yield (node.alias if isinstance(node, exp.Alias) else _default_name(inner)), inner
 
@@ -280,13 +236,13 @@ def _output(node: Node, outputs: tuple[Output, ...]) -> Expression | None:
 class _Aggregation:
     """One SELECT with aggregates being read."""
 
-    def __init__(self, select: exp.Select, source: _Source, rows: Rows) -> None:
+    def __init__(self, select: exp.Select, source: _Source, rows: Rows, *, inside: bool) -> None:
         self.select, self.source, self.rows = select, source, rows
-        self.grouping = Grouping(rows)
+        self.grouping = Grouping(rows, inside=inside)
         self._read_keys()
         self.outputs: dict[str, Expression] = {}
 
-    def groups(self) -> Relation:
+    def groups(self) -> Groups:
         outputs = tuple(Output(name, self._above(node)) for name, node in self._shown())
         self.outputs = {output.name.lower(): output.expression for output in outputs}
         having = self.select.args.get("having")
@@ -398,4 +354,6 @@ def _limit(select: exp.Select) -> int | None:
 def _default_name(node: Node) -> str:
     if isinstance(node, exp.Column):
         return node.name
+    if isinstance(node, exp.Min | exp.Max):
+        return f"approx_{node.key}"
     return node.key if isinstance(node, exp.AggFunc) else node.sql(dialect="duckdb").lower()[:60]

@@ -14,7 +14,13 @@ _INSIDE = "a query inside an expression reads rows without a price."
 _CHANCE = "it is not a function of the row."
 
 CLAUSES: dict[str, tuple[str, str, str]] = {
-    "joins": ("JOIN", "joins are not read yet.", "Ask about one table."),
+    "joins": ("JOIN in parentheses", "joins are read from left to right.", "Write a JOIN b ON ... JOIN c ON ..."),
+    "method": (
+        "NATURAL, ASOF, POSITIONAL",
+        "tables are joined by equal columns that are named.",
+        "Write ON a.x = b.y.",
+    ),
+    "by_name": ("BY NAME", "it is not read.", "Select the same columns in the same order."),
     "laterals": ("LATERAL", "sub-queries that depend on the row are not read.", "Write the expression itself."),
     "distinct": ("SELECT DISTINCT", "the rows themselves are private.", "Count the units: COUNT(DISTINCT unit)."),
     "qualify": ("QUALIFY", "window functions mix rows of many units.", "Use GROUP BY and HAVING."),
@@ -97,7 +103,9 @@ _THIS = frozenset({"this"})
 _BOTH = frozenset({"this", "expression"})
 _LIST = frozenset({"expressions"})
 MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
-    exp.Select: frozenset({"expressions", "from_", "where", "group", "having", "order", "limit", "with_"}),
+    exp.Select: frozenset({"expressions", "from_", "where", "group", "having", "order", "limit", "with_", "joins"}),
+    exp.Join: frozenset({"this", "side", "kind", "on", "using"}),
+    exp.Union: frozenset({"this", "expression", "distinct"}),
     exp.Subquery: frozenset({"this", "alias"}),
     exp.With: _LIST,
     exp.CTE: frozenset({"this", "alias"}),
