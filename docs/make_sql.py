@@ -9,7 +9,9 @@ from sqlglot import exp
 
 from lapwing.query.aggregates import FUNCTIONS
 from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.derived import MOST_TABLES
 from lapwing.query.expression import Operator
+from lapwing.query.joins import MOST_DEGREE
 from lapwing.query.operators_base import MOST_SIZE
 from lapwing.query.operators_casts import CASTS
 from lapwing.query.operators_dates import TEMPORAL
@@ -42,6 +44,38 @@ CATALOG = Catalog(
     )
 )
 
+RELATED = Catalog(
+    (
+        Table(
+            "visits",
+            (*CATALOG.tables[0].fields, Field("region", Type.TEXT)),
+            "patient",
+            rows_per_unit=10,
+        ),
+        Table(
+            "stays",
+            (
+                Field("patient", Type.INTEGER),
+                Field("nights", Type.INTEGER, Interval(Fraction(0), Fraction(30))),
+                Field("since", Type.DATE),
+            ),
+            "patient",
+            rows_per_unit=3,
+        ),
+        Table(
+            "regions",
+            (
+                Field("code", Type.TEXT, values=("N", "S")),
+                Field("name", Type.TEXT, values=("north", "south")),
+                Field("country", Type.TEXT, values=("NO",)),
+            ),
+            None,
+            public=True,
+            keys=(("code",), ("name",)),
+        ),
+    )
+)
+
 HEAD = """\
 # SQL
 
@@ -57,19 +91,73 @@ becomes the engine's query. A refusal costs nothing and is decided without a loo
 | clause | what is read |
 |---|---|
 | `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; `AS` names a column |
-| `FROM` | one table of the catalog, a sub-query, or a name of `WITH` |
+| `FROM` | a table of the catalog, a sub-query, or a name of `WITH`, alone or joined |
+| `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)` |
+| `UNION ALL` | of rows, in a sub-query or in `WITH` |
 | `WHERE` | any condition over the columns of one row |
 | `GROUP BY` | columns, expressions, names or numbers of columns after `SELECT`; not the protected unit |
 | `HAVING` | conditions over keys and aggregates. It chooses among released numbers |
 | `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last |
 | `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds take part |
-| `WITH`, sub-queries | rows, filtered and computed row by row; or groups, with arithmetic on released numbers |
+| `WITH`, sub-queries | rows, computed row by row; groups, with arithmetic on released numbers; or one row a unit |
 
 ## Aggregates
 
 | write | what is released |
 |---|---|
 """
+
+RELATIONS = (
+    (
+        "Joins",
+        f"""\
+A private table is joined with a public one on a key of the public table: columns of which no two of its rows hold
+the same values. So a private row has one partner at most, and nobody's rows multiply. Columns that are keys by
+themselves are found when the public table is loaded; keys of several columns are declared. Values and bounds of
+public columns are read from the table, so they can be keys of `GROUP BY` and can be summed as they are.
+
+Private tables are joined on the protected unit, and on more columns if you like, so rows of one person meet only
+rows of the same person. Units are compared as they are stored. The limit of rows is the product of both limits; the
+limit of groups is the smaller one, where a table with one row a unit does not count. All limits hold for the
+joined rows, however many a person has. At most {MOST_DEGREE} private tables with several rows a unit are joined,
+and {MOST_TABLES} tables are read.
+""",
+        (
+            "SELECT r.name, AVG(v.cost) AS mean FROM visits v JOIN regions r ON v.region = r.code GROUP BY r.name",
+            "SELECT COUNT(*) AS n FROM visits v LEFT JOIN regions r ON v.region = r.code WHERE r.code IS NULL",
+            "SELECT SUM(s.nights) AS n FROM visits v JOIN stays s USING (patient) WHERE v.day < s.since",
+            "SELECT COUNT(*) AS n FROM visits v JOIN stays s ON v.day = s.since",
+            "SELECT COUNT(*) AS n FROM visits v JOIN regions r ON v.region = r.country",
+            "SELECT COUNT(*) AS n FROM visits, regions",
+        ),
+    ),
+    (
+        "Unions",
+        """\
+The sides are private rows with the same names of columns in the same order. A person's rows in all of them count
+together: limits add up, and bounds and values hold those of every side.
+""",
+        (
+            "SELECT AVG(x) AS m FROM (SELECT age AS x FROM visits UNION ALL SELECT nights AS x FROM stays)",
+            "SELECT COUNT(*) AS n FROM (SELECT patient FROM visits UNION SELECT patient FROM stays)",
+        ),
+    ),
+    (
+        "One row a unit",
+        """\
+A sub-query that groups by the protected unit gives one row for each of them, or for each unit and key. Nothing
+inside is released, so it has no noise and takes no part of the price. Inside are `COUNT`, `SUM`, `AVG`, `MIN` and
+`MAX`; sums and averages need bounds. Outside, a count lies between 0 and `rows_per_unit`, and a sum within
+`rows_per_unit` times the bounds; where that is not declared, use `CLIP`.
+""",
+        (
+            "SELECT AVG(total) AS m FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
+            "SELECT n, COUNT(*) AS k FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient) GROUP BY n",
+            "SELECT patient, total FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
+        ),
+    ),
+)
+"""Title, text and examples."""
 
 PRICES = f"""
 ## Prices
@@ -120,7 +208,7 @@ EXAMPLES = (
     "WITH adults AS (SELECT * FROM visits WHERE age >= 18) SELECT sex, AVG(LN(cost + 1)) AS m FROM adults GROUP BY sex",
     "SELECT sex, n FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) WHERE n > 100 ORDER BY n DESC",
     "SELECT note FROM visits",
-    "SELECT MAX(cost) FROM visits",
+    "SELECT MODE(cost) FROM visits",
     "SELECT patient, COUNT(*) FROM visits GROUP BY patient",
     "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)",
     "SELECT AVG(cost) FROM (SELECT cost FROM visits ORDER BY cost LIMIT 10)",
@@ -132,7 +220,7 @@ def page() -> str:
     """The whole page."""
     aggregates = "".join(f"| `{f.sql}` | {f.words} |\n" for f in FUNCTIONS.values())
     operators = "".join(f"\n### {title}\n\n{_table(group)}" for title, group in GROUPS.items())
-    return HEAD + aggregates + PRICES + operators + _refused() + _examples()
+    return HEAD + aggregates + _relations() + PRICES + operators + _refused() + _examples()
 
 
 def _table(group: tuple[Operator, ...]) -> str:
@@ -178,11 +266,20 @@ def _name(node: type[exp.Expression]) -> str:
 
 def _examples() -> str:
     parts = ["\n## Examples\n\nThe unit is `patient`; `cost` has bounds 0 to 5000, `age` 0 to 120.\n"]
-    for text in EXAMPLES:
-        read = read_sql(text, CATALOG)
-        note = f"Refused. {read}\n" if isinstance(read, Refusal) else _paid(len(read.aggregates))
-        parts.append(f"\n```sql\n{text}\n```\n{note}")
-    return "".join(parts)
+    return "".join([*parts, *(_example(text, CATALOG) for text in EXAMPLES)])
+
+
+def _relations() -> str:
+    return "".join(
+        f"\n## {title}\n\n{words}{''.join(_example(text, RELATED) for text in examples)}"
+        for title, words, examples in RELATIONS
+    )
+
+
+def _example(text: str, catalog: Catalog) -> str:
+    read = read_sql(text, catalog)
+    note = f"Refused. {read}\n" if isinstance(read, Refusal) else _paid(len(read.aggregates))
+    return f"\n```sql\n{text}\n```\n{note}"
 
 
 def _paid(count: int) -> str:

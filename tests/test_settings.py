@@ -133,6 +133,80 @@ def test_complaints_name_file_key_rule_and_fix(name: str, tmp_path: Path) -> Non
     assert words.endswith((".", "?"))
 
 
+PUBLIC = {
+    "typo": ('source = "regions.csv"\nkeys = ["code"]', "`public.regions.keys` is not a known key. Did you mean"),
+    "no source": ('key = ["code"]', "`public.regions.source` is missing"),
+    "no list": ('source = "regions.csv"\nkey = "code"', "`public.regions.key` must be a list of columns"),
+    "no column": ('source = "regions.csv"\nkey = ["cod"]', "no column of `regions`. Did you mean `code`?"),
+    "double": ('source = "regions.csv"\nkey = ["land"]', "two rows of `regions` have the same land"),
+    "no file": ('source = "region.csv"', "`region.csv` cannot be opened"),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_complaints_about_public_tables_name_key_rule_and_fix(name: str, tmp_path: Path) -> None:
+    lines, message = PUBLIC[name]
+    (tmp_path / "regions.csv").write_text("code,land\nN,NO\nS,NO\n")
+    with pytest.raises(Misconfigured) as caught:
+        settings(tmp_path, f"{GOOD}\n[public.regions]\n{lines}\n")
+    assert str(caught.value).startswith(f"{tmp_path / 'lapwing.toml'}: ")
+    assert message in str(caught.value)
+
+
+def test_public_tables_are_read_from_their_files(tmp_path: Path) -> None:
+    (tmp_path / "regions.csv").write_text("code,land\nN,NO\nS,NO\n")
+    found = settings(tmp_path, f'{GOOD}\n[public.regions]\nsource = "regions.csv"\nkey = ["land", "code"]\n')
+    [(table, _)] = found.public
+    assert (table.public, table.unit, table.keys) == (True, None, (("land", "code"), ("code",)))
+    assert table.field("code").values == ("N", "S")
+    assert len(found.witnesses) == 3
+
+
+def test_a_public_table_cannot_have_the_name_of_a_private_one(tmp_path: Path) -> None:
+    (tmp_path / "regions.csv").write_text("code\nN\n")
+    with pytest.raises(Misconfigured, match="two tables have the same name"):
+        settings(tmp_path, f'{GOOD}\n[public.Visits]\nsource = "regions.csv"\n')
+
+
+SEVERAL = """
+[budget]
+epsilon = 1
+[tables.visits]
+source = "visits.csv"
+unit = "pid"
+rows_per_unit = 2
+[tables.visits.columns]
+pid = { type = "integer" }
+code = { type = "text" }
+[tables.stays]
+source = "stays.csv"
+unit = "pid"
+rows_per_unit = 2
+[tables.stays.columns]
+pid = { type = "integer" }
+[public.regions]
+source = "regions.csv"
+"""
+
+
+def test_a_question_over_several_tables_needs_all_of_them_unchanged(tmp_path: Path) -> None:
+    """gate:G51 one budget for all tables; a changed one stops every question that reads it."""
+    for name, text in (("visits", "pid,code\n1,N\n2,S\n"), ("stays", "pid\n1\n"), ("regions", "code\nN\n")):
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "lapwing.toml").write_text(SEVERAL)
+    curator = load(tmp_path / "lapwing.toml")
+    joined = "SELECT COUNT(*) AS n FROM visits v JOIN stays s ON v.pid = s.pid JOIN regions r ON r.code = v.code"
+    assert curator.sql(joined, epsilon=0.1).plan.table.version.startswith("visits 1, stays 1, regions ")
+    (tmp_path / "regions.csv").write_text("code\nN\nS\n")
+    assert len(curator.sql(joined, epsilon=0.2)) == 1
+    (tmp_path / "stays.csv").write_text("pid\n1\n2\n")
+    with pytest.raises(Misconfigured, match="changed without a new version"):
+        curator.sql(joined, epsilon=0.3)
+    assert len(curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.1)) == 1
+    assert curator.budget.spent.amount == Fraction(4, 10)
+    curator.close()
+
+
 def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="lapwing init"):
         read_settings(tmp_path / "lapwing.toml")

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
-from lapwing.engines.source import Frame, Source, file_source, fingerprint, frame_source
+from lapwing.engines.public import read_public
+from lapwing.engines.source import Frame, Source, file_source, fingerprint, frame_source, marked
 from lapwing.errors import EngineFailed, LedgerFailed, Misconfigured
 from lapwing.ledger import SqliteLedger
 from lapwing.noise import SYSTEM
@@ -196,11 +197,16 @@ class Curator:
     def _declare_versions(self) -> None:
         """Tells the ledger which data each version stands for; the same version must keep the same data."""
         for table in self._catalog.tables:
+            if table.public:
+                continue
+            if self._ledger.version(table.name) != table.version:
+                self._engine.check(table)
             self._ledger.declare_version(table.name, table.version, fingerprint(self._sources[table.name]))
 
     def _check_version(self, table: Table) -> None:
-        if not self._ledger.is_unchanged(table.name, fingerprint(self._sources[table.name])):
-            raise Misconfigured(_CHANGED)
+        for base in table.bases:
+            if not base.public and not self._ledger.is_unchanged(base.name, fingerprint(self._sources[base.name])):
+                raise Misconfigured(_CHANGED)
 
 
 def open_data(
@@ -218,13 +224,19 @@ def open_data(
     version: str = "1",
     confidence: Number = 0.95,
     ledger: str | Path | None = None,
+    public: Mapping[str, Any] | None = None,
+    public_keys: Mapping[str, Sequence[str]] | None = None,
 ) -> Curator:
     """A curator on one table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
 
     `unit` names the column that says whose row it is; None makes every row a unit of its own. A file keeps its ledger
     in `.lapwing/ledger.db` beside it, a frame in memory, unless `ledger` says otherwise.
+    `public` holds tables of nobody to join with, files or frames by name; `public_keys` names columns that tell their
+    rows apart together, where no single column does.
     """
-    source = file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
+    source = _source_of(data)
+    if isinstance(source, Frame) and ledger is not None:
+        source = marked(source)
     title = name or (source.path.stem if not isinstance(source, Frame) else "data")
     kinds = {column: read_type(kind) for column, kind in (types or {}).items()}
     stored = {**_settled_types(source, values or {}), **kinds}
@@ -252,7 +264,18 @@ def open_data(
         version=version,
         confidence=inside_unit(confidence, "confidence"),
     )
-    return Curator([(table, source)], _ledger_for(source, budget, None if ledger is None else Path(ledger)))
+    others = {known: _source_of(found) for known, found in (public or {}).items()}
+    keys = public_keys or {}
+    for known in keys:
+        if known not in others:
+            raise Misconfigured(f"`public_keys` names `{known}`, no public table. {nearest(known, others)}")
+    shared = [(read_public(known, found, keys.get(known, ())), found) for known, found in others.items()]
+    place = None if ledger is None else Path(ledger)
+    return Curator([(table, source), *shared], _ledger_for(source, budget, place))
+
+
+def _source_of(data: Any) -> Source:
+    return file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
 
 
 def _settled_types(source: Source, values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
@@ -270,7 +293,7 @@ def load(path: str | Path = "lapwing.toml") -> Curator:
     """A curator as a steward's file declares it."""
     settings = read_settings(Path(path))
     ledger = SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses)
-    return Curator(settings.tables, ledger)
+    return Curator([*settings.tables, *settings.public], ledger)
 
 
 def _ledger_for(source: Source, budget: Budget, path: Path | None) -> SqliteLedger:
@@ -292,7 +315,13 @@ _CHANGED = (
 
 
 def _level(table: Table, confidence: Number | None) -> Fraction:
-    return table.confidence if confidence is None else inside_unit(confidence, "confidence")
+    level = table.confidence if confidence is None else inside_unit(confidence, "confidence")
+    if not _LEAST_LEVEL <= level <= 1 - _LEAST_LEVEL:
+        raise Misconfigured("`confidence` must lie between 1e-9 and 1 - 1e-9. Pass 0.95. Nothing was charged.")
+    return level
+
+
+_LEAST_LEVEL = Fraction(1, 10**9)
 
 
 def _nothing(cost: Cost) -> Cost:

@@ -15,6 +15,10 @@
     sex = { type = "text", values = ["F", "M"] }
     cost = { type = "real", bounds = [0, 5000] }
 
+    [public.regions]               # rows of nobody, to join with; types and values are read from the file
+    source = "regions.csv"
+    key = ["code"]                 # optional: columns that tell its rows apart
+
 Every error names the file, the key, the rule and the fix.
 """
 
@@ -30,6 +34,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.privacy.budget import Budget
@@ -43,9 +48,10 @@ T = TypeVar("T")
 ROW = "row"
 """The value of `unit` that makes every row a unit of its own."""
 
-_TOP = {"budget", "ledger", "tables"}
+_TOP = {"budget", "ledger", "tables", "public"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
+_PUBLIC = {"source", "table", "key"}
 _COLUMN = {"type", "bounds", "unit_bounds", "values"}
 
 
@@ -56,6 +62,8 @@ class Settings:
     tables: tuple[tuple[Table, Source], ...]
     budget: Budget
     ledger: Path
+    public: tuple[tuple[Table, Source], ...] = ()
+    """Tables of nobody, to join with."""
 
     @property
     def witnesses(self) -> tuple[Path, ...]:
@@ -96,11 +104,14 @@ class _Reader:
         tables = self._section(found, "tables")
         ledger = found.get("ledger", ".lapwing/ledger.db")
         read = tuple(self._table(name, self._section(tables, name, "tables.")) for name in tables)
-        self._at("tables", lambda: Catalog(tuple(table for table, _ in read)))
+        listed = self._section(found, "public") if "public" in found else {}
+        public = tuple(self._public(name, self._section(listed, name, "public.")) for name in listed)
+        self._at("tables", lambda: Catalog(tuple(table for table, _ in (*read, *public))))
         return Settings(
             read,
             self._at("budget", lambda: Budget(**{"epsilon": self._required(budget, "epsilon", "budget."), **budget})),
             self.path.parent / self._text(ledger, "ledger"),
+            public,
         )
 
     def _table(self, name: str, found: Mapping[str, Any]) -> tuple[Table, Source]:
@@ -108,7 +119,6 @@ class _Reader:
         self._known(found, _TABLE, at)
         columns = self._section(found, "columns", at)
         unit = self._text(self._required(found, "unit", at), f"{at}unit")
-        path = self.path.parent / self._text(self._required(found, "source", at), f"{at}source")
         table = self._at(
             f"{at[:-1]}",
             lambda: Table(
@@ -121,8 +131,22 @@ class _Reader:
                 self._at(f"{at}confidence", lambda: inside_unit(found.get("confidence", 0.95), "confidence")),
             ),
         )
+        return table, self._source(found, at)
+
+    def _public(self, name: str, found: Mapping[str, Any]) -> tuple[Table, Source]:
+        at = f"public.{name}."
+        self._known(found, _PUBLIC, at)
+        source = self._source(found, at)
+        key = found.get("key", [])
+        if not isinstance(key, list):
+            self._fail(f"{at}key", "must be a list of columns", 'Write key = ["code"].')
+        names = [self._text(column, f"{at}key") for column in key]
+        return self._at(at[:-1], lambda: read_public(name, source, names)), source
+
+    def _source(self, found: Mapping[str, Any], at: str) -> Source:
+        path = self.path.parent / self._text(self._required(found, "source", at), f"{at}source")
         name_inside = self._text(found["table"], f"{at}table") if "table" in found else None
-        return table, self._at(f"{at}source", lambda: file_source(path, name_inside))
+        return self._at(f"{at}source", lambda: file_source(path, name_inside))
 
     def _field(self, name: str, found: Mapping[str, Any]) -> Field:
         at = f"columns.{name}."

@@ -138,7 +138,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "    return table.row_limit\n",
         "    return max(1, table.row_limit - 1)\n",
         "off by one",
-        PLAN + ("tests/query/test_bounding.py",),
+        (*PLAN, "tests/query/test_bounding.py"),
     ),
     Mutant(
         "one row of a soft unit",

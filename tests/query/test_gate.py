@@ -27,6 +27,7 @@ from support.audit import is_rejected
 
 BUDGET = lw.Budget(epsilon=1000, delta=1e-6)
 CANARY = "ZZCANARY"
+NOON = datetime.fromisoformat("2020-01-01 12:00:00")
 
 SCHEMA = pa.schema(
     [
@@ -40,7 +41,7 @@ SCHEMA = pa.schema(
         ("b", pa.bool_()),
     ]
 )
-CROWD = [(i, "FM"[i % 2], f"note {i % 5}", i % 10 + 0.5, i % 100, date(2020, 1, 1 + i % 28), datetime(2020, 1, 1), True)
+CROWD = [(i, "FM"[i % 2], f"note {i % 5}", i % 10 + 0.5, i % 100, date(2020, 1, 1 + i % 28), NOON, True)
          for i in range(60)]  # fmt: skip
 HOSTILE_VALUES: dict[str, tuple[Any, ...]] = {
     "note": (
@@ -54,7 +55,7 @@ HOSTILE_VALUES: dict[str, tuple[Any, ...]] = {
     "x": (math.nan, math.inf, -math.inf, -0.0, 1e308, -1e308, 5e-324, None),
     "n": (2**63 - 1, -(2**63), 0, None),
     "d": (date(1, 1, 1), date(9999, 12, 31), None),
-    "t": (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999), None),
+    "t": (datetime.min, datetime.max, None),
 }
 
 
@@ -78,7 +79,7 @@ def curator(victim: list[tuple[Any, ...]], **changes: Any) -> Curator:
 
 def victim_rows() -> list[tuple[Any, ...]]:
     """One person with every hostile value in turn."""
-    usual = {"note": "x", "x": 1.0, "n": 1, "d": date(2020, 1, 1), "t": datetime(2020, 1, 1)}
+    usual = {"note": "x", "x": 1.0, "n": 1, "d": date(2020, 1, 1), "t": NOON}
     rows = []
     for name, values in HOSTILE_VALUES.items():
         for value in values:
@@ -88,14 +89,50 @@ def victim_rows() -> list[tuple[Any, ...]]:
 
 
 RISKY = (
-    "CAST(note AS INTEGER)", "CAST(note AS DOUBLE)", "CAST(note AS DATE)", "CAST(note AS TIMESTAMP)", "LN(x)", "LOG10(n)",
-    "SQRT(x)", "x / n", "n / x", "n % n", "n // n", "x * x * x * x", "n * n * n", "n * 9223372036854775807 - 5", "ABS(n)",
-    "-n", "EXP(x)", "EXP(n)", "POWER(x, 3)", "ROUND(x, 2)", "FLOOR(x)", "CEIL(n * x)", "LENGTH(note)", "UPPER(note)",
-    "SUBSTRING(note, 2, 3)", "note || note || note", "CONCAT(note, 'x')", "EXTRACT(year FROM d)", "EXTRACT(week FROM t)",
-    "DATE_TRUNC('year', d)", "DATE_DIFF('day', d, DATE '1970-01-01')", "d + INTERVAL 400 DAY", "t - INTERVAL 5 MONTH",
-    "COALESCE(x, n)", "NULLIF(x, 0)", "CASE WHEN x > 0 THEN n ELSE x END", "LEAST(x, n)", "GREATEST(x, n, 0)",
-    "CAST(x AS INTEGER)", "CAST(n AS VARCHAR)", "x IS DISTINCT FROM n", "note LIKE '%a%b%'", "CLIP(x, 0, 1)",
-)  # fmt: skip
+    "CAST(note AS INTEGER)",
+    "CAST(note AS DOUBLE)",
+    "CAST(note AS DATE)",
+    "CAST(note AS TIMESTAMP)",
+    "LN(x)",
+    "LOG10(n)",
+    "SQRT(x)",
+    "x / n",
+    "n / x",
+    "n % n",
+    "n // n",
+    "x * x * x * x",
+    "n * n * n",
+    "n * 9223372036854775807 - 5",
+    "ABS(n)",
+    "-n",
+    "EXP(x)",
+    "EXP(n)",
+    "POWER(x, 3)",
+    "ROUND(x, 2)",
+    "FLOOR(x)",
+    "CEIL(n * x)",
+    "LENGTH(note)",
+    "UPPER(note)",
+    "SUBSTRING(note, 2, 3)",
+    "note || note || note",
+    "CONCAT(note, 'x')",
+    "EXTRACT(year FROM d)",
+    "EXTRACT(week FROM t)",
+    "DATE_TRUNC('year', d)",
+    "DATE_DIFF('day', d, DATE '1970-01-01')",
+    "d + INTERVAL 400 DAY",
+    "t - INTERVAL 5 MONTH",
+    "COALESCE(x, n)",
+    "NULLIF(x, 0)",
+    "CASE WHEN x > 0 THEN n ELSE x END",
+    "LEAST(x, n)",
+    "GREATEST(x, n, 0)",
+    "CAST(x AS INTEGER)",
+    "CAST(n AS VARCHAR)",
+    "x IS DISTINCT FROM n",
+    "note LIKE '%a%b%'",
+    "CLIP(x, 0, 1)",
+)
 """Expressions that raise in an engine on some row, or could."""
 
 
@@ -140,10 +177,8 @@ def test_no_word_about_a_row_leaves(caplog: pytest.LogCaptureFixture, capsys: py
     """gate:G18 threat:A13 canary strings in the rows appear in no answer, message, log or ledger entry."""
     caplog.set_level(logging.DEBUG)
     asked = curator(victim_rows())
-    said = []
     texts = [*scripts(), "SELECT note, COUNT(*) AS c FROM t GROUP BY note", "SELECT note FROM t", "SELECT nope FROM t"]
-    for text in texts:
-        said.append(str(seen(asked, text, epsilon=0.1)))
+    said = [str(seen(asked, text, epsilon=0.1)) for text in texts]
     said += [
         str(list(asked.ledger.entries())),
         str(asked.budget),

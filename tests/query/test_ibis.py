@@ -220,7 +220,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "order below": lambda: T.order_by("age").limit(1).aggregate(n=lambda t: t.age.sum()),
     "sample": lambda: T.sample(0.5).count(),
     "join": lambda: T.join(OTHER, "pid").count(),
-    "union": lambda: T.union(T).count(),
+    "union": lambda: T.union(T, distinct=True).count(),
     "unknown table": lambda: OTHER.count(),
     "unknown column": lambda: ib.table({"salary": "int64"}, name="visits").salary.sum(),
     "window": lambda: T.mutate(n=T.age.sum().over(group_by="sex")).count(),

@@ -189,7 +189,7 @@ G19 = [
     "SELECT COUNT(*) FROM (SELECT * FROM visits ORDER BY age LIMIT 1) t",
     "WITH RECURSIVE r AS (SELECT 1 UNION ALL SELECT 1 FROM r) SELECT COUNT(*) FROM r",
     "SELECT COUNT(*) FROM visits, LATERAL (SELECT name) l",
-    "SELECT COUNT(*) FROM visits a JOIN visits b ON a.pid = b.pid",
+    "SELECT COUNT(*) FROM visits a JOIN visits b ON a.site = b.site",
     "SELECT COUNT(*) FROM visits, visits v",
     "SELECT COUNT(*) FROM visits UNION SELECT SUM(age) FROM visits",
     "SELECT COUNT(*) FROM visits EXCEPT SELECT 1",
@@ -315,7 +315,7 @@ G19 = [
     "SELECT COUNT(*) FROM (SELECT DISTINCT sex FROM visits) t",
     "SELECT COUNT(*) FROM (SELECT sex FROM visits ORDER BY age) t",
     "SELECT COUNT(*) FROM (SELECT sex FROM visits LIMIT 3) t",
-    "SELECT COUNT(*) FROM (SELECT sex FROM visits UNION ALL SELECT sex FROM visits) t",
+    "SELECT COUNT(*) FROM (SELECT sex FROM visits UNION SELECT sex FROM visits) t",
     "SELECT COUNT(*) FROM (SELECT sex, ROW_NUMBER() OVER () AS r FROM visits) t WHERE r = 1",
     "SELECT COUNT(*) FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) t",
     "SELECT SUM(n) FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) t",
@@ -569,7 +569,7 @@ def test_only_known_modifiers_pass() -> None:
     statement = sqlglot.parse_one("SELECT COUNT(*) FROM visits", read="duckdb")
     statement.args["tomorrow"] = True
     with pytest.raises(Exception, match="`tomorrow` is not read"):
-        sql._relation(statement, sql._Names(CATALOG, {}))
+        sql._relation(statement, sql.Names(CATALOG, {}))
 
 
 def test_every_aggregate_is_planned() -> None:

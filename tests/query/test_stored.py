@@ -122,7 +122,7 @@ def test_a_stored_answer_survives_a_restart_with_keys_of_every_type(tmp_path: Pa
     table = pa.table(
         {
             "d": [date(2020, 1, 1 + i % 2) for i in range(n)],
-            "t": [datetime(2020, 1, 1, i % 2) for i in range(n)],
+            "t": [datetime.fromisoformat(f"2020-01-01 0{i % 2}:00:00") for i in range(n)],
             "s": [None if i % 2 else "x'\"\N{SNOWMAN}" for i in range(n)],
             "i": [2**60 + i % 2 for i in range(n)],
             "b": [i % 2 == 0 for i in range(n)],

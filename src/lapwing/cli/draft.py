@@ -79,4 +79,8 @@ version = "1"
 
 [tables.{name}.columns]
 {columns}
+
+# Tables of nobody, to join with; types and values are read from the file, so list only what anybody may see.
+# [public.regions]
+# source = "regions.csv"
 """

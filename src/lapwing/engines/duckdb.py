@@ -7,16 +7,15 @@ declared type is NULL.
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from lapwing.engines.lines import read_lines
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source
 from lapwing.errors import Misconfigured
 from lapwing.query.catalog import UNIT_ID, Field, Table
@@ -43,7 +42,14 @@ _AS_IT_IS = {
 }
 """Stored types that need no cast."""
 
-_LONGEST_HEADER = 1 << 20  # bytes
+_WIDE = ("DECIMAL", "HUGEINT", "UBIGINT", "UHUGEINT")
+_TIMES = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
+_CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
+_AS_TEXT = {"UUID"}
+"""Other stored types that are read; casts of these are safe on every value, of the calendar within its years."""
+
+Stored = dict[str, tuple[str, str]]
+"""Columns as they are stored, by their name in small letters: the name and the engine's type."""
 
 _LOCK = (
     "SET enable_external_access = false",
@@ -69,6 +75,16 @@ class DuckDBEngine:
         """The rows of a cells query."""
         return self._connection.cursor().sql(query.sql(dialect="duckdb", copy=False)).to_arrow_table()
 
+    def check(self, table: Table) -> None:
+        """Reads every value once, so that a damaged file is refused to the steward and not to a question."""
+        columns = ", ".join(f"BIT_XOR(HASH({identifier(field.name)}))" for field in table.fields)
+        try:
+            self._connection.execute(f"SELECT {columns} FROM {identifier(table.name)}").fetchall()
+            return
+        except duckdb.Error as error:
+            _LOG.debug("reading failed: %s", type(error).__name__)
+        raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Write the file anew.")
+
     def keyed_hash(self, columns: list[exp.Expression]) -> exp.Expression:
         """A 64-bit hash of the columns and the secret salt."""
         salt = exp.Literal.string(f"{self._salt:x}")
@@ -81,25 +97,84 @@ class DuckDBEngine:
         paths = [str(source.path.resolve()) for _, source in tables if isinstance(source, Parquet)]
         if paths:
             self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, paths))}]")
-        for number, (table, source) in enumerate(tables):
-            self._declare(table, source, _stored(self._connection, number, source))
+        found = [_stored(self._connection, number, source) for number, (_, source) in enumerate(tables)]
+        stored = [_described(self._connection, relation) for relation in found]
+        form = _unit_form([(table, columns) for (table, _), columns in zip(tables, stored, strict=True)])
+        for (table, source), relation, columns in zip(tables, found, stored, strict=True):
+            self._declare(table, source, relation, columns, form)
         for statement in _LOCK:
             self._connection.execute(statement)
 
-    def _declare(self, table: Table, source: Source, relation: str) -> None:
-        stored = {
-            str(row[0]).lower(): row
-            for row in self._connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-        }
+    def _declare(self, table: Table, source: Source, relation: str, stored: Stored, form: str) -> None:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
-            columns += f", {_identifier(str(stored[table.unit.lower()][0]))} AS {_identifier(UNIT_ID)}"
-        kind = "TABLE" if isinstance(source, Csv | Frame) else "VIEW"
-        self._connection.execute(f"CREATE {kind} {_identifier(table.name)} AS SELECT {columns} FROM {relation}")
+            name, kind = stored[table.unit.lower()]
+            columns += f", {_unit(identifier(name), kind, form)} AS {identifier(UNIT_ID)}"
+        kept = table.public or isinstance(source, Csv | Frame)
+        made = f"{'TABLE' if kept else 'VIEW'} {identifier(table.name)}"
+        self._connection.execute(f"CREATE {made} AS SELECT {columns} FROM {relation}")
+        for key in table.keys:
+            if not is_key(self._connection, identifier(table.name), [table.field(name) for name in key]):
+                raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
+
+
+def stored_as(connection: duckdb.DuckDBPyConnection, table: Table, source: Source) -> str:
+    """A query for the declared columns of a source, in their declared types."""
+    relation = _stored(connection, 0, source)
+    stored = _described(connection, relation)
+    columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
+    return f"SELECT {columns} FROM {relation}"
+
+
+def is_key(connection: duckdb.DuckDBPyConnection, relation: str, fields: Sequence[Field]) -> bool:
+    """Whether no two rows hold the same values here. Numbers are compared as float64, as a join of mixed types does;
+    a row with NULL has no partner in any join."""
+    columns = [identifier(field.name) for field in fields]
+    compared = [
+        f"CAST({column} AS DOUBLE)" if field.type.is_number else column
+        for column, field in zip(columns, fields, strict=True)
+    ]
+    present = " AND ".join(f"{column} IS NOT NULL" for column in columns)
+    grouped = f"SELECT 1 FROM {relation} WHERE {present} GROUP BY {', '.join(compared)} HAVING COUNT(*) > 1 LIMIT 1"
+    return connection.execute(grouped).fetchone() is None
+
+
+def _described(connection: duckdb.DuckDBPyConnection, relation: str) -> Stored:
+    """The columns that are stored, by their name in small letters: their name and type."""
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return {str(row[0]).lower(): (str(row[0]), str(row[1])) for row in rows}
+
+
+def _unit_form(tables: Sequence[tuple[Table, Stored]]) -> str:
+    """How units are compared across tables: as they are stored if that is one type, else as integers or as text.
+
+    All tables of one ledger are about the same units, so 7, 7.0 and '7' must be one unit wherever it is stored.
+    """
+    kinds = {stored[t.unit.lower()][1] for t, stored in tables if t.unit is not None and t.unit.lower() in stored}
+    if len(kinds) < 2:
+        return ""
+    return "BIGINT" if kinds <= _AS_IT_IS[Type.INTEGER] else "VARCHAR"
+
+
+def _unit(column: str, kind: str, form: str) -> str:
+    """The unit in the common form. A number without a fraction reads like the integer."""
+    if not form or kind == form:
+        return column
+    if form == "VARCHAR" and kind.startswith("DECIMAL"):
+        text = f"RTRIM(CAST({column} AS VARCHAR), '0')"
+        return f"CASE WHEN {column} = FLOOR({column}) THEN CAST(CAST({column} AS HUGEINT) AS VARCHAR) ELSE {text} END"
+    if form == "VARCHAR" and kind in _AS_IT_IS[Type.REAL]:
+        whole = f"{column} = FLOOR({column}) AND ABS({column}) < 9e15"
+        text = f"CAST({column} AS VARCHAR)"
+        return f"CASE WHEN {whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
+    return f"CAST({column} AS {form})"
 
 
 def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
-    """The columns of a source and the types they are stored as; of a CSV all text, unless types shall be guessed."""
+    """The columns of a source and the types they are stored as; of a CSV all text, unless types shall be guessed.
+
+    Columns of other types (times of day, intervals, lists, ...) are left out: no cast of theirs is safe on every value.
+    """
     described: list[Any] | None = None
     with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
         try:
@@ -112,44 +187,20 @@ def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
             _LOG.debug("reading the schema failed: %s", type(error).__name__)
     if described is None:
         raise Misconfigured("the data cannot be opened. Check path, format and rights.")
-    return {str(row[0]): _type_of(str(row[1])) for row in described}
+    kinds = {str(row[0]): _type_of(str(row[1])) for row in described}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def _csv(path: Path) -> str:
-    """A CSV file read by fixed rules, all columns as text.
-
-    Nothing is inferred from the rows: the first line names the columns, fields are separated by a comma (a tab in .tsv
-    files) and quoted by double quotes. A row that does not fit concerns only itself: missing fields are NULL, a row
-    with too many fields or with bytes that are not UTF-8 is dropped.
-    """
-    names: list[str] | None
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    try:
-        with path.open("rb") as file:
-            first = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
-        names = next(csv.reader([first], delimiter=delimiter), [])
-    except OSError:
-        names = None
-    except (UnicodeDecodeError, csv.Error):
-        names = []
-    if names is None:
-        raise Misconfigured(f"`{path.name}` cannot be opened. Check path and rights.")
-    if not names or len({name.lower() for name in names}) != len(names) or not all(names):
-        raise Misconfigured(f"`{path.name}`: the first line must name every column, each once, separated by commas.")
-    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
-    return (
-        f"read_csv({_quoted(str(path.resolve()))}, auto_detect = false, header = true, delim = {_quoted(delimiter)}, "
-        f"quote = '\"', escape = '\"', columns = {{{columns}}}, null_padding = true, ignore_errors = true)"
-    )
-
-
-def _type_of(stored: str) -> Type:
+def _type_of(stored: str) -> Type | None:
+    """The type that a stored column is read as; None if it is not read at all."""
     for kind, names in _AS_IT_IS.items():
         if stored in names:
             return kind
-    if stored.startswith(("DECIMAL", "HUGEINT", "UBIGINT", "UHUGEINT")):
+    if stored.startswith(_WIDE):
         return Type.REAL
-    return Type.TIMESTAMP if stored.startswith("TIMESTAMP") else Type.TEXT
+    if stored in _TIMES:
+        return Type.TIMESTAMP
+    return Type.TEXT if stored in _AS_TEXT or stored.startswith("ENUM") else None
 
 
 def _stored(connection: duckdb.DuckDBPyConnection, number: int, source: Source) -> str:
@@ -158,35 +209,46 @@ def _stored(connection: duckdb.DuckDBPyConnection, number: int, source: Source) 
         case Parquet(path=path):
             return f"read_parquet({_quoted(str(path.resolve()))})"
         case Csv(path=path):
-            return _csv(path)
+            connection.register(f"lw_lines_{number}", read_lines(path))
+            return f"lw_lines_{number}"
         case DuckDBTable(path=path, table=name):
             connection.execute(f"ATTACH {_quoted(str(path.resolve()))} AS source{number} (READ_ONLY)")
-            return f"source{number}.{_identifier(name)}"
+            return f"source{number}.{identifier(name)}"
         case Frame(data=data):
             connection.register(f"lw_frame_{number}", data)
             return f"lw_frame_{number}"
 
 
-def _read(field: Field, stored: dict[str, Any], table: Table, *, hide: bool) -> str:
+def _read(field: Field, stored: Stored, table: Table, *, hide: bool) -> str:
     """One declared column, cast if it is stored as another type; what does not cast is NULL.
 
     `hide` keeps the names that were found out of messages: the first line of a CSV without a header is a row.
     """
-    row = stored.get(field.name.lower())
-    if row is None:
-        advice = (
-            "Correct the declaration." if hide else nearest(field.name, (str(found[0]) for found in stored.values()))
-        )
+    found = stored.get(field.name.lower())
+    if found is None:
+        advice = "Correct the declaration." if hide else nearest(field.name, (known for known, _ in stored.values()))
         raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {advice}")
-    column, name = _identifier(str(row[0])), _identifier(field.name)
-    if str(row[1]) in _AS_IT_IS[field.type]:
+    column, name = identifier(found[0]), identifier(field.name)
+    if found[1] in _AS_IT_IS[field.type]:
         return f"{column} AS {name}"
-    return f"TRY_CAST({column} AS {_SQL_TYPES[field.type]}) AS {name}"
+    if _type_of(found[1]) is None:
+        raise Misconfigured(f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not read. Leave it out.")
+    cast = f"TRY_CAST({column} AS {_SQL_TYPES[field.type]})"
+    return f"{_in_years(column, found[1], cast)} AS {name}"
+
+
+def _in_years(column: str, kind: str, cast: str) -> str:
+    """The cast for dates and times of the years 1 to 9999, else NULL: beyond, even a TRY_CAST of the engine fails."""
+    if kind not in _CALENDAR:
+        return cast
+    first, last = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "9999-12-31"))
+    return f"CASE WHEN {column} >= {first} AND {column} <= {last} THEN {cast} END"
 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """A name as the engine quotes it."""
     return '"' + name.replace('"', '""') + '"'

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ class Frame:
     data: Any
     numbers: frozenset[str] = frozenset()
     """Columns whose stored type says nothing: a missing value makes floats of the integers of a pandas column."""
+    mark: bytes = b"memory"
+    """What the data look like, for a ledger that outlives them."""
 
 
 Source = Parquet | Csv | DuckDBTable | Frame
@@ -66,13 +69,49 @@ def frame_source(data: Any) -> Frame:
         if isinstance(data, pa.Table):
             return Frame(_typed(data))
         if type(data).__module__.partition(".")[0] == "pandas":
-            return Frame(_typed(pa.Table.from_pandas(data, preserve_index=False)), _numbers(data))
+            return Frame(_typed(pa.Table.from_pandas(_with_texts(data), preserve_index=False)), _numbers(data))
         if hasattr(data, "__arrow_c_stream__"):
             return Frame(_typed(pa.table(data)))
         problem = "the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame."
     except pa.ArrowException:
         problem = "a column of the frame mixes types. Convert it to one type first."
     raise Misconfigured(problem)  # outside the handler: Arrow's own message quotes a value
+
+
+def marked(frame: Frame) -> Frame:
+    """The frame with a mark of its content."""
+    import pyarrow as pa
+
+    digest = blake2b(digest_size=16)
+    with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), frame.data.schema) as stream:
+        stream.write_table(frame.data)
+    return replace(frame, mark=digest.digest())
+
+
+class _Sink:
+    """A file that only digests what is written to it."""
+
+    closed = False
+
+    def __init__(self, digest: Any) -> None:
+        self.digest = digest
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+def _with_texts(data: Any) -> Any:
+    """Columns of Python objects as texts: what they hold must not decide their type."""
+    names = [name for name, kind in data.dtypes.items() if isinstance(kind, np.dtype) and kind.kind == "O"]
+    return data.assign(**{name: data[name].map(_text, na_action="ignore") for name in names}) if names else data
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _numbers(data: Any) -> frozenset[str]:
@@ -92,8 +131,8 @@ def _typed(table: Any) -> Any:
 def fingerprint(source: Source) -> bytes:
     """What a file looks like from outside: its size and the time it was last written."""
     match source:
-        case Frame():
-            return b"memory"
+        case Frame(mark=mark):
+            return mark
         case Parquet() | Csv() | DuckDBTable():
             try:
                 status = source.path.stat()

@@ -44,6 +44,9 @@ from lapwing.query.types import Interval, Type
 Hash = Callable[[list[exp.Expression]], exp.Expression]
 """The engine's keyed hash of these columns."""
 
+LONGEST_KEY = 300
+"""Characters of a text key whose values are not public."""
+
 UNITS = "lw_units"
 """The column of the cells query that the selection of keys reads: how many units are in the group, or their weight."""
 
@@ -177,7 +180,7 @@ def _placed(plan: Plan, counted: exp.Select, more: list[exp.Expression], keyed_h
 
 def _rows(plan: Plan) -> exp.Select:
     """Every row's unit, keys and arguments; rows of no unit and of other keys are dropped."""
-    keys = [_aliased(whole(key, _source), f"k{i}") for i, key in enumerate(plan.question.keys)]
+    keys = [_aliased(_key(plan, key), f"k{i}") for i, key in enumerate(plan.question.keys)]
     arguments = [_aliased(_computed(column), f"a{i}") for i, column in enumerate(_arguments(plan))]
     unit = exp.column(UNIT_ID, table=_ROWS, quoted=True)
     units = [] if plan.table.by_row else [_aliased(unit, _UNIT)]
@@ -188,6 +191,14 @@ def _rows(plan: Plan) -> exp.Select:
     if units:
         query = _where(query, exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))
     return query
+
+
+def _key(plan: Plan, key: Expression) -> exp.Expression:
+    """A key; text that nobody listed is cut, so that long texts cannot fill the memory."""
+    node = whole(key, _source)
+    if plan.outline.domain is not None or key.type is not Type.TEXT:
+        return node
+    return exp.Anonymous(this="LEFT", expressions=[node, exp.Literal.number(LONGEST_KEY)])
 
 
 def _totals(plan: Plan) -> exp.Select:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from lapwing.query.catalog import Field, Table
-from lapwing.query.derived import MOST_TABLES, Derived, scans_of
+from lapwing.query.derived import MOST_LEVELS, MOST_TABLES, Derived, levels_of, scans_of
 from lapwing.query.expression import Call, Column, Expression, Key, Slot
 from lapwing.query.relation import Relation, Rows
 from lapwing.query.types import Interval, Type
@@ -74,6 +74,8 @@ def derived(
     table = Table(name, tuple(fields), unit, rows, groups, "", first.confidence, source=source)
     if scans_of(table) > MOST_TABLES:
         refuse("FROM", f"more than {MOST_TABLES} tables are read at once.", "Ask about fewer.")
+    if levels_of(table) > MOST_LEVELS:
+        refuse("FROM", f"more than {MOST_LEVELS} sub-queries stand inside each other.", "Write it with fewer levels.")
     bases = table.bases
     versions = ", ".join(f"{base.name} {base.version}" for base in bases)
     return replace(table, version=versions if len(bases) > 1 else bases[0].version)

@@ -27,6 +27,8 @@ from lapwing.query.question import Aggregate
 
 MOST_TABLES = 16
 """Stored tables in one question, each counted as often as it is read."""
+MOST_LEVELS = 16
+"""Derived tables inside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,11 @@ Derived = Joined | United | PerUnit
 def scans_of(table: Table) -> int:
     """How many stored tables are read, each counted as often as it is."""
     return 1 if table.source is None else sum(map(scans_of, table.source.tables))
+
+
+def levels_of(table: Table) -> int:
+    """How many derived tables stand inside each other."""
+    return 0 if table.source is None else 1 + max(map(levels_of, table.source.tables))
 
 
 def degree_of(table: Table) -> int:

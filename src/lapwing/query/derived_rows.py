@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from lapwing.errors import Bug
 from lapwing.query.catalog import UNIT_ID, Table
-from lapwing.query.derived import Joined, PerUnit, Selected, United
+from lapwing.query.derived import Derived, Joined, PerUnit, Selected, United
 from lapwing.query.emission import Leaf, between, emit, real, value, whole
 from lapwing.query.expression import Column, Expression, Key, Slot
 from lapwing.query.operators import bounds_of, cast, number
@@ -29,16 +29,19 @@ _FINEST = -900  # the exponent of the finest step, so that a step and its invers
 
 def from_node(table: Table, alias: str) -> exp.Expression:
     """What to select the rows of a table from, known by this name."""
-    match table.source:
-        case None:
-            return exp.table_(table.name, alias=alias, quoted=True)
+    if table.source is None:
+        return exp.table_(table.name, alias=alias, quoted=True)
+    return exp.Subquery(this=_query(table, table.source), alias=_alias(alias))
+
+
+def _query(table: Table, source: Derived) -> exp.Query:
+    match source:
         case Joined():
-            query: exp.Query = _joined(table, table.source)
+            return _joined(table, source)
         case United():
-            query = _united(table, table.source)
+            return _united(table, source)
         case PerUnit():
-            query = _per_unit(table, table.source)
-    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+            return _per_unit(table, source)
 
 
 def _joined(table: Table, source: Joined) -> exp.Select:
@@ -69,7 +72,7 @@ def _partners(source: Joined, marker: str) -> exp.Expression:
     query = exp.Select(expressions=columns).from_(from_node(source.right, _INNER), copy=False)
     return exp.Subquery(
         this=_filtered(query, source.right_where),
-        alias=exp.TableAlias(this=exp.to_identifier(_RIGHT, quoted=True)),
+        alias=_alias(_RIGHT),
     )
 
 
@@ -196,6 +199,10 @@ def _filtered(query: exp.Select, condition: Expression | None) -> exp.Select:
 
 def _column(side: str, name: str) -> exp.Expression:
     return exp.column(name, table=side, quoted=True)
+
+
+def _alias(name: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(name, quoted=True))
 
 
 def _aliased(node: exp.Expression, name: str) -> exp.Alias:

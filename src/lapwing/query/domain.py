@@ -48,12 +48,16 @@ def _computed(key: Expression, table: Table) -> tuple[Value, ...] | None:
     """The values of a function of columns with declared values: it is computed for all of them."""
     names = list(dict.fromkeys(part.name for part in walk(key) if isinstance(part, Column)))
     lists = [table.field(name).values for name in names]
-    if not names or not all(lists) or math.prod(map(len, lists)) > _MOST_TRIED:
+    if not names or not all(lists):
+        return None
+    lists = [values if None in values else (*values, None) for values in lists]  # rows may lack a value anywhere
+    if math.prod(map(len, lists)) > _MOST_TRIED:
         return None
     rows = list(product(*lists))
     columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
     (values,) = calculate([key], columns, {name: table.field(name).type for name in names}, len(rows), whole)
-    return tuple(dict.fromkeys(value for value in values.to_pylist()))
+    declared = all(None in table.field(name).values for name in names)
+    return tuple(dict.fromkeys(value for value in values.to_pylist() if value is not None or declared))
 
 
 def _range(key: Expression) -> tuple[Value, ...] | None:

@@ -93,4 +93,4 @@ def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
         return within_years(node)
     if expression.type is not Type.INTEGER or not isinstance(expression, Call):
         return node
-    return exp.TryCast(this=exp.Round(this=number(node)), to=exp.DataType(this=exp.DType.BIGINT))
+    return exp.TryCast(this=exp.Round(this=node), to=exp.DataType(this=exp.DType.BIGINT))

@@ -12,6 +12,7 @@ from lapwing.query import grouping
 from lapwing.query.catalog import Catalog, Table
 from lapwing.query.expression import Expression, Literal
 from lapwing.query.grouping import Grouping
+from lapwing.query.ibis_sources import read_join, read_union
 from lapwing.query.ibis_values import (
     AGGREGATES,
     PAIRS,
@@ -23,8 +24,10 @@ from lapwing.query.ibis_values import (
     refuse_node,
     terms_of,
 )
+from lapwing.query.per_unit import is_per_unit, per_unit
 from lapwing.query.question import Aggregate, Order, Output, Question, normalised
 from lapwing.query.relation import (
+    Groups,
     Relation,
     Rows,
     all_rows,
@@ -51,8 +54,6 @@ _SAMPLE = "a choice of rows depends on all of them, or has no stated price."
 INSTEAD: dict[str, tuple[str, str]] = {
     "Distinct": ("the rows themselves are private.", "Count the units: table.unit.nunique()."),
     "Sample": (_SAMPLE, "Leave it out; noise is added for you."),
-    "JoinChain": ("joins are not read yet.", "Ask about one table."),
-    "Union": ("unions are not read yet.", "Ask about one table."),
     "Intersection": ("it compares rows of many units.", "Ask about one table."),
     "Difference": ("it compares rows of many units.", "Ask about one table."),
     "DropNull": ("it is not read.", "Use filter(table.column.notnull())."),
@@ -90,6 +91,8 @@ class _Reading:
 
     def asked(self, node: Any) -> Relation:
         """A relation, or one number such as `table.count()` with arithmetic above it."""
+        if kind_of(node) == "Aggregate":
+            return self._aggregated(node.parent, node.groups, node.metrics)
         if kind_of(node) in RELATIONS or kind_of(node) in INSTEAD:
             return self.relation(node)
         relations = getattr(node, "relations", None) or ()
@@ -125,7 +128,15 @@ class _Reading:
         return projected(inner, (o for o in inner.columns.values() if o.name not in node.columns_to_drop))
 
     def aggregate(self, node: Any) -> Relation:
-        return self._aggregated(node.parent, node.groups, node.metrics)
+        """An aggregation below others: groups of the protected unit are rows."""
+        groups = self._aggregated(node.parent, node.groups, node.metrics, inside=True)
+        return per_unit(groups) if is_per_unit(groups) else groups
+
+    def join(self, node: Any) -> Relation:
+        return read_join(node, self.relation)
+
+    def union(self, node: Any) -> Relation:
+        return read_union(node, self.relation)
 
     def sort(self, node: Any) -> Relation:
         inner = self.relation(node.parent)
@@ -144,7 +155,7 @@ class _Reading:
     def itself(self, node: Any) -> Relation:
         return self.relation(node.parent)
 
-    def _aggregated(self, parent: Any, groups: Any, metrics: Any) -> Relation:
+    def _aggregated(self, parent: Any, groups: Any, metrics: Any, *, inside: bool = False) -> Groups:
         rows = self.relation(parent)
         if not isinstance(rows, Rows):
             refuse(
@@ -154,7 +165,7 @@ class _Reading:
             )
         below = Values(_fields(rows, parent)).read
         keys = {name: below(value) for name, value in groups.items()}
-        collected = Grouping(rows)
+        collected = Grouping(rows, inside=inside)
         for name, key in keys.items():
             collected.add_key(key, f"group_by `{name}`")
         above = Values(_Above(collected, parent, below).leaf).read
@@ -172,6 +183,8 @@ RELATIONS: dict[str, Callable[[_Reading, Any], Relation]] = {
     "Aggregate": _Reading.aggregate,
     "Sort": _Reading.sort,
     "Limit": _Reading.limit,
+    "JoinChain": _Reading.join,
+    "Union": _Reading.union,
 }
 """Relations that are read, by the name of their class."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lapwing.query.catalog import Field, Table
 from lapwing.query.combining import Meanings, column, derived, fresh, names_of, replaced
 from lapwing.query.derived import Joined, degree_of
-from lapwing.query.expression import Column, Expression
+from lapwing.query.expression import Column, Expression, Key, Slot
 from lapwing.query.operators_base import call
 from lapwing.query.operators_logic import CASE, EQUAL
 from lapwing.query.question import Output
@@ -37,7 +38,7 @@ class Join:
 
 def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
     """The join of two relations: `how` is inner, left or right. Refused if a row could meet rows of other units."""
-    if how == "right" or (how == "inner" and left.table.public):
+    if how == "right" or (how == "inner" and left.table.public and not right.table.public):
         turned = join(right, left, [(b, a) for a, b in pairs], how="left" if how == "right" else how, what=what)
         return replace(turned, left=turned.right, right=turned.left)
     _check_sides(left.table, right.table, what)
@@ -61,11 +62,7 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
 
 def _check_sides(left: Table, right: Table, what: str) -> None:
     if left.public:
-        refuse(
-            what,
-            "rows of a public table that meet nobody would stay, or meet nobody's.",
-            "Begin FROM with the private table.",
-        )
+        refuse(what, "rows of a public table that meet nobody are nobody's.", "Begin FROM with the private table.")
     if not right.public and (left.by_row or right.by_row):
         refuse(
             what,
@@ -81,7 +78,7 @@ def _check_key(table: Table, pairs: Pairs, what: str) -> None:
         keys = " or ".join(f"({', '.join(key)})" for key in table.keys[:6])
         refuse(
             what,
-            f"rows of `{table.name}` are not known by the columns that are compared, so a row could have many partners.",
+            f"rows of `{table.name}` are not told apart by these columns, so a row could have many partners.",
             f"Compare {keys}." if keys else f'Have the steward declare its key: key = ["column"] for `{table.name}`.',
         )
 
@@ -94,9 +91,8 @@ def _joined(
     yours = [_partner(field, fresh(field.name, taken), outer=outer) for field in right.table.fields]
     partner = Field(fresh(_PARTNER, taken), Type.BOOLEAN)
     source = Joined(left.table, right.table, on, by_unit, outer, all_of(right.where, "ON") if outer else None)
-    rows, groups = (
-        _limits(left.table, right.table) if by_unit else (left.table.rows_per_unit, left.table.groups_per_unit)
-    )
+    alone = left.table.rows_per_unit, left.table.groups_per_unit
+    rows, groups = _limits(left.table, right.table) if by_unit else alone
     table = derived(
         source,
         [*mine, *yours, *([partner] if outer else [])],
@@ -105,17 +101,17 @@ def _joined(
         rows=rows,
         groups=groups,
     )
-    meanings: dict[Column, Expression] = {
+    meanings: dict[Column | Key | Slot, Expression] = {
         column(old): column(new) for old, new in zip(right.table.fields, yours, strict=True)
     }
     if by_unit and not outer and left.table.unit is not None:
         meanings[column(right.table.field(right.table.unit or ""))] = column(left.table.field(left.table.unit))
-    inside = () if outer else tuple(replaced(condition, dict(meanings)) for condition in right.where)
+    inside = () if outer else tuple(replaced(condition, meanings) for condition in right.where)
     return Join(
         table,
         left.where + inside,
         lambda columns: columns,
-        lambda columns: _moved(columns, dict(meanings), column(partner) if outer else None),
+        lambda columns: _moved(columns, meanings, column(partner) if outer else None),
     )
 
 
@@ -141,9 +137,8 @@ def _moved(columns: Columns, meanings: Meanings, partner: Column | None) -> Colu
 
 def _limits(left: Table, right: Table) -> tuple[int | None, int | None]:
     """Rows are multiplied. A table with one row a unit adds no groups; of two others the smaller limit holds."""
-    rows = (
-        None if left.rows_per_unit is None or right.rows_per_unit is None else left.rows_per_unit * right.rows_per_unit
-    )
+    limits = [table.rows_per_unit for table in (left, right) if table.rows_per_unit is not None]
+    rows = math.prod(limits) if len(limits) == 2 else None
     if right.rows_per_unit == 1:
         return rows, left.groups_per_unit
     if left.rows_per_unit == 1:

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from lapwing.query import extent
 from lapwing.query.expression import Expression, Literal, Operator
-from lapwing.query.operators_base import Node, Part, call, cast, dated, loose, number, only, settled, try_cast
+from lapwing.query.operators_base import Node, Part, call, cast, dated, loose, only, settled, try_cast
 from lapwing.query.operators_dates import within_years
 from lapwing.query.operators_logic import UNEQUAL
 from lapwing.query.types import Type
@@ -16,7 +16,7 @@ _LOST = "NULL where it does not read as one."
 
 
 def _whole_text(value: Node) -> Node:
-    return cast(try_cast(number(settled(value)), exp.DType.BIGINT), exp.DType.TEXT)
+    return cast(try_cast(settled(value), exp.DType.BIGINT), exp.DType.TEXT)
 
 
 TO_INTEGER = Operator(

@@ -7,7 +7,6 @@ the text, and the time it takes would tell what a row holds.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -27,11 +26,8 @@ _TEST = only(Type.TEXT, gives=Type.BOOLEAN, least=2, most=2)
 
 
 def _matches(value: Node, pattern: str) -> Node:
-    if "_" not in pattern:
-        return paren(exp.Like(this=value, expression=exp.Literal.string(pattern)))
-    parts = {"%": ".*", "_": "."}
-    expression = "".join(parts.get(character) or re.escape(character) for character in pattern)
-    return function("REGEXP_FULL_MATCH", value, exp.Literal.string(f"(?s){expression}"))
+    """Patterns hold % or _, not both (`_pattern`): both together take a time that depends on the text."""
+    return paren(exp.Like(this=value, expression=exp.Literal.string(pattern)))
 
 
 def _like(value: Node, pattern: Node) -> Node:
@@ -52,6 +48,8 @@ def _lower(text: str) -> str:
 
 
 def _pattern(_: Expression, pattern: Expression) -> str | None:
+    if isinstance(pattern, Literal) and "%" in str(pattern.value) and "_" in str(pattern.value):
+        return "Write % or _ in a pattern, not both: how long both take would tell about the texts. Or use SUBSTRING."
     if isinstance(pattern, Literal) and len(str(pattern.value)) <= MOST_PATTERN:
         return None
     return f"Write a constant of up to {MOST_PATTERN} characters, such as 'A%'."
@@ -95,7 +93,7 @@ def _engine_test(name: str) -> Callable[[Node, Node], Node]:
 
 _NULL = "NULL stays NULL."
 
-LIKE = _tested("like", _like, "s LIKE 'A%'", "Whether the text fits: % is any text, _ any character.")
+LIKE = _tested("like", _like, "s LIKE 'A%'", "Whether it fits: % is any text, or _ any character; not both at once.")
 ILIKE = _tested("ilike", _ilike, "s ILIKE 'a%'", "As LIKE, but small and capital letters are alike.")
 STARTS_WITH = _tested("starts_with", _engine_test("STARTS_WITH"), "STARTS_WITH(s, 'a')", "Whether it starts so.")
 ENDS_WITH = _tested("ends_with", _engine_test("ENDS_WITH"), "ENDS_WITH(s, 'a')", "Whether it ends so.")

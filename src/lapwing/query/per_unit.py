@@ -22,6 +22,8 @@ from lapwing.query.verdict import refuse
 KINDS = {"count_rows", "count", "count_units", "count_distinct", "sum", "mean", "min", "max"}
 """Aggregates inside, besides the quantiles 0 and 1, which are the least and the largest value."""
 
+_EXTREMES: dict[tuple[Fraction, ...], str] = {(Fraction(0),): "min", (Fraction(1),): "max"}
+
 
 def is_per_unit(groups: Groups) -> bool:
     """Whether the unit is one of the keys."""
@@ -30,7 +32,7 @@ def is_per_unit(groups: Groups) -> bool:
 
 def kind_of(aggregate: Aggregate) -> str:
     """What is computed inside; refused if that is not exact for every unit."""
-    name = {(0,): "min", (1,): "max"}.get(aggregate.parameters, "") if aggregate.name == "quantile" else aggregate.name
+    name = _EXTREMES.get(aggregate.parameters, "") if aggregate.name == "quantile" else aggregate.name
     if name not in KINDS:
         refuse(
             aggregate.words(),

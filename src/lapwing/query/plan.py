@@ -40,6 +40,7 @@ from lapwing.rational import root_up
 MOST_CELLS = 1_000_000
 MOST_REACH = 10**24  # in steps: the parts of 10^13 units add up within the 38 digits of the engine
 _MOST_BITS = 48  # of the noise, in steps
+_MANY_ROWS = 1 << 18  # every row is rounded to a step: finer by this much, so that 10^9 rows add no bias to speak of
 FINEST_STEP = Fraction(1, 2**900)  # so that a step and its inverse are ordinary float64 numbers
 
 Noise = Laplace | Gaussian
@@ -363,7 +364,7 @@ def _step(shape: Total, groups: int, share: Share) -> Fraction:
     scale = groups * shape.interval.reach / strength
     if shape.whole:
         return Fraction(1 << max(0, math.floor(scale).bit_length() - _MOST_BITS))
-    return Grid.fine(scale, shape.interval.reach, 1).step
+    return Grid.fine(scale, shape.interval.reach, _MANY_ROWS).step
 
 
 def _noise(share: Share, groups: int, reach: int) -> Noise:

@@ -38,6 +38,8 @@ Within = Number | Mapping[str, Number]
 _DIGITS, _TENS = 3, 1000  # prices have four digits: 1.000 to 9.999 times a power of ten
 _MOST = Fraction(10**4)  # a price beyond which nobody is served
 _LEAST = Fraction(1, 10**12)
+_MOST_ROWS = 10**15
+_LEAST_DELTA = Fraction(1, 10**100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction
         )
     delta = _delta(outline, budget, terms)
     if terms.within is not None:
-        rows = None if terms.assume_rows is None else count(terms.assume_rows, "assume_rows")
+        rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
         return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
     return equal_prices(outline, budget.price(epsilon=positive(terms.epsilon or 0, "epsilon"), delta=delta))
 
@@ -77,7 +79,10 @@ def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction
 def _delta(outline: Outline, budget: Budget, terms: Terms) -> Fraction:
     """What the selection of keys may take of the delta: a hundredth of what there is, unless it is said."""
     if terms.delta is not None:
-        return below_one(terms.delta, "delta")
+        delta = below_one(terms.delta, "delta")
+        if 0 < delta < _LEAST_DELTA:
+            refuse("`delta`", "it is too small to select any key.", "Leave it out, or pass for example delta=1e-9.")
+        return delta
     if outline.domain is not None:
         return Fraction(0)
     if not budget.question_delta:

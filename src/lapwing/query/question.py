@@ -145,8 +145,8 @@ def _moved(expression: Expression, keys: dict[int, int], slots: dict[int, int]) 
 def _text(expression: Expression) -> str:
     """An unambiguous text of an expression."""
     match expression:
-        case Column(name=name):
-            return f'"{name}"'
+        case Column(name=name, type=kind):
+            return f"{kind.value} {name!r}"
         case Literal(value=value, type=kind):
             return f"{'null' if kind is None else kind.value}:{value!r}"
         case Key(index=index):

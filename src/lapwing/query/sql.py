@@ -310,6 +310,8 @@ class _Aggregation:
 
         match node:
             case exp.Count(this=exp.Star() | exp.Literal() | None):
+                if node.this is not None:
+                    check_modifiers(node.this)
                 return grouping.count_rows(condition, part)
             case exp.Count(this=exp.Distinct(expressions=[inner])):
                 check_modifiers(node.this)

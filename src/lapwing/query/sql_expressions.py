@@ -121,7 +121,7 @@ def _chain(node: Node, inner: Read) -> Expression:
 
 
 def _number(text: str) -> Literal:
-    if WHOLE.fullmatch(text):
+    if WHOLE.fullmatch(text) and int(text) < 1 << 63:
         return Literal(int(text), Type.INTEGER)
     try:
         value = float(text)

@@ -18,7 +18,7 @@ Read = Callable[[Node], Expression]
 """Reads what stands below a node."""
 
 NULL, ZERO = Literal(None, None), Literal(0, Type.INTEGER)
-WHOLE = re.compile("[0-9]{1,18}")
+WHOLE = re.compile("[0-9]{1,19}")
 """How a whole number is written."""
 
 
@@ -44,5 +44,5 @@ def bare(node: Node) -> Node:
 
 
 def is_whole(node: Node) -> bool:
-    """Whether it is written with at most 18 of the digits 0 to 9."""
+    """Whether it is written with at most 19 of the digits 0 to 9."""
     return isinstance(node, exp.Literal) and not node.is_string and WHOLE.fullmatch(node.name) is not None

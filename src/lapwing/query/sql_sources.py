@@ -65,10 +65,10 @@ class Scopes:
         if node.table:
             known = self.named(node.table, part_of(node)).columns.get(name)
             return column_of(self.relation, f"{node.table}.{node.name}") if known is None else known.expression
-        found = list(dict.fromkeys(part.columns[name].expression for part in self.parts if name in part.columns))
+        found = [part.columns[name].expression for part in self.parts if name in part.columns]
         if not found:
             return column_of(self.relation, node.name)
-        if len(found) > 1 and name not in self.shared:
+        if any(other != found[0] for other in found[1:]) and name not in self.shared:
             refuse(f"`{node.name}`", "several tables have a column of this name.", f"Write table.{node.name}.")
         return found[0]
 

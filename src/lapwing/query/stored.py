@@ -35,9 +35,10 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     measures = tuple(None if share is None else _share_in(share) for share in read["measures"])
     selection = None if read["selection"] is None else _selection_in(read["selection"])
     kinds = [key.type for key in outline.question.keys]
-    keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in zip(read["keys"], kinds, strict=False))
-    pairs = zip(outline.shapes, read["cells"], strict=True)
-    cells = tuple(tuple(_column_in(column, isinstance(shape, Grid)) for column in cells) for shape, cells in pairs)
+    pairs = zip(read["keys"], kinds, strict=True) if outline.domain is None else ()
+    keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in pairs)
+    stored = zip(outline.shapes, read["cells"], strict=True)
+    cells = tuple(tuple(_column_in(column, isinstance(shape, Grid)) for column in cells) for shape, cells in stored)
     return priced(outline, Prices(measures, selection)), Released(keys, cells)
 
 

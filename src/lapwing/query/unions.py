@@ -28,7 +28,8 @@ def unite(sides: Sequence[Rows]) -> Rows:
         refuse(_WHAT, "the unit is declared with different types.", "Have the steward declare one type for it.")
     taken: set[str] = set()
     unit = Field(fresh(units[0].name, taken), units[0].type)
-    fields, columns, outputs = [unit], [list(units)], []
+    columns: list[list[Expression]] = [[*units]]
+    fields, outputs = [unit], []
     for position, shown in enumerate(sides[0].columns.values()):
         parts = [list(side.columns.values())[position].expression for side in sides]
         if parts == units:

@@ -1,0 +1,98 @@
+"""Public tables: rows of nobody, so types, values, bounds and keys may be read from them.
+
+Guarantee:  nothing here reads a private row. A key of a public table is checked on the rows that the engine keeps
+            (engines/duckdb.py), which do not change while it runs; so a private row has one partner at most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from datetime import date
+from fractions import Fraction
+
+import duckdb
+
+from lapwing.engines.duckdb import identifier, is_key, stored_as, stored_types
+from lapwing.engines.source import Source
+from lapwing.errors import Misconfigured
+from lapwing.query.catalog import Field, Table
+from lapwing.query.types import Interval, Type, Value, type_of
+from lapwing.query.verdict import nearest
+
+_LOG = logging.getLogger("lapwing.engine")
+
+MOST_VALUES = 1_000
+"""A column with more different values has no list of them."""
+
+_ROWS = "lw_public"
+
+
+def read_public(name: str, source: Source, key: Sequence[str] = ()) -> Table:
+    """The table as it is stored, with the values, bounds and keys that its rows have. Its version is what it holds."""
+    plain = Table(name, tuple(Field(column, kind) for column, kind in stored_types(source).items()), None, public=True)
+    names = tuple(_known(column, plain) for column in key)
+    table: Table | None = None
+    with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
+        try:
+            table = _found(connection, plain, source, names)
+        except duckdb.Error as error:
+            _LOG.debug("reading a public table failed: %s", type(error).__name__)
+    if table is None:
+        raise Misconfigured(f"the data of `{name}` cannot be opened. Check path, format and rights.")
+    if names and names not in table.keys:
+        raise Misconfigured(f"two rows of `{name}` have the same {', '.join(names)}. Remove one, or name another key.")
+    return table
+
+
+def _found(connection: duckdb.DuckDBPyConnection, plain: Table, source: Source, names: tuple[str, ...]) -> Table:
+    connection.execute(f"CREATE TABLE {_ROWS} AS {stored_as(connection, plain, source)}")
+    fields = tuple(_field(connection, field) for field in plain.fields)
+    tried = dict.fromkeys([*([names] if names else []), *((field.name,) for field in fields)])
+    keys = tuple(key for key in tried if is_key(connection, _ROWS, [plain.field(column) for column in key]))
+    return Table(plain.name, fields, None, version=_version(connection, plain), public=True, keys=keys)
+
+
+def _known(column: str, table: Table) -> str:
+    for field in table.fields:
+        if field.name.lower() == column.lower():
+            return field.name
+    known = nearest(column, (field.name for field in table.fields))
+    raise Misconfigured(f"`key` names `{column}`, no column of `{table.name}`. {known}")
+
+
+def _field(connection: duckdb.DuckDBPyConnection, field: Field) -> Field:
+    return Field(field.name, field.type, _bounds(connection, field), values=_values(connection, field))
+
+
+def _bounds(connection: duckdb.DuckDBPyConnection, field: Field) -> Interval | None:
+    if not field.type.is_number:
+        return None
+    column = identifier(field.name)
+    finite = f"WHERE ISFINITE(CAST({column} AS DOUBLE))"
+    row = connection.execute(f"SELECT MIN({column}), MAX({column}) FROM {_ROWS} {finite}").fetchone()
+    return None if row is None or row[0] is None else Interval(Fraction(row[0]), Fraction(row[1]))
+
+
+def _values(connection: duckdb.DuckDBPyConnection, field: Field) -> tuple[Value, ...]:
+    """The different values in order, NULL last; none if there are many, or if one cannot be a key."""
+    if field.type is Type.REAL:
+        return ()
+    column = identifier(field.name)
+    query = f"SELECT DISTINCT {column} FROM {_ROWS} ORDER BY 1 NULLS LAST LIMIT {MOST_VALUES + 1}"
+    found = tuple(row[0] for row in connection.execute(query).fetchall())
+    fits = all(value is None or _fits(value, field.type) for value in found)
+    return found if fits and len(found) <= MOST_VALUES else ()
+
+
+def _fits(value: Value, kind: Type) -> bool:
+    known = isinstance(value, bool | int | str | date)
+    return known and type_of(value) is kind and not (isinstance(value, str) and "\0" in value)
+
+
+def _version(connection: duckdb.DuckDBPyConnection, table: Table) -> str:
+    columns = ", ".join(identifier(field.name) for field in table.fields)
+    row = connection.execute(f"SELECT COUNT(*), SUM(CAST(HASH({columns}) AS HUGEINT)) FROM {_ROWS}").fetchone()
+    schema = [(field.name, field.type.value) for field in table.fields]
+    return hashlib.sha256(repr((schema, row)).encode()).hexdigest()[:12]
