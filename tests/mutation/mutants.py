@@ -40,7 +40,7 @@ KEYS = (
 )
 
 _PLAN, _BOUNDING, _RELEASE, _CURATOR = "query/plan.py", "query/bounding.py", "query/release.py", "curator.py"
-_AGGREGATES, _LEDGER = "query/aggregates.py", "ledger/sqlite.py"
+_AGGREGATES, _SHAPES = "query/aggregates.py", "query/shapes.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # how much noise
@@ -118,7 +118,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "largest absolute value",
-        _AGGREGATES,
+        _SHAPES,
         "return max(map(abs, self.steps(step)))",
         "return self.steps(step)[1]",
         "negative values are not covered",
@@ -126,7 +126,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "round the interval inward",
-        _AGGREGATES,
+        _SHAPES,
         "math.floor(self.interval.low / step), math.ceil(self.interval.high / step)",
         "math.ceil(self.interval.low / step), math.floor(self.interval.high / step)",
         "a unit adds more than the steps say",
@@ -142,9 +142,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "one row of a soft unit",
-        _AGGREGATES,
-        "return self.rows * GRID",
-        "return GRID",
+        _SHAPES,
+        '        return self.rows * GRID\n\n    def __str__(self) -> str:\n        return f"values are clipped to {self.bounds} and',
+        '        return GRID\n\n    def __str__(self) -> str:\n        return f"values are clipped to {self.bounds} and',
         "only one row is covered",
         PLAN + CELLS,
     ),
@@ -160,8 +160,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "drop the clip of totals",
         _BOUNDING,
-        "else cut(totals.pop(0), low, high))",
-        "else totals.pop(0))",
+        "else cut(mine[0], low, high))",
+        "else mine[0])",
         "a heavy unit adds all its rows",
         CELLS,
     ),
@@ -174,20 +174,44 @@ MUTANTS: tuple[Mutant, ...] = (
         CELLS,
     ),
     Mutant(
-        "drop the clip of a soft unit",
+        "a soft unit is not scaled down",
         _BOUNDING,
-        "    first = cut(share, zero, most)",
-        "    first = share",
+        "scaled.append(exp.Case(ifs=[exp.If(this=fits, true=cell.copy())], default=floor_))",
+        "scaled.append(cell.copy())",
         "heavy units weigh more",
         CELLS,
     ),
     Mutant(
         "soft weight without limit",
         _BOUNDING,
-        'weight = exp.Anonymous(this="LEAST", expressions=[held, limit])',
-        "weight = held",
+        'weight = exp.Anonymous(this="LEAST", expressions=[held.copy(), limit])',
+        "weight = held.copy()",
         "heavy units weigh more",
         CELLS,
+    ),
+    Mutant(
+        "histogram weight without limit",
+        _BOUNDING,
+        "weight = exp.Mul(this=_column(_TIMES), expression=exp.Paren(this=share))",
+        "weight = exp.Mul(this=_column(_TIMES), expression=one.copy())",
+        "a heavy unit moves every rank",
+        CELLS,
+    ),
+    Mutant(
+        "any number of different values",
+        _BOUNDING,
+        "exp.LTE(this=_column(_HELD), expression=exp.Literal.number(measure.shape.rows))",
+        "exp.true()",
+        "a unit brings all its values",
+        CELLS,
+    ),
+    Mutant(
+        "a quantile for every group at the full price",
+        _PLAN,
+        '{"epsilon": share.epsilon / groups}',
+        '{"epsilon": share.epsilon}',
+        "a unit in many groups is not covered",
+        ("tests/query/test_plan.py", "tests/query/test_statistics.py"),
     ),
     Mutant(
         "drop the group limit",
@@ -249,7 +273,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no noise",
         _RELEASE,
-        "c.astype(object) + measure.noise.draw(c.size).astype(object)",
+        "c.astype(object) + noise.draw(c.size).astype(object)",
         "c.astype(object)",
         "exact answers",
         ("tests/test_curator.py",),
@@ -257,8 +281,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "one noise for all",
         _RELEASE,
-        "measure.noise.draw(c.size)",
-        "measure.noise.draw(1).repeat(c.size)",
+        "noise.draw(c.size)",
+        "noise.draw(1).repeat(c.size)",
         "differences of groups are exact",
         ("tests/test_curator.py", "tests/query/test_gate.py"),
     ),

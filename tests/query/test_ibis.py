@@ -210,12 +210,11 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "the rows": lambda: T,
     "a column": lambda: T.name,
     "a projection": lambda: T.select("name"),
-    "max": lambda: T.age.max(),
+    "max": lambda: T.name.max(),
     "first": lambda: T.aggregate(x=T.name.first()),
     "collect": lambda: T.aggregate(x=T.name.collect()),
     "arbitrary": lambda: T.aggregate(x=T.name.arbitrary()),
     "distinct": lambda: T.distinct().count(),
-    "nunique": lambda: T.aggregate(n=T.name.nunique()),
     "limit below": lambda: T.limit(1).count(),
     "order below": lambda: T.order_by("age").limit(1).aggregate(n=lambda t: t.age.sum()),
     "sample": lambda: T.sample(0.5).count(),
@@ -225,10 +224,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "unknown column": lambda: ib.table({"salary": "int64"}, name="visits").salary.sum(),
     "window": lambda: T.mutate(n=T.age.sum().over(group_by="sex")).count(),
     "sub-query": lambda: T.filter(T.age > T.age.mean()).count(),
-    "shadowed bounds": lambda: T.mutate(age=T.age * 1000).aggregate(n=lambda t: t.age.max()),
     "unit inside a key": lambda: T.group_by(k=T.pid % 2).agg(n=T.count()),
     "unit renamed as a key": lambda: T.select(k=T.pid).group_by("k").agg(n=lambda t: t.count()),
-    "unit shadowed": lambda: T.select(pid=T.age).aggregate(n=lambda t: t.pid.nunique()),
     "constant key": lambda: T.group_by(k=ib.literal(1)).agg(n=T.count()),
     "escape": lambda: T.filter(T.name.re_search("a")).count(),
     "pattern of a column": lambda: T.filter(T.name.like(T.sex)).count(),
@@ -304,7 +301,7 @@ def test_a_refused_expression_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     spy = Spy(curator, monkeypatch)
     visits = curator.table("visits")
     with pytest.raises(Refused):
-        curator.ask(visits.age.max(), epsilon=0.1)
+        curator.ask(visits.age.mode(), epsilon=0.1)
     with pytest.raises(Refused, match="Did you mean `visits`"):
         curator.table("visit")
     assert (spy.queries, curator.budget.spent.amount) == ([], 0)

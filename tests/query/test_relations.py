@@ -97,8 +97,12 @@ def joined(left: Rows, right: Rows, met: Callable[[Any, Any], bool], names: dict
     return found
 
 
+def numbers(rows: Rows, column: str) -> list[float]:
+    return [row[column] for row in rows if row[column] is not None and not math.isnan(row[column])]
+
+
 def exact_total(rows: Rows, column: str, low: float, high: float) -> float | None:
-    held = [row[column] for row in rows if row[column] is not None and not math.isnan(row[column])]
+    held = numbers(rows, column)
     return math.fsum(max(low, min(high, value)) for value in held) if held else None
 
 
@@ -111,6 +115,9 @@ def totals_by_unit(rows: Rows, column: str) -> Rows:
             f"SUM({column})": exact_total(held, column, -5, 10),
             "COUNT(*)": len(held),
             "COUNT(age)": sum(row["age"] is not None for row in held),
+            f"MIN({column})": min(numbers(held, column), default=None),
+            f"MAX({column})": max(numbers(held, column), default=None),
+            "COUNT(DISTINCT town)": len({row["town"] for row in held} - {None}),
         }
         for unit, held in mine.items()
     ]
@@ -164,8 +171,9 @@ def by_hand(world: World) -> dict[str, tuple[str, Rows]]:
         ),
         "per unit": (
             (
-                "SELECT COUNT(*) AS n, SUM(t) AS s, SUM(k) AS k, SUM(a) AS a FROM (SELECT pid, SUM(cost) AS t, "
-                "COUNT(*) AS k, COUNT(age) AS a FROM visits GROUP BY pid)"
+                "SELECT COUNT(*) AS n, SUM(t) AS s, SUM(k) AS k, SUM(a) AS a, SUM(low) AS l, SUM(high) AS h, "
+                "SUM(d) AS d FROM (SELECT pid, SUM(cost) AS t, COUNT(*) AS k, COUNT(age) AS a, MIN(cost) AS low, "
+                "MAX(cost) AS high, COUNT(DISTINCT town) AS d FROM visits GROUP BY pid)"
             ),
             totals_by_unit(visits, "cost"),
         ),
@@ -364,6 +372,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM sites p LEFT JOIN visits v ON v.site = p.code": "private table",
     "SELECT COUNT(*) FROM sites p JOIN sites q ON p.code = q.code": "private table",
     "SELECT COUNT(*) FROM sites": "it is public",
+    "SELECT name FROM sites": "it is public",
     "SELECT COUNT(*) FROM visits v JOIN visits v ON v.pid = v.pid": "same name",
     "SELECT COUNT(*) FROM visits a JOIN visits b ON pid = b.pid": "both tables",
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.pid = b.pid WHERE age > 1": "several tables",
@@ -445,6 +454,15 @@ def test_limits_follow_from_the_tables_inside(source: str, expected: tuple[int |
 
 def _unit(source: str) -> str:
     return "DISTINCT pid" if source.startswith("(") else f"DISTINCT {source.split()[0]}.pid"
+
+
+def test_a_join_of_ibis_tables_is_answered() -> None:
+    curator = opened({"places": pa.table({"code": [1, 2], "name": ["a", "b"]})})
+    visits, places = curator.table("visits"), curator.table("places")
+    asked = visits.join(places, "code").group_by("name").agg(n=lambda t: t.count())
+    assert curator.ask(asked, epsilon=1).to_arrow()["name"].to_pylist() == ["a", "b"]
+    same = "SELECT name, COUNT(*) AS n FROM visits v JOIN places p USING (code) GROUP BY name"
+    assert curator.sql(same, epsilon=1).cost.amount == 0
 
 
 V, S, P = (unbound(CATALOG.table(name)) for name in ("visits", "stays", "sites"))

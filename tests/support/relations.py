@@ -163,6 +163,13 @@ SHAPES = (
         ("n > 1", "site = 2"),
     ),
     Shape(
+        "(SELECT pid, MIN(cost) AS low, MAX(age) AS high, COUNT(DISTINCT site) AS k, SUM(age) FILTER (WHERE sick) AS s "
+        "FROM visits GROUP BY pid) AS u",
+        ("k", "low > 0", "high IS NULL"),
+        ("low", "high", "k", "s"),
+        ("k > 1", "low < high", "s IS NULL"),
+    ),
+    Shape(
         "visits AS v JOIN (SELECT pid, SUM(price) AS total, COUNT(*) AS n FROM stays GROUP BY pid) AS u "
         "ON u.pid = v.pid",
         ("v.sex", "u.n", "total > 1"),

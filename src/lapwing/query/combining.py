@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from lapwing.query.catalog import Field, Table
+from lapwing.query.catalog import UNIT_ID, Field, Table
 from lapwing.query.derived import MOST_LEVELS, MOST_TABLES, Derived, levels_of, scans_of
 from lapwing.query.expression import Call, Column, Expression, Key, Slot
 from lapwing.query.relation import Relation, Rows
@@ -47,7 +47,7 @@ def column(field: Field) -> Column:
 def fresh(name: str, taken: set[str]) -> str:
     """The name, with a number if it is taken; it is taken afterwards."""
     number, found = 2, name
-    while found.lower() in taken:
+    while found.lower() in taken or found.lower() == UNIT_ID:
         number, found = number + 1, f"{name}_{number}"
     taken.add(found.lower())
     return found

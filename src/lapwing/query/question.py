@@ -5,6 +5,7 @@ Everything below the aggregation is row-wise on one private table. Everything ab
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -87,6 +88,12 @@ class Question:
         having = () if self.having is None else (self.having,)
         return (*(o.expression for o in self.outputs), *having, *(o.expression for o in self.order))
 
+    @property
+    def below(self) -> tuple[Expression, ...]:
+        """Every expression below the aggregation."""
+        where = () if self.where is None else (self.where,)
+        return (*where, *self.keys, *(argument for aggregate in self.aggregates for argument in aggregate.arguments))
+
     def title(self) -> str:
         """What was asked, in a few words."""
         asked = ", ".join(aggregate.words() for aggregate in self.aggregates)
@@ -145,8 +152,8 @@ def _moved(expression: Expression, keys: dict[int, int], slots: dict[int, int]) 
 def _text(expression: Expression) -> str:
     """An unambiguous text of an expression."""
     match expression:
-        case Column(name=name, type=kind):
-            return f"{kind.value} {name!r}"
+        case Column(name=name):
+            return json.dumps(name)  # with every quote inside escaped
         case Literal(value=value, type=kind):
             return f"{'null' if kind is None else kind.value}:{value!r}"
         case Key(index=index):

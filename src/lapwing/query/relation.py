@@ -109,14 +109,15 @@ def limited(relation: Relation, limit: int) -> Groups:
 
 def question_of(relation: Relation) -> Question:
     """The question that a relation asks when it is shown."""
+    table = relation.table if isinstance(relation, Rows) else relation.rows.table
+    if table.public:
+        refuse(f"table `{table.name}`", "it is public: noise would only spoil the answer.", "Read it directly.")
     if isinstance(relation, Groups):
         _check_total(relation)
     if isinstance(relation, Rows) or not any(isinstance(part, Slot) for e in _above(relation) for part in walk(e)):
         refuse("SELECT", "the rows themselves are private.", "Ask for COUNT(*) or AVG(column), by keys if you like.")
     groups = _pruned(relation)
     rows = groups.rows
-    if rows.table.public:
-        refuse(f"table `{rows.table.name}`", "it is public: noise would only spoil the answer.", "Read it directly.")
     return Question(
         rows.table,
         all_of(rows.where, "WHERE"),
