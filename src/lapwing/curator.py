@@ -9,10 +9,10 @@ charge and depend on the question and on declared facts only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.public import read_public
@@ -25,20 +25,23 @@ from lapwing.privacy.statement import Statement
 from lapwing.query.answer import Release
 from lapwing.query.bounding import queries
 from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.combine import combined, refusal_to_combine
 from lapwing.query.ibis import read_ibis, unbound
 from lapwing.query.plan import Plan
 from lapwing.query.preview import Preview
 from lapwing.query.pricing import Terms, Within, plan_on_terms
 from lapwing.query.question import Question
-from lapwing.query.release import Released, fetched, release
+from lapwing.query.release import Arranged, Released, fetched, release
 from lapwing.query.sql import read_sql
 from lapwing.query.stored import decode, encode
 from lapwing.query.types import Type
 from lapwing.query.verdict import Refusal, Stop, nearest, raised
-from lapwing.rational import Number, count, inside_unit
+from lapwing.query.watch import Look, Watch, make_session
+from lapwing.rational import Number, count, exact, inside_unit
 from lapwing.settings import read_interval, read_settings, read_type, read_values, witness_of
 
 _LOG = logging.getLogger("lapwing.curator")
+_Found = TypeVar("_Found")
 
 STEWARD = "steward"
 """Who asks when nobody is named."""
@@ -97,17 +100,18 @@ class Curator:
         confidence: Number | None = None,
         assume_rows: int | None = None,
         refresh: bool = False,
+        combine: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
     ) -> Release:
         """The noisy answer to a question, charged before any row is read.
 
         `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price. An answer
-        that was paid before and is at least as good costs nothing; `refresh` pays for a new one. `key` makes a retry
-        safe: it pays once.
+        that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
+        joins it with all that were paid before. `key` makes a retry safe: it pays once.
         """
         terms = Terms(within, epsilon, delta, confidence, assume_rows)
-        return self._answer(read_sql(sql, self._catalog), sql, terms, refresh, analyst, key)
+        return self._answer(read_sql(sql, self._catalog), sql, terms, refresh, analyst, key, combine=combine)
 
     def ask(
         self,
@@ -119,12 +123,38 @@ class Curator:
         confidence: Number | None = None,
         assume_rows: int | None = None,
         refresh: bool = False,
+        combine: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
     ) -> Release:
         """The same for an Ibis expression over `curator.table(...)`."""
         terms = Terms(within, epsilon, delta, confidence, assume_rows)
-        return self._answer(read_ibis(expression, self._catalog), str(expression), terms, refresh, analyst, key)
+        question = read_ibis(expression, self._catalog)
+        return self._answer(question, str(expression), terms, refresh, analyst, key, combine=combine)
+
+    def watch(
+        self,
+        *,
+        threshold: Number,
+        epsilon: Number,
+        answers: int = 1,
+        queries: int = 100,
+        signed: bool = False,
+        analyst: str = STEWARD,
+    ) -> Watch:
+        """A session that tells of counts and sums whether they are above a threshold, until `answers` of them were.
+
+        The full price is charged here, once; the session dies with its process and stays charged. `queries` is how many
+        questions below you expect, which is no limit; `signed` admits sums that a unit may lower, with more noise.
+        """
+        bar = exact(threshold, "threshold")
+        session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
+        cost = self._ledger.budget.cost(session[0].loss)
+        many = session[0].answers
+        note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
+        body = repr(("watch", bar, session[0]))
+        reservation = self._ledger.reserve(cost, analyst=analyst, body=body, note=note)
+        return Watch(session, bar, (reservation.cost, reservation.seq), read=self._read, looked=self._looked)
 
     def table(self, name: str) -> Any:
         """An unbound Ibis table for writing questions: schema only, it cannot execute."""
@@ -151,9 +181,19 @@ class Curator:
         return plan, level
 
     def _answer(
-        self, question: Question | Refusal, text: str, terms: Terms, refresh: bool, analyst: str, key: str | None
+        self,
+        question: Question | Refusal,
+        text: str,
+        terms: Terms,
+        refresh: bool,
+        analyst: str,
+        key: str | None,
+        *,
+        combine: bool,
     ) -> Release:
         plan, level = self._planned(question, terms)
+        if combine:
+            _check_combine(plan, refresh)
         self._check_version(plan.table)
         stored = None if refresh else self._stored(plan, level)
         if stored is not None:
@@ -163,12 +203,25 @@ class Curator:
         reservation = self._ledger.reserve(cost, analyst=analyst, body=plan.identity(), key=key, note=note)
         if reservation.answer is not None:
             made, released = decode(plan.outline, reservation.answer)
-            return Release(made, released, _nothing(cost), reservation.seq, level)
+            again = Release(made, released, _nothing(cost), reservation.seq, level)
+            return self._combined(again) if combine else again
         if not reservation.fresh:
             raise LedgerFailed(_UNANSWERED)
         released = self._paid(plan)
         self._ledger.settle(reservation, encode(plan, released), match=plan.outline.match())
-        return Release(plan, released, cost, reservation.seq, level)
+        answer = Release(plan, released, cost, reservation.seq, level)
+        return self._combined(answer) if combine else answer
+
+    def _combined(self, newest: Release) -> Release:
+        """The answer joined with all that are stored for the same question, itself among them."""
+        outline = newest.plan.outline
+        found = self._ledger.find_answers(outline.match())
+        return combined(newest, [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found])
+
+    def _looked(self, plan: Plan, look: Look) -> bool:
+        """One bit of the exact cells, for a session that was paid before."""
+        self._check_version(plan.table)
+        return self._guarded(lambda: look(self._arranged(plan)))
 
     def _stored(self, plan: Plan, level: Fraction) -> Release | None:
         """The best answer paid before, if none of its errors is larger than asked."""
@@ -181,13 +234,20 @@ class Curator:
         return best
 
     def _paid(self, plan: Plan) -> Released:
-        """Reads the rows and adds the noise. Whatever goes wrong is told by one constant sentence and stays charged.
+        """Reads the rows and adds the noise."""
+        return self._guarded(lambda: release(plan, self._arranged(plan)))
+
+    def _arranged(self, plan: Plan) -> Arranged:
+        """The exact cells of a plan, still private."""
+        return fetched(plan, queries(plan, self._engine.keyed_hash), self._engine.cells)
+
+    def _guarded(self, work: Callable[[], _Found]) -> _Found:
+        """Does what touches private rows. Whatever goes wrong is told by one constant sentence and stays charged.
 
         The cause may hold data, so only its kind goes to the operator's log.
         """
         try:
-            asked = queries(plan, self._engine.keyed_hash)
-            return release(plan, fetched(plan, asked, self._engine.cells))
+            return work()
         except Exception as error:  # noqa: BLE001 (any message could depend on the data)
             kind = type(error).__name__
         incident = f"{SYSTEM.integer(48):012x}"
@@ -322,6 +382,14 @@ def _level(table: Table, confidence: Number | None) -> Fraction:
 
 
 _LEAST_LEVEL = Fraction(1, 10**9)
+
+
+def _check_combine(plan: Plan, refresh: bool) -> None:
+    if not refresh:
+        raise Misconfigured("`combine` joins a new answer with stored ones. Pass refresh=True. Nothing was charged.")
+    refusal = refusal_to_combine(plan.outline)
+    if refusal is not None:
+        raise raised(refusal)
 
 
 def _nothing(cost: Cost) -> Cost:

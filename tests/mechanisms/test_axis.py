@@ -183,7 +183,9 @@ def test_bad_axes_are_refused(bounds: Any, step: Any, rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[1, 2], (1, 2), np.array([1, 2], np.uint8), pa.array([1, 2]), [np.int64(1), 2]], ids=repr
+    "values",
+    [[1, 2], (1, 2), np.array([1, 2], np.uint8), pa.array([1, 2]), [np.int64(1), 2]],
+    ids=["list", "tuple", "numpy", "arrow", "mixed"],
 )
 def test_whole_numbers_of_an_engine_are_read(values: Any) -> None:
     assert whole_numbers(values).tolist() == [1, 2]

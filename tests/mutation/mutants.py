@@ -143,8 +143,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "one row of a soft unit",
         _SHAPES,
-        '        return self.rows * GRID\n\n    def __str__(self) -> str:\n        return f"values are clipped to {self.bounds} and',
-        '        return GRID\n\n    def __str__(self) -> str:\n        return f"values are clipped to {self.bounds} and',
+        'return self.rows * GRID\n\n    def __str__(self) -> str:\n        return f"values',
+        'return GRID\n\n    def __str__(self) -> str:\n        return f"values',
         "only one row is covered",
         PLAN + CELLS,
     ),

@@ -136,9 +136,9 @@ def test_a_broken_file_is_told_without_its_rows(tmp_path: Path, caplog: pytest.L
 
 def test_a_frame_of_mixed_types_is_read_as_text() -> None:
     """threat:A13 no message holds a value, since there is nothing to complain about."""
-    import pandas
+    import pandas as pd
 
-    curator = lw.open(pandas.DataFrame({"x": [1, "ZZCANARY"]}), name="t", unit=None, budget=BUDGET)
+    curator = lw.open(pd.DataFrame({"x": [1, "ZZCANARY"]}), name="t", unit=None, budget=BUDGET)
     assert curator.catalog.tables[0].fields[0].type.value == "text"
     assert curator.sql("SELECT COUNT(x) AS n FROM t", epsilon=100).to_arrow()["n"][0].as_py() == 2
 

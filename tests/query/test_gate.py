@@ -55,7 +55,7 @@ HOSTILE_VALUES: dict[str, tuple[Any, ...]] = {
     "x": (math.nan, math.inf, -math.inf, -0.0, 1e308, -1e308, 5e-324, None),
     "n": (2**63 - 1, -(2**63), 0, None),
     "d": (date(1, 1, 1), date(9999, 12, 31), None),
-    "t": (datetime.min, datetime.max, None),
+    "t": (datetime.fromisoformat("0001-01-01"), datetime.fromisoformat("9999-12-31 23:59:59.999999"), None),
 }
 
 

@@ -33,13 +33,13 @@ delta = 1e-6
 [tables.health]
 source = "health.parquet"
 unit = "person"             # whose rows belong together
-rows_per_unit = 5           # the study lasted five years, with one row a year
+rows_per_unit = 5           # five years, one row a year
 groups_per_unit = 1         # a person has one plan and one sex
 version = "1"
 
 [tables.health.columns]
 person = {{ type = "integer" }}
-plan = {{ type = "text", values = ["free", "25%", "50%", "95%", "deductible"] }}
+plan = {{ values = ["free", "25%", "50%", "95%", "deductible"], type = "text" }}
 sex = {{ type = "text", values = ["F", "M"] }}
 visits = {{ type = "integer", bounds = [0, {MOST_VISITS}] }}   # more count as {MOST_VISITS}
 """

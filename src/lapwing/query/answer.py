@@ -55,7 +55,7 @@ class Release:
         return pa.table({column.name: _arrow(column, column.values) for column in self.columns})
 
     def intervals(self, confidence: Number | None = None, *, simultaneous: bool = False) -> pa.Table:
-        """The answer with `name_low` and `name_high` beside every released number; for all rows of a column on request."""
+        """With `name_low` and `name_high` beside each number; for all rows of a column together on request."""
         level = self.confidence if confidence is None else inside_unit(confidence, "confidence")
         table = {}
         columns = present(self.plan, self.released, level, simultaneous=simultaneous)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -48,6 +49,15 @@ Array = npt.NDArray[Any]
 
 PLAIN = frozenset({"total", COUNT_VALUES.name, SUM.name})
 """Statistics whose error does not depend on the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restated(Measure):
+    """A measure whose noise is no longer that of one mechanism, so that it states the error of its cells itself."""
+
+    def error(self, confidence: Fraction, *, simultaneous: int = 1) -> Fraction:
+        """Half the interval of one cell, or of so many together, in the units of the answer."""
+        raise Bug("a restated measure must say how exact it is")
 
 
 def values_of(plan: Plan, released: Released, reading: Reading) -> Array:
@@ -124,9 +134,10 @@ def _soft_half_width(
 def _of_total(plan: Plan, measure: Measure, cells: Cells, level: Fraction, simultaneous: int) -> tuple[Array, Array]:
     if measure.noise is None:
         return _of_shown(plan, cells, 1 - (1 - level) / simultaneous)
-    if isinstance(measure.noise, GridQuantiles):
-        raise Bug("quantiles have intervals of their own")
-    error = float(measure.noise.error(level, simultaneous=simultaneous) * measure.step)
+    if isinstance(measure, Restated):
+        error = float(measure.error(level, simultaneous=simultaneous))
+    else:
+        error = float(_additive(measure).error(level, simultaneous=simultaneous) * measure.step)
     values = _scaled(cells, measure.step)
     return values - error, values + error
 
