@@ -149,11 +149,11 @@ class Curator:
         """
         bar = exact(threshold, "threshold")
         session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
-        cost = self._ledger.budget.cost(session[0].loss)
+        price = self._ledger.budget.cost(session[0].loss)
         many = session[0].answers
         note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
         body = repr(("watch", bar, session[0]))
-        reservation = self._ledger.reserve(cost, analyst=analyst, body=body, note=note)
+        reservation = self._ledger.reserve(price, analyst=analyst, body=body, note=note)
         return Watch(session, bar, (reservation.cost, reservation.seq), read=self._read, looked=self._looked)
 
     def table(self, name: str) -> Any:

@@ -57,7 +57,7 @@ class Restated(Measure):
 
     def error(self, confidence: Fraction, *, simultaneous: int = 1) -> Fraction:
         """Half the interval of one cell, or of so many together, in the units of the answer."""
-        raise Bug("a restated measure must say how exact it is")
+        raise NotImplementedError
 
 
 def values_of(plan: Plan, released: Released, reading: Reading) -> Array:
