@@ -195,7 +195,7 @@ class Curator:
         if combine:
             _check_combine(plan, refresh)
         self._check_version(plan.table)
-        stored = None if refresh else self._stored(plan, level)
+        stored = None if refresh else self._stored(plan, level, analyst, key)
         if stored is not None:
             return stored
         cost = self._ledger.budget.cost(plan.loss)
@@ -223,14 +223,19 @@ class Curator:
         self._check_version(plan.table)
         return self._guarded(lambda: look(self._arranged(plan)))
 
-    def _stored(self, plan: Plan, level: Fraction) -> Release | None:
-        """The best answer paid before, if none of its errors is larger than asked."""
+    def _stored(self, plan: Plan, level: Fraction, analyst: str = STEWARD, key: str | None = None) -> Release | None:
+        """The best answer paid before, if none of its errors is larger than asked; of equal ones the first.
+
+        A key that was used before gives its own answer back.
+        """
         best: Release | None = None
         for answer in self._ledger.find_answers(plan.outline.match()):
             made, released = decode(plan.outline, answer.payload)
-            if made.is_as_good_as(plan if best is None else best.plan, level):
-                nothing = _nothing(self._ledger.budget.cost(made.loss))
-                best = Release(made, released, nothing, answer.charge.seq, level)
+            found = Release(made, released, _nothing(self._ledger.budget.cost(made.loss)), answer.charge.seq, level)
+            if key is not None and (answer.charge.analyst, answer.charge.key) == (analyst, key):
+                return found
+            if made.is_as_good_as(plan, level) and (best is None or not best.plan.is_as_good_as(made, level)):
+                best = found
         return best
 
     def _paid(self, plan: Plan) -> Released:

@@ -48,7 +48,8 @@ def test_no_answer_without_a_charge_wherever_the_process_dies(tmp_path: Path) ->
     assert not stored.cost
     for step in ("after reserve", "before cells", "after cells", "after release", "before settle"):
         with pytest.raises(LedgerFailed, match="stays charged and is not run again"):
-            curator.sql(QUESTION, epsilon=0.1, key=step)
+            curator.sql(QUESTION, epsilon=0.1, key=step, refresh=True)
+        assert not curator.sql(QUESTION, epsilon=0.1, key=step).cost
     assert curator.budget.spent.amount * 10 == len(charged)
 
 

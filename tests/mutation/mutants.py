@@ -322,8 +322,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "any stored answer will do",
         _CURATOR,
-        "if made.is_as_good_as(plan if best is None else best.plan, level):",
-        "if True:",
+        "if made.is_as_good_as(plan, level) and (best is None",
+        "if (best is None",
         "a worse answer is given as a better one",
         ("tests/query/test_stored.py",),
     ),

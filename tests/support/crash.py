@@ -74,14 +74,14 @@ def result(pid: int, read: int) -> dict[str, Any]:
 def asked_once(path: Path, step: str) -> object:
     curator = open_visits(path)
     STEPS[step](curator)
-    return curator.sql(QUESTION, epsilon=0.1, key=step).to_arrow().to_pylist()
+    return curator.sql(QUESTION, epsilon=0.1, key=step, refresh=True).to_arrow().to_pylist()
 
 
 def asked_until_refused(path: Path, number: int) -> object:
     curator, granted = open_visits(path), 0
     while True:
         try:
-            curator.sql(QUESTION, epsilon=0.1, analyst=f"analyst {number}")
+            curator.sql(QUESTION, epsilon=0.1, analyst=f"analyst {number}", refresh=True)
         except BudgetExceeded:
             return granted
         granted += 1

@@ -5,8 +5,11 @@ Weights.    A cell's noise in answer i has variance v_i, known from its price, a
             2^-40 that sum to 1 exactly, functions of prices alone: the mean stays unbiased.
 Interval.   The mean is off by sum w_i Z_i, whose tail is bounded in mechanisms/tails.py: of Laplace noise for a weight
             and a scale each; of Gaussian noise for one variance v, the least v_i, with weights w_i sqrt(v_i / v), which
-            is the same normal law, and what is allowed for discreteness only grows. The mean is rounded to the finest
-            step, of which the truth is a multiple: within x becomes within floor(x + 1/2) steps.
+            is the same normal law, and what is allowed for discreteness only grows. Narrow Gaussian noise, where that
+            allowance is felt, is summed up instead: each w_i Z_i is moved to the nearest multiple of g, a small part
+            of the whole's spread, so n of them move the sum by n g / 2 at most, and the moved laws are convolved. The
+            mean is rounded to the finest step, of which the truth is a multiple: within x becomes within
+            floor(x + 1/2) steps.
 Honest if   the number of answers and their prices were not chosen by looking at the answers: who asks again until a
             number pleases has chosen its noise. Nothing here can see that, so every combined answer says it.
 Private     as functions of released numbers are: the prices of all joined answers add up, and all were paid.
@@ -16,6 +19,7 @@ Checked by: tests/query/test_combine.py
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +28,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lapwing.errors import Bug
 from lapwing.mechanisms.gaussian import Gaussian
@@ -37,12 +42,18 @@ from lapwing.query.release import Cells, Released, narrowed
 from lapwing.query.shapes import Total
 from lapwing.query.verdict import Refusal
 
+Floats = npt.NDArray[np.float64]
+
 Stored = tuple[int, Plan, Released]
 """One paid answer: its ledger entry, the plan that it was made by, and its noisy cells."""
 
 _BITS = 40
 _WHOLE = 1 << _BITS
 _SAFE = 1 + 1e-9  # rounding of float64
+_WIDE = 4096**2  # a variance beyond which noise is as good as normal
+_FINE = 64  # multiples of g in one standard deviation, for each part
+_SPREAD = 13  # standard deviations that are summed over: e^-84 lies beyond
+_LEAST, _BLUR = 1e-9, 1e-12  # what sums in float64 can tell from 0, and how far they may be off
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +210,29 @@ def _strays(parts: tuple[Part, ...], confidence: Fraction, simultaneous: int) ->
         variances = [_variance(part.noise) for part in parts]
         wider = np.array([math.sqrt(variance / min(variances)) for variance in variances])
         found = gaussian_reach(weights * wider, min(variances), outside)
+        if max(variances) <= _WIDE and outside >= _LEAST:
+            found = min(found, _summed_up(weights, [float(variance) for variance in variances], outside))
     else:
         found = laplace_reach(weights, np.array([_scale(part.noise) for part in parts]), outside)
     return math.floor(found * _SAFE + 0.5)
+
+
+def _summed_up(weights: Floats, variances: Sequence[float], outside: float) -> float:
+    """An x with P[|sum w_i Z_i| > x] <= outside for discrete Gaussian Z_i, by convolution on multiples of g."""
+    kinds = Counter((weight, v) for weight, v in zip(weights.tolist(), variances, strict=True) if weight)
+    std, parts = math.sqrt(sum(k * w * w * v for (w, v), k in kinds.items())), kinds.total()
+    fine = _FINE * min(parts, _FINE)
+    g, size = std / fine, 1 << (2 * _SPREAD * fine).bit_length()
+    waves = np.ones(size // 2 + 1, np.complex128)
+    for (weight, v), times in kinds.items():
+        z = np.arange(-(top := math.ceil(_SPREAD * math.sqrt(v)) + 1), top + 1)
+        mass = np.exp(-(z * z) / (2 * v))
+        law = np.bincount(np.rint(z * (weight / g)).astype(np.int64) % size, mass / mass.sum(), minlength=size)
+        waves *= np.fft.rfft(law) ** times
+    law = np.maximum(np.fft.irfft(waves, size), 0.0)[: size // 2]
+    above = 2 * np.cumsum(law[::-1])[::-1]  # P[|sum| >= i g] for i >= 1; the law is symmetric
+    first = int(np.argmax(above[1:] <= outside - _BLUR))
+    return (first + parts / 2) * g
 
 
 def _variance(noise: Noise) -> Fraction:
