@@ -73,6 +73,7 @@ from lapwing.privacy import (
 )
 from lapwing.query.answer import Release
 from lapwing.query.preview import Preview
+from lapwing.query.watch import Watch
 
 __all__ = [
     "ZCDP",
@@ -136,6 +137,7 @@ __all__ = [
     "ToeplitzCounter",
     "TopK",
     "TruncatedGeometric",
+    "Watch",
     "WeightedGaussian",
     "best_selection",
     "compose_fixed",

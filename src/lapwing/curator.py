@@ -149,10 +149,9 @@ class Curator:
         """
         bar = exact(threshold, "threshold")
         session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
-        price = self._ledger.budget.cost(session[0].loss)
-        many = session[0].answers
+        price, many = self._ledger.budget.cost(session.loss), session.answers
         note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
-        body = repr(("watch", bar, session[0]))
+        body = repr(("watch", bar, session))
         reservation = self._ledger.reserve(price, analyst=analyst, body=body, note=note)
         return Watch(session, bar, (reservation.cost, reservation.seq), read=self._read, looked=self._looked)
 
@@ -226,13 +225,14 @@ class Curator:
     def _stored(self, plan: Plan, level: Fraction, analyst: str = STEWARD, key: str | None = None) -> Release | None:
         """The best answer paid before, if none of its errors is larger than asked; of equal ones the first.
 
-        A key that was used before gives its own answer back.
+        A key that was used before for this question and price gives its own answer back.
         """
         best: Release | None = None
         for answer in self._ledger.find_answers(plan.outline.match()):
             made, released = decode(plan.outline, answer.payload)
             found = Release(made, released, _nothing(self._ledger.budget.cost(made.loss)), answer.charge.seq, level)
-            if key is not None and (answer.charge.analyst, answer.charge.key) == (analyst, key):
+            same = (answer.charge.analyst, answer.charge.key, made.prices) == (analyst, key, plan.prices)
+            if key is not None and same:
                 return found
             if made.is_as_good_as(plan, level) and (best is None or not best.plan.is_as_good_as(made, level)):
                 best = found

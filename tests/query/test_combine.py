@@ -130,13 +130,18 @@ def test_joined_answers_are_more_exact_than_the_best_of_them(budget: Budget) -> 
     ids=["two", "unequal", "ten", "steps"],
 )
 def test_intervals_cover_as_stated_and_not_much_more(kind: str, prices: list[float], steps: list[int]) -> None:
-    """By simulation on a fixed stream: at least 95 % less three standard errors, and at most 99.5 %."""
+    """By simulation on a fixed stream: at least 95 % less three standard errors, and at most 99.5 %.
+
+    Where whole steps are coarse against the noise more may be covered, if one step less is not enough.
+    """
     bits = SeededBits(20)
     made = measures(kind, prices, steps)
     joined = _joined(made)
     off = joined.mean([drawn(measure, bits) for measure in made]).astype(float) * float(joined.step)
-    covered = float((np.abs(off) <= float(joined.error(LEVEL))).mean())
-    assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / DRAWS) <= covered <= 0.995
+    error = float(joined.error(LEVEL))
+    covered, narrower = (float((np.abs(off) <= error - less).mean()) for less in (0, float(joined.step)))
+    assert covered >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / DRAWS)
+    assert covered <= 0.995 or narrower < 0.95
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])

@@ -222,7 +222,7 @@ def test_facts_about_the_data_are_the_same_with_and_without_a_person() -> None:
 
 
 FREE = {"preview", "table", "close", "catalog", "budget", "ledger"}
-PAID = {"sql", "ask"}
+PAID = {"sql", "ask", "watch"}
 
 
 def test_every_public_way_to_an_answer_is_paid() -> None:
@@ -233,6 +233,7 @@ def test_every_public_way_to_an_answer_is_paid() -> None:
     for ask in (
         lambda: asked.sql("SELECT COUNT(*) AS c FROM t", epsilon=1),
         lambda: asked.ask(asked.table("t").x.sum(), epsilon=1),
+        lambda: asked.watch(threshold=10, epsilon=1),
     ):
         before = asked.ledger.spent.amount
         ask()
