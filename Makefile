@@ -3,7 +3,7 @@ WORKERS ?= 2
 PY := .venv/bin/python
 READY := .venv/.ready
 
-.PHONY: help demo test test-all check bench clean
+.PHONY: help demo test test-all check mutants bench clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -23,6 +23,9 @@ check: $(READY)  ## lint, format and types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+
+mutants: $(READY)  ## break the privacy core on purpose and see that the tests notice
+	@$(PY) tests/mutation/run.py
 
 bench: $(READY)  ## every benchmark, beside the peers
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
