@@ -85,7 +85,7 @@ def cold(visits: Path, rounds: int = 5) -> tuple[float, float]:
         (place / "visits.parquet").write_bytes(visits.read_bytes())
         (place / "lapwing.toml").write_text(TOML)
         program = "from lapwing.cli.main import run; run()"
-        command = [sys.executable, "-c", program, "ask", BY_SEX, "--epsilon", "0.1"]
+        command = [sys.executable, "-c", program, "ask", BY_SEX, "--epsilon", "0.1", "--refresh"]
         return both(lambda: subprocess.run(command, cwd=folder, check=True, capture_output=True), rounds)
 
 
@@ -102,7 +102,7 @@ def warm(visits: Path, rounds: int = 50) -> tuple[float, float]:
             budget=Budget(epsilon=1000),
         )
         curator.sql(BY_SEX, epsilon=0.1)
-        found = both(lambda: curator.sql(BY_SEX, epsilon=0.1), rounds)
+        found = both(lambda: curator.sql(BY_SEX, epsilon=0.1, refresh=True), rounds)
         curator.close()
     return found
 
@@ -113,7 +113,7 @@ def in_turns(curator: Curator, question: str, exact: str, rounds: int = 15) -> t
         ours, theirs = [], []
         for _ in range(rounds + 1):
             theirs.append(timed(lambda: connection.execute(exact).to_arrow_table()))
-            ours.append(timed(lambda: curator.sql(question, epsilon=0.1)))
+            ours.append(timed(lambda: curator.sql(question, epsilon=0.1, refresh=True)))
     return median(ours[1:]), median(theirs[1:])
 
 

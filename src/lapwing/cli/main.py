@@ -107,7 +107,7 @@ def ask(
     if as_csv:
         typer.echo(release.to_csv(), nl=False)
         return
-    _print(release.to_dict(), as_json, str(release))
+    _print(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))  # each costs its imports
 
 
 @app.command()
