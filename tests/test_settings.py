@@ -176,14 +176,14 @@ source = "visits.csv"
 unit = "pid"
 rows_per_unit = 2
 [tables.visits.columns]
-pid = { type = "integer" }
+pid = { type = "text" }
 code = { type = "text" }
 [tables.stays]
 source = "stays.csv"
 unit = "pid"
 rows_per_unit = 2
 [tables.stays.columns]
-pid = { type = "integer" }
+pid = { type = "text" }
 [public.regions]
 source = "regions.csv"
 """

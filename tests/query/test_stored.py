@@ -138,3 +138,12 @@ def test_a_stored_answer_survives_a_restart_with_keys_of_every_type(tmp_path: Pa
     assert [paid for paid, _ in found] == [True, False]
     assert found[0][1].equals(found[1][1])
     assert found[0][1].num_rows == 2
+
+
+def test_the_interval_of_a_quantile_is_stored_for_its_confidence() -> None:
+    """gate:G46 it was released with the answer, so another confidence is another question."""
+    curator = open_visits(budget=lw.Budget(epsilon=50))
+    text = "SELECT MEDIAN(cost) AS m FROM visits"
+    assert curator.sql(text, epsilon=1, confidence=0.5).cost
+    assert curator.sql(text, epsilon=1, confidence=0.99).cost
+    assert not curator.sql(text, epsilon=1, confidence=0.5).cost

@@ -146,28 +146,29 @@ def _described(connection: duckdb.DuckDBPyConnection, relation: str) -> Stored:
 
 
 def _unit_form(tables: Sequence[tuple[Table, Stored]]) -> str:
-    """How units are compared across tables: as they are stored if that is one type, else as integers or as text.
+    """How units are compared across tables: as they are stored, if that is one type or all are integers.
 
-    All tables of one ledger are about the same units, so 7, 7.0 and '7' must be one unit wherever it is stored.
+    All tables of one ledger are about the same units. Were one person written in two forms, 7 and '7.0', she would be
+    two units, and a question over both tables would move by twice its sensitivity: such tables are refused.
     """
-    kinds = {stored[t.unit.lower()][1] for t, stored in tables if t.unit is not None and t.unit.lower() in stored}
-    if len(kinds) < 2:
+    owned = [(t, stored[t.unit.lower()][1]) for t, stored in tables if t.unit is not None and t.unit.lower() in stored]
+    kinds = {kind for _, kind in owned}
+    if len(owned) < 2 or (len(kinds) == 1 and kinds != {"VARCHAR"}):
         return ""
-    return "BIGINT" if kinds <= _AS_IT_IS[Type.INTEGER] else "VARCHAR"
+    if kinds == {"VARCHAR"} and all(t.field(t.unit or "").type is Type.TEXT for t, _ in owned):
+        return ""
+    if kinds <= _AS_IT_IS[Type.INTEGER]:
+        return "BIGINT"
+    names = ", ".join(f"`{table.name}`" for table, _ in owned)
+    raise Misconfigured(
+        f"{names} write their units in different forms ({', '.join(sorted(kinds))}), so one person could be two units. "
+        "Store the unit as integers in all of them, or as text in all of them and declare it as text."
+    )
 
 
 def _unit(column: str, kind: str, form: str) -> str:
-    """The unit in the common form. A number without a fraction reads like the integer."""
-    if not form or kind == form:
-        return column
-    if form == "VARCHAR" and kind.startswith("DECIMAL"):
-        text = f"RTRIM(CAST({column} AS VARCHAR), '0')"
-        return f"CASE WHEN {column} = FLOOR({column}) THEN CAST(CAST({column} AS HUGEINT) AS VARCHAR) ELSE {text} END"
-    if form == "VARCHAR" and kind in _AS_IT_IS[Type.REAL]:
-        whole = f"{column} = FLOOR({column}) AND ABS({column}) < 9e15"
-        text = f"CAST({column} AS VARCHAR)"
-        return f"CASE WHEN {whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
-    return f"CAST({column} AS {form})"
+    """The unit in the common form."""
+    return column if not form or kind == form else f"CAST({column} AS {form})"
 
 
 def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:

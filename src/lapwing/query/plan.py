@@ -82,9 +82,10 @@ class Outline:
         keys = [[repr(value) for value in values] for values in self.domain or ()]
         limits = (self.table.unit, self.table.version, self.table.row_limit, self.groups, self.limit_groups)
         shapes = [repr((type(shape).__name__, str(shape), shape.cells)) for shape in self.shapes]
+        levels = [str(shape.confidence) for shape in self.shapes if isinstance(shape, GridShape)]
         parts = (part for expression in self.question.below for part in walk(expression))
         types = sorted({(part.name, part.type.value) for part in parts if isinstance(part, Column)})
-        return repr((self.question.canonical(), types, self.domain is None, keys, shapes, self.counted, limits))
+        return repr((self.question.canonical(), types, self.domain is None, keys, shapes, levels, self.counted, limits))
 
 
 @dataclass(frozen=True, slots=True)
