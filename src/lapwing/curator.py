@@ -34,7 +34,7 @@ from lapwing.query.question import Question
 from lapwing.query.release import Arranged, Released, fetched, release
 from lapwing.query.sql import read_sql
 from lapwing.query.stored import decode, encode
-from lapwing.query.types import Type
+from lapwing.query.types import Type, type_of
 from lapwing.query.verdict import Refusal, Stop, nearest, raised
 from lapwing.query.watch import Look, Watch, make_session
 from lapwing.rational import Number, count, exact, inside_unit
@@ -344,13 +344,17 @@ def _source_of(data: Any) -> Source:
 
 
 def _settled_types(source: Source, values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
-    """The stored types. Numbers of a pandas frame are real whatever their dtype, since one missing value changes that;
-    integers only if integers are declared as their values."""
+    """The stored types. Of a pandas frame one missing value would change them, so numbers are real whatever their dtype
+    and truth values are text; what the declared values are decides otherwise."""
     stored = stored_types(source)
-    for name in source.numbers if isinstance(source, Frame) else ():
-        listed = [value for value in values.get(name, ()) if value is not None]
-        whole = bool(listed) and all(isinstance(value, int) and not isinstance(value, bool) for value in listed)
-        stored[name] = Type.INTEGER if whole else Type.REAL
+    if isinstance(source, Frame):
+        stored |= dict.fromkeys(source.numbers, Type.REAL)
+        for name, listed in values.items():
+            kinds = {type_of(value) for value in listed if isinstance(value, int)}
+            if name in source.numbers and kinds == {Type.INTEGER}:
+                stored[name] = Type.INTEGER
+            if stored.get(name) is Type.TEXT and kinds == {Type.BOOLEAN}:
+                stored[name] = Type.BOOLEAN
     return stored
 
 

@@ -205,6 +205,20 @@ def test_objects_of_a_frame_are_texts_whatever_they_are(last: Any) -> None:
     assert [(field.name, field.type.value) for field in fields] == [("u", "real"), ("o", "text")]
 
 
+@pytest.mark.parametrize("last", [True, None], ids=str)
+def test_truth_values_of_a_frame_have_one_type(last: Any) -> None:
+    """threat:A19 threat:A20 a missing one makes objects of them, so the type comes from what is declared."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"sick": [True, False, last]})
+    plain = lw.open(frame, name="t", unit=None, budget=BUDGET)
+    assert plain.catalog.tables[0].fields[0].type.value == "text"
+    declared = lw.open(frame, name="t", unit=None, values={"sick": [False, True]}, budget=BUDGET)
+    assert declared.catalog.tables[0].fields[0].type.value == "boolean"
+    found = declared.sql("SELECT sick, COUNT(*) AS n FROM t GROUP BY sick", epsilon=100).to_arrow().to_pydict()
+    assert found == {"sick": [False, True], "n": [1, 2 if last else 1]}
+
+
 def test_names_with_quotes_do_not_share_a_stored_answer() -> None:
     """threat:A29 two columns, or one whose name looks like two."""
     table = pa.table({"a": ["x"] * 50, "b": ["y"] * 50, 'a","b': ["q"] * 50, "a', 'b": ["q"] * 50})

@@ -224,7 +224,24 @@ def test_a_failing_engine_ends_the_session_with_one_sentence(
     assert words == "The engine could not finish this question (incident #). The price stays charged."
     assert (caught.value.__cause__, caught.value.__context__, CANARY in caplog.text) == (None, None, False)
     assert (watch.halted, curator.budget.spent.amount) == (True, 500)
-    with pytest.raises(Halted, match="the engine failed"):
+    with pytest.raises(Halted, match="a question failed"):
+        watch.above(ROWS)
+
+
+def test_an_interrupt_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can tell how far the answer had come, so there is no second look."""
+    curator = rich()
+    watch = curator.watch(threshold=10, epsilon=500, answers=5)
+
+    def interrupted(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(curator._engine, "cells", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            watch.above(ROWS)
+    assert watch.halted
+    with pytest.raises(Halted, match="a question failed"):
         watch.above(ROWS)
 
 

@@ -105,8 +105,9 @@ class _Sink:
 
 
 def _with_texts(data: Any) -> Any:
-    """Columns of Python objects as texts: what they hold must not decide their type."""
-    names = [name for name, kind in data.dtypes.items() if isinstance(kind, np.dtype) and kind.kind == "O"]
+    """Columns of Python objects as texts: what they hold must not decide their type. A missing value makes objects of
+    truth values, so these are texts as well."""
+    names = [name for name, kind in data.dtypes.items() if isinstance(kind, np.dtype) and kind.kind in "Ob"]
     return data.assign(**{name: data[name].map(_text, na_action="ignore") for name in names}) if names else data
 
 

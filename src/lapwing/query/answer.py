@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lapwing.errors import Bug
 from lapwing.mechanisms.grid_quantiles import GridQuantiles, is_approximate
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.soft_values import GRID
@@ -211,9 +210,7 @@ def _described(plan: Plan, index: int) -> dict[str, Any]:
 def _scale(measure: Measure) -> float:
     """Of additive noise, in the units of the answer; of soft cells in rows."""
     unit = GRID if isinstance(measure.shape, Soft | Pair) else 1
-    if measure.noise is None or isinstance(measure.noise, GridQuantiles):
-        raise Bug("there is no additive noise here")
-    return float(measure.noise.scale) * float(measure.step) / unit
+    return float(measure.additive.scale) * float(measure.step) / unit
 
 
 def _selected(plan: Plan) -> list[dict[str, Any]]:

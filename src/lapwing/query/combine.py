@@ -37,7 +37,6 @@ from lapwing.mechanisms.tails import gaussian_reach, laplace_reach
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.query.answer import Release, describe
 from lapwing.query.plan import Measure, Noise, Outline, Plan, Prices, Share
-from lapwing.query.readings import Restated
 from lapwing.query.release import Cells, Released, narrowed
 from lapwing.query.shapes import Total
 from lapwing.query.verdict import Refusal
@@ -66,7 +65,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(Restated):
+class Joined(Measure):
     """A measure of several answers. `noise` is that of the newest; `parts` say how all of them add up."""
 
     parts: tuple[Part, ...]

@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import reduce
 from operator import add
 
-from lapwing.errors import Misconfigured
+from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
@@ -116,6 +116,17 @@ class Measure:
         """The most that one unit changes one group by, in steps and in either norm."""
         return self.shape.reach(self.step)
 
+    @property
+    def additive(self) -> Noise:
+        """The noise that is added to each cell."""
+        if self.noise is None or isinstance(self.noise, GridQuantiles):
+            raise Bug("these cells have no additive noise")
+        return self.noise
+
+    def error(self, confidence: Fraction, *, simultaneous: int = 1) -> Fraction:
+        """Half the interval of one cell, or of so many together, in the units of the answer."""
+        return self.additive.error(confidence, simultaneous=simultaneous) * self.step
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -168,8 +179,8 @@ class Plan:
             match measure.noise:
                 case GridQuantiles() as mechanism:
                     errors += map(Fraction, mechanism.error(mechanism.confidence or confidence))
-                case Laplace() | Gaussian() as noise:
-                    errors.append(noise.error(confidence) * measure.step)
+                case Laplace() | Gaussian():
+                    errors.append(measure.error(confidence))
         if self.selection is not None:
             errors += map(Fraction, units_needed(self.selection))
         return errors

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -51,15 +50,6 @@ PLAIN = frozenset({"total", COUNT_VALUES.name, SUM.name})
 """Statistics whose error does not depend on the data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restated(Measure):
-    """A measure whose noise is no longer that of one mechanism, so that it states the error of its cells itself."""
-
-    def error(self, confidence: Fraction, *, simultaneous: int = 1) -> Fraction:
-        """Half the interval of one cell, or of so many together, in the units of the answer."""
-        raise NotImplementedError
-
-
 def values_of(plan: Plan, released: Released, reading: Reading) -> Array:
     """The number that was asked for, in each group."""
     measure, cells = plan.measures[reading.measure], released.cells[reading.measure]
@@ -101,7 +91,7 @@ def half_width(measure: Measure, statistic: str, confidence: Fraction, *, rows: 
         return None
     match measure.shape:
         case Total() | Distinct():
-            return noise.error(confidence) * measure.step
+            return measure.error(confidence)
         case Soft() as shape:
             return _soft_half_width(shape, noise, statistic, confidence, rows)
         case _:
@@ -134,10 +124,7 @@ def _soft_half_width(
 def _of_total(plan: Plan, measure: Measure, cells: Cells, level: Fraction, simultaneous: int) -> tuple[Array, Array]:
     if measure.noise is None:
         return _of_shown(plan, cells, 1 - (1 - level) / simultaneous)
-    if isinstance(measure, Restated):
-        error = float(measure.error(level, simultaneous=simultaneous))
-    else:
-        error = float(_additive(measure).error(level, simultaneous=simultaneous) * measure.step)
+    error = float(measure.error(level, simultaneous=simultaneous))
     values = _scaled(cells, measure.step)
     return values - error, values + error
 
@@ -175,7 +162,7 @@ _PAIR: dict[str, tuple[Callable[..., Array], Callable[..., tuple[Array, Array]]]
 
 
 def _soft(measure: Measure) -> SoftColumn:
-    shape, noise = measure.shape, _additive(measure)
+    shape, noise = measure.shape, measure.additive
     if not isinstance(shape, Soft):
         raise Bug("these are not soft cells")
     bounds = shape.bounds.low, shape.bounds.high
@@ -189,13 +176,7 @@ def _pair(measure: Measure) -> soft_regression.SoftColumns:
     if not isinstance(shape, Pair):
         raise Bug("these are not cells of a pair")
     x, y = ((bounds.low, bounds.high) for bounds in (shape.x_bounds, shape.y_bounds))
-    return soft_regression.SoftColumns(_additive(measure), x, y)
-
-
-def _additive(measure: Measure) -> Noise:
-    if measure.noise is None or isinstance(measure.noise, GridQuantiles):
-        raise Bug("these cells have no additive noise")
-    return measure.noise
+    return soft_regression.SoftColumns(measure.additive, x, y)
 
 
 def _of_shown(plan: Plan, counts: Cells, level: Fraction) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ the plan shows them. Audits and mutation tests aim here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Any
 
@@ -32,13 +32,13 @@ Cells = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arranged:
-    """Exact cells, still private: in a fixed order of groups."""
+    """Exact cells, still private: in a fixed order of groups. It never prints them."""
 
-    keys: tuple[Cells, ...]
+    keys: tuple[Cells, ...] = field(repr=False)
     """The keys of each group that occurs, sorted; nothing if they are public."""
-    units: Cells | None
+    units: Cells | None = field(repr=False)
     """The units of each group or their weight, for the selection of keys."""
-    cells: tuple[tuple[Cells, ...], ...]
+    cells: tuple[tuple[Cells, ...], ...] = field(repr=False)
     """For each measure its columns of cells."""
 
 
@@ -79,24 +79,22 @@ def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = 
 
 
 def _of_other(plan: Plan, measure: Measure, rows: pa.Table, names: dict[Any, int]) -> tuple[Cells, ...]:
-    """The cells of a measure with a query of its own: a count a group, or group, cell and weight of a histogram.
-
-    A group that no other measure has is one that the selection of keys did not see: it is left out.
-    """
+    """The cells of a measure with a query of its own: a count a group, or group, cell and weight of a histogram."""
     place, counts = _places(plan, rows, names), _integers(rows.column("c0"))
-    known = place >= 0
     if not isinstance(measure.shape, Grid):
-        return (_scattered(counts[known], place[known], len(names)),)
-    columns = place[known], _integers(rows.column("b0"))[known], counts[known]
+        return (_scattered(counts, place, len(names)),)
+    columns = place, _integers(rows.column("b0")), counts
     order = np.lexsort(columns[1::-1])
     return tuple(column[order] for column in columns)
 
 
 def _places(plan: Plan, rows: pa.Table, names: dict[Any, int]) -> npt.NDArray[np.int64]:
-    """The number of the group that each row of the engine belongs to; -1 if there is none."""
+    """The number of the group that each row of the engine belongs to."""
     keys = [rows.column(f"k{i}").to_pylist() for i in range(len(plan.question.keys))] if rows.num_columns else []
-    found = (names.get(key, -1) for key in zip(*keys, strict=True)) if keys else iter([0] * rows.num_rows)
-    return np.fromiter(found, np.int64, rows.num_rows)
+    found = [names.get(key, -1) for key in zip(*keys, strict=True)] if keys else [0] * rows.num_rows
+    if -1 in found:
+        raise Bug("the engine gave a group that was not asked for")
+    return np.array(found, np.int64)
 
 
 def _count_cells(plan: Plan) -> int:

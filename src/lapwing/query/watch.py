@@ -12,7 +12,7 @@ from fractions import Fraction
 from threading import Lock
 from typing import Any, NoReturn
 
-from lapwing.errors import Bug, EngineFailed, Halted, Misconfigured
+from lapwing.errors import Bug, Halted, Misconfigured
 from lapwing.mechanisms.scores import at_least, flag
 from lapwing.mechanisms.sparse_geometric import GeometricSparse
 from lapwing.noise.bits import Forks
@@ -140,7 +140,9 @@ class Watch:
             self._require_running()
             try:
                 return self._looked(plan, lambda cells: self._said(score(plan, cells, self.threshold)))
-            except EngineFailed:
+            except Misconfigured:  # the data changed; no row was read
+                raise
+            except BaseException:  # an interrupt too: nobody can tell how far the answer had come
                 self._failed = True
                 raise
 
@@ -178,7 +180,7 @@ class Watch:
         if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
             raise Halted(f"This session belongs to the process that started it. {_AGAIN}")
         if self._failed:
-            raise Halted(f"This session ended when the engine failed; its price stays charged. {_AGAIN}")
+            raise Halted(f"This session ended when a question failed; its price stays charged. {_AGAIN}")
         if self.halted:
             raise Halted(f'This session has said "above" as often as was paid for. {_AGAIN}')
 
