@@ -41,6 +41,7 @@ KEYS = (
 
 _PLAN, _BOUNDING, _RELEASE, _CURATOR = "query/plan.py", "query/bounding.py", "query/release.py", "curator.py"
 _AGGREGATES, _SHAPES = "query/aggregates.py", "query/shapes.py"
+_CONTRIBUTIONS = "query/contributions.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # how much noise
@@ -159,7 +160,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # what one unit adds
     Mutant(
         "drop the clip of totals",
-        _BOUNDING,
+        _CONTRIBUTIONS,
         "else cut(mine[0], low, high))",
         "else mine[0])",
         "a heavy unit adds all its rows",
@@ -167,7 +168,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "drop the clip of sums",
-        _BOUNDING,
+        _CONTRIBUTIONS,
         "default=cut(total.copy(), low, high))",
         "default=total.copy())",
         "a heavy unit adds all its values",
@@ -175,7 +176,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a soft unit is not scaled down",
-        _BOUNDING,
+        _CONTRIBUTIONS,
         "scaled.append(exp.Case(ifs=[exp.If(this=fits, true=cell.copy())], default=floor_))",
         "scaled.append(cell.copy())",
         "heavy units weigh more",
@@ -183,7 +184,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "soft weight without limit",
-        _BOUNDING,
+        _CONTRIBUTIONS,
         'weight = exp.Anonymous(this="LEAST", expressions=[held.copy(), limit])',
         "weight = held.copy()",
         "heavy units weigh more",
@@ -192,15 +193,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "histogram weight without limit",
         _BOUNDING,
-        "weight = exp.Mul(this=_column(_TIMES), expression=exp.Paren(this=share))",
-        "weight = exp.Mul(this=_column(_TIMES), expression=one.copy())",
+        "weight = exp.Mul(this=named(_TIMES), expression=exp.Paren(this=share))",
+        "weight = exp.Mul(this=named(_TIMES), expression=one.copy())",
         "a heavy unit moves every rank",
         CELLS,
     ),
     Mutant(
         "any number of different values",
         _BOUNDING,
-        "exp.LTE(this=_column(_HELD), expression=exp.Literal.number(measure.shape.rows))",
+        "exp.LTE(this=named(_HELD), expression=exp.Literal.number(measure.shape.rows))",
         "exp.true()",
         "a unit brings all its values",
         CELLS,
@@ -216,7 +217,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "drop the group limit",
         _BOUNDING,
-        "exp.LTE(this=_column(_PLACE), expression=exp.Literal.number(plan.groups))",
+        "exp.LTE(this=named(_PLACE), expression=exp.Literal.number(plan.groups))",
         "exp.true()",
         "a unit counts in every group",
         CELLS,
@@ -232,8 +233,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "choose among all units",
         _BOUNDING,
-        "this=exp.RowNumber(),\n        partition_by=[_column(_UNIT)],",
-        "this=exp.RowNumber(),",
+        "_numbered(number, [named(_UNIT)], order)",
+        "_numbered(number, [], order)",
         "one unit's groups depend on the others",
         CELLS,
     ),
@@ -248,7 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "total over all units",
         _BOUNDING,
-        "return _listed(plan, query).group_by(_column(_UNIT), *_keys(plan), copy=False)",
+        "return _listed(plan, query).group_by(named(_UNIT), *_keys(plan), copy=False)",
         "return _listed(plan, query).group_by(*_keys(plan), copy=False)",
         "rows of all units are one unit's",
         CELLS,
