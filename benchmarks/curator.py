@@ -21,7 +21,8 @@ from statistics import median
 
 import duckdb
 
-from lapwing.curator import Curator, open_data
+from lapwing.curator import Curator
+from lapwing.opening import open_data
 from lapwing.privacy import Budget
 
 HERE = Path(__file__).resolve().parent

@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lapwing import curator as curator_module
-from lapwing.curator import Curator, load, open_data
+from lapwing.curator import Curator
 from lapwing.data import births
 from lapwing.errors import BudgetExceeded, EngineFailed, LapwingError, LedgerFailed, Misconfigured, Refused
 from lapwing.mechanisms.gaussian import Gaussian
+from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 from support.tape import SeededBits
 from support.visits import CANARY, FACTS, Spy, frame, open_visits, write_visits

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lapwing.cli.draft import draft
-from lapwing.curator import load
 from lapwing.engines.source import Csv, DuckDBTable, Parquet
 from lapwing.errors import Misconfigured, Refused
+from lapwing.opening import load
 from lapwing.privacy import Budget
 from lapwing.query.types import Type
 from lapwing.settings import Settings, read_settings, read_values

@@ -33,6 +33,7 @@ ROOMS = (
         "settings",
         "ledger",
         "curator",
+        "opening",
     ),
     *("collect", "lab", "server", "cli"),
 )

@@ -1,7 +1,6 @@
 """Differential privacy with exact noise, honest intervals and a budget that holds."""
 
-from lapwing.curator import Curator, load
-from lapwing.curator import open_data as open  # noqa: A004 (the name is `lw.open`)
+from lapwing.curator import Curator
 from lapwing.errors import BudgetExceeded, Bug, EngineFailed, Halted, LapwingError, LedgerFailed, Misconfigured, Refused
 from lapwing.mechanisms import (
     AboveThreshold,
@@ -41,6 +40,8 @@ from lapwing.mechanisms import (
     best_selection,
     laplace_or_gaussian,
 )
+from lapwing.opening import load
+from lapwing.opening import open_data as open  # noqa: A004 (the name is `lw.open`)
 from lapwing.privacy import (
     ZCDP,
     Accounting,

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lapwing.curator import Curator, open_data
+from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
 from lapwing.errors import Misconfigured
+from lapwing.opening import open_data
 from lapwing.privacy import Budget
 from lapwing.query.bounding import cells_query
 from lapwing.query.catalog import Field, Table

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from lapwing.curator import Curator, open_data
+from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame
 from lapwing.errors import Misconfigured, Refused
+from lapwing.opening import open_data
 from lapwing.privacy import Budget, Pure
 from lapwing.query.bounding import cells_query
 from lapwing.query.catalog import Catalog, Field, Table

@@ -255,7 +255,7 @@ def test_a_session_cannot_be_copied(take: Callable[[Any], Any]) -> None:
 FORK = """
 import os, sys, warnings
 import pyarrow as pa
-from lapwing.curator import open_data
+from lapwing.opening import open_data
 from lapwing.errors import Halted
 from lapwing.privacy import Budget
 warnings.simplefilter("ignore")

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lapwing.curator import Curator, open_data
+from lapwing.curator import Curator
+from lapwing.opening import open_data
 from lapwing.privacy import Budget
 from lapwing.query.catalog import Catalog, Field, Table
 from lapwing.query.types import Interval, Type

@@ -189,7 +189,7 @@ def _checked(name: str, check: Callable[[Path], str], file: Path) -> dict[str, A
 
 
 def _curator(file: Path) -> Curator:
-    from lapwing.curator import load
+    from lapwing.opening import load
 
     return load(file)
 

@@ -1,0 +1,118 @@
+"""Opening a curator: from a data file, a frame or a steward's lapwing.toml to tables, sources and a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lapwing.curator import Curator
+from lapwing.engines.duckdb import stored_types
+from lapwing.engines.public import read_public
+from lapwing.engines.source import Frame, Source, file_source, frame_source, marked
+from lapwing.errors import Misconfigured
+from lapwing.ledger import SqliteLedger
+from lapwing.privacy.budget import Budget
+from lapwing.query.catalog import Field, Table
+from lapwing.query.types import Type, type_of
+from lapwing.query.verdict import nearest
+from lapwing.rational import Number, count, inside_unit
+from lapwing.settings import read_interval, read_settings, read_type, read_values, witness_of
+
+
+def open_data(
+    data: Any,
+    *,
+    unit: str | None,
+    budget: Budget,
+    name: str | None = None,
+    rows_per_unit: int | None = None,
+    groups_per_unit: int | None = None,
+    bounds: Mapping[str, tuple[Number, Number]] | None = None,
+    unit_bounds: Mapping[str, tuple[Number, Number]] | None = None,
+    values: Mapping[str, Sequence[Any]] | None = None,
+    types: Mapping[str, str] | None = None,
+    version: str = "1",
+    confidence: Number = 0.95,
+    ledger: str | Path | None = None,
+    public: Mapping[str, Any] | None = None,
+    public_keys: Mapping[str, Sequence[str]] | None = None,
+) -> Curator:
+    """A curator on one table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
+
+    `unit` names the column that says whose row it is; None makes every row a unit of its own. A file keeps its ledger
+    in `.lapwing/ledger.db` beside it, a frame in memory, unless `ledger` says otherwise.
+    `public` holds tables of nobody to join with, files or frames by name; `public_keys` names columns that tell their
+    rows apart together, where no single column does.
+    """
+    source = _source_of(data)
+    if isinstance(source, Frame) and ledger is not None:
+        source = marked(source)
+    title = name or (source.path.stem if not isinstance(source, Frame) else "data")
+    kinds = {column: read_type(kind) for column, kind in (types or {}).items()}
+    stored = {**_settled_types(source, values or {}), **kinds}
+    facts = {"bounds": bounds or {}, "unit_bounds": unit_bounds or {}, "values": values or {}}
+    for what, declared in facts.items():
+        for column in declared:
+            if column not in stored:
+                raise Misconfigured(f"`{what}` names `{column}`, no column of the data. {nearest(column, stored)}")
+    fields = tuple(
+        Field(
+            column,
+            kind,
+            read_interval(facts["bounds"][column]) if column in facts["bounds"] else None,
+            read_interval(facts["unit_bounds"][column]) if column in facts["unit_bounds"] else None,
+            read_values(list(facts["values"].get(column, ())), kind),
+        )
+        for column, kind in stored.items()
+    )
+    table = Table(
+        title,
+        fields,
+        unit,
+        rows_per_unit=None if rows_per_unit is None else count(rows_per_unit, "rows_per_unit"),
+        groups_per_unit=None if groups_per_unit is None else count(groups_per_unit, "groups_per_unit"),
+        version=version,
+        confidence=inside_unit(confidence, "confidence"),
+    )
+    others = {known: _source_of(found) for known, found in (public or {}).items()}
+    keys = public_keys or {}
+    for known in keys:
+        if known not in others:
+            raise Misconfigured(f"`public_keys` names `{known}`, no public table. {nearest(known, others)}")
+    shared = [(read_public(known, found, keys.get(known, ())), found) for known, found in others.items()]
+    place = None if ledger is None else Path(ledger)
+    return Curator([(table, source), *shared], _ledger_for(source, budget, place))
+
+
+def _source_of(data: Any) -> Source:
+    return file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
+
+
+def _settled_types(source: Source, values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
+    """The stored types. Of a pandas frame one missing value would change them, so numbers are real whatever their dtype
+    and truth values are text; what the declared values are decides otherwise."""
+    stored = stored_types(source)
+    if isinstance(source, Frame):
+        stored |= dict.fromkeys(source.numbers, Type.REAL)
+        for name, listed in values.items():
+            kinds = {type_of(value) for value in listed if isinstance(value, int)}
+            if name in source.numbers and kinds == {Type.INTEGER}:
+                stored[name] = Type.INTEGER
+            if stored.get(name) is Type.TEXT and kinds == {Type.BOOLEAN}:
+                stored[name] = Type.BOOLEAN
+    return stored
+
+
+def load(path: str | Path = "lapwing.toml") -> Curator:
+    """A curator as a steward's file declares it."""
+    settings = read_settings(Path(path))
+    ledger = SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses)
+    return Curator([*settings.tables, *settings.public], ledger)
+
+
+def _ledger_for(source: Source, budget: Budget, path: Path | None) -> SqliteLedger:
+    if isinstance(source, Frame):
+        return SqliteLedger.open(path, budget)
+    place = path or source.path.parent / ".lapwing" / "ledger.db"
+    return SqliteLedger.open(place, budget, witness=(witness_of(source),))
