@@ -13,6 +13,7 @@ from lapwing.query.derived import MOST_TABLES
 from lapwing.query.expression import Operator
 from lapwing.query.joins import MOST_DEGREE
 from lapwing.query.operators_base import MOST_SIZE
+from lapwing.query.operators_buckets import BUCKETS
 from lapwing.query.operators_casts import CASTS
 from lapwing.query.operators_dates import TEMPORAL
 from lapwing.query.operators_logic import LOGIC
@@ -168,6 +169,9 @@ decides how far that price goes.
 - Every different aggregate takes a part of the price: those after `SELECT`, in `HAVING` and in `ORDER BY`. The
   same aggregate written twice is paid once, and so are `COUNT(x)` and `SUM(x)` beside `AVG(x)`.
 - An aggregate that an outer `SELECT` leaves out is not paid.
+- `SELECT town ... GROUP BY town ORDER BY COUNT(*) DESC LIMIT 5` shows no number, so only the five names are paid: they
+  are chosen privately, and it does not matter in how many groups a unit is. If a unit is in fewer groups than are
+  asked for, noisy counts decide, which err less then.
 - Everything computed from released numbers is free: arithmetic, `CASE`, `HAVING`, `ORDER BY`, `LIMIT`, and
   whatever is done with the answer later.
 - `SUM` and `AVG` need bounds. They follow from the declared bounds of columns through every operator below:
@@ -195,6 +199,7 @@ x and y are numbers, n a whole number, s a text, d a date, t a time, c a conditi
 GROUPS = {
     "Comparisons, logic and choice": LOGIC,
     "Numbers": NUMERIC,
+    "Histograms": BUCKETS,
     "Text": TEXTUAL,
     "Dates and times": TEMPORAL,
     "Casts": CASTS,

@@ -39,7 +39,8 @@ KEYS = (
     "tests/mechanisms/test_keys_weighted.py",
 )
 
-_PLAN, _BOUNDING, _RELEASE, _CURATOR = "query/plan.py", "query/bounding.py", "query/release.py", "curator.py"
+_PLAN, _MEASURES = "query/plan.py", "query/measures.py"
+_BOUNDING, _RELEASE, _CURATOR = "query/bounding.py", "query/release.py", "curator.py"
 _AGGREGATES, _SHAPES = "query/aggregates.py", "query/shapes.py"
 _CONTRIBUTIONS = "query/contributions.py"
 
@@ -47,7 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # how much noise
     Mutant(
         "halve the scale of Laplace",
-        _PLAN,
+        _MEASURES,
         "sensitivity=groups * reach)",
         "sensitivity=groups * reach / 2)",
         "half the noise",
@@ -55,7 +56,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "halve the scale of Gauss",
-        _PLAN,
+        _MEASURES,
         "sensitivity=root_up(groups) * reach)",
         "sensitivity=root_up(groups) * reach / 2)",
         "half the noise",
@@ -63,7 +64,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "forget the groups, pure",
-        _PLAN,
+        _MEASURES,
         "sensitivity=groups * reach)",
         "sensitivity=reach)",
         "a unit in many groups is not covered",
@@ -71,15 +72,31 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "forget the groups, zCDP",
-        _PLAN,
+        _MEASURES,
         "sensitivity=root_up(groups) * reach)",
         "sensitivity=reach)",
         "a unit in many groups is not covered",
         PLAN + CELLS,
     ),
     Mutant(
+        "choose the best groups as if a unit had one row",
+        _MEASURES,
+        "TopK(k=best.many, epsilon=epsilon, sensitivity=reach,",
+        "TopK(k=best.many, epsilon=epsilon, sensitivity=1,",
+        "a unit with many rows is not covered",
+        ("tests/query/test_best.py",),
+    ),
+    Mutant(
+        "choose the best groups as if no part were negative",
+        _MEASURES,
+        "monotone = interval.low >= 0 or interval.high <= 0",
+        "monotone = True",
+        "half the noise",
+        ("tests/query/test_best.py",),
+    ),
+    Mutant(
         "swap l2 for l1",
-        _PLAN,
+        _MEASURES,
         "noise = Laplace(epsilon=share.epsilon, sensitivity=groups * reach)",
         "noise = Laplace(epsilon=share.epsilon, sensitivity=root_up(groups) * reach)",
         "Laplace noise for the l2 norm",
@@ -208,7 +225,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a quantile for every group at the full price",
-        _PLAN,
+        _MEASURES,
         '{"epsilon": share.epsilon / groups}',
         '{"epsilon": share.epsilon}',
         "a unit in many groups is not covered",

@@ -17,7 +17,7 @@ from lapwing.mechanisms.laplace import Laplace
 from lapwing.noise import sample_gaussian, sample_laplace
 from lapwing.privacy import Budget
 from lapwing.query.combine import Combined, Joined, _joined, _weights
-from lapwing.query.plan import Measure, Noise
+from lapwing.query.measures import Measure, Noise
 from lapwing.query.shapes import Total
 from lapwing.query.stored import decode
 from support.tape import SeededBits

@@ -20,7 +20,8 @@ from lapwing.mechanisms.keys_weighted import WeightedGaussian
 from lapwing.privacy import Budget
 from lapwing.query.bounding import queries
 from lapwing.query.catalog import Table
-from lapwing.query.plan import Measure, Plan
+from lapwing.query.measures import Measure
+from lapwing.query.plan import Plan
 from lapwing.query.pricing import Terms, plan_on_terms
 from lapwing.query.question import Question
 from lapwing.query.release import Arranged, Cells, fetched

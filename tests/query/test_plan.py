@@ -12,7 +12,8 @@ from lapwing.mechanisms.laplace import Laplace
 from lapwing.privacy import Approximate, Budget, Loss, Pure
 from lapwing.query.aggregates import Total
 from lapwing.query.catalog import Catalog, Field, Table
-from lapwing.query.plan import MOST_REACH, Plan, make_plan
+from lapwing.query.measures import MOST_REACH
+from lapwing.query.plan import Plan, make_plan
 from lapwing.query.question import Question
 from lapwing.query.sql import read_sql
 from lapwing.query.types import Interval, Type

@@ -16,8 +16,9 @@ from typing import Any
 
 from lapwing.query.aggregates import Total
 from lapwing.query.expression import Call, Column, Expression, Literal
+from lapwing.query.measures import Measure
 from lapwing.query.operators import bounds_of
-from lapwing.query.plan import Measure, Plan
+from lapwing.query.plan import Plan
 from lapwing.query.types import Interval
 
 Row = dict[str, Any]

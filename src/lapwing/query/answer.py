@@ -15,10 +15,12 @@ import pyarrow as pa
 from lapwing.mechanisms.grid_quantiles import GridQuantiles, is_approximate
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.soft_values import GRID
+from lapwing.mechanisms.top_k import TopK
 from lapwing.privacy.budget import Cost
 from lapwing.query.calculator import ARROW_TYPES
 from lapwing.query.expression import Slot, walk
-from lapwing.query.plan import Measure, Plan
+from lapwing.query.measures import Measure
+from lapwing.query.plan import Plan
 from lapwing.query.present import Answered, Array, present
 from lapwing.query.release import Released
 from lapwing.query.selection import selection_words, units_needed
@@ -183,6 +185,8 @@ _CHOSEN = "These rows were chosen by their noisy numbers: of them, only interval
 def _is_chosen(plan: Plan) -> bool:
     """Whether HAVING or LIMIT chose rows by released numbers."""
     question = plan.question
+    if any(isinstance(measure.noise, TopK) for measure in plan.measures):
+        return False  # no numbers are shown
     by = [question.having] if question.having is not None else []
     by += [order.expression for order in question.order if question.limit is not None]
     return any(isinstance(part, Slot) for expression in by for part in walk(expression))
@@ -201,6 +205,9 @@ def _described(plan: Plan, index: int) -> dict[str, Any]:
             return {**asked, "mechanism": "selection of the keys"}
         case GridQuantiles() as mechanism:
             kind = {"mechanism": "exponential", "rank_error": max(mechanism.error()), "cells": mechanism.cells}
+            return {**asked, **kind, "loss": str(plan.prices.measures[index])}
+        case TopK() as mechanism:
+            kind = {"mechanism": "exponential" if not mechanism.peeling else "permute-and-flip", "chosen": mechanism.k}
             return {**asked, **kind, "loss": str(plan.prices.measures[index])}
         case noise:
             kind = {"mechanism": type(noise).__name__.lower(), "scale": _scale(measure), "step": float(measure.step)}
@@ -236,6 +243,9 @@ def _methods(plan: Plan) -> list[str]:
                 words.append(f"For {asked} the noisy counts of the selection are shown")
             case GridQuantiles():
                 words.append(f"For {asked} {measure.shape}, and the exponential mechanism chooses cells by their rank")
+            case TopK() as mechanism:
+                kind = "permute-and-flip" if mechanism.peeling else "the exponential mechanism"
+                words.append(f"For {asked} {measure.shape} groups, and {kind} chooses them one after another")
             case noise:
                 kind = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
                 of = "to soft counts of rows" if isinstance(measure.shape, Soft | Pair) else "in each group"

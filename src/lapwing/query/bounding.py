@@ -47,7 +47,8 @@ from lapwing.query.contributions import (
 from lapwing.query.derived_rows import from_node
 from lapwing.query.emission import emit, literal, whole
 from lapwing.query.expression import Expression
-from lapwing.query.plan import Measure, Plan
+from lapwing.query.measures import Measure
+from lapwing.query.plan import Plan
 from lapwing.query.shapes import Distinct, Grid
 from lapwing.query.types import Type
 

@@ -36,7 +36,8 @@ from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.tails import gaussian_reach, laplace_reach
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.query.answer import Release, describe
-from lapwing.query.plan import Measure, Noise, Outline, Plan, Prices, Share
+from lapwing.query.measures import Measure, Noise, Share
+from lapwing.query.plan import Outline, Plan, Prices
 from lapwing.query.release import Cells, Released, narrowed
 from lapwing.query.shapes import Total
 from lapwing.query.verdict import Refusal
@@ -139,7 +140,8 @@ def refusal_to_combine(outline: Outline) -> Refusal | None:
         )
     pairs = zip(outline.question.aggregates, outline.readings, strict=True)
     for aggregate, reading in pairs:
-        if not isinstance(outline.shapes[reading.measure], Total):
+        shape = outline.shapes[reading.measure]
+        if not isinstance(shape, Total) or shape.best is not None:
             return Refusal(
                 f"`combine` with {aggregate.words()}",
                 "only counts and sums are means of noisy numbers whose error is known beforehand.",

@@ -17,9 +17,10 @@ from lapwing.errors import Bug
 from lapwing.mechanisms.soft_values import GRID
 from lapwing.query.emission import between, cut, real, value
 from lapwing.query.expression import Column, Expression, Key, Slot
+from lapwing.query.measures import Measure
 from lapwing.query.operators import bounds_of, cast, number
 from lapwing.query.operators_base import let
-from lapwing.query.plan import Measure, Plan
+from lapwing.query.plan import Plan
 from lapwing.query.shapes import Distinct, Grid, Pair, Soft, Total
 from lapwing.query.types import Interval, Type
 

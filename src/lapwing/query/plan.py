@@ -7,44 +7,38 @@ norm is at most reach (aggregates.py), and nothing else: rows of no unit are dro
 dropped per unit (bounding.py). Adding or removing one unit therefore changes the cells of a measure by at most
 groups * reach in the l1 norm and sqrt(groups) * reach in the l2 norm. Each measure is released by a mechanism made for
 exactly that, at its share of the price, and so are the keys where they are not public; shares add up to the price
-(sequential composition).
+(sequential composition). Where only the names of the best groups are told, what counts is that one unit changes each
+cell by at most reach, in however many groups it is.
 Checked by: tests/query/test_neighbours.py
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from operator import add
 
-from lapwing.errors import Bug, Misconfigured
+from lapwing.errors import Misconfigured
 from lapwing.mechanisms.gaussian import Gaussian
-from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.laplace import Laplace
+from lapwing.mechanisms.top_k import TopK
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
 from lapwing.query.aggregates import Reading, shapes_of
 from lapwing.query.catalog import Table
 from lapwing.query.domain import domain_of
-from lapwing.query.expression import Column, Expression, walk
-from lapwing.query.question import Question
+from lapwing.query.expression import Column, Expression, Slot, walk
+from lapwing.query.measures import Measure, Share, measured
+from lapwing.query.question import Order, Question
 from lapwing.query.selection import Selection, choose_selection, units_needed
+from lapwing.query.shapes import Best, Shape, Total
 from lapwing.query.shapes import Grid as GridShape
-from lapwing.query.shapes import Shape, Total
 from lapwing.query.types import Type, Value
 from lapwing.query.verdict import Refusal, Stop, refuse
-from lapwing.rational import root_up
 
 MOST_CELLS = 1_000_000
-MOST_REACH = 10**24  # in steps: the parts of 10^13 units add up within the 38 digits of the engine
-_MOST_BITS = 48  # of the noise, in steps
-_MANY_ROWS = 1 << 18  # every row is rounded to a step: finer by this much, so that 10^9 rows add no bias to speak of
-FINEST_STEP = Fraction(1, 2**900)  # so that a step and its inverse are ordinary float64 numbers
-
-Noise = Laplace | Gaussian
-Share = Pure | ZCDP
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +97,6 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One shape as it will be released: integer cells in steps, and their noise."""
-
-    shape: Shape
-    step: Fraction
-    noise: Noise | GridQuantiles | None
-    """What releases the cells; None if the selection of the keys does it as well."""
-
-    @property
-    def reach(self) -> int:
-        """The most that one unit changes one group by, in steps and in either norm."""
-        return self.shape.reach(self.step)
-
-    @property
-    def additive(self) -> Noise:
-        """The noise that is added to each cell."""
-        if self.noise is None or isinstance(self.noise, GridQuantiles):
-            raise Bug("these cells have no additive noise")
-        return self.noise
-
-    def error(self, confidence: Fraction, *, simultaneous: int = 1) -> Fraction:
-        """Half the interval of one cell, or of so many together, in the units of the answer."""
-        return self.additive.error(confidence, simultaneous=simultaneous) * self.step
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that is decided before rows are read."""
 
@@ -179,6 +147,8 @@ class Plan:
             match measure.noise:
                 case GridQuantiles() as mechanism:
                     errors += map(Fraction, mechanism.error(mechanism.confidence or confidence))
+                case TopK() as mechanism:
+                    errors.append(Fraction(mechanism.error(confidence, candidates=self.cells or 1)) * measure.step)
                 case Laplace() | Gaussian():
                     errors.append(measure.error(confidence))
         if self.selection is not None:
@@ -268,7 +238,26 @@ def _outline(question: Question, counted: bool, confidence: Fraction) -> Outline
     size = cells if known else None
     shapes, readings = shapes_of(table, question.aggregates, groups=size, confidence=confidence)
     count = next((i for i, shape in enumerate(shapes) if not known and counted and _counts_units(table, shape)), None)
+    best = _best(question, shapes, groups, size)
+    if best is not None:
+        return Outline(question, (best,), readings, cells, False, domain, None)
     return Outline(question, shapes, readings, groups, limit, domain if known else None, count)
+
+
+def _best(question: Question, shapes: tuple[Shape, ...], groups: int, cells: int | None) -> Total | None:
+    """The shape of a question that only asks which groups have the most, or the least, if that is chosen privately.
+
+    k names cost as much as the cells of k groups of one unit, whatever groups a unit is in; where units are in fewer
+    groups than that, noisy cells err less.
+    """
+    match question.limit, question.order, shapes:
+        case int(limit), (Order(expression=Slot(), descending=largest), *others), (Total() as total,) if limit and cells:
+            shown = [output.expression for output in question.outputs] + [order.expression for order in others]
+            hidden = question.having is None and not any(isinstance(part, Slot) for e in shown for part in walk(e))
+            many = min(limit, cells)
+            return replace(total, best=Best(many, largest)) if hidden and many <= groups else None
+        case _:
+            return None
 
 
 def _check_key(key: Expression, table: Table) -> None:
@@ -331,65 +320,3 @@ def _share(loss: Loss, parts: int) -> Share:
             return Pure(loss.epsilon / parts)
         case _:
             refuse("`delta`", "every key of this question is public, so no delta is needed.", "Leave `delta` out.")
-
-
-def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
-    """The shape with noise for this share of the price; raises Stop if there is none."""
-    if share is None:
-        return Measure(shape, Fraction(1), None)
-    if isinstance(shape, GridShape):
-        return Measure(shape, Fraction(1), _quantiles(shape, groups, share))
-    step = _step(shape, groups, share) if isinstance(shape, Total) else Fraction(1)
-    reach = shape.reach(step)
-    if reach > MOST_REACH or not FINEST_STEP <= step <= 1 / FINEST_STEP:
-        refuse(
-            "SUM",
-            "one unit's part may be so large or so small that sums are no longer exact.",
-            "Have the steward declare bounds and rows_per_unit of ordinary size.",
-        )
-    return Measure(shape, step, _noise(share, groups, reach))
-
-
-def _quantiles(shape: GridShape, groups: int, share: Share) -> GridQuantiles:
-    """A unit is in so many groups, each of which has its own histogram: a part of the share for each."""
-    price = {"epsilon": share.epsilon / groups} if isinstance(share, Pure) else {"rho": share.rho / groups}
-    try:
-        return GridQuantiles(
-            bounds=(shape.bounds.low, shape.bounds.high),
-            cells=shape.bins,
-            at=shape.at,
-            rows_per_unit=shape.rows,
-            confidence=shape.confidence,
-            points=shape.points,
-            **price,
-        )
-    except Misconfigured:
-        refuse("`epsilon`", f"no quantile can be drawn for {share}.", "Choose another one.")
-
-
-def _step(shape: Total, groups: int, share: Share) -> Fraction:
-    """A power of two, so fine that rounding to it drowns in the noise.
-
-    Whole numbers go in steps of 1; in larger ones only if their noise could not be drawn otherwise.
-    """
-    if not shape.summed:
-        return Fraction(1)
-    strength = share.epsilon if isinstance(share, Pure) else Fraction(math.sqrt(2 * share.rho))
-    scale = groups * shape.interval.reach / strength
-    if shape.whole:
-        return Fraction(1 << max(0, math.floor(scale).bit_length() - _MOST_BITS))
-    return Grid.fine(scale, shape.interval.reach, _MANY_ROWS).step
-
-
-def _noise(share: Share, groups: int, reach: int) -> Noise:
-    noise: Noise
-    match share:
-        case Pure():
-            noise = Laplace(epsilon=share.epsilon, sensitivity=groups * reach)
-        case ZCDP():
-            noise = Gaussian(rho=share.rho, sensitivity=root_up(groups) * reach)
-    try:
-        noise.draw(0)
-    except Misconfigured:
-        refuse("`epsilon`", f"noise for {share} cannot be drawn: it is too large or too small.", "Choose another one.")
-    return noise

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
+from lapwing.mechanisms.top_k import TopK
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.wording import at_least_text
 from lapwing.query.aggregates import COUNT_UNITS, COUNT_VALUES, Reading
@@ -117,6 +118,10 @@ class Preview:
         if isinstance(mechanism, GridQuantiles):
             off = mechanism.error(self.confidence)[reading.place]
             return [f"{words}: within {off:,.0f} rows of its rank with {self._level} confidence{self._each()}"]
+        if isinstance(mechanism, TopK):
+            step = self.plan.measures[reading.measure].step
+            short = float(Fraction(mechanism.error(self.confidence, candidates=self.plan.cells or 1)) * step)
+            return [f"{words}: each group chosen is within {short:,.6g} of its place, with {self._level} confidence"]
         depends = reading.statistic not in PLAIN
         assumed = (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,)
         errors = [(rows, self._error(reading, rows)) for rows in assumed]

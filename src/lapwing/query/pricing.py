@@ -16,17 +16,8 @@ from lapwing.privacy.budget import Accounting, Budget
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.query.aggregates import MEAN
 from lapwing.query.expression import Slot
-from lapwing.query.plan import (
-    Outline,
-    Plan,
-    Prices,
-    Share,
-    equal_prices,
-    make_outline,
-    measured,
-    priced,
-    unknown_keys,
-)
+from lapwing.query.measures import Share, measured
+from lapwing.query.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
 from lapwing.query.question import Question
 from lapwing.query.readings import PLAIN, half_width
 from lapwing.query.verdict import Refusal, Stop, refuse

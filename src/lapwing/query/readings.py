@@ -24,6 +24,7 @@ from lapwing.mechanisms.moments import (
     variance_error,
 )
 from lapwing.mechanisms.soft_values import GRID, SoftColumn
+from lapwing.mechanisms.top_k import TopK
 from lapwing.query.aggregates import (
     CORRELATION,
     COUNT_VALUES,
@@ -39,7 +40,8 @@ from lapwing.query.aggregates import (
     VARIANCE,
     Reading,
 )
-from lapwing.query.plan import Measure, Noise, Plan
+from lapwing.query.measures import Measure, Noise
+from lapwing.query.plan import Plan
 from lapwing.query.release import Cells, Released
 from lapwing.query.shapes import Distinct, Grid, Pair, Soft, Total
 
@@ -87,7 +89,7 @@ def half_width(measure: Measure, statistic: str, confidence: Fraction, *, rows: 
     None where nothing can be said beforehand.
     """
     noise = measure.noise
-    if noise is None or isinstance(noise, GridQuantiles):
+    if noise is None or isinstance(noise, GridQuantiles | TopK):
         return None
     match measure.shape:
         case Total() | Distinct():

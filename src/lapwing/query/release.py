@@ -20,9 +20,11 @@ from sqlglot import exp
 from lapwing.errors import Bug
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.keys_threshold import CountThreshold
+from lapwing.mechanisms.top_k import TopK
 from lapwing.query.bounding import UNITS, Queries
-from lapwing.query.plan import Measure, Plan
-from lapwing.query.shapes import Distinct, Grid
+from lapwing.query.measures import Measure
+from lapwing.query.plan import Plan
+from lapwing.query.shapes import Distinct, Grid, Total
 
 _NARROW = 1 << 62
 
@@ -137,8 +139,25 @@ def _noisy(measure: Measure, columns: tuple[Cells, ...], groups: int) -> tuple[C
             return tuple(
                 side[:, i] for i in range(len(mechanism.at)) for side in (table.values, table.lows, table.highs)
             )
+        case TopK() as mechanism:
+            return (_chosen(measure, mechanism, columns[0]),)
         case noise:
             return tuple(narrowed(c.astype(object) + noise.draw(c.size).astype(object)) for c in columns)
+
+
+def _chosen(measure: Measure, mechanism: TopK, cells: Cells) -> Cells:
+    """Instead of its cell each group gets its place: k for the best, then k - 1, ..., 1, and 0 for all others.
+
+    Of the smallest the places are negative, so that sorting as the question says shows the chosen ones in their order.
+    """
+    best = measure.shape.best if isinstance(measure.shape, Total) else None
+    if best is None:
+        raise Bug("a choice without what is to be chosen")
+    sign = 1 if best.largest else -1
+    chosen = mechanism.choose(range(cells.size), sign * cells.astype(object))
+    places = np.zeros(cells.size, np.int64)
+    places[chosen] = sign * np.arange(best.many, 0, -1)
+    return places
 
 
 def _histograms(columns: tuple[Cells, ...], groups: int) -> Iterator[tuple[Cells, Cells]]:

@@ -3,6 +3,7 @@
 reach is the most that one unit changes the cells of one group by, in the l1 norm and so in the l2 norm too.
 
 Total     one number, clipped to an interval; the cell is the sum over units. reach = its largest absolute value.
+          With `best` the cells are not shown: they only decide which groups are (mechanisms/top_k.py).
 Soft      two or three whole numbers of at least 0 that sum to at most rows * M (mechanisms/moments.py): how the unit's
           values spread between their bounds. reach = rows * M.
 Pair      nine such numbers, for two columns (mechanisms/soft_pair.py). reach = rows * M.
@@ -23,6 +24,17 @@ from lapwing.query.types import Interval, Type, shown
 
 
 @dataclass(frozen=True, slots=True)
+class Best:
+    """Only the groups with the largest cells are told, or with the smallest."""
+
+    many: int
+    largest: bool
+
+    def __str__(self) -> str:
+        return f"the {self.many:,} {'largest' if self.largest else 'smallest'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Total:
     """One cell: a unit's number of rows or values, or the sum of its values, clipped to the interval."""
 
@@ -30,6 +42,7 @@ class Total:
     """What is counted or summed; every row if there is none."""
     summed: bool
     interval: Interval
+    best: Best | None = None
 
     @property
     def cells(self) -> int:
@@ -52,7 +65,8 @@ class Total:
         return max(map(abs, self.steps(step)))
 
     def __str__(self) -> str:
-        return f"each unit's part of a group is clipped to {self.interval}"
+        clipped = f"each unit's part of a group is clipped to {self.interval}"
+        return clipped if self.best is None else f"{clipped} to find {self.best}"
 
 
 @dataclass(frozen=True, slots=True)
