@@ -394,3 +394,23 @@ def test_m_counts_as_one_vector_have_sensitivity_m() -> None:
     one = open_visits(groups_per_unit=1).preview(text, epsilon=1).plan.measures[0].noise
     assert (free.scale, one.scale) == (3, 1)
     assert FACTS["rows_per_unit"] == 2
+
+
+def test_a_stored_answer_at_hand_is_given_only_while_ledger_and_data_stay(tmp_path: Path) -> None:
+    """The memory of a curator never answers for other data, and sees what others pay for."""
+    file = tmp_path / "visits.parquet"
+    pq.write_table(frame(), file)
+    facts: dict[str, Any] = {"unit": "pid", "rows_per_unit": 5, "budget": Budget(epsilon=100)}
+    text = "SELECT COUNT(*) AS n FROM visits"
+    asked, other = open_data(file, **facts), open_data(file, **facts)
+    first = asked.sql(text, epsilon=1)
+    found = asked.sql(text, epsilon=1)
+    assert asked.sql(text, epsilon=1) is found
+    assert (found.entry, bool(found.cost)) == (first.entry, False)
+    assert asked.sql(text, epsilon=1, refresh=True).entry != first.entry
+    better = other.sql(text, epsilon=2)
+    assert asked.sql(text, epsilon=1).entry == better.entry
+    assert asked.sql(text, epsilon=Fraction(1, 2)) is not asked.sql(text, epsilon=0.5)
+    pq.write_table(frame(39), file)
+    with pytest.raises(Misconfigured, match="changed without a new version"):
+        asked.sql(text, epsilon=1)

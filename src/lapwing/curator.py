@@ -9,8 +9,9 @@ charge and depend on the question and on declared facts only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from lapwing.engines.duckdb import DuckDBEngine
@@ -39,6 +40,8 @@ from lapwing.rational import Number, exact, inside_unit
 _LOG = logging.getLogger("lapwing.curator")
 _Found = TypeVar("_Found")
 
+_REMEMBERED = 256  # questions and stored answers in memory
+
 STEWARD = "steward"
 """Who asks when nobody is named."""
 
@@ -51,6 +54,8 @@ class Curator:
         self._sources = {table.name: source for table, source in tables}
         self._ledger = ledger
         self._engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt))
+        self._read_sql = lru_cache(maxsize=_REMEMBERED)(partial(read_sql, catalog=self._catalog))
+        self._kept: dict[Hashable, tuple[Hashable, Release]] = {}
         self._declare_versions()
 
     @property
@@ -76,10 +81,11 @@ class Curator:
         delta: Number | None = None,
         confidence: Number | None = None,
         assume_rows: int | None = None,
+        intervals: bool = True,
         refresh: bool = False,
     ) -> Preview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
-        terms = Terms(within, epsilon, delta, confidence, assume_rows)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals)
         plan, level = self._planned(self._read(question), terms)
         stored = None if refresh else self._stored(plan, level)
         cost = self._ledger.budget.cost(plan.loss)
@@ -95,6 +101,7 @@ class Curator:
         delta: Number | None = None,
         confidence: Number | None = None,
         assume_rows: int | None = None,
+        intervals: bool = True,
         refresh: bool = False,
         combine: bool = False,
         analyst: str = STEWARD,
@@ -105,9 +112,20 @@ class Curator:
         `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price. An answer
         that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
         joins it with all that were paid before. `key` makes a retry safe: it pays once.
+        With intervals=False quantiles come without one and err less: half of their price would buy it.
         """
-        terms = Terms(within, epsilon, delta, confidence, assume_rows)
-        return self._answer(read_sql(sql, self._catalog), sql, terms, refresh, analyst, key, combine=combine)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals)
+        question = self._read_sql(sql)
+        if refresh or combine or key is not None or isinstance(question, Refusal):
+            return self._answer(question, sql, terms, refresh, analyst, key, combine=combine)
+        name, seen = (sql, repr(terms)), (self._ledger.state, self._marks(question.table))
+        before, kept = self._kept.get(name, (None, None))
+        if kept is not None and before == seen:
+            return kept
+        answer = self._answer(question, sql, terms, refresh, analyst, key, combine=combine)
+        if not answer.cost:
+            self._keep(name, seen, answer)
+        return answer
 
     def ask(
         self,
@@ -118,13 +136,14 @@ class Curator:
         delta: Number | None = None,
         confidence: Number | None = None,
         assume_rows: int | None = None,
+        intervals: bool = True,
         refresh: bool = False,
         combine: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
     ) -> Release:
         """The same for an Ibis expression over `curator.table(...)`."""
-        terms = Terms(within, epsilon, delta, confidence, assume_rows)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals)
         question = read_ibis(expression, self._catalog)
         return self._answer(question, str(expression), terms, refresh, analyst, key, combine=combine)
 
@@ -163,7 +182,7 @@ class Curator:
         self._ledger.close()
 
     def _read(self, question: Any) -> Question | Refusal:
-        return read_sql(question, self._catalog) if isinstance(question, str) else read_ibis(question, self._catalog)
+        return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
 
     def _planned(self, question: Question | Refusal, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan on these terms, and the confidence that its errors are stated at."""
@@ -217,6 +236,15 @@ class Curator:
         """One bit of the exact cells, for a session that was paid before."""
         self._check_version(plan.table)
         return self._guarded(lambda: look(self._arranged(plan)))
+
+    def _keep(self, name: Hashable, seen: Hashable, answer: Release) -> None:
+        """Keeps a stored answer at hand for the same words, as long as the ledger and the data stay as they were."""
+        if len(self._kept) >= _REMEMBERED:
+            self._kept.clear()
+        self._kept[name] = seen, answer
+
+    def _marks(self, table: Table) -> tuple[bytes, ...]:
+        return tuple(fingerprint(self._sources[base.name]) for base in table.bases)
 
     def _stored(self, plan: Plan, level: Fraction, analyst: str = STEWARD, key: str | None = None) -> Release | None:
         """The best answer paid before, if none of its errors is larger than asked; of equal ones the first.

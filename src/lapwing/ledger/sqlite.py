@@ -187,6 +187,11 @@ class SqliteLedger:
             return tuple(book.answers(_digest(match)))
 
     @property
+    def state(self) -> tuple[int, int, int]:
+        """As long as it is the same, nothing was written to the ledger."""
+        return self._store.state
+
+    @property
     def id(self) -> str:
         """The name that this ledger drew for itself."""
         return self._terms.ledger

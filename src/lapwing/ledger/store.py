@@ -90,6 +90,7 @@ class Store:
         self._process = os.getpid()
         self._closed = False
         self._commits = 0
+        self._opened = 0
         _Forks.watch(self)
 
     @contextmanager
@@ -114,6 +115,13 @@ class Store:
             self._commits += 1
             if self._commits % CHECKPOINT_EVERY == 0 and self.path is not None:
                 self._checkpoint(connection)
+
+    @property
+    def state(self) -> tuple[int, int, int]:
+        """Another one after every commit, of this process or of any other."""
+        with self.read() as connection:
+            (others,) = connection.execute("PRAGMA data_version").fetchone()
+            return self._opened, self._commits, int(others)
 
     def sync(self) -> None:
         """Makes every commit so far durable."""
@@ -164,6 +172,7 @@ class Store:
             raise Misconfigured("This ledger is closed. Open it again.")
         if self._connection is None:
             self._connection = self._connect()
+            self._opened += 1
         if self.path is not None and self._file != _identity(self.path):
             self.drop()
             raise LedgerFailed(

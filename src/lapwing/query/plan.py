@@ -167,14 +167,18 @@ def make_plan(question: Question, loss: Loss) -> Plan | Refusal:
         return stop.refusal
 
 
-def make_outline(question: Question, *, counted: bool = True, confidence: Fraction | None = None) -> Outline | Refusal:
+def make_outline(
+    question: Question, *, counted: bool = True, confidence: Fraction | None = None, intervals: bool = True
+) -> Outline | Refusal:
     """What a question reads and how it is bounded, or why it is refused.
 
     With `counted` the selection of keys may release the number of units as well, where that is asked. The intervals of
-    quantiles are released too, so their confidence is settled here.
+    quantiles are released too, so their confidence is settled here; without `intervals` their whole price buys the
+    estimate.
     """
+    level = question.table.confidence if confidence is None else confidence
     try:
-        return _outline(question, counted, question.table.confidence if confidence is None else confidence)
+        return _outline(question, counted, level if intervals else None)
     except Stop as stop:
         return stop.refusal
 
@@ -220,7 +224,7 @@ def unknown_keys(question: Question) -> tuple[str, str, str]:
     )
 
 
-def _outline(question: Question, counted: bool, confidence: Fraction) -> Outline:
+def _outline(question: Question, counted: bool, confidence: Fraction | None) -> Outline:
     table = question.table
     for key in question.keys:
         _check_key(key, table)
@@ -251,11 +255,11 @@ def _best(question: Question, shapes: tuple[Shape, ...], groups: int, cells: int
     groups than that, noisy cells err less.
     """
     match question.limit, question.order, shapes:
-        case int(limit), (Order(expression=Slot(), descending=largest), *others), (Total() as total,) if limit and cells:
+        case int(limit), (Order(expression=Slot(), descending=most), *others), (Total() as total,) if limit and cells:
             shown = [output.expression for output in question.outputs] + [order.expression for order in others]
             hidden = question.having is None and not any(isinstance(part, Slot) for e in shown for part in walk(e))
             many = min(limit, cells)
-            return replace(total, best=Best(many, largest)) if hidden and many <= groups else None
+            return replace(total, best=Best(many, most)) if hidden and many <= groups else None
         case _:
             return None
 
