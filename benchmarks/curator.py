@@ -108,6 +108,25 @@ def warm(visits: Path, rounds: int = 50) -> tuple[float, float]:
     return found
 
 
+def a_second(visits: Path) -> tuple[float, float]:
+    """How many stored answers, and how many fresh ones to small questions, one process gives in a second.
+
+    A hundred different questions in turn. A fresh one is read, planned, charged on the disk, run and stored.
+    """
+    questions = [f"SELECT COUNT(*) AS n FROM visits WHERE cost < {i}" for i in range(100)]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "visits.parquet").write_bytes(visits.read_bytes())
+        source = Path(folder) / "visits.parquet"
+        curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
+        curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.01)
+        fresh = timed(lambda: [curator.sql(question, epsilon=0.01) for question in questions])
+        for question in questions:
+            curator.sql(question, epsilon=0.01)
+        stored = timed(lambda: [curator.sql(question, epsilon=0.01) for _ in range(20) for question in questions])
+        curator.close()
+    return 2000 * 1000 / stored, 100 * 1000 / fresh
+
+
 def in_turns(curator: Curator, question: str, exact: str, rounds: int = 15) -> tuple[float, float]:
     """Medians of our question and of the exact query, taking turns."""
     with duckdb.connect() as connection:
@@ -155,6 +174,12 @@ def main() -> None:
     ]
     lines = ["| what | median | at most | |", "|---|---:|---|---|"]
     lines += [f"| {name} | {value:,.1f} ms | {most} | {'ok' if ok else 'above'} |" for name, value, most, ok in rows]
+    stored, fresh = a_second(visits)
+    lines += ["", "| how many in a second, one process | | at least | |", "|---|---:|---|---|"]
+    lines += [
+        f"| {name} | {value:,.0f} | {least:,} | {'ok' if value >= least else 'below'} |"
+        for name, value, least in (("stored answers", stored, 2000), ("fresh answers, durable charge", fresh, 100))
+    ]
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     note = (
         f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, "

@@ -177,6 +177,10 @@ decides how far that price goes.
 - `SUM` and `AVG` need bounds. They follow from the declared bounds of columns through every operator below:
   `MONTH(d)` lies in 1 to 12, `CASE WHEN c THEN 1 ELSE 0 END` in 0 to 1. `CLIP(x, 0, 100)` bounds anything; the
   tighter, the less noise.
+- With `bounds="auto"` (or where the steward wrote that) a share of the price first finds the bounds of columns that
+  have none, on the stored table; with `limits="auto"` how many rows of a unit count in a group, and in how many groups.
+  What was found is stored, the answer says it, and the next question that needs it pays nothing for it. The share is
+  `find_share`, 0.35 unless you say otherwise. `within=` works once all is found.
 - Asking the same question again costs nothing and gives the same answer.
 
 ## Missing values
@@ -207,7 +211,7 @@ GROUPS = {
 
 EXAMPLES = (
     "SELECT sex, COUNT(DISTINCT patient) AS n, AVG(cost) AS mean FROM visits GROUP BY sex",
-    "SELECT FLOOR(age / 10) * 10 AS decade, COUNT(*) AS n FROM visits GROUP BY decade ORDER BY decade",
+    "SELECT BUCKET(age, [0, 18, 65]) AS ages, COUNT(*) AS n FROM visits GROUP BY ages",
     "SELECT COUNT(*) FILTER (WHERE cost > 1000) / COUNT(*) AS share FROM visits WHERE YEAR(day) = 2020",
     "SELECT DATE_TRUNC('month', day) AS month, SUM(CLIP(cost, 0, 500)) AS s FROM visits GROUP BY 1 HAVING s > 0",
     "WITH adults AS (SELECT * FROM visits WHERE age >= 18) SELECT sex, AVG(LN(cost + 1)) AS m FROM adults GROUP BY sex",

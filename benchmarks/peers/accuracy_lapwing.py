@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +11,8 @@ from peers.accuracy_tasks import COUNTED_KEYS, DELTA, EPSILON, KEYS, LEVELS, Ans
 import lapwing as lw
 
 UNKNOWN = "sum, bounds unknown"
-BARE = ", no interval"
-BOUNDS_SHARE = 0.2
+WITH = ", with interval"
+BOUNDS_SHARE = 0.35
 
 
 def curator(rows: Rows, low: float, high: float) -> lw.Curator:
@@ -22,36 +21,24 @@ def curator(rows: Rows, low: float, high: float) -> lw.Curator:
     return lw.open(frame, unit=None, bounds={"v": (low, high)}, budget=lw.Budget(epsilon=10**6, accounting="basic"))
 
 
-def asked(expression: str) -> Maker:
+def asked(expression: str, *, intervals: bool = True) -> Maker:
     """The whole path: SQL, plan, durable charge, engine, noise."""
 
     def maker(rows: Rows) -> Callable[[], Answer]:
         question, private = expression.format(split=rows.split), curator(rows, *rows.bounds)
-        return lambda: answer(private, question, EPSILON)
+        return lambda: answer(private, question, EPSILON, intervals=intervals)
 
     return maker
 
 
-def answer(private: lw.Curator, expression: str, epsilon: float) -> float:
-    release = private.sql(f"SELECT {expression} AS a FROM data", epsilon=epsilon, refresh=True)
+def answer(private: lw.Curator, expression: str, epsilon: float, *, intervals: bool = True) -> float:
+    question = f"SELECT {expression} AS a FROM data"
+    release = private.sql(question, epsilon=epsilon, refresh=True, intervals=intervals)
     return float(release.to_arrow()["a"][0].as_py())
 
 
-def bare_quantile(level: float) -> Maker:
-    """The mechanism by itself: all of the price for the estimate."""
-
-    def maker(rows: Rows) -> Callable[[], Answer]:
-        step = None if rows.whole else Fraction(int(rows.high - rows.low), 1 << 16)
-        bounds = (int(rows.low), int(rows.high))
-        mechanism = lw.Quantile(epsilon=EPSILON, at=level, bounds=bounds, step=step)
-        values = np.array(rows.values, np.int64 if rows.whole else np.float64)
-        return lambda: float(mechanism(values))
-
-    return maker
-
-
 def unknown_bounds(rows: Rows) -> Callable[[], Answer]:
-    """AutoBounds on both sides for a fifth of the price, then SUM in SQL within what it found for the rest."""
+    """AutoBounds on both sides for its share of the price, then SUM in SQL within what it found for the rest."""
     bounds = lw.AutoBounds(epsilon=BOUNDS_SHARE, first=-20, last=40)
     values = np.array(rows.values)
     sides = [np.floor(np.log2(side[side > 0])).astype(np.int64) for side in (-values, values)]
@@ -91,8 +78,8 @@ OWN: dict[str, Maker] = {
     "sum": asked("SUM(v)"),
     "mean": asked("AVG(v)"),
     "variance": asked("VAR_POP(v)"),
-    **{name: asked(f"QUANTILE_CONT(v, {level})") for name, level in LEVELS.items()},
-    **{name + BARE: bare_quantile(level) for name, level in LEVELS.items()},
+    **{name: asked(f"QUANTILE_CONT(v, {level})", intervals=False) for name, level in LEVELS.items()},
+    **{name + WITH: asked(f"QUANTILE_CONT(v, {level})") for name, level in LEVELS.items()},
     UNKNOWN: unknown_bounds,
     KEYS: selected_keys,
     COUNTED_KEYS: counted_keys,

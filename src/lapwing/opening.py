@@ -13,11 +13,20 @@ from lapwing.engines.source import Frame, Source, file_source, frame_source, mar
 from lapwing.errors import Misconfigured
 from lapwing.ledger import SqliteLedger
 from lapwing.privacy.budget import Budget
+from lapwing.query.automatic import AUTO
 from lapwing.query.catalog import Field, Table
 from lapwing.query.types import Type, type_of
 from lapwing.query.verdict import nearest
-from lapwing.rational import Number, count, inside_unit
-from lapwing.settings import read_interval, read_settings, read_type, read_values, witness_of
+from lapwing.rational import Number, inside_unit
+from lapwing.settings import (
+    read_auto_limits,
+    read_interval,
+    read_limit,
+    read_settings,
+    read_type,
+    read_values,
+    witness_of,
+)
 
 
 def open_data(
@@ -26,9 +35,9 @@ def open_data(
     unit: str | None,
     budget: Budget,
     name: str | None = None,
-    rows_per_unit: int | None = None,
-    groups_per_unit: int | None = None,
-    bounds: Mapping[str, tuple[Number, Number]] | None = None,
+    rows_per_unit: int | str | None = None,
+    groups_per_unit: int | str | None = None,
+    bounds: Mapping[str, tuple[Number, Number] | str] | None = None,
     unit_bounds: Mapping[str, tuple[Number, Number]] | None = None,
     values: Mapping[str, Sequence[Any]] | None = None,
     types: Mapping[str, str] | None = None,
@@ -42,6 +51,8 @@ def open_data(
 
     `unit` names the column that says whose row it is; None makes every row a unit of its own. A file keeps its ledger
     in `.lapwing/ledger.db` beside it, a frame in memory, unless `ledger` says otherwise.
+    "auto" in place of bounds or of a limit has it found privately by the questions that need it, for a share of their
+    price; it is better to declare what is known.
     `public` holds tables of nobody to join with, files or frames by name; `public_keys` names columns that tell their
     rows apart together, where no single column does.
     """
@@ -56,13 +67,15 @@ def open_data(
         for column in declared:
             if column not in stored:
                 raise Misconfigured(f"`{what}` names `{column}`, no column of the data. {nearest(column, stored)}")
+    open_ends = {column for column, interval in facts["bounds"].items() if interval == AUTO}
     fields = tuple(
         Field(
             column,
             kind,
-            read_interval(facts["bounds"][column]) if column in facts["bounds"] else None,
+            read_interval(facts["bounds"][column]) if column in facts["bounds"] and column not in open_ends else None,
             read_interval(facts["unit_bounds"][column]) if column in facts["unit_bounds"] else None,
             read_values(list(facts["values"].get(column, ())), kind),
+            auto=column in open_ends,
         )
         for column, kind in stored.items()
     )
@@ -70,8 +83,9 @@ def open_data(
         title,
         fields,
         unit,
-        rows_per_unit=None if rows_per_unit is None else count(rows_per_unit, "rows_per_unit"),
-        groups_per_unit=None if groups_per_unit is None else count(groups_per_unit, "groups_per_unit"),
+        rows_per_unit=read_limit(rows_per_unit, "rows_per_unit"),
+        groups_per_unit=read_limit(groups_per_unit, "groups_per_unit"),
+        auto=read_auto_limits({"rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit}),
         version=version,
         confidence=inside_unit(confidence, "confidence"),
     )

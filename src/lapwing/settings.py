@@ -13,7 +13,7 @@
     [tables.visits.columns]
     patient_id = { type = "text" }
     sex = { type = "text", values = ["F", "M"] }
-    cost = { type = "real", bounds = [0, 5000] }
+    cost = { type = "real", bounds = [0, 5000] }     # or bounds = "auto", rows_per_unit = "auto": found privately
 
     [public.regions]               # rows of nobody, to join with; types and values are read from the file
     source = "regions.csv"
@@ -38,7 +38,8 @@ from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.privacy.budget import Budget
-from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.automatic import AUTO
+from lapwing.query.catalog import Catalog, Field, Limit, Table
 from lapwing.query.types import Interval, Type, Value
 from lapwing.query.verdict import nearest
 from lapwing.rational import count, exact, inside_unit
@@ -129,6 +130,7 @@ class _Reader:
                 self._limit(found, "groups_per_unit", at),
                 self._text(found.get("version", "1"), f"{at}version"),
                 self._at(f"{at}confidence", lambda: inside_unit(found.get("confidence", 0.95), "confidence")),
+                auto=read_auto_limits(found),
             ),
         )
         return table, self._source(found, at)
@@ -154,13 +156,16 @@ class _Reader:
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
         intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
-        return self._at(f"columns.{name}", lambda: Field(name, kind, **intervals, values=values))
+        auto = found.get("bounds") == AUTO
+        return self._at(f"columns.{name}", lambda: Field(name, kind, **intervals, values=values, auto=auto))
 
     def _interval(self, found: Mapping[str, Any], key: str, at: str) -> Interval | None:
-        return None if key not in found else self._at(f"{at}{key}", lambda: read_interval(found[key]))
+        if key not in found or (key == "bounds" and found[key] == AUTO):
+            return None
+        return self._at(f"{at}{key}", lambda: read_interval(found[key]))
 
     def _limit(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
-        return None if key not in found else self._at(f"{at}{key}", lambda: count(found[key], key))
+        return self._at(f"{at}{key}", lambda: read_limit(found.get(key), key))
 
     def _required(self, found: Mapping[str, Any], key: str, at: str) -> Any:
         if key not in found:
@@ -212,6 +217,16 @@ def read_type(value: object) -> Type:
     if not isinstance(value, str) or value not in names:
         raise Misconfigured(f"`type` is {value!r}; it must be one of {', '.join(names)}.")
     return names[value]
+
+
+def read_limit(value: object, name: str) -> int | None:
+    """A limit of one unit; None if there is none, or none yet."""
+    return None if value is None or value == AUTO else count(value, name)
+
+
+def read_auto_limits(found: Mapping[str, object]) -> frozenset[Limit]:
+    """The limits that shall be found."""
+    return frozenset(limit for limit in Limit if found.get(limit.value) == AUTO)
 
 
 def read_interval(value: object) -> Interval:

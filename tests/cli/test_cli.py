@@ -66,6 +66,23 @@ def test_ask_in_json_and_csv(run: Any) -> None:
     assert len(lines) == 3
 
 
+def test_quantiles_without_intervals(run: Any) -> None:
+    median = "SELECT MEDIAN(cost) AS m FROM visits"
+    assert run("ask", median, "-e", "0.1", "--csv", "--no-intervals").out.splitlines()[0] == '"m"'
+    assert run("ask", median, "-e", "0.1", "--csv").out.splitlines()[0] == '"m","m_low","m_high"'
+    assert run("preview", median, "-e", "0.1", "--no-intervals", "--json").json["stored"] is True
+
+
+def test_bounds_that_nobody_declared_are_found(run: Any) -> None:
+    terms = ("SELECT SUM(age) AS s FROM visits", "-e", "0.5", "--bounds", "auto", "--find-share", "0.2", "--json")
+    assert run("preview", *terms).json["finds_first"] == ["the bounds of `age` in `visits`"]
+    found = run("ask", *terms).json
+    assert found["found"][0]["epsilon"] == 0.1
+    assert found["price"] == {"epsilon": 0.5, "delta": 0.0}
+    assert run("ask", *terms).json["price"]["epsilon"] == 0
+    assert run("ask", *terms[:3], "--bounds", "0").code == 2
+
+
 def test_a_key_pays_once(run: Any) -> None:
     one = run("ask", BY_SEX, "-e", "0.1", "--key", "k", "--json").json
     two = run("ask", BY_SEX, "-e", "0.1", "--key", "k", "--json").json

@@ -16,10 +16,13 @@ from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
 from lapwing.errors import Misconfigured
 from lapwing.opening import open_data
-from lapwing.privacy import Budget
+from lapwing.privacy import Budget, Pure
 from lapwing.query.bounding import cells_query
-from lapwing.query.catalog import Field, Table
+from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.plan import Plan, make_plan
+from lapwing.query.question import Question
 from lapwing.query.release import arrange
+from lapwing.query.sql import read_sql
 from lapwing.query.types import Type
 from support.visits import CANARY, frame, interval, open_visits, write_visits
 
@@ -220,3 +223,30 @@ def test_threads_do_not_change_the_cells() -> None:
         found.add(exact(curator, "SELECT SUM(x) AS s FROM t")[0][0])
     assert len(found) == 1
     assert table.by_row
+
+
+def test_what_does_not_fit_into_memory_goes_to_a_private_folder_that_is_removed(tmp_path: Path) -> None:
+    """threat:A12 a million units in 48 MB: the answer is right, and nobody else can read the files on the way."""
+    path, many = tmp_path / "t.parquet", 1_000_000
+    duckdb.execute(f"COPY (SELECT i AS p, hash(i) % 1000 AS k, i % 7 AS x FROM range({many}) t(i)) TO '{path}'")
+    fields = (Field("p", Type.INTEGER), Field("k", Type.INTEGER, values=tuple(range(1000))), Field("x", Type.INTEGER))
+    table = Table("t", fields, "p", 1, 2)
+    question = read_sql("SELECT k, COUNT(*) AS n FROM t GROUP BY k", Catalog((table,)))
+    assert isinstance(question, Question)
+    plan = make_plan(question, Pure(1))
+    assert isinstance(plan, Plan)
+    engine = DuckDBEngine([(table, Parquet(path))], salt=1, memory="48MB")
+    (folder,) = engine._connection.execute("SELECT current_setting('temp_directory')").fetchone() or ("",)
+    assert Path(folder).stat().st_mode & 0o777 == 0o700
+    rows = engine.cells(cells_query(plan, engine.keyed_hash))
+    assert sum(int(n) for n in rows.column("c0").to_pylist()) == many
+    engine.close()
+    assert not Path(folder).exists()
+
+
+def test_a_forgotten_engine_removes_its_folder(tmp_path: Path) -> None:
+    engine = DuckDBEngine([(Table("t", (Field("x", Type.INTEGER),), None), Frame(pa.table({"x": [1]})))], salt=1)
+    (folder,) = engine._connection.execute("SELECT current_setting('temp_directory')").fetchone() or ("",)
+    assert Path(folder).is_dir()
+    del engine
+    assert not Path(folder).exists()

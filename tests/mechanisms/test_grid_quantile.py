@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ Law = dict[Choice, tuple[Fraction, Fraction]]
 
 LEVELS = [Fraction(0), Fraction(1, 20), Fraction(1, 3), Fraction(1, 2), Fraction(9, 10), Fraction(1)]
 AT = pytest.mark.parametrize("at", LEVELS, ids=str)
+FLIPS = pytest.mark.parametrize("flips", [True, False], ids=["flips", "exponential"])
 
 
 def tally(weights: Dense) -> Tally:
@@ -55,14 +57,15 @@ def worst(p: Law, q: Law) -> Fraction:
 
 
 def aim(at: Fraction, cells: int, **given: Any) -> Aim:
-    defaults = {"estimate": Fraction(1, 2), "interval": Fraction(3, 2), "confidence": Fraction(1, 5)}
+    defaults = {"flips": True, "estimate": Fraction(1, 2), "interval": Fraction(3, 2), "confidence": Fraction(1, 5)}
     return Aim(at, cells, given.pop("rows_per_unit", 1), **(defaults | given))
 
 
 @AT
-def test_every_neighbour_stays_within_epsilon(at: Fraction) -> None:
+@FLIPS
+def test_every_neighbour_stays_within_epsilon(at: Fraction, flips: bool) -> None:
     """gate:G08 one unit more or less, spread over any cells, from no rows on: all three cells together, exactly."""
-    mechanism = aim(at, 4)
+    mechanism = aim(at, 4, flips=flips)
     most = exp_above(Fraction(2))
     for before in histograms(4):
         law = mechanism.law(tally(before))
@@ -72,8 +75,9 @@ def test_every_neighbour_stays_within_epsilon(at: Fraction) -> None:
 
 
 @AT
-def test_a_unit_of_two_rows_stays_within_epsilon(at: Fraction) -> None:
-    mechanism = aim(at, 3, rows_per_unit=2)
+@FLIPS
+def test_a_unit_of_two_rows_stays_within_epsilon(at: Fraction, flips: bool) -> None:
+    mechanism = aim(at, 3, rows_per_unit=2, flips=flips)
     most = exp_above(Fraction(2))
     for before in histograms(3):
         law = mechanism.law(tally(before))
@@ -82,20 +86,22 @@ def test_a_unit_of_two_rows_stays_within_epsilon(at: Fraction) -> None:
             assert worst(law, mechanism.law(tally(after))) <= most
 
 
-@pytest.mark.parametrize("at", [Fraction(1, 3), Fraction(1, 2), Fraction(1)], ids=str)
-def test_weight_beyond_the_limit_is_found(at: Fraction) -> None:
+@pytest.mark.parametrize("at", [Fraction(1, 3), Fraction(1, 2), Fraction(9, 10), Fraction(1)], ids=str)
+@FLIPS
+def test_weight_beyond_the_limit_is_found(at: Fraction, flips: bool) -> None:
     """The planted fault: a unit with six rows where one was declared."""
-    mechanism = aim(at, 4)
+    mechanism = aim(at, 4, flips=flips)
     before = mechanism.law(tally((6 * UNIT,) * 4))
     after = [mechanism.law(tally(tuple(6 * UNIT * (1 + (v == cell)) for v in range(4)))) for cell in range(4)]
     assert max(worst(before, law) for law in after) > exp_above(Fraction(2))
 
 
 @pytest.mark.parametrize("at", [Fraction(1, 3), Fraction(1, 2), Fraction(9, 10)], ids=str)
-def test_divergence_keeps_to_rho(at: Fraction) -> None:
-    """threat:A32 each step is epsilon^2/8-zCDP, so both together the sum."""
-    mechanism = aim(at, 4)
-    rho = (0.5**2 + 1.5**2) / 8
+@FLIPS
+def test_divergence_keeps_to_rho(at: Fraction, flips: bool) -> None:
+    """threat:A32 a step is epsilon^2/8-zCDP by the exponential law, epsilon^2/2 by flips; both together the sum."""
+    mechanism = aim(at, 4, flips=flips)
+    rho = (0.5**2 + 1.5**2) / (2 if flips else 8)
     for before, more in itertools.product(histograms(4)[::3], list(additions(4, UNIT, UNIT))):
         p, q = mechanism.law(tally(before)), mechanism.law(tally(tuple(map(sum, zip(before, more, strict=True)))))
         for order in (2, 16):
@@ -115,9 +121,10 @@ def covered(weights: Dense, at: Fraction) -> tuple[int, int]:
 @AT
 @pytest.mark.parametrize("confidence", [Fraction(1, 2), Fraction(19, 20)], ids=str)
 @pytest.mark.parametrize("interval", [Fraction(1, 10), Fraction(8)], ids=str)
-def test_the_ends_enclose_the_quantile(at: Fraction, confidence: Fraction, interval: Fraction) -> None:
+@FLIPS
+def test_the_ends_enclose_the_quantile(at: Fraction, confidence: Fraction, interval: Fraction, flips: bool) -> None:
     """gate:G08 the exact chance, for no rows, one and many, and for rows laid out to defeat it."""
-    mechanism = aim(at, 5, confidence=confidence, interval=interval)
+    mechanism = aim(at, 5, confidence=confidence, interval=interval, flips=flips)
     assert mechanism.margin is not None
     bar = mechanism.margin
     hostile = [
@@ -144,15 +151,46 @@ def test_usual_quantiles_lie_in_the_covered_cells(rows: list[int], at: Fraction,
 
 @given(st.lists(st.integers(0, 3 * UNIT), min_size=1, max_size=9), st.sampled_from(LEVELS))
 def test_estimate_has_the_law_of_the_rank(weights: list[int], at: Fraction) -> None:
-    """Against the definition, cell by cell."""
-    mechanism = aim(at, len(weights))
+    """Against the definition, cell by cell, of the exponential law and of permute-and-flip."""
+    mechanism = aim(at, len(weights), flips=False)
     law = mechanism.law(tally(tuple(weights)))
     up_to = np.cumsum(weights).tolist()
-    rank = mechanism.rank(up_to[-1])
-    losses = [max(up_to[v] - weights[v] - rank, rank - up_to[v], 0) for v in range(len(weights))]
+    rank, cells = mechanism.rank(up_to[-1]), range(len(weights))
+    losses = [max(up_to[v] - weights[v] - rank, rank - up_to[v], 0) for v in cells]
     expected = np.exp(-float(mechanism.estimate_rate) * np.array(losses))
-    found = [sum(float(c[0]) for choice, c in law.items() if choice.estimate == v) for v in range(len(weights))]
+    found = [sum(float(c[0]) for choice, c in law.items() if choice.estimate == v) for v in cells]
     assert found == pytest.approx((expected / expected.sum()).tolist(), rel=1e-9)
+    flipped = aim(at, len(weights), interval=None, flips=True)
+    losses = [
+        max(up_to[v] - weights[v] - flipped.rank(up_to[-1]), flipped.rank(up_to[-1]) - up_to[v], 0) for v in cells
+    ]
+    coins = np.exp(-float(flipped.estimate_rate) * np.array(losses))
+    found = [float(chance[0]) for chance in flipped.law(tally(tuple(weights))).values()]
+    assert found == pytest.approx([walked(coins, v) for v in cells], rel=1e-9)
+
+
+def walked(coins: npt.NDArray[np.float64], cell: int) -> float:
+    """The chance that permute-and-flip takes this cell: all outcomes of the other coins, one by one."""
+    others = np.delete(coins, cell)
+    total = 0.0
+    for heads in itertools.product((0, 1), repeat=others.size):
+        total += float(np.prod(np.where(heads, others, 1 - others))) / (1 + sum(heads))
+    return float(coins[cell]) * total
+
+
+@AT
+def test_permute_and_flip_is_nearer_at_the_same_price(at: Fraction) -> None:
+    """Its mean loss is never above that of the exponential law; and so are its margin and its stated error."""
+    flips, exponential = (aim(at, 5, interval=None, flips=kind) for kind in (True, False))
+    object.__setattr__(exponential, "kept", flips.kept)
+    for weights in histograms(5):
+        held = tally(weights)
+        means = [
+            sum(int(loss) * law[0] for loss, law in zip(a._losses(held), a.law(held).values(), strict=True))
+            for a in (flips, exponential)
+        ]
+        assert means[0] <= means[1]
+    assert flips.off(Fraction(19, 20)) < exponential.off(Fraction(19, 20))
 
 
 @given(st.integers(0, 10**9), st.sampled_from(LEVELS))
@@ -167,11 +205,12 @@ def test_rank_stays_inside_and_near(rows: int, at: Fraction) -> None:
 
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("at", [Fraction(1, 2), Fraction(1)], ids=str)
-def test_draws_follow_the_law(at: Fraction) -> None:
+@FLIPS
+def test_draws_follow_the_law(at: Fraction, flips: bool) -> None:
     weights = (0, 2 * UNIT, UNIT // 2, 0, 3 * UNIT)
-    right = aim(at, 5, interval=Fraction(2), confidence=Fraction(1, 50))
-    assert right.margin == 0
-    other = aim(at, 5, interval=Fraction(6), confidence=Fraction(1, 50))
+    right = aim(at, 5, interval=Fraction(2), confidence=Fraction(1, 50), flips=flips)
+    assert flips or right.margin == 0
+    other = aim(at, 5, estimate=Fraction(2), interval=Fraction(6), confidence=Fraction(1, 50), flips=flips)
     laws = [mechanism.law(tally(weights)) for mechanism in (right, other)]
     number = {choice: i for i, choice in enumerate(laws[0])}
     draws = [number[right.choose(tally(weights))] for _ in range(1500)]
@@ -188,8 +227,11 @@ def test_offsets_grow_by_the_root_of_two() -> None:
 
 
 def test_reach_is_the_logarithm() -> None:
-    assert reach(Fraction(1, 1000), 99, Fraction(19, 20)) == math.ceil(1000 * math.log(99 * 19))
-    assert reach(Fraction(1), 0, Fraction(19, 20)) == reach(Fraction(1), 1, Fraction(1, 2)) == 0
+    assert reach(Fraction(1, 1000), Fraction(99 * 19)) == math.ceil(1000 * math.log(99 * 19))
+    assert reach(Fraction(1), Fraction(0)) == reach(Fraction(1), Fraction(1)) == 0
+    for flips, odds in ((True, 99 / 2 / 0.05), (False, 99 * 19)):
+        off = aim(Fraction(1, 2), 100, flips=flips).off(Fraction(19, 20))
+        assert off / UNIT == pytest.approx(2 * math.log(odds), abs=1e-5)
 
 
 def test_an_interval_that_says_nothing_is_the_whole_grid() -> None:

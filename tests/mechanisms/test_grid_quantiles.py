@@ -68,10 +68,10 @@ def test_intervals_become_narrow() -> None:
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("at", [0.3, 0.5])
 def test_estimates_err_like_those_of_quantile(at: float) -> None:
-    """At the price of the estimate the law is that of Quantile, so the mean rank errors agree."""
+    """Under rho, at the price of the estimate, the law is that of Quantile, so the mean rank errors agree."""
     values = np.random.default_rng(5).integers(0, 1000, 500)
-    grid = GridQuantiles(epsilon=1, bounds=(0, 999), cells=1000, points=True, at=[at])
-    alone = Quantile(epsilon=0.5, bounds=(0, 999), at=at)
+    grid = GridQuantiles(rho=Fraction(1, 16), bounds=(0, 999), cells=1000, points=True, at=[at])
+    alone = Quantile(epsilon=Fraction(1, 2), bounds=(0, 999), at=at)
     cells, counts = np.unique(values, return_counts=True)
     found = grid.release([(cells, counts * UNIT)] * 400).values[:, 0]
     others = np.array([alone(cells, counts) for _ in range(400)])
@@ -154,8 +154,8 @@ def test_the_confidence_is_fixed_before_the_release() -> None:
 def test_prices_add_up_to_the_whole() -> None:
     pure = GridQuantiles(epsilon=1, bounds=(0, 1), cells=9, at=QUARTILES, share=0.25)
     assert pure.prices == (Fraction(1, 12), Fraction(1, 4))
-    assert pure.loss == Pure(1, 3 * (Fraction(1, 144) + Fraction(1, 16)) / 8)
-    assert GridQuantiles(epsilon=1, bounds=(0, 1), cells=9, at=[0.5], confidence=None).loss == Pure(1, Fraction(1, 8))
+    assert pure.loss == Pure(1, 3 * (Fraction(1, 144) + Fraction(1, 16)) / 2)
+    assert GridQuantiles(epsilon=1, bounds=(0, 1), cells=9, at=[0.5], confidence=None).loss == Pure(1, Fraction(1, 2))
     zcdp = GridQuantiles(rho=0.01, bounds=(0, 1), cells=9, at=QUARTILES)
     assert zcdp.loss == ZCDP(Fraction(1, 100))
     spent = 3 * sum(price**2 / 8 for price in zcdp.prices)
@@ -170,11 +170,15 @@ def test_rates_are_those_of_quantile() -> None:
 
 def test_error_and_margins_are_the_formulas() -> None:
     mechanism = GridQuantiles(epsilon=1, bounds=(0, 1), cells=4096, at=[0.5])
-    assert mechanism.error(0.95)[0] == pytest.approx(2 * math.log(4095 * 19), abs=1e-5)
+    assert mechanism.error(0.95)[0] == pytest.approx(2 * math.log(4095 * 10), abs=1e-5)
     assert mechanism.margins is not None
-    assert mechanism.margins[0] == pytest.approx(1 + 2 * math.log(624 * 19), abs=1e-5)
+    assert mechanism.margins[0] == pytest.approx(1 + 2 * math.log(624 * 10), abs=1e-5)
     far = GridQuantiles(epsilon=1, bounds=(0, 1), cells=4096, at=[1])
-    assert far.error(0.95)[0] == pytest.approx(8 * math.log(4095 * 19), abs=1e-5)
+    assert far.error(0.95)[0] == pytest.approx(8 * math.log(4095 * 10), abs=1e-5)
+    zcdp = GridQuantiles(rho=Fraction(1, 16), bounds=(0, 1), cells=4096, at=[0.5])
+    assert zcdp.error(0.95)[0] == pytest.approx(2 * math.log(4095 * 19), abs=1e-5)
+    assert zcdp.margins is not None
+    assert zcdp.margins[0] == pytest.approx(1 + 2 * math.log(624 * 19), abs=1e-5)
     assert GridQuantiles(epsilon=1e-15, bounds=(0, 1), cells=4, at=[0.5]).margins == (math.inf,)
 
 
@@ -200,7 +204,17 @@ def test_far_epsilons_are_answered(epsilon: Any) -> None:
 
 
 def test_extreme_quantiles_are_named() -> None:
-    assert [is_approximate(at) for at in (0, 0.1, 0.11, 0.5, 0.9, 1)] == [True, True, False, False, True, True]
+    levels = (0, 0.09, 0.1, 0.5, 0.9, 0.91, 1)
+    assert [is_approximate(at) for at in levels] == [True, True, False, False, False, True, True]
+
+
+def test_a_tenth_is_no_extreme() -> None:
+    """The rate is that of the rank alone, and nothing is kept between the estimate and the last row."""
+    mechanism = GridQuantiles(epsilon=1, bounds=(0, 1), cells=9, at=[0.1, 0.9], confidence=None)
+    for aim in mechanism.aims:
+        assert aim.kept == 0
+        assert float(aim.estimate_rate * UNIT) == pytest.approx(1 / 2 / 1.8, rel=1e-6)
+        assert aim.estimate_rate * UNIT <= Fraction(1, 2) / Fraction(9, 5)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from scipy.stats import norm
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.keys_accounting import (
     TAIL_SHARE,
+    edge_of,
     gaussian_loss,
     gaussian_margin,
     gaussian_tail,
     gaussian_tails,
     laplace_margin,
+    laplace_tail,
     laplace_tails,
     read_counts,
     share_of_key,
@@ -159,3 +162,20 @@ def test_other_counts_are_refused_without_showing_them(bad: Any) -> None:
     with pytest.raises(Misconfigured, match=r"`counts` .*\. Pass") as refusal:
         read_counts(bad)
     assert "777" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("share", [Fraction(1, 10), Fraction(1, 1000), Fraction(1, 10**9)], ids=str)
+@pytest.mark.parametrize("noise", [Fraction(1, 2), Fraction(2), Fraction(40), Fraction(10**5)], ids=str)
+def test_the_edge_spends_the_rest_of_the_share(noise: Fraction, share: Fraction) -> None:
+    """Lemma (edge): what both thresholds show together, by the same bounds, is the share and hardly less."""
+    for tail, margin in (
+        (partial(laplace_tail, noise), laplace_margin(noise, share)),
+        (partial(gaussian_tail, noise), gaussian_margin(noise, share)),
+    ):
+        edge = edge_of(tail, margin, share)
+        assert 0 <= edge < 1
+        if margin == 1:
+            assert edge == 0
+        else:
+            spent = (1 - edge) * tail(margin) + edge * tail(margin - 1)
+            assert share - (tail(margin - 1) - tail(margin)) / (1 << 20) <= spent <= share

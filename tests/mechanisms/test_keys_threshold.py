@@ -48,8 +48,13 @@ EVERY = pytest.mark.parametrize("mechanism", ALL.values(), ids=ALL)
 
 def shifted(mechanism: Any, by: int) -> Any:
     """The same mechanism with another threshold: a planted fault."""
+    return changed(mechanism, threshold=mechanism.threshold + by)
+
+
+def changed(mechanism: Any, **fields: Any) -> Any:
     twin = copy.copy(mechanism)
-    object.__setattr__(twin, "threshold", mechanism.threshold + by)
+    for name, value in fields.items():
+        object.__setattr__(twin, name, value)
     return twin
 
 
@@ -72,6 +77,9 @@ def law_of(mechanism: CountThreshold, n: int) -> dict[int, arb]:
     total = sum(weights.values(), arb(0))
     shown = {n + z: w / total for z, w in weights.items() if n + z > mechanism.threshold}
     hidden = sum((w for z, w in weights.items() if n + z <= mechanism.threshold), arb(0)) / total
+    if mechanism.edge:
+        edge = weights.get(mechanism.threshold - n, arb(0)) / total * ball(mechanism.edge)
+        shown, hidden = {mechanism.threshold: edge} | shown, hidden - edge
     return {HIDDEN: hidden} | shown
 
 
@@ -132,6 +140,20 @@ def test_a_threshold_one_lower_breaks_delta(mechanism: CountThreshold) -> None:
     if mechanism.threshold > 1:
         assert divergence(shifted(mechanism, -1), pairs, Fraction(5), removed=False) > mechanism.loss.delta
     assert divergence(mechanism, pairs, Fraction(0), removed=False) <= mechanism.loss.delta
+
+
+@EVERY
+def test_the_edge_uses_what_is_left_of_delta_and_no_more(mechanism: CountThreshold) -> None:
+    """threat:A15 new keys only: nearly all of delta is used, and an edge a little larger breaks it."""
+    pairs = [(0, 1)] * mechanism.keys_per_unit
+    most = mechanism.loss.delta
+    if mechanism.threshold == 1:
+        assert mechanism.edge == 0
+        return
+    assert 0 <= mechanism.edge < 1
+    assert most * Fraction(99, 100) <= divergence(mechanism, pairs, Fraction(5), removed=False) <= most
+    wider = changed(mechanism, edge=min(mechanism.edge * Fraction(11, 10) + Fraction(1, 50), Fraction(1)))
+    assert divergence(wider, pairs, Fraction(5), removed=False) > most
 
 
 @pytest.mark.parametrize("mechanism", RHO.values(), ids=RHO)
@@ -303,7 +325,8 @@ def test_plain_interval_never_covers_a_key_of_one_unit() -> None:
     assert mechanism.threshold + 1 - plain > 1
     low, high = mechanism.interval([mechanism.threshold + 1, 1000])
     assert low.tolist() == [1, 997]
-    assert high.tolist() == [mechanism.threshold + 3, 1003]
+    assert [side.tolist() for side in mechanism.interval([mechanism.threshold])] == [[1], [mechanism.threshold + 2]]
+    assert high.tolist() == [mechanism.threshold + 4, 1003]
 
 
 def test_interval_is_no_wider_than_it_must_be_far_above_the_threshold() -> None:
@@ -315,8 +338,10 @@ def test_interval_is_no_wider_than_it_must_be_far_above_the_threshold() -> None:
 
 def test_interval_refuses_what_was_not_released() -> None:
     mechanism = LaplaceThreshold(epsilon=1, delta=1e-5)
-    with pytest.raises(Misconfigured, match="`noisy` holds a count at or below the threshold"):
-        mechanism.interval([50, 12])
+    with pytest.raises(Misconfigured, match="`noisy` holds a count that is too small"):
+        mechanism.interval([50, mechanism.threshold - 1])
+    with pytest.raises(Misconfigured, match="`noisy` holds a count that is too small"):
+        changed(mechanism, edge=Fraction(0)).interval([50, mechanism.threshold])
     assert [side.tolist() for side in mechanism.interval([])] == [[], []]
 
 

@@ -101,8 +101,17 @@ def test_bad_steps_are_refused(step: object) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [["secret"], [math.nan], [1, None], [10**400, None], np.array([0.5, math.nan]), pa.array([0.5, None])],
-    ids=["text", "nan", "missing", "huge", "numpy", "arrow"],
+    [
+        ["secret"],
+        [math.nan],
+        [1, None],
+        [10**400, None],
+        [10**400, math.nan],
+        [10**400, "secret"],
+        np.array([0.5, math.nan]),
+        pa.array([0.5, None]),
+    ],
+    ids=["text", "nan", "missing", "huge and missing", "huge and nan", "huge and text", "numpy", "arrow"],
 )
 def test_what_is_no_number_is_refused_without_showing_it(values: object) -> None:
     """The rule of axis.py: whoever calls leaves missing values out."""

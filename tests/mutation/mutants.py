@@ -33,6 +33,9 @@ class Mutant:
 
 NOISE = ("tests/mechanisms/test_laplace.py", "tests/mechanisms/test_gaussian.py")
 SOFT = ("tests/mechanisms/test_moments.py", "tests/mechanisms/test_soft_values.py")
+WATCHED = ("tests/query/test_watch.py",)
+JOINED = ("tests/query/test_combine.py",)
+RELATED = ("tests/query/test_relations.py", "tests/query/test_relations_neighbours.py")
 KEYS = (
     "tests/mechanisms/test_keys.py",
     "tests/mechanisms/test_keys_threshold.py",
@@ -43,6 +46,9 @@ _PLAN, _MEASURES = "query/plan.py", "query/measures.py"
 _BOUNDING, _RELEASE, _CURATOR = "query/bounding.py", "query/release.py", "curator.py"
 _AGGREGATES, _SHAPES = "query/aggregates.py", "query/shapes.py"
 _CONTRIBUTIONS = "query/contributions.py"
+_FINDING, FINDING = "query/finding.py", ("tests/query/test_finding.py", "tests/query/test_automatic.py")
+_WATCH, _COMBINE, _JOINS, _PER_UNIT = "query/watch.py", "query/combine.py", "query/joins.py", "query/per_unit.py"
+_DERIVED = "query/derived_rows.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # how much noise
@@ -266,8 +272,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "total over all units",
         _BOUNDING,
-        "return _listed(plan, query).group_by(named(_UNIT), *_keys(plan), copy=False)",
-        "return _listed(plan, query).group_by(*_keys(plan), copy=False)",
+        "return query.group_by(named(_UNIT), *_keys(plan), copy=False)",
+        "return query.group_by(*_keys(plan), copy=False)",
         "rows of all units are one unit's",
         CELLS,
     ),
@@ -324,8 +330,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "read before the charge",
         _CURATOR,
-        "        cost = self._ledger.budget.cost(plan.loss)\n        note =",
-        "        cost = self._ledger.budget.cost(plan.loss)\n        self._paid(plan)\n        note =",
+        "        cost = self._ledger.budget.cost(plan.loss)\n        body, note =",
+        "        cost = self._ledger.budget.cost(plan.loss)\n        self._paid(plan)\n        body, note =",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),
@@ -364,10 +370,59 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "skip the version check",
         _CURATOR,
-        "        self._check_version(plan.table)\n        stored",
-        "        stored",
+        "        self._check_version(ready.plan.table)\n",
+        "",
         "changed data are served",
         ("tests/test_curator.py",),
+    ),
+    # what is found privately
+    Mutant(
+        "count a unit on one side",
+        _FINDING,
+        "return 1 if self.table.by_row else 2",
+        "return 1",
+        "a unit with values of both signs is paid once",
+        FINDING,
+    ),
+    Mutant(
+        "find bounds of any version",
+        _FINDING,
+        '("bounds", table.name, table.version, ',
+        '("bounds", table.name, ',
+        "bounds of older data are used",
+        FINDING,
+    ),
+    Mutant(
+        "find for any rows",
+        _FINDING,
+        "facts = (asked.canonical(), types, ",
+        "facts = (types, ",
+        "a limit of another question is used",
+        FINDING,
+    ),
+    Mutant(
+        "keep rows of no unit in findings",
+        _FINDING,
+        "    return query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())), copy=False)",
+        "    return query",
+        "rows of nobody count as one unit of any size",
+        FINDING,
+    ),
+    Mutant(
+        "find without the whole price",
+        _CURATOR,
+        "            self._check_room(self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst)\n",
+        "",
+        "a question that does not fit is charged for findings",
+        FINDING,
+    ),
+    Mutant(
+        "answer at the full price after a finding",
+        "query/search.py",
+        "taken=(len(self._own) + missing) * self.cost_of_each.amount",
+        "taken=Fraction(0)",
+        "more than the price is charged",
+        FINDING,
     ),
     Mutant(
         "tell the cause",
@@ -376,6 +431,129 @@ MUTANTS: tuple[Mutant, ...] = (
         "        raise EngineFailed(kind)  # outside",
         "the kind of failure tells about the data",
         ("tests/query/test_release.py",),
+    ),
+    # sessions
+    Mutant(
+        "session: scores not in reaches",
+        _WATCH,
+        " / (measure.reach * measure.step)",
+        " / measure.step",
+        "a unit moves a score by more than 1",
+        WATCHED,
+    ),
+    Mutant(
+        "session: one run is charged",
+        _WATCH,
+        "return self.mechanism.loss * self.runs",
+        "return self.mechanism.loss",
+        "later runs are free",
+        WATCHED,
+    ),
+    Mutant(
+        "session: every run takes the whole rho",
+        _WATCH,
+        "math.floor(2 * rho / times * 4**_ROOT_BITS)",
+        "math.floor(2 * rho * 4**_ROOT_BITS)",
+        "less noise than was paid for",
+        WATCHED,
+    ),
+    Mutant(
+        "session: new runs without end",
+        _WATCH,
+        "self._run, self._more = self.session.mechanism.start(), self._more - 1",
+        "self._run = self.session.mechanism.start()",
+        "more answers than were paid for",
+        WATCHED,
+    ),
+    Mutant(
+        "session: it goes on after a failure",
+        _WATCH,
+        "self._failed = True",
+        "self._failed = False",
+        "failures tell one bit each",
+        WATCHED,
+    ),
+    Mutant(
+        "session: a child goes on with it",
+        _WATCH,
+        "if self._born != Forks.count:",
+        "if self._born == -1:",
+        "the same noise answers twice",
+        WATCHED,
+    ),
+    Mutant(
+        "session: sums that a unit lowers",
+        _WATCH,
+        "if mechanism.monotone and shape.interval.low < 0:",
+        "if mechanism.monotone and shape.interval.high < 0:",
+        "scores move both ways under noise for one",
+        WATCHED,
+    ),
+    # joined answers
+    Mutant(
+        "joined answers: the newest price alone",
+        _COMBINE,
+        "_summed([plan.prices.measures[i] for plan in plans])",
+        "_summed([plan.prices.measures[i] for plan in plans[:1]])",
+        "the stated price is too low",
+        JOINED,
+    ),
+    Mutant(
+        "joined answers: keys that were selected",
+        _COMBINE,
+        "    if outline.domain is None:\n        return Refusal(",
+        "    if outline.domain is None and not outline.shapes:\n        return Refusal(",
+        "a mean over the answers that showed a group",
+        JOINED,
+    ),
+    Mutant(
+        "joined answers: the interval of the newest",
+        _COMBINE,
+        "    if len(parts) == 1:",
+        "    if len(parts) >= 1:",
+        "intervals of another law",
+        JOINED,
+    ),
+    # joins, and rows for each unit
+    Mutant(
+        "join: partners of other units",
+        _DERIVED,
+        "    if source.by_unit:",
+        "    if source.by_unit and not source.on:",
+        "rows of two units in one",
+        RELATED,
+    ),
+    Mutant(
+        "join: many public partners",
+        _JOINS,
+        "if not any(names.issuperset(key) for key in table.keys):",
+        "if not names:",
+        "one private row becomes many",
+        RELATED,
+    ),
+    Mutant(
+        "join: rows that are units meet others",
+        _JOINS,
+        "if not right.public and (left.by_row or right.by_row):",
+        "if not right.public and left.by_row and right.by_row:",
+        "a row meets rows of other units",
+        RELATED,
+    ),
+    Mutant(
+        "per unit: a choice among units inside",
+        _PER_UNIT,
+        "if groups.limit is not None or groups.order:",
+        "if groups.order and groups.limit is None:",
+        "one unit decides whether another counts",
+        RELATED,
+    ),
+    Mutant(
+        "per unit: sums in the order of rows",
+        _DERIVED,
+        "cast(kept, exp.DType.BIGINT))",
+        "cast(scaled.copy(), exp.DType.DOUBLE))",
+        "a unit's total depends on where its rows stand",
+        RELATED,
     ),
     # mechanisms
     Mutant(
@@ -393,6 +571,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "noise_of(epsilon, rho, rows * GRID // 2)",
         "half the noise",
         SOFT,
+    ),
+    Mutant(
+        "every noisy count at the threshold is shown",
+        "mechanisms/keys_threshold.py",
+        "keep[at] = sample_bernoulli(self.edge, at.size)",
+        "keep[at] = True",
+        "more than delta for a key of one unit",
+        KEYS,
+    ),
+    Mutant(
+        "permute-and-flip at the price of the exponential law",
+        "mechanisms/grid_quantiles.py",
+        "        return self.rho is None",
+        "        return True",
+        "four times rho",
+        ("tests/mechanisms/test_grid_quantiles.py",),
     ),
     Mutant(
         "threshold one too low",
@@ -417,5 +611,62 @@ MUTANTS: tuple[Mutant, ...] = (
         "step = min((grown * last >> more) + slip + 1,",
         "a ratio above e^epsilon",
         KEYS,
+    ),
+    # many counts from one strategy
+    Mutant(
+        "twice the rho of every part",
+        "mechanisms/marginals.py",
+        "/ (2 * mechanism.rho * share)",
+        "/ (4 * mechanism.rho * share)",
+        "half the variance",
+        ("tests/mechanisms/test_marginals.py",),
+    ),
+    Mutant(
+        "contrasts taken for shorter",
+        "mechanisms/marginals.py",
+        "return math.prod(sizes[i] * (sizes[i] - 1) for i in part)",
+        "return math.prod(sizes[i] for i in part)",
+        "the sensitivity of whole contrasts is larger",
+        ("tests/mechanisms/test_marginals.py",),
+    ),
+    Mutant(
+        "every table at the whole epsilon",
+        "mechanisms/laplace_marginals.py",
+        "Laplace(epsilon=self.epsilon / len(self.measured), sensitivity",
+        "Laplace(epsilon=self.epsilon, sensitivity",
+        "tables compose",
+        ("tests/mechanisms/test_marginals.py",),
+    ),
+    Mutant(
+        "forget the cells of a unit",
+        "query/strategy.py",
+        "return self.outline.groups * self.outline.shapes[0].reach(Fraction(1))",
+        "return self.outline.shapes[0].reach(Fraction(1))",
+        "a unit in many cells is not covered",
+        ("tests/query/test_strategy.py",),
+    ),
+    Mutant(
+        "no limit of the cells of a unit",
+        "query/strategy.py",
+        "return min(cells, table.groups_per_unit), table.groups_per_unit < cells",
+        "return min(cells, table.groups_per_unit), False",
+        "a unit adds to more cells than it was made for",
+        ("tests/query/test_strategy.py",),
+    ),
+    Mutant(
+        "read a strategy again for nothing",
+        "query/charging.py",
+        "    if not reservation.fresh:",
+        "    if False:",
+        "one charge, two answers",
+        ("tests/query/test_strategy.py",),
+    ),
+    Mutant(
+        "a worse strategy will do",
+        "query/charging.py",
+        "if found.strategy.price >= strategy.price and (",
+        "if (",
+        "what was asked and paid for is not given",
+        ("tests/query/test_strategy.py",),
     ),
 )

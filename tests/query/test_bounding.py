@@ -15,12 +15,13 @@ from sqlglot import exp
 
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
-from lapwing.privacy import Pure
-from lapwing.query.bounding import cells_query, literal
+from lapwing.privacy import ZCDP, Approximate, Loss, Pure
+from lapwing.query import bounding
+from lapwing.query.bounding import cells_query, literal, queries
 from lapwing.query.catalog import Catalog, Field, Table
 from lapwing.query.plan import Plan, make_plan
 from lapwing.query.question import Question
-from lapwing.query.release import arrange
+from lapwing.query.release import arrange, fetched
 from lapwing.query.sql import read_sql
 from lapwing.query.types import Type, Value
 from support.questions import TYPES, arrow_table, catalog, make_plain_question, make_rows, make_table
@@ -193,3 +194,56 @@ def test_constants_reach_the_engine_unchanged() -> None:
     values: list[Value] = [*map(Fraction, numbers), *others]
     query = exp.Select(expressions=[literal(value) for value in values]).sql(dialect="duckdb")
     assert list(duckdb.execute(query).fetchall()[0]) == [*numbers, *others]
+
+
+EVERYTHING = (
+    "COUNT(*) AS a, SUM(x) AS c, AVG(x) AS d, STDDEV(x) AS e, MEDIAN(x) AS f, COUNT(DISTINCT x) AS g, "
+    "CORR(x, x * 2) AS h"
+)
+
+
+@pytest.mark.parametrize("loss", [ZCDP(1, 1e-6), Approximate(1, 1e-6)], ids=["zcdp", "approximate"])
+@pytest.mark.parametrize(("keys", "units"), [("k", ""), ("k, j", ", COUNT(DISTINCT p) AS b")])
+def test_groups_chosen_among_rows_are_those_chosen_among_totals(
+    loss: Loss, keys: str, units: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """threat:A34 which way the engine takes cannot be seen: every cell of every shape is the same."""
+    random = Random(11)
+    fields = (
+        Field("p", Type.INTEGER),
+        Field("k", Type.TEXT),
+        Field("j", Type.INTEGER),
+        Field("x", Type.REAL, interval(0, 9)),
+    )
+    rows = [
+        (random.randrange(30), random.choice("abcdé"), random.choice([1, 2, None]), 9 * random.random())
+        for _ in range(400)
+    ]
+    data = pa.table({field.name: column for field, column in zip(fields, zip(*rows, strict=True), strict=True)})
+    table = Table("t", fields, "p", bounding.FEW, 3)
+    question = read_sql(f"SELECT {keys}, {EVERYTHING}{units} FROM t WHERE x > 1 GROUP BY {keys}", Catalog((table,)))
+    assert isinstance(question, Question)
+    plan = make_plan(question, loss)
+    assert isinstance(plan, Plan)
+    assert plan.selection is not None
+    engine = DuckDBEngine([(table, Frame(data))], salt=3)
+    among_rows = fetched(plan, queries(plan, engine.keyed_hash), engine.cells)
+    monkeypatch.setattr(bounding, "FEW", 0)
+    among_totals = fetched(plan, queries(plan, engine.keyed_hash), engine.cells)
+    assert [key.tolist() for key in among_rows.keys] == [key.tolist() for key in among_totals.keys]
+    assert among_rows.units is not None
+    assert among_totals.units is not None
+    assert among_rows.units.tolist() == among_totals.units.tolist()
+    pairs = zip(among_rows.cells, among_totals.cells, strict=True)
+    assert all([c.tolist() for c in one] == [c.tolist() for c in other] for one, other in pairs)
+
+
+def test_the_way_is_chosen_by_the_declared_limit() -> None:
+    """Few rows in a group: the window comes first. Many: the totals."""
+    fields = (Field("p", Type.INTEGER), Field("k", Type.INTEGER, values=tuple(range(9))))
+    found = []
+    for rows in (bounding.FEW, bounding.FEW + 1):
+        plan = planned("SELECT k, COUNT(*) AS n FROM t GROUP BY k", Table("t", fields, "p", rows, 2))
+        found.append(cells_query(plan, _hash).sql("duckdb"))
+    assert ["DENSE_RANK" in text for text in found] == [True, False]
+    assert ["ROW_NUMBER" in text for text in found] == [False, True]

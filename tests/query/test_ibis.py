@@ -71,6 +71,12 @@ SAME: dict[str, Callable[[], Any]] = {
     where("GREATEST(age, 0) > 1"): lambda: count(ib.greatest(T.age, 0) > 1),
     where("CLIP(loose, 0, 5) > 1"): lambda: count(T.loose.clip(0, 5) > 1),
     where("CLIP(loose, NULL, 5) > 1"): lambda: count(T.loose.clip(upper=5) > 1),
+    where("WIDTH_BUCKET(loose, [0, 2.5]) = 1"): lambda: count(
+        T.loose.bucket([0, 2.5], close_extreme=False, include_under=True, include_over=True) == 1
+    ),
+    where("CASE WHEN loose >= 0 AND loose < 5 THEN 0 WHEN loose >= 5 AND loose <= 9 THEN 1 END = 1"): lambda: count(
+        T.loose.bucket([0, 5, 9]) == 1
+    ),
     where("age % 2 = 0"): lambda: count(T.age % 2 == 0),
     where("FLOOR(age / 2) = 0"): lambda: count(T.age // 2 == 0),
     where("FLOOR(cost) = 0"): lambda: count(T.cost.floor() == 0),

@@ -142,6 +142,8 @@ KEYS = (
     "COALESCE(sex, 'none')",
     "EXTRACT(quarter FROM day)",
     "CLIP(LENGTH(sex), 0, 3)",
+    "WIDTH_BUCKET(cost, [0, 1.5, 9])",
+    "BUCKET(cost / age, 0, 3, 2)",
 )
 """Their values are public."""
 

@@ -106,15 +106,20 @@ class Shape:
     keys: tuple[str, ...]
     values: tuple[str, ...]
     conditions: tuple[str, ...]
+    unit: str = "pid"
+    hidden: str = "CAST(FLOOR({0}) AS TEXT)"
+    """A key whose values are not public, of one of the values."""
     private: bool = True
     """Whether it needs tables with a unit."""
 
 
 _PUBLIC = Shape(
     "visits AS v JOIN sites AS p ON v.site = p.code",
-    ("p.name", "v.sex", "p.size > 5", "UPPER(name)"),
+    ("p.name", "v.sex", "p.size > 5", "UPPER(name)", "WIDTH_BUCKET(cost / size, [0, 1])"),
     ("cost", "p.size", "v.age * p.size", "CLIP(cost / size, -1, 1)"),
     ("p.size > 5", "p.name <> v.sex", "v.cost IS NOT NULL", "name LIKE 'n%'"),
+    unit="v.pid",
+    hidden="town",
     private=False,
 )
 _PAIR = Shape(
@@ -122,6 +127,8 @@ _PAIR = Shape(
     ("v.sex", "s.ward", "s.site", "v.site = s.site"),
     ("cost", "nights", "nights * cost", "price"),
     ("v.site = s.site", "nights > 0", "s.pid > 1", "ward IS NULL OR sick"),
+    unit="v.pid",
+    hidden="COALESCE(town, s.ward)",
 )
 SHAPES = (
     _PUBLIC,
@@ -175,6 +182,8 @@ SHAPES = (
         ("v.sex", "u.n", "total > 1"),
         ("cost", "total", "cost * n"),
         ("n > 1", "cost < total"),
+        "u.pid",
+        "town",
     ),
     Shape(
         "(SELECT a.pid, SUM(a.cost) AS total, COUNT(*) AS n FROM visits a JOIN visits b "
@@ -186,11 +195,28 @@ SHAPES = (
 )
 
 
-def make_question(random: Random, shape: Shape) -> str:
-    """A question over this shape whose keys are public."""
-    kinds = ["COUNT(*)", *(f"{kind}({value})" for value in shape.values for kind in ("SUM", "AVG", "COUNT"))]
-    chosen = random.sample(kinds, random.choice([1, 2]))
+_OF_ONE = ("VARIANCE", "VAR_POP", "STDDEV", "STDDEV_POP", "MEDIAN", "MIN", "MAX", "COUNT")
+_OF_TWO = ("COVAR_POP", "COVAR_SAMP", "CORR", "REGR_SLOPE", "REGR_INTERCEPT")
+
+
+def make_aggregate(random: Random, shape: Shape) -> str:
+    """Every kind of aggregate; half of the time one of the plain ones."""
+    value, other = random.choice(shape.values), random.choice(shape.values)
+    kinds = ["COUNT(*)", f"SUM({value})", f"AVG({value})"]
+    if random.random() < 0.5:
+        kinds = [f"{name}({value})" for name in _OF_ONE] + [f"{name}({value}, {other})" for name in _OF_TWO]
+        kinds += [f"QUANTILE_CONT({value}, 0.9)", f"COUNT(DISTINCT {random.choice([value, *shape.keys])})"]
+        kinds += [f"COUNT(DISTINCT {shape.unit})"] if shape.private else []
+    condition = f" FILTER (WHERE {random.choice(shape.conditions)})" if random.random() < 0.2 else ""
+    return random.choice(kinds) + condition
+
+
+def make_question(random: Random, shape: Shape, *, hidden: bool = False) -> str:
+    """A question over this shape. Its keys are public, but for one if it is `hidden`."""
+    chosen = dict.fromkeys(make_aggregate(random, shape) for _ in range(random.choice([1, 2])))
     keys = random.sample(shape.keys, min(len(shape.keys), random.choice([0, 1, 1, 2])))
+    if hidden:
+        keys = [*keys[:1], shape.hidden.format(random.choice(shape.values))]
     columns = ", ".join(
         [*(f"{key} AS g{i}" for i, key in enumerate(keys)), *(f"{one} AS a{i}" for i, one in enumerate(chosen))]
     )

@@ -1,6 +1,6 @@
 """The command line. It parses, calls and prints; whatever it can do, `lapwing` can do from Python.
 
-Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 refused, 4 budget.
+Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 refused, 4 budget, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lapwing.cli.progress import waiting
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ Delta = Annotated[str | None, typer.Option("--delta", help="What the private sel
 AssumeRows = Annotated[int | None, typer.Option("--assume-rows", help="Rows that a group has at least, for means.")]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
 Confidence = Annotated[str | None, typer.Option("--confidence", help="Of the intervals, for example 0.95.")]
+Bare = Annotated[bool, typer.Option("--no-intervals", help="Quantiles without intervals: nearer at the same price.")]
+Bounds = Annotated[str | None, typer.Option("--bounds", help='"auto" finds bounds of columns that have none.')]
+Limits = Annotated[str | None, typer.Option("--limits", help='"auto" finds how much one unit may add.')]
+FindShare = Annotated[str, typer.Option("--find-share", help="The part of the price that finding takes.")]
 DEFAULT = Path("lapwing.toml")
+INTERRUPTED = 130
+"""The code that Typer makes of Ctrl-C."""
 
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
@@ -44,7 +51,10 @@ CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refus
 def run() -> None:
     """The program `lapwing`."""
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:
+            _complain("Interrupted", "Interrupted. What was charged stays charged: see `lapwing budget`.")
+        sys.exit(code)
     except LapwingError as error:
         code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
         _complain(type(error).__name__, str(error))
@@ -91,6 +101,10 @@ def ask(
     delta: Delta = None,
     confidence: Confidence = None,
     assume_rows: AssumeRows = None,
+    bare: Bare = False,
+    bounds: Bounds = None,
+    limits: Limits = None,
+    find_share: FindShare = "0.35",
     refresh: Refresh = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
     key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key pays once.")] = None,
@@ -100,8 +114,10 @@ def ask(
     file: Settings = DEFAULT,
 ) -> None:
     """Answers a question and charges its price. The same question is free the second time."""
-    terms = _terms(within, epsilon, delta, confidence, assume_rows)
-    release = _curator(file).sql(question, **terms, refresh=refresh, analyst=analyst, key=key)
+    terms = {**_terms(within, epsilon, delta, confidence, assume_rows), "intervals": not bare}
+    terms |= {"bounds": bounds, "limits": limits, "find_share": _number(find_share, "find-share")}
+    with waiting("reading the rows"):
+        release = _curator(file).sql(question, **terms, refresh=refresh, analyst=analyst, key=key)
     if plot is not None:
         release.plot(plot)
     if as_csv:
@@ -118,12 +134,17 @@ def preview(
     delta: Delta = None,
     confidence: Confidence = None,
     assume_rows: AssumeRows = None,
+    bare: Bare = False,
+    bounds: Bounds = None,
+    limits: Limits = None,
+    find_share: FindShare = "0.35",
     refresh: Refresh = False,
     as_json: AsJson = False,
     file: Settings = DEFAULT,
 ) -> None:
     """Says what a question would cost and how good its answer would be. Free."""
-    terms = _terms(within, epsilon, delta, confidence, assume_rows)
+    terms = {**_terms(within, epsilon, delta, confidence, assume_rows), "intervals": not bare}
+    terms |= {"bounds": bounds, "limits": limits, "find_share": _number(find_share, "find-share")}
     seen = _curator(file).preview(question, **terms, refresh=refresh)
     _print(seen.to_dict(), as_json, str(seen))
 

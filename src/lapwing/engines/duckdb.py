@@ -3,11 +3,18 @@
 After loading, the connection is locked: no file but the declared ones can be reached, no extension, no setting changed.
 Parquet and DuckDB files are read in place; CSV files and frames are loaded once. A value that does not read as its
 declared type is NULL.
+
+What does not fit into memory goes to files in a folder of its own, which only this user can read and which is removed
+with the engine; a process that is killed leaves it behind. The engine shows no progress: how far it is would tell how
+many rows and groups there are.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +22,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from lapwing.engines.interrupt import interruptible
 from lapwing.engines.lines import read_lines
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source
 from lapwing.errors import Misconfigured
@@ -58,11 +66,22 @@ _LOCK = (
 
 
 class DuckDBEngine:
-    """Runs the cells query of a plan. It never sees an analyst's text."""
+    """Runs the cells query of a plan. It never sees an analyst's text.
 
-    def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int) -> None:
+    `memory`, for example "4GB", is what it may take before it writes to files; four fifths of the machine's by default.
+    """
+
+    def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None = None) -> None:
         self._salt = salt
-        self._connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
+        folder = tempfile.mkdtemp(prefix="lapwing-")
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        settings: dict[str, Any] = {
+            "python_enable_replacements": "false",
+            "temp_directory": folder,
+            "preserve_insertion_order": "false",
+            **({} if memory is None else {"memory_limit": memory}),
+        }
+        self._connection = duckdb.connect(":memory:", config=settings)
         try:
             self._load(tables)
             return
@@ -73,7 +92,9 @@ class DuckDBEngine:
 
     def cells(self, query: exp.Select) -> pa.Table:
         """The rows of a cells query."""
-        return self._connection.cursor().sql(query.sql(dialect="duckdb", copy=False)).to_arrow_table()
+        text = query.sql(dialect="duckdb", copy=False)
+        with self._connection.cursor() as cursor:
+            return interruptible(lambda: cursor.sql(text).to_arrow_table(), cursor.interrupt)
 
     def check(self, table: Table) -> None:
         """Reads every value once, so that a damaged file is refused to the steward and not to a question."""
@@ -92,8 +113,10 @@ class DuckDBEngine:
 
     def close(self) -> None:
         self._connection.close()
+        self._remove_folder()
 
     def _load(self, tables: Sequence[tuple[Table, Source]]) -> None:
+        self._connection.execute("SET enable_progress_bar = false")  # it would be shown where Python is interactive
         paths = [str(source.path.resolve()) for _, source in tables if isinstance(source, Parquet)]
         if paths:
             self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, paths))}]")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from lapwing.ledger.chain import Break
 from lapwing.ledger.entry import Entry, Head, Kind
-from lapwing.ledger.reservation import Answer, Reservation
+from lapwing.ledger.reservation import Answer, Charge, Reservation
 from lapwing.ledger.sqlite import SqliteLedger
 from lapwing.ledger.verify import Report, read_head, verify_ledger
 
 __all__ = [
     "Answer",
+    "Charge",
     "Break",
     "Entry",
     "Head",

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lapwing.ledger.entry import Entry
 from lapwing.privacy.budget import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one question costs, and which one it is."""
+
+    cost: Cost
+    body: bytes | str
+    """The canonical request."""
+    key: str | None = None
+    """Names the request for retries: the same key and body are charged once and give the stored answer back."""
+    note: Mapping[str, Any] | None = None
+    """Says to the reader of the ledger what was asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ import hmac
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +35,7 @@ from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
 from lapwing.ledger.book import Book, insert, intact
 from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
 from lapwing.ledger.export import write_export
-from lapwing.ledger.reservation import Answer, Reservation
+from lapwing.ledger.reservation import Answer, Charge, Reservation
 from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new
 from lapwing.ledger.verify import Report, rows_after, verify
 from lapwing.ledger.witness import Witness, missing_ledger
@@ -109,22 +110,35 @@ class SqliteLedger:
         `body` is the canonical request, and `key` names it for retries: the same key and body are charged once and
         give the stored answer back. `note` says to the reader of the ledger what was asked.
         """
-        price = self._price(cost)
-        request, remark = _digest(body), _checked_note(note)
-        _check_names(analyst, key)
+        (reservation,) = self.reserve_all([Charge(cost, body, key, note)], analyst=analyst)
+        return reservation
+
+    def reserve_all(self, charges: Sequence[Charge], *, analyst: str) -> tuple[Reservation, ...]:
+        """Makes all charges or, if their sum does not fit, none, in one transaction.
+
+        With keys, either all were made before, and are given back, or none was.
+        """
+        made = [(self._price(c.cost), _digest(c.body), c.key, _checked_note(c.note)) for c in charges]
+        for charge in charges:
+            _check_names(analyst, charge.key)
+        total = reduce(added, (price for price, *_ in made))
+        entries: list[Entry] = []
         with self._book() as book:
             last = self._check(book, repair=True)
-            earlier = None if key is None else book.with_key(analyst, key)
-            if earlier is not None:
-                return self._again(book, earlier, request)
-            refusal = self._refusal(book, price, analyst, last)
+            earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in made]
+            if any(earlier):
+                return tuple(self._again(book, old, *request[1:3]) for old, request in zip(earlier, made, strict=True))
+            refusal = self._refusal(book, total, analyst, last)
             if refusal is None:
-                last = book.append(last, Kind.RESERVE, cost=price, analyst=analyst, key=key, body=request, note=remark)
+                for price, body, key, note in made:
+                    last = book.append(last, Kind.RESERVE, cost=price, analyst=analyst, key=key, body=body, note=note)
+                    entries.append(last)
         if refusal is not None:
             whose, room = refusal
-            raise BudgetExceeded(shortage(self.budget, price, room, whose), asked=price, remaining=room)
+            raise BudgetExceeded(shortage(self.budget, total, room, whose), asked=total, remaining=room)
         self._advance(last)
-        return Reservation(last.seq, last.hash, price, fresh=True, answer=None)
+        pairs = zip(entries, made, strict=True)
+        return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
     def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None) -> None:
         """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does."""
@@ -302,9 +316,9 @@ class SqliteLedger:
                 for witness in self._witnesses:
                     witness.advance(Head(self.id, entry.seq, entry.hash))
 
-    def _again(self, book: Book, earlier: Entry, request: str) -> Reservation:
-        if earlier.body != request:
-            raise Misconfigured(f"The key {earlier.key!r} was used for another question. Choose a new key.")
+    def _again(self, book: Book, earlier: Entry | None, request: str, key: str | None) -> Reservation:
+        if earlier is None or earlier.body != request:
+            raise Misconfigured(f"The key {key!r} was used for another question. Choose a new key.")
         cost = cost_of(self.budget.accounting, earlier.amount, earlier.delta)
         return Reservation(earlier.seq, earlier.hash, cost, fresh=False, answer=book.answer(earlier.seq))
 

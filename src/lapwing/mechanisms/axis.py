@@ -11,6 +11,7 @@ Checked by: tests/mechanisms/test_axis.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
@@ -155,13 +156,11 @@ def _array(values: object) -> npt.NDArray[Any]:
 
 def _from_sequence(values: list[Any]) -> npt.NDArray[Any]:
     kinds = set(map(type, values))
-    try:
+    with suppress(OverflowError):  # an integer beyond 64 bits or float64: numbers are then read one at a time
         if kinds <= {int}:
             return np.array(values, np.int64)
         if kinds <= {int, float}:
             return np.array(values, np.float64)
-    except OverflowError:
-        pass
     return np.fromiter(values, object, len(values))
 
 

@@ -4,16 +4,21 @@ A histogram is what an engine counted: so much weight in each of `cells` cells. 
 has more rows than it may; a unit adds at most k UNIT to the whole histogram, and it takes nothing away. n is the sum of
 all weights, F(v) the weight of the cells up to v, and d <= k UNIT what one more unit adds. All are whole numbers.
 
-Estimate.   P[v] proportional to exp(-rate max(F(v - 1) - T, T - F(v), 0)): how far v is off the rank T = floor(q n).
-            Extreme quantiles, q >= 9/10, aim at T = max(min(floor(q n), n - K), floor(n / 2)) instead: the next rank
+Choosing.   Candidates have losses, the least of which is 0. For a price in epsilon permute-and-flip chooses: each
+            flips a coin with P[heads] = exp(-rate loss), and one of those that show heads is taken. For a price in rho
+            the exponential law does: P proportional to exp(-rate loss). At one rate, which is one epsilon, the first
+            errs less; but it is epsilon^2 / 2-zCDP and the second epsilon^2 / 8.
+Estimate.   Cell v has the loss max(F(v - 1) - T, T - F(v), 0): how far v is off the rank T = floor(q n).
+            Extreme quantiles, q > 9/10, aim at T = max(min(floor(q n), n - K), floor(n / 2)) instead: the next rank
             that has K behind it, so that the many empty cells behind the last row do not win. K is the error of the
-            estimate at 95 %. q <= 1/10 likewise, with min(max(floor(q n), K), floor(n / 2)).
+            estimate at 95 %. q < 1/10 likewise, with min(max(floor(q n), K), floor(n / 2)).
+            0 <= T <= n, so the least v with F(v) >= T has loss 0.
 Ends.       Given the estimate e, the lower end is one of the cells e - w, the upper end one of e + w, cut to the grid,
             w = 0, 1, 2, 3, 4, 6, 8, 11, 16, ..., cells - 1: few candidates, each about sqrt(2) farther out. With
             l_0 = e > l_1 > ... > l_a = 0 and the rank R = floor(q n) - UNIT - margin, candidate l_i has the loss
                 max(F(l_i - 1) - R unless i = a, R - F(l_(i-1) - 1) unless i = 0, 0),
             which is 0 for the first candidate with at most R below it. The upper ends h_j mirror this with the rank
-            R' = ceil(q n) + UNIT + margin. A pair has the larger of its two losses; P falls with exp(-rate loss).
+            R' = ceil(q n) + UNIT + margin. A pair has the larger of its two losses.
 
 Lemma (ranks). Each loss moves by at most S = max(ceil(q k UNIT), k UNIT - floor(q k UNIT)) when a unit comes or goes;
 that of an extreme estimate by at most k UNIT.
@@ -23,11 +28,13 @@ constants do not move. An extreme T is made of min and max of ranks that each mo
 d. A maximum moves no farther than the one of its parts that moves most; which parts there are depends on i and e alone.
 
 Lemma (cover). Let x be the least cell with F(x) > q n - UNIT, and y the greatest with F(y - 1) < q n + UNIT. With
-c candidates on each side at most and B = (c^2 - 1) e^(-rate margin), P[low <= x and y <= high] >= 1 / (1 + B), whatever
-the histogram and e are. Every usual quantile of the rows lies in the cells x to y; with n < 1 row these are all cells.
+c candidates on each side at most and B = (c^2 - 1) e^(-rate margin), P[low <= x and y <= high] is at least 1 - B / 2 by
+permute-and-flip and 1 / (1 + B) by the exponential law, whatever the histogram and e are. Every usual quantile of the
+rows lies in the cells x to y; with n < 1 row these are all cells.
 Proof. A lower end l > x is not the last candidate, 0, and F(l - 1) >= F(x) > q n - UNIT: its loss exceeds the margin.
 An upper end below y likewise. So a pair that does not hold x to y weighs less than e^(-rate margin); there are c^2 - 1
 of them at most, since the pair of the two candidates with loss 0, which always exists and weighs 1, is none of them.
+Permute-and-flip takes one with coin p with probability p E[1 / (1 + H)], H the heads among the others: p / 2 at most.
 Quantiles: the definitions in use interpolate between rows number floor(z) and floor(z) + 1 in order, counted from 1,
 q n <= z <= q n + 1. Up to the first lie floor(z) > q n - 1 rows. Before the second lie at most floor(z), which is below
 q n + 1 unless z = q n + 1, and then the second does not count. QUANTILE_CONT has z = q n + 1 - q. Where floor(z) is 0
@@ -49,10 +56,11 @@ import numpy as np
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.axis import Tally, whole_numbers
+from lapwing.mechanisms.permute_and_flip import PermuteAndFlip
 from lapwing.mechanisms.quantile import pieces
 from lapwing.mechanisms.scores import Enclosure, shares
 from lapwing.mechanisms.values import Integers
-from lapwing.noise import uniform_integer
+from lapwing.noise import sample_heads, uniform_integer
 from lapwing.noise.race import sample_race
 from lapwing.rational import ball, enclose
 
@@ -81,6 +89,8 @@ class Aim:
 
     at: Fraction
     cells: int
+    flips: bool
+    """Whether permute-and-flip chooses, and not the exponential law."""
     estimate_rate: Fraction
     """By how much a logarithmic weight falls with each unit of weight that an estimate is off; of pairs likewise."""
     interval_rate: Fraction | None
@@ -95,6 +105,7 @@ class Aim:
         cells: int,
         rows_per_unit: int,
         *,
+        flips: bool,
         estimate: Fraction,
         interval: Fraction | None = None,
         confidence: Fraction = _KEPT,
@@ -103,33 +114,34 @@ class Aim:
         moves = max(math.ceil(at * most), most - math.floor(at * most))
         first = estimate / (2 * (most if is_extreme(at) else moves))
         second = None if interval is None else interval / (2 * moves)
-        kept = min(reach(first, cells - 1, _KEPT), MOST_WEIGHT) if is_extreme(at) else 0
-        margin = None if second is None else reach(second, len(offsets(cells)) ** 2 - 1, confidence)
-        for name, value in (("at", at), ("cells", cells), ("estimate_rate", first), ("interval_rate", second)):
+        margin = None if second is None else reach(second, _odds(len(offsets(cells)) ** 2 - 1, confidence, flips))
+        known = (("at", at), ("cells", cells), ("flips", flips), ("estimate_rate", first), ("interval_rate", second))
+        for name, value in known:
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "kept", kept)
+        object.__setattr__(self, "kept", min(self.off(_KEPT), MOST_WEIGHT) if is_extreme(at) else 0)
         object.__setattr__(self, "margin", margin if margin is not None and margin < MOST_WEIGHT else None)
+
+    def off(self, confidence: Fraction) -> int:
+        """With this probability the estimate is off the rank T by at most so much weight."""
+        return reach(self.estimate_rate, _odds(self.cells - 1, confidence, self.flips))
 
     def choose(self, tally: Tally) -> Choice:
         """Draws the estimate, then the ends."""
-        cut = pieces(tally, self.cells)
-        (piece,) = sample_race(off_rank(cut.below, cut.up_to, self.rank(tally.rows)), self.estimate_rate, cut.lengths)
-        estimate = int(cut.starts[piece]) + uniform_integer(int(cut.lengths[piece]))
+        estimate = sample_heads(self._losses(tally), self.estimate_rate) if self.flips else self._raced(tally)
         if self.margin is None or self.interval_rate is None:
             return Choice(estimate, 0, self.cells - 1)
         lows, highs, losses = self._pairs(tally, estimate)
-        (pair,) = sample_race(losses, self.interval_rate)
+        if self.flips:
+            pair = sample_heads(losses, self.interval_rate)
+        else:
+            (pair,) = sample_race(losses, self.interval_rate)
         low, high = divmod(pair, highs.size)
         return Choice(estimate, int(lows[low]), int(highs[high]))
 
     def law(self, tally: Tally) -> dict[Choice, Enclosure]:
         """Proven bounds of the probability of every choice, for small grids: cell by cell and pair by pair."""
-        cut = pieces(tally, self.cells)
-        order = np.argsort(cut.starts)
-        losses = off_rank(cut.below, cut.up_to, self.rank(tally.rows))
-        estimates = shares(np.repeat(losses[order], cut.lengths[order]), self.estimate_rate)
         found: dict[Choice, Enclosure] = {}
-        for estimate, (least, most) in enumerate(estimates):
+        for estimate, (least, most) in enumerate(self._chances(self._losses(tally), self.estimate_rate)):
             for choice, (low, high) in self._ends_law(tally, estimate).items():
                 found[choice] = (least * low, most * high)
         return found
@@ -139,14 +151,30 @@ class Aim:
         if not is_extreme(self.at):
             return rows * self.at.numerator // self.at.denominator
         plain, half = rows * self.at.numerator // self.at.denominator, rows // 2
-        return min(max(plain, self.kept), half) if self.at <= _EXTREME else max(min(plain, rows - self.kept), half)
+        return min(max(plain, self.kept), half) if self.at < _EXTREME else max(min(plain, rows - self.kept), half)
+
+    def _losses(self, tally: Tally) -> Integers:
+        """Of the cells, as estimates."""
+        counts = np.zeros(self.cells, np.int64)
+        counts[tally.cells] = tally.counts
+        up_to = np.cumsum(counts)
+        return off_rank(up_to - counts, up_to, self.rank(tally.rows))
+
+    def _raced(self, tally: Tally) -> int:
+        """An estimate by the exponential law. Cells between two rows have one loss: a piece, then a cell of it."""
+        cut = pieces(tally, self.cells)
+        (piece,) = sample_race(off_rank(cut.below, cut.up_to, self.rank(tally.rows)), self.estimate_rate, cut.lengths)
+        return int(cut.starts[piece]) + uniform_integer(int(cut.lengths[piece]))
+
+    def _chances(self, losses: Integers, rate: Fraction) -> tuple[Enclosure, ...]:
+        return PermuteAndFlip(epsilon=2 * rate).law(-losses) if self.flips else shares(losses, rate)
 
     def _ends_law(self, tally: Tally, estimate: int) -> dict[Choice, Enclosure]:
         if self.margin is None or self.interval_rate is None:
             return {Choice(estimate, 0, self.cells - 1): (Fraction(1), Fraction(1))}
         lows, highs, losses = self._pairs(tally, estimate)
         ends = product(lows.tolist(), highs.tolist())
-        chances = shares(losses, self.interval_rate)
+        chances = self._chances(losses, self.interval_rate)
         return {Choice(estimate, low, high): chance for (low, high), chance in zip(ends, chances, strict=True)}
 
     def _pairs(self, tally: Tally, estimate: int) -> tuple[Integers, Integers, Integers]:
@@ -172,7 +200,7 @@ def off_rank(below: Integers, up_to: Integers, rank: int) -> Integers:
 
 def is_extreme(at: Fraction) -> bool:
     """Whether the quantile lies so far out that the estimate keeps its distance from the last row."""
-    return not _EXTREME < at < 1 - _EXTREME
+    return not _EXTREME <= at <= 1 - _EXTREME
 
 
 @lru_cache(maxsize=64)
@@ -187,9 +215,8 @@ def offsets(cells: int) -> Integers:
     return steps
 
 
-def reach(rate: Fraction, others: int, confidence: Fraction) -> int:
-    """The least whole t, or one more, with others e^(-rate t) <= (1 - confidence) / confidence."""
-    odds = others * confidence / (1 - confidence)
+def reach(rate: Fraction, odds: Fraction) -> int:
+    """The least whole t, or one more, with odds e^(-rate t) <= 1."""
     return math.ceil(enclose(lambda: ball(odds).log() / ball(rate))[1]) if odds > 1 else 0
 
 
@@ -221,3 +248,8 @@ def _end_losses(ranks: Integers, rank: int) -> Integers:
     losses[:-1] = ranks[:-1] - rank
     losses[1:] = np.maximum(losses[1:], rank - ranks[:-1])
     return np.maximum(losses, 0)
+
+
+def _odds(others: int, confidence: Fraction, flips: bool) -> Fraction:
+    """If odds e^(-rate t) <= 1, no loss above t is chosen, with this confidence, where so many others may have one."""
+    return Fraction(others, 2) / (1 - confidence) if flips else others * confidence / (1 - confidence)

@@ -18,12 +18,11 @@ from lapwing.mechanisms.grid_quantile import (
     Aim,
     Choice,
     is_extreme,
-    reach,
     read_histogram,
     root_down,
 )
 from lapwing.mechanisms.scores import flag
-from lapwing.privacy.loss import ZCDP, BoundedRange, Pure
+from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.rational import Number, count, exact, inside_unit, positive
 
 Floats = npt.NDArray[np.float64]
@@ -57,27 +56,29 @@ class GridQuantiles:
     Use:        medians, percentiles and approximate extremes (at 0 and 1) of a column, for one group or many, where an
                 engine counts and rows stay where they are; for rows in memory and no interval take Quantile. Up to
                 about four quantiles; for more of them without intervals, Quantiles errs less.
-    Law:        each of the m quantiles by itself: a cell with the law of Quantile at the price epsilon share / m, then
-                a pair of ends around it, chosen at epsilon (1 - share) / m (grid_quantile.py). With rho: rho share / m
-                and rho (1 - share) / m. Then the estimates are put in ascending order, and an interval that does not
-                hold its own is widened to do so.
-    Guarantee:  pure DP with epsilon and epsilon^2 (share^2 + (1 - share)^2) / (8 m)-zCDP, or rho-zCDP, for adding or
+    Law:        each of the m quantiles by itself: a cell chosen by its rank at the price epsilon share / m, then a pair
+                of ends around it at epsilon (1 - share) / m, both by permute-and-flip (grid_quantile.py). With rho by
+                the exponential law at rho share / m, that of Quantile, and rho (1 - share) / m. Then the estimates are
+                put in ascending order, and an interval that does not hold its own is widened to do so.
+    Guarantee:  pure DP with epsilon and epsilon^2 (share^2 + (1 - share)^2) / (2 m)-zCDP, or rho-zCDP, for adding or
                 removing one unit that adds weights of at least 0 and at most rows_per_unit 2^20 to the histogram of one
                 group; the caller holds units to that. A unit in g groups costs g times as much. For any number of
-                rows, none included.
+                rows, none included. Under zCDP pass rho: epsilon buys a quarter of what it costs there.
     Error:      `error(confidence)`: how many rows each estimate is off its rank at most. The interval holds every usual
                 quantile of the clipped values (QUANTILE_CONT too) with the stated confidence, each quantile by itself,
                 for every number of rows; without rows, all values. Its ends aim at `margins` rows off the quantile,
                 and lie up to a factor of about sqrt(2) farther from the estimate than that.
-    Proof:      lemma (ranks): every loss moves by at most S, the log-weights by at most rate S = half the price, so
-                each step has a log-ratio within an interval of the length of its price (as in Quantile); the second
-                step reads the first one's cell, an output. The prices add. epsilon^2 / 8 a step for zCDP; with rho the
-                prices are sqrt(8 rho share / m), rounded down. Order, widening and values are functions of the cells.
+    Proof:      lemma (ranks): every loss moves by at most S, the log-weights by at most rate S = half the price. So a
+                step by permute-and-flip is pure DP at its price (PermuteAndFlip, utilities that move by S), price^2 / 2
+                for zCDP; one by the exponential law has a log-ratio within an interval of the length of its price
+                (as in Quantile), price^2 / 8 for zCDP, and with rho the prices are sqrt(8 rho share / m), rounded down.
+                The second step reads the first one's cell, an output. The prices add. Order, widening and values are
+                functions of the cells.
                 Interval: lemma (cover); a value in cells x to y lies between the lower edge of x and the upper edge of
                 y. Widening keeps what is held.
                 Share: the estimate's error falls like 1 / share, the interval's like 1 / (1 - share). At one half the
                 estimate errs twice as much as without interval, sqrt(2) times with rho.
-    Figure:     `round(GridQuantiles(epsilon=1, at=[0.5], bounds=(0, 120), cells=120).margins[0], 1)` = 17.7
+    Figure:     `round(GridQuantiles(epsilon=1, at=[0.5], bounds=(0, 120), cells=120).margins[0], 1)` = 16.4
     Checked by: tests/mechanisms/test_grid_quantiles.py
     """
 
@@ -127,8 +128,13 @@ class GridQuantiles:
     def loss(self) -> Pure | ZCDP:
         if self.rho is not None:
             return ZCDP(self.rho)
-        steps = [BoundedRange(price).to_pure() for price in self.prices if price]
-        return Pure(sum(step.epsilon for step in steps) * len(self.at), sum(step.rho for step in steps) * len(self.at))
+        many = len(self.at)
+        return Pure(sum(self.prices) * many, sum(price**2 for price in self.prices) * many / 2)
+
+    @property
+    def flips(self) -> bool:
+        """Whether permute-and-flip chooses, for a price in epsilon; otherwise the exponential law does."""
+        return self.rho is None
 
     @property
     def prices(self) -> tuple[Fraction, Fraction]:
@@ -149,8 +155,7 @@ class GridQuantiles:
     def error(self, confidence: Number = 0.95) -> tuple[float, ...]:
         """With this probability each estimate, by itself, is off the rank q n by at most so many rows."""
         level = inside_unit(confidence, "confidence")
-        reaches = [reach(aim.estimate_rate, self.cells - 1, level) + aim.kept for aim in self.aims]
-        return tuple((most + 1) / UNIT for most in reaches)
+        return tuple((aim.off(level) + aim.kept + 1) / UNIT for aim in self.aims)
 
     def __call__(self, cells: object, weights: object) -> QuantileTable:
         """The quantiles of one histogram: which cells hold something, and how much weight in units of 2^-20 rows."""
@@ -184,14 +189,10 @@ class GridQuantiles:
 
     def _aims(self) -> tuple[Aim, ...]:
         estimate, interval = self.prices
-        return tuple(
-            Aim(at, self.cells, self.rows_per_unit, estimate=estimate)
-            if self.confidence is None
-            else Aim(
-                at, self.cells, self.rows_per_unit, estimate=estimate, interval=interval, confidence=self.confidence
-            )
-            for at in self.at
-        )
+        if self.confidence is None:
+            return tuple(Aim(at, self.cells, self.rows_per_unit, flips=self.flips, estimate=estimate) for at in self.at)
+        both = {"estimate": estimate, "interval": interval, "confidence": self.confidence}
+        return tuple(Aim(at, self.cells, self.rows_per_unit, flips=self.flips, **both) for at in self.at)
 
 
 def is_approximate(at: Number) -> bool:

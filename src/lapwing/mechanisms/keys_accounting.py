@@ -1,10 +1,12 @@
 """What it costs to show keys whose noisy number passes a threshold, and numbers that prove it.
 
 Setting.  Every key is decided by itself. A key that nobody holds is never shown. A key that somebody holds has a whole
-number x (its count of units, or the sum of their weights) and noise Z of its own; it is shown if x + Z > threshold,
-with x + Z or without. A unit holds w <= kappa keys and adds c to each. It shares some of them with others; t of them
+number x (its count of units, or the sum of their weights) and noise Z of its own; it is shown if x + Z > threshold, or
+with probability `edge` if x + Z = threshold; with x + Z or without. What is seen of a key is so made of x + Z and of a
+coin that knows no data. A unit holds w <= kappa keys and adds c to each. It shares some of them with others; t of them
 are *new*, held by nobody else. With or without the unit, the keys that it does not hold have the same law and are
-independent of the rest, so only its w keys matter. Let a = P[c + Z > threshold] <= 1 - (1 - delta)^(1/w) for every w.
+independent of the rest, so only its w keys matter. Let a be the chance that a key with x = c is shown, and
+a <= 1 - (1 - delta)^(1/w) for every w.
 
 Theorem.  Whatever w and t are, the release is
     (epsilon, delta)-DP                if the shared keys alone are epsilon-DP (pure),
@@ -30,6 +32,11 @@ Lemma (tail). For discrete Gaussian noise and m >= 1, P[Z >= m] <= W(m) / max(sq
 sum of W_z = exp(-z^2 / (2 sigma^2)) over z >= m. And if m >= sigma + 1/2, P[Z >= m] <= P[N >= m - 1/2], N normal.
 Proof.    The sum of W_z over all integers is at least its three largest terms, and by Poisson summation at least
 sqrt(2 pi) sigma. Beyond sigma the density is convex, so each term is at most its mean over [z - 1/2, z + 1/2].
+
+Lemma (edge). If P[Z >= m] <= U(m) <= share < U(m - 1) and P[Z >= m - 1] <= U(m - 1), then a key with x = 1 and the
+threshold m is shown with probability share at most for edge = (share - U(m)) / (U(m - 1) - U(m)).
+Proof.    It is shown with probability P[Z >= m] + edge P[Z = m - 1] = (1 - edge) P[Z >= m] + edge P[Z >= m - 1], which
+is at most (1 - edge) U(m) + edge U(m - 1) = share; 0 <= edge < 1.
 Checked by: tests/mechanisms/test_keys_accounting.py
 """
 
@@ -58,6 +65,7 @@ MOST_EPSILON = 700
 TAIL_SHARE = 1e-5
 """The float64 tails below are right to this share."""
 
+_EDGES = 1 << 20
 _SUMMED = 64  # up to this sigma the tail is summed; beyond, the normal law is at most 0.5 % too careful
 _TABLED = 4096
 _SMOOTHING = tuple(Fraction(n, 4) for n in (4, 6, 8, 9, 12, 16, 24, 36, 64))  # values of s^2
@@ -101,12 +109,23 @@ def share_of_key(delta: Fraction, keys: int) -> Fraction:
 
 
 def laplace_margin(scale: Fraction, share: Fraction) -> int:
-    """The least m >= 1 with P[Z >= m] = r^m / (1 + r) <= share, r = exp(-1 / scale)."""
+    """The least m >= 1 with P[Z >= m] <= share."""
+    most = math.ceil(_doublings(share) * scale) + 1  # r^m <= 2^-doublings
+    return _least(lambda m: laplace_tail(scale, m) <= share, most)
+
+
+def laplace_tail(scale: Fraction, m: int) -> Fraction:
+    """P[Z >= m] = r^m / (1 + r), r = exp(-1 / scale), m >= 0; rounded up."""
     rate = 1 / scale
-    return _least(
-        lambda m: enclose(lambda: (-ball(rate * m)).exp() / (1 + (-ball(rate)).exp()))[1] <= share,
-        math.ceil(_doublings(share) * scale) + 1,  # r^m <= 2^-doublings
-    )
+    return enclose(lambda: (-ball(rate * m)).exp() / (1 + (-ball(rate)).exp()))[1]
+
+
+def edge_of(tail: Callable[[int], Fraction], margin: int, share: Fraction) -> Fraction:
+    """How often a noisy count at the threshold `margin` may be shown, by lemma (edge); rounded down to 2^-20."""
+    if margin == 1:
+        return Fraction(0)
+    low, high = tail(margin), tail(margin - 1)
+    return Fraction(math.floor((share - low) / (high - low) * _EDGES), _EDGES)
 
 
 def gaussian_margin(variance: Fraction, share: Fraction) -> int:

@@ -64,6 +64,8 @@ class _Soft:
     neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
     largest: ClassVar[Fraction] = LARGEST
     rounding: ClassVar[int] = 2
+    places: ClassVar[tuple[float, ...]]
+    """Where in the bounds each cell lies."""
 
     bounds: tuple[Fraction, Fraction]
     rows_per_unit: int
@@ -89,6 +91,26 @@ class _Soft:
     @property
     def width(self) -> float:
         return float(self.bounds[1] - self.bounds[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Released:
+    """What both releases share. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
+
+    cells: tuple[int, ...]
+    mechanism: _Soft
+
+    @property
+    def mean(self) -> float:
+        return float(means(self.mechanism, one_group(self.cells))[0])
+
+    @property
+    def count(self) -> float:
+        return float(counts(one_group(self.cells))[0])
+
+    @property
+    def sum(self) -> float:
+        return float(sums(self.mechanism, one_group(self.cells))[0])
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -148,23 +170,11 @@ def mean_error(noise: Laplace | Gaussian, width: float, confidence: Number = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class MeanRelease:
-    """A released mean and count. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
+class MeanRelease(_Released):
+    """A released mean and count."""
 
     cells: tuple[int, int]
     mechanism: SoftMean
-
-    @property
-    def mean(self) -> float:
-        return float(means(self.mechanism, one_group(self.cells))[0])
-
-    @property
-    def count(self) -> float:
-        return float(counts(one_group(self.cells))[0])
-
-    @property
-    def sum(self) -> float:
-        return float(sums(self.mechanism, one_group(self.cells))[0])
 
     def interval(self, confidence: Number = 0.95) -> Interval:
         """Holds the mean of the clipped rows with this probability; of no rows, any one value within the bounds."""
@@ -272,8 +282,8 @@ def _error_of_three(
 
 
 @dataclass(frozen=True, slots=True)
-class VarianceRelease:
-    """Released moments. `count` and `sum` are unbiased, so they may lie outside; the others lie where they can lie."""
+class VarianceRelease(_Released):
+    """Released moments. Variances and deviations lie where they can lie."""
 
     cells: tuple[int, int, int]
     mechanism: SoftVariance
@@ -289,18 +299,6 @@ class VarianceRelease:
     @property
     def stddev(self) -> float:
         return float(stddevs(self.mechanism, one_group(self.cells))[0])
-
-    @property
-    def mean(self) -> float:
-        return float(means(self.mechanism, one_group(self.cells))[0])
-
-    @property
-    def count(self) -> float:
-        return float(counts(one_group(self.cells))[0])
-
-    @property
-    def sum(self) -> float:
-        return float(sums(self.mechanism, one_group(self.cells))[0])
 
     def intervals(self, confidence: Number = 0.95) -> Moments:
         """With this probability all four hold at once, for every number of rows; of no rows, any one possible value.

@@ -30,7 +30,6 @@ Checked by: tests/mechanisms/test_ordered.py
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -142,14 +141,20 @@ def _floats(values: Any) -> npt.NDArray[np.float64]:
     """Every record as a float64; integers too large for it are infinite."""
     given = values if hasattr(values, "__array__") else list(values)
     try:
-        numbers = np.asarray(given, np.float64).ravel()
-    except OverflowError:
-        numbers = np.array([math.nan if value is None else nearest(Fraction(value)) for value in given], np.float64)
+        numbers = _converted(given)
     except (TypeError, ValueError):
         raise _unreadable() from None
     if np.isnan(numbers).any():
         raise _unreadable()
     return numbers
+
+
+def _converted(given: Any) -> npt.NDArray[np.float64]:
+    try:
+        return np.asarray(given, np.float64).ravel()
+    except OverflowError:
+        exact_ones = (int, Fraction)
+        return np.array([nearest(Fraction(v)) if isinstance(v, exact_ones) else float(v) for v in given], np.float64)
 
 
 def _unreadable() -> Misconfigured:

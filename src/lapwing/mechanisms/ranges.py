@@ -123,6 +123,10 @@ class PrefixSums:
         """That of the noise on each entry of A x."""
         return Fraction(self.cells_per_unit**2 * squared_norm(self.size)) / (2 * self.rho)
 
+    def check(self) -> None:
+        """Raises Misconfigured if the noise is too large to be drawn."""
+        sample_gaussian(self.variance, 0)
+
     def release(self, counts: Any) -> RangeRelease:
         """Noisy prefix sums of these counts, one whole number for each cell."""
         cells = _read_counts(counts, self.size)
@@ -208,6 +212,10 @@ class Ranges:
     def noise(self) -> Laplace:
         """What is added to every block."""
         return Laplace(epsilon=self.epsilon / len(self.blocks), sensitivity=self.cells_per_unit)
+
+    def check(self) -> None:
+        """Raises Misconfigured if the noise is too large to be drawn."""
+        self.noise.draw(0)
 
     def release(self, counts: Any) -> RangeRelease:
         """Noisy sums of these counts, one whole number for each cell."""

@@ -36,11 +36,13 @@ _COARSE = 500.0  # noise that is nearly always 0: the series would be long, and 
 _BLOCK = 512
 
 
-def laplace_reach(weights: Floats, scales: Floats | float, outside: float) -> float:
-    """For discrete Laplace noise of these scales, one for each weight or one for all."""
+def laplace_reach(weights: Floats, scales: Floats | float, outside: float, times: Times | None = None) -> float:
+    """For discrete Laplace noise of these scales, one for each weight or one for all; each weight so many times."""
     pairs = np.stack(np.broadcast_arrays(np.abs(weights), np.asarray(scales, np.float64)))
-    kinds, counted = np.unique(_rounded(pairs[:, pairs[0] > 0]), axis=1, return_counts=True)
-    times = counted.astype(np.int64)
+    used = pairs[0] > 0
+    kinds, kind_of = np.unique(_rounded(pairs[:, used]), axis=1, return_inverse=True)
+    counted = np.ones(weights.size, np.int64) if times is None else times
+    times = np.bincount(kind_of.ravel(), counted[used], minlength=kinds.shape[1]).astype(np.int64)
     if not kinds.size:
         return 0.0
     most = _chernoff(kinds, times, outside)

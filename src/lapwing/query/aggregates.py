@@ -51,9 +51,16 @@ class Function:
 
 
 def shapes_of(
-    table: Table, aggregates: Sequence[Aggregate], *, groups: int | None = None, confidence: Fraction = Fraction(19, 20)
+    table: Table,
+    aggregates: Sequence[Aggregate],
+    *,
+    groups: int | None = None,
+    confidence: Fraction | None = Fraction(19, 20),
 ) -> tuple[tuple[Shape, ...], tuple[Reading, ...]]:
-    """The measures that answer these aggregates, as few as possible, and how each aggregate is read off them."""
+    """The measures that answer these aggregates, as few as possible, and how each aggregate is read off them.
+
+    Without `confidence` quantiles have no intervals.
+    """
     softened = {a.arguments for a in aggregates if FUNCTIONS[a.name].family == SOFT}
     found: dict[tuple[str, object], Shape] = {}
     readings = []
@@ -88,7 +95,7 @@ def _merged(one: Shape, other: Shape) -> Shape:
             return one
 
 
-def _settled(shape: Shape, groups: int | None, confidence: Fraction) -> Shape:
+def _settled(shape: Shape, groups: int | None, confidence: Fraction | None) -> Shape:
     """The shape with what depends on the whole question."""
     if not isinstance(shape, Grid):
         return shape

@@ -18,10 +18,11 @@ from lapwing.mechanisms.soft_values import GRID
 from lapwing.mechanisms.top_k import TopK
 from lapwing.privacy.budget import Cost
 from lapwing.query.calculator import ARROW_TYPES
-from lapwing.query.expression import Slot, walk
+from lapwing.query.expression import Expression, Slot, walk
+from lapwing.query.finding import Found
 from lapwing.query.measures import Measure
 from lapwing.query.plan import Plan
-from lapwing.query.present import Answered, Array, present
+from lapwing.query.present import Answered, Array, is_bare, present
 from lapwing.query.release import Released
 from lapwing.query.selection import selection_words, units_needed
 from lapwing.query.shapes import Pair, Soft
@@ -46,6 +47,8 @@ class Release:
     entry: int
     """The number of its entry in the ledger."""
     confidence: Fraction
+    found: tuple[Found, ...] = field(default=(), kw_only=True)
+    """Bounds and limits that were found privately for it, now or before."""
 
     @property
     def columns(self) -> list[Answered]:
@@ -56,14 +59,17 @@ class Release:
         return pa.table({column.name: _arrow(column, column.values) for column in self.columns})
 
     def intervals(self, confidence: Number | None = None, *, simultaneous: bool = False) -> pa.Table:
-        """With `name_low` and `name_high` beside each number; for all rows of a column together on request."""
+        """With `name_low` and `name_high` beside each number; for all rows of a column together on request.
+
+        A number that was asked for without an interval stands alone.
+        """
         level = self.confidence if confidence is None else inside_unit(confidence, "confidence")
         table = {}
         columns = present(self.plan, self.released, level, simultaneous=simultaneous)
         names = {column.name for column in columns}
         for column in columns:
             table[column.name] = _arrow(column, column.values)
-            if not column.is_key:
+            if not column.is_key and not column.bare:
                 missing = np.full(len(column.values), np.nan)
                 table[_fresh(f"{column.name}_low", names)] = _floats(missing if column.low is None else column.low)
                 table[_fresh(f"{column.name}_high", names)] = _floats(missing if column.high is None else column.high)
@@ -101,6 +107,7 @@ class Release:
             "measures": describe(self.plan),
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups},
+            "found": [{"what": str(found), "epsilon": float(found.epsilon)} for found in self.found],
             "methods": self.methods(),
         }
 
@@ -126,9 +133,19 @@ class Release:
         return (
             f"Answers are differentially private for adding or removing {unit} of `{table.name}` "
             f"(version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
-            f"Intervals cover the clipped statistic with {float(self.confidence):.0%} confidence, per number. "
-            f"Lapwing ledger entry {self.entry}."
+            f"{self._covered()}{self._found()}Lapwing ledger entry {self.entry}."
         )
+
+    def _found(self) -> str:
+        """What was found privately before the answer, and its price."""
+        return "".join(f"Found privately at {found.loss}: {found}. " for found in self.found)
+
+    def _covered(self) -> str:
+        """What intervals promise, if there is one."""
+        shown = [output.expression for output in self.plan.question.outputs]
+        if all(is_bare(self.plan, expression) or not _slots(expression) for expression in shown):
+            return ""
+        return f"Intervals cover the clipped statistic with {float(self.confidence):.0%} confidence, per number. "
 
     def __len__(self) -> int:
         return len(self.columns[0].values)
@@ -152,7 +169,9 @@ class Release:
         notes = "".join(f"\n{name}: {reason}" for name, reason in self.notes.items())
         price = f"price {self.cost}" if self.cost else "stored answer, no price"
         chosen = f"\n{_CHOSEN}" if _is_chosen(self.plan) else ""
-        return f"{float(self.confidence):.0%} intervals; {price}; ledger entry {self.entry}{notes}{chosen}"
+        found = f"\n{self._found().strip()}" if self.found else ""
+        kind = f"{float(self.confidence):.0%} intervals" if self._covered() else "no intervals"
+        return f"{kind}; {price}; ledger entry {self.entry}{notes}{chosen}{found}"
 
     def _text(self) -> tuple[list[str], list[list[str]]]:
         cells: dict[str, list[str]] = {}
@@ -169,14 +188,18 @@ def _approximate(plan: Plan) -> dict[str, str]:
     """Columns that are extremes: the outermost value is one person's, so a value near it is told."""
     notes = {}
     for output in plan.question.outputs:
-        slots = [part.index for part in walk(output.expression) if isinstance(part, Slot)]
         if any(
             is_approximate(*plan.question.aggregates[i].parameters[:1])
-            for i in slots
+            for i in _slots(output.expression)
             if plan.question.aggregates[i].parameters
         ):
             notes[output.name] = "approximate: an extreme quantile, a little inside the outermost value"
     return notes
+
+
+def _slots(expression: Expression) -> list[int]:
+    """Which released numbers it is made of."""
+    return [part.index for part in walk(expression) if isinstance(part, Slot)]
 
 
 _CHOSEN = "These rows were chosen by their noisy numbers: of them, only intervals(simultaneous=True) hold as stated."
@@ -204,7 +227,8 @@ def _described(plan: Plan, index: int) -> dict[str, Any]:
         case None:
             return {**asked, "mechanism": "selection of the keys"}
         case GridQuantiles() as mechanism:
-            kind = {"mechanism": "exponential", "rank_error": max(mechanism.error()), "cells": mechanism.cells}
+            name = "permute-and-flip" if mechanism.flips else "exponential"
+            kind = {"mechanism": name, "rank_error": max(mechanism.error()), "cells": mechanism.cells}
             return {**asked, **kind, "loss": str(plan.prices.measures[index])}
         case TopK() as mechanism:
             kind = {"mechanism": "exponential" if not mechanism.peeling else "permute-and-flip", "chosen": mechanism.k}
@@ -241,8 +265,9 @@ def _methods(plan: Plan) -> list[str]:
         match measure.noise:
             case None:
                 words.append(f"For {asked} the noisy counts of the selection are shown")
-            case GridQuantiles():
-                words.append(f"For {asked} {measure.shape}, and the exponential mechanism chooses cells by their rank")
+            case GridQuantiles() as mechanism:
+                kind = "permute-and-flip" if mechanism.flips else "the exponential mechanism"
+                words.append(f"For {asked} {measure.shape}, and {kind} chooses cells by their rank")
             case TopK() as mechanism:
                 kind = "permute-and-flip" if mechanism.peeling else "the exponential mechanism"
                 words.append(f"For {asked} {measure.shape} groups, and {kind} chooses them one after another")

@@ -6,6 +6,7 @@ Nothing here is read from rows, and nothing declared is trusted: limits, bounds 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -24,6 +25,13 @@ UNIT_ID = "lw_unit_id"
 """The column of every engine table that holds the unit as it is stored, so that no cast makes two units one."""
 
 
+class Limit(Enum):
+    """What one unit may add to an answer."""
+
+    ROWS = "rows_per_unit"
+    GROUPS = "groups_per_unit"
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One column: its type, and what is publicly known of it."""
@@ -36,8 +44,14 @@ class Field:
     """One unit's total within a group is clipped to these; by default rows_per_unit times `bounds`."""
     values: tuple[Value, ...] = ()
     """The public list of values; other values are dropped where this column is a key."""
+    auto: bool = field(default=False, repr=False)
+    """Whether bounds are found privately, for a share of the price, by the first question that needs them."""
 
     def __post_init__(self) -> None:
+        if self.auto and (self.bounds is not None or not self.type.is_number):
+            raise Misconfigured(
+                f'`{self.name}.bounds` is "auto"; that is for numbers without other bounds. Remove one of the two.'
+            )
         for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
             if interval is not None and not self.type.is_number:
                 raise Misconfigured(f"`{self.name}.{name}` is set, but the type is {self.type.value}. Remove it.")
@@ -87,9 +101,14 @@ class Table:
     """Of a public table: columns of which no two rows hold the same values, as the engine found when it was loaded."""
     source: Derived | None = None
     """How its rows are made of other tables; None if they are stored."""
+    auto: frozenset[Limit] = field(default=frozenset(), repr=False)
+    """Limits that are found privately, for a share of the price, by the questions that need them."""
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
+        for limit, declared in ((Limit.ROWS, self.rows_per_unit), (Limit.GROUPS, self.groups_per_unit)):
+            if limit in self.auto and declared is not None:
+                raise Misconfigured(f'`{limit.value}` is both a number and "auto". Declare one of the two.')
         if len({name.lower() for name in names}) != len(names):
             raise Misconfigured(
                 f"table `{self.name}` declares two columns whose names differ only in case. Rename one."

@@ -241,15 +241,17 @@ def _zero_if_missing(total: exp.Expression, low: exp.Expression, high: exp.Expre
 def _amount(plan: Plan, measure: Measure) -> exp.Expression:
     """What one row adds to a sum, in whole steps, clipped; NULL where it is missing."""
     column = read(plan, measure)
-    shape = measure.shape
-    bounds = bounds_of(shape.argument) if isinstance(shape, Total) and shape.argument is not None else None
+    argument = measure.shape.argument if isinstance(measure.shape, Total) else None
+    bounds = None if argument is None else bounds_of(argument)
     if bounds is None:
         raise Bug("a sum without bounds was planned")
     if _is_whole_column(measure):
         sides = exp.Literal.number(floor(bounds.low)), exp.Literal.number(ceil(bounds.high))
         return _where_present(column, cut(column.copy(), *sides))
-    low, high = (max(-_MOST_STEPS, min(_MOST_STEPS, side / measure.step)) for side in (bounds.low, bounds.high))
     scaled = exp.Mul(this=number(column.copy()), expression=real(1 / measure.step))
+    if isinstance(argument, Column) and bounds.reach <= _MOST_STEPS * measure.step:
+        return cast(exp.Round(this=scaled), exp.DType.BIGINT)  # clipped already, to bounds that fit; NULL stays NULL
+    low, high = (max(-_MOST_STEPS, min(_MOST_STEPS, side / measure.step)) for side in (bounds.low, bounds.high))
     return _where_present(column, cast(exp.Round(this=between(scaled, low, high)), exp.DType.BIGINT))
 
 

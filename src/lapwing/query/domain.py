@@ -1,5 +1,5 @@
 """Which values a key may take, where that is public: declared values, truth values, short ranges of whole numbers, the
-branches of a CASE, and functions of such columns.
+branches of a CASE, the buckets of a histogram, and functions of such columns.
 
 Nothing here reads a row. A row whose key is none of these values is dropped (bounding.py).
 """
@@ -15,6 +15,7 @@ from lapwing.query.catalog import Table
 from lapwing.query.emission import whole
 from lapwing.query.expression import Call, Column, Expression, Literal, walk
 from lapwing.query.operators import bounds_of
+from lapwing.query.operators_buckets import WIDTH_BUCKET
 from lapwing.query.types import Type, Value
 
 MOST_RANGE = 1_000
@@ -39,6 +40,8 @@ def domain_of(key: Expression, table: Table) -> tuple[Value, ...] | None:
             branches = [domain_of(branch, table) for branch in BRANCHES[operator.name](arguments)]
             if None not in branches:
                 return tuple(dict.fromkeys(value for branch in branches for value in branch or ()))
+        case Call(operator=operator, arguments=(_, *edges)) if operator == WIDTH_BUCKET:
+            return (*range(len(edges) + 1), None)
     if key.type is Type.BOOLEAN:
         return False, True
     return _computed(key, table) or _range(key)

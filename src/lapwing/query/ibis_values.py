@@ -15,6 +15,7 @@ from lapwing.query import operators_numbers as numbers
 from lapwing.query import operators_text as texts
 from lapwing.query.expression import Expression, Literal, Operator
 from lapwing.query.operators_base import call, joined
+from lapwing.query.operators_buckets import between_edges
 from lapwing.query.operators_casts import converted
 from lapwing.query.types import Type, Value, type_of
 from lapwing.query.verdict import nearest, refuse
@@ -177,10 +178,13 @@ def _chain(node: Any, read: Read) -> Expression:
 
 
 def _literal(node: Any, _: Read) -> Expression:
-    value = node.value
-    known: Value
     if node.dtype.is_interval():
         refuse("an interval", "it stands beside a date.", "Write day + ibis.interval(days=3).")
+    return _constant(node.value)
+
+
+def _constant(value: Any) -> Literal:
+    known: Value
     match value:
         case datetime() if value.tzinfo is not None:
             refuse("a constant", "times are read without a zone.", "Leave the zone out.")
@@ -333,6 +337,18 @@ def _clip(node: Any, read: Read) -> Expression:
     return call(numbers.CLIP, read(node.arg), *limits, part=lambda: part_of(node))
 
 
+def _bucket(node: Any, read: Read) -> Expression:
+    return between_edges(
+        read(node.arg),
+        [_constant(edge) for edge in node.buckets],
+        right=node.closed == "right",
+        closed=node.close_extreme,
+        under=node.include_under,
+        over=node.include_over,
+        part=lambda: part_of(node),
+    )
+
+
 FORMS: dict[str, Callable[[Any, Read], Expression]] = {
     "Alias": lambda node, read: read(node.arg),
     "Literal": _literal,
@@ -364,5 +380,6 @@ FORMS: dict[str, Callable[[Any, Read], Expression]] = {
     "FloorDivide": _quotient,
     "Log": _log,
     "Clip": _clip,
+    "Bucket": _bucket,
 }
 """Nodes that are read in a way of their own."""

@@ -13,6 +13,7 @@ from fractions import Fraction
 from lapwing.query.expression import Call, Column, Expression, Literal
 from lapwing.query.extent import EVERYTHING, Extent, point
 from lapwing.query.operators_base import MOST_DEPTH, MOST_SIZE, call, cast, joined, loose, number, settled
+from lapwing.query.operators_buckets import BUCKETS
 from lapwing.query.operators_casts import CASTS
 from lapwing.query.operators_dates import TEMPORAL, within_years
 from lapwing.query.operators_logic import LOGIC
@@ -40,7 +41,7 @@ __all__ = [
     "within_years",
 ]
 
-OPERATORS = (*LOGIC, *NUMERIC, *TEXTUAL, *TEMPORAL, *CASTS)
+OPERATORS = (*LOGIC, *NUMERIC, *BUCKETS, *TEXTUAL, *TEMPORAL, *CASTS)
 """Every operator there is. Tests keep the readers and the page of SQL total over it."""
 
 _EXACT = Fraction(2**53)  # float64 holds every integer up to here

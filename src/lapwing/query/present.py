@@ -23,6 +23,7 @@ from lapwing.query.expression import Call, Column, Expression, Key, Literal, Slo
 from lapwing.query.plan import Plan
 from lapwing.query.readings import intervals_of, values_of
 from lapwing.query.release import Released
+from lapwing.query.shapes import Grid
 from lapwing.query.types import Type
 
 Array = npt.NDArray[Any]
@@ -38,15 +39,17 @@ class Answered:
     low: Array | None = None
     high: Array | None = None
     reason: str | None = None
+    bare: bool = False
+    """Whether it was asked for without an interval."""
 
     @property
     def is_key(self) -> bool:
-        return self.low is None and self.reason is None
+        return self.low is None and self.reason is None and not self.bare
 
     def take(self, rows: Array) -> Answered:
         """The same column with these rows only."""
         low, high = (None if side is None else side[rows] for side in (self.low, self.high))
-        return Answered(self.name, self.type, self.values[rows], low, high, self.reason)
+        return Answered(self.name, self.type, self.values[rows], low, high, self.reason, self.bare)
 
 
 def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
@@ -73,6 +76,13 @@ def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
     return tuple(columns)
 
 
+def is_bare(plan: Plan, expression: Expression) -> bool:
+    """Whether one of its released numbers was asked for without an interval."""
+    readings = [plan.outline.readings[part.index] for part in walk(expression) if isinstance(part, Slot)]
+    shapes = [plan.outline.shapes[reading.measure] for reading in readings]
+    return any(isinstance(shape, Grid) and shape.confidence is None for shape in shapes)
+
+
 class _Above:
     """Evaluates expressions over keys and released numbers."""
 
@@ -89,6 +99,8 @@ class _Above:
         kind = expression.type or Type.TEXT
         if not used:
             return Answered(name, kind, values)
+        if is_bare(self.plan, expression):
+            return Answered(name, kind, values, bare=True)
         level = 1 - (1 - self.confidence) / len(used)
         box = box_of(expression, lambda leaf: self.leaf(leaf, level))
         if box is None:

@@ -13,6 +13,7 @@ from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.wording import at_least_text
 from lapwing.query.aggregates import COUNT_UNITS, COUNT_VALUES, Reading
 from lapwing.query.answer import describe
+from lapwing.query.expression import Slot, walk
 from lapwing.query.plan import Plan
 from lapwing.query.readings import PLAIN, half_width
 from lapwing.query.selection import units_needed
@@ -32,6 +33,8 @@ class Preview:
     remaining: Cost
     confidence: Fraction
     assume_rows: int | None = None
+    missing: tuple[str, ...] = ()
+    """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
 
     @property
     def stored(self) -> bool:
@@ -41,6 +44,8 @@ class Preview:
     @property
     def errors(self) -> dict[str, float]:
         """Half the width of each released number's interval at the confidence; of means, for the rows assumed."""
+        if self.missing:
+            return {}
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
         known = {a.words(): self._error(r, self.assume_rows or ASSUMED[1]) for a, r in pairs}
         return {words: error for words, error in known.items() if error is not None}
@@ -48,6 +53,8 @@ class Preview:
     @property
     def smallest(self) -> dict[str, int]:
         """For each count the size of a group below which the answer drowns: the error is more than half of it."""
+        if self.missing:
+            return {}
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
         counts = [(a.words(), r) for a, r in pairs if a.name.startswith(COUNT_VALUES.name)]
         errors = [(words, self._error(reading, ASSUMED[1])) for words, reading in counts]
@@ -81,19 +88,31 @@ class Preview:
             "errors": self.errors,
             "groups_drown_below": self.smallest,
             "groups": self.plan.cells,
-            "measures": describe(self.plan),
+            "measures": [] if self.missing else describe(self.plan),
+            "finds_first": list(self.missing),
         }
 
     def __str__(self) -> str:
-        lines = [self._price(), *self._split(), *self._numbers(), *self._keys()]
+        known = [] if self.missing else [*self._split(), *self.lines()]
+        lines = [self._price(), *known, *self._first()]
         if not self.fits:
             lines.append(f"It does not fit: {self.remaining.unit} = {at_least_text(self.remaining.amount)} is left.")
         return "\n".join([*lines, "Nothing was charged and no data were read."])
+
+    def lines(self) -> list[str]:
+        """How good each number is, and which keys are shown."""
+        return [*self._numbers(), *self._keys()]
 
     def _price(self) -> str:
         if self.stored:
             return "Price: nothing. An answer that is at least this good is stored."
         return f"Price: {self.cost}, {self.share:.2%} of the budget; about {self.more:,} such questions are left."
+
+    def _first(self) -> list[str]:
+        if not self.missing:
+            return []
+        first = f"A share of the price first finds {' and '.join(self.missing)}."
+        return [first, "How exact the answer is depends on what is found, and cannot be told before."]
 
     def _split(self) -> list[str]:
         """How the price is shared, if there is more than one part."""
@@ -105,7 +124,9 @@ class Preview:
 
     def _numbers(self) -> list[str]:
         lines = []
-        for aggregate, reading in zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True):
+        question, readings = self.plan.question, self.plan.outline.readings
+        used = sorted({part.index for e in question.above for part in walk(e) if isinstance(part, Slot)})
+        for aggregate, reading in ((question.aggregates[slot], readings[slot]) for slot in used):
             lines += self._about(aggregate.words(), reading)
             if size := self.smallest.get(aggregate.words()):
                 what = "units" if aggregate.name == COUNT_UNITS.name else "rows"

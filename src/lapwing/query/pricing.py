@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.scores import flag
 from lapwing.privacy.budget import Accounting, Budget
-from lapwing.privacy.loss import ZCDP, Approximate, Pure
+from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
 from lapwing.query.aggregates import MEAN
+from lapwing.query.automatic import NOTHING, Automatic
 from lapwing.query.expression import Slot
 from lapwing.query.measures import Share, measured
 from lapwing.query.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
@@ -42,11 +44,18 @@ class Terms:
     delta: Number | None = None
     confidence: Number | None = None
     assume_rows: int | None = None
+    intervals: bool = True
+    """Whether quantiles are released with intervals, which take half of their price. Other numbers have them anyway."""
+    automatic: Automatic = NOTHING
+    """Which bounds and limits may be found first, for a share of the price."""
+    taken: Fraction = Fraction(0)
+    """What findings have taken of the price already, in the budget's currency."""
 
 
 def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction) -> Plan | Refusal:
     """The plan of a question on these terms, or why there is none."""
-    outline = make_outline(question, counted=terms.within is None, confidence=confidence)
+    intervals = flag(terms.intervals, "intervals")
+    outline = make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
     if isinstance(outline, Refusal):
         return outline
     try:
@@ -64,7 +73,19 @@ def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction
     if terms.within is not None:
         rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
         return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
-    return equal_prices(outline, budget.price(epsilon=positive(terms.epsilon or 0, "epsilon"), delta=delta))
+    price = budget.price(epsilon=positive(terms.epsilon or 0, "epsilon"), delta=delta)
+    return equal_prices(outline, _left(price, terms.taken))
+
+
+def _left(price: Loss, taken: Fraction) -> Loss:
+    """What is left of a price when so much of it is taken."""
+    match price:
+        case ZCDP(rho=rho, delta=delta):
+            return ZCDP(rho - taken, delta)
+        case Approximate(epsilon=epsilon, delta=delta):
+            return Approximate(epsilon - taken, delta)
+        case _:
+            return Pure(price.epsilon - taken)
 
 
 def _delta(outline: Outline, budget: Budget, terms: Terms) -> Fraction:

@@ -6,6 +6,7 @@ Everything below the aggregation is row-wise on one private table. Everything ab
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -117,14 +118,14 @@ def normalised(question: Question) -> Question:
     aggregates = sorted(range(len(question.aggregates)), key=lambda i: question.aggregates[i].canonical())
     key_place = {old: new for new, old in enumerate(keys)}
     slot_place = {old: new for new, old in enumerate(aggregates)}
-    moved = partial(_moved, keys=key_place, slots=slot_place)
+    there = partial(moved, keys=key_place, slots=slot_place)
     return replace(
         question,
         keys=tuple(question.keys[i] for i in keys),
         aggregates=tuple(question.aggregates[i] for i in aggregates),
-        outputs=tuple(Output(o.name, moved(o.expression)) for o in question.outputs),
-        having=None if question.having is None else moved(question.having),
-        order=tuple(Order(moved(o.expression), o.descending) for o in question.order),
+        outputs=tuple(Output(o.name, there(o.expression)) for o in question.outputs),
+        having=None if question.having is None else there(question.having),
+        order=tuple(Order(there(o.expression), o.descending) for o in question.order),
     )
 
 
@@ -137,14 +138,15 @@ def lifted(expression: Expression, keys: tuple[Expression, ...]) -> Expression:
     return expression
 
 
-def _moved(expression: Expression, keys: dict[int, int], slots: dict[int, int]) -> Expression:
+def moved(expression: Expression, keys: Mapping[int, int], slots: Mapping[int, int]) -> Expression:
+    """The expression above the aggregation, with keys and aggregates at other places."""
     match expression:
         case Key(index=index, type=kind):
             return Key(keys[index], kind)
         case Slot(index=index, type=kind):
             return Slot(slots[index], kind)
         case Call(arguments=arguments):
-            return replace(expression, arguments=tuple(_moved(argument, keys, slots) for argument in arguments))
+            return replace(expression, arguments=tuple(moved(argument, keys, slots) for argument in arguments))
         case _:
             return expression
 

@@ -77,7 +77,7 @@ def intervals_of(
         case Pair():
             return _PAIR[reading.statistic][1](_pair(measure), cells, level, simultaneous=simultaneous)
         case Grid(confidence=confidence):
-            fits = 1 - (1 - level) / simultaneous <= confidence
+            fits = confidence is not None and 1 - (1 - level) / simultaneous <= confidence
             return (cells[3 * reading.place + 1], cells[3 * reading.place + 2]) if fits else None
         case _:
             return _of_total(plan, measure, cells[0], level, simultaneous)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,16 @@ from sqlglot import exp
 from lapwing.errors import Bug
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.keys_threshold import CountThreshold
+from lapwing.mechanisms.laplace_marginals import LaplaceMarginals
+from lapwing.mechanisms.marginals import Marginals
+from lapwing.mechanisms.ranges import PrefixSums, Ranges
 from lapwing.mechanisms.top_k import TopK
 from lapwing.query.bounding import UNITS, Queries
+from lapwing.query.groups import Groups, found_groups, integers, public_groups
 from lapwing.query.measures import Measure
 from lapwing.query.plan import Plan
 from lapwing.query.shapes import Distinct, Grid, Total
+from lapwing.query.strategy import Answer, Mechanism, Tables
 
 _NARROW = 1 << 62
 
@@ -61,42 +66,30 @@ def fetched(plan: Plan, asked: Queries, fetch: Callable[[exp.Select], pa.Table])
 def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = None) -> Arranged:
     """The engine's rows in a fixed order: every public group with empty ones 0, or the groups that occur by key."""
     if plan.outline.domain is None:
-        keys, order = _sorted([rows.column(f"k{i}").to_pylist() for i in range(len(plan.question.keys))])
-        place = np.empty(order.size, np.int64)
-        place[order] = np.arange(order.size)
-        names = {key: index for index, key in enumerate(zip(*keys, strict=True))}
-        units = _integers(rows.column(UNITS))[order]
+        groups, keys = found_groups(plan, rows)
+        place = groups.places(rows)
+        units: Cells | None = _scattered(integers(rows.column(UNITS)), place, groups.size)
     else:
-        keys, units = (), None
-        names = {key: index for index, key in enumerate(product(*plan.domain))}
-        place = _places(plan, rows, names)
-    found = iter(_integers(rows.column(f"c{i}")) for i in range(_count_cells(plan)))
+        groups, keys, units = public_groups(plan), (), None
+        place = groups.places(rows) if rows.num_columns else np.zeros(0, np.int64)
+    found = iter(integers(rows.column(f"c{i}")) for i in range(_count_cells(plan)))
     cells = []
     for index, measure in enumerate(plan.measures):
         if others is not None and index in others:
-            cells.append(_of_other(plan, measure, others[index], names))
+            cells.append(_of_other(measure, others[index], groups))
         else:
-            cells.append(tuple(_scattered(next(found), place, len(names)) for _ in range(measure.shape.cells)))
+            cells.append(tuple(_scattered(next(found), place, groups.size) for _ in range(measure.shape.cells)))
     return Arranged(keys, units, tuple(cells))
 
 
-def _of_other(plan: Plan, measure: Measure, rows: pa.Table, names: dict[Any, int]) -> tuple[Cells, ...]:
+def _of_other(measure: Measure, rows: pa.Table, groups: Groups) -> tuple[Cells, ...]:
     """The cells of a measure with a query of its own: a count a group, or group, cell and weight of a histogram."""
-    place, counts = _places(plan, rows, names), _integers(rows.column("c0"))
     if not isinstance(measure.shape, Grid):
-        return (_scattered(counts, place, len(names)),)
-    columns = place, _integers(rows.column("b0")), counts
+        return (_scattered(integers(rows.column("c0")), groups.places(rows), groups.size),)
+    rows = rows.filter(rows.column("b0").is_valid())  # rows without a value have no cell
+    columns = groups.places(rows), integers(rows.column("b0")), integers(rows.column("c0"))
     order = np.lexsort(columns[1::-1])
     return tuple(column[order] for column in columns)
-
-
-def _places(plan: Plan, rows: pa.Table, names: dict[Any, int]) -> npt.NDArray[np.int64]:
-    """The number of the group that each row of the engine belongs to."""
-    keys = [rows.column(f"k{i}").to_pylist() for i in range(len(plan.question.keys))] if rows.num_columns else []
-    found = [names.get(key, -1) for key in zip(*keys, strict=True)] if keys else [0] * rows.num_rows
-    if -1 in found:
-        raise Bug("the engine gave a group that was not asked for")
-    return np.array(found, np.int64)
 
 
 def _count_cells(plan: Plan) -> int:
@@ -121,6 +114,15 @@ def release(plan: Plan, arranged: Arranged) -> Released:
         for measure, columns in _paired(plan, arranged)
     )
     return Released(tuple(key[keep] for key in arranged.keys), cells)
+
+
+def release_tables(mechanism: Mechanism, tables: Tables) -> Answer:
+    """The counts of a strategy with noise: one mechanism for all its tables, made before the rows were read."""
+    match mechanism:
+        case PrefixSums() | Ranges():
+            return mechanism.release(tables[(0,)])
+        case Marginals() | LaplaceMarginals():
+            return mechanism.release(tables)
 
 
 def narrowed(noisy: Cells) -> Cells:
@@ -186,29 +188,6 @@ def _counted(counts: Cells | None) -> tuple[Cells, ...]:
 
 def _paired(plan: Plan, arranged: Arranged) -> list[tuple[Measure, tuple[Cells, ...]]]:
     return list(zip(plan.measures, arranged.cells, strict=True))
-
-
-def _sorted(keys: list[list[Any]]) -> tuple[tuple[Cells, ...], Cells]:
-    """The keys in ascending order, NULL last, and which row each came from."""
-    rows = sorted(range(len(keys[0])), key=lambda row: [(key[row] is None, _comparable(key[row])) for key in keys])
-    order = np.array(rows, np.int64)
-    return tuple(_objects(key)[order] for key in keys), order
-
-
-def _comparable(value: Any) -> Any:
-    return 0 if value is None else value
-
-
-def _objects(values: list[Any]) -> Cells:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
-
-
-def _integers(column: pa.ChunkedArray) -> Cells:
-    values = [int(value) for value in column.to_pylist()]
-    fits = all(-(1 << 61) < value < 1 << 61 for value in values)
-    return np.array(values, np.int64 if fits else object)
 
 
 def _scattered(values: Cells, place: npt.NDArray[np.int64], size: int) -> Cells:

@@ -132,7 +132,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A histogram over a grid, for quantiles at these levels with intervals at this confidence."""
+    """A histogram over a grid, for quantiles at these levels with intervals at this confidence, or without."""
 
     argument: Expression
     bounds: Interval
@@ -141,7 +141,7 @@ class Grid:
     bins: int
     points: bool
     """Whether the cells are the whole numbers between the bounds."""
-    confidence: Fraction
+    confidence: Fraction | None
 
     @property
     def cells(self) -> int:

@@ -15,6 +15,7 @@ from lapwing.query import operators_numbers as numbers
 from lapwing.query import operators_text as texts
 from lapwing.query.expression import Expression, Literal, Operator
 from lapwing.query.operators_base import call, joined
+from lapwing.query.operators_buckets import equal_edges, labelled, numbered
 from lapwing.query.operators_casts import converted
 from lapwing.query.sql_dates import (
     added,
@@ -243,10 +244,27 @@ def _concat(node: Node, inner: Read) -> Expression:
     return joined(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
 
 
+def _width_bucket(node: Node, inner: Read) -> Expression:
+    limits = [node.args[name] for name in ("min_value", "max_value", "num_buckets") if node.args.get(name) is not None]
+    return numbered(inner(node.this), _edges(node, limits, inner), part=lambda: part_of(node))
+
+
+def _edges(node: Node, limits: list[Node], inner: Read) -> list[Expression]:
+    """Of WIDTH_BUCKET(x, [0, 18, 65]), or of WIDTH_BUCKET(x, 0, 100, 10)."""
+    match limits:
+        case [exp.Array() as array]:
+            return [inner(edge) for edge in array.expressions]
+        case [low, high, many]:
+            return [*equal_edges(inner(low), inner(high), inner(many), part=lambda: part_of(node))]
+    refuse(part_of(node), "it takes edges.", "Write WIDTH_BUCKET(x, [0, 18, 65]), or WIDTH_BUCKET(x, 0, 100, 10).")
+
+
 def _function(node: Node, inner: Read) -> Expression:
     """Functions that the parser does not know by a node of their own."""
     name, arguments = str(node.this).lower(), node.expressions
     match name, arguments:
+        case "bucket", [value, *limits]:
+            return labelled(inner(value), _edges(node, limits, inner), part=lambda: part_of(node))
         case "clip", [value, low, high]:
             return call(numbers.CLIP, inner(value), inner(low), inner(high), part=lambda: part_of(node))
         case "date_part" | "datepart", [exp.Literal() as part, value]:
@@ -287,6 +305,7 @@ FORMS: dict[type[Node], Callable[[Node, Read], Expression]] = {
     exp.IntDiv: _quotient,
     exp.Trunc: _trunc,
     exp.Trim: _trim,
+    exp.WidthBucket: _width_bucket,
     exp.Left: _left,
     exp.Concat: _concat,
     exp.DayOfWeekIso: iso_weekday,

@@ -87,9 +87,10 @@ NAMES: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ["any_value", "first", "last", "arbitrary", "max_by", "min_by"], (_CHOICE, "Use AVG, SUM or COUNT.")
     ),
-    **dict.fromkeys(["list", "array_agg", "histogram", "stats"], (_ROWS, "Use GROUP BY and COUNT(*).")),
+    **dict.fromkeys(["list", "array_agg", "stats"], (_ROWS, "Use GROUP BY and COUNT(*).")),
     **dict.fromkeys(["now", "today", "get_current_timestamp"], (_CHANCE, "Write the date: DATE '2020-12-31'.")),
     **dict.fromkeys(["setseed", "uuid", "gen_random_uuid"], (_CHANCE, "Leave it out; noise is added for you.")),
+    "histogram": ("its edges would come from the rows.", "Use GROUP BY BUCKET(x, [0, 18, 65]) and COUNT(*)."),
     "mean": ("it is known by another name here.", "Write AVG(x)."),
 }
 """By the name of a function that the parser has no node for: why it is refused, what to write instead."""
@@ -133,6 +134,7 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.Trim: frozenset({"this", "position"}),
     exp.Substring: frozenset({"this", "start", "length"}),
     exp.Interval: frozenset({"this", "unit"}),
+    exp.WidthBucket: frozenset({"this", "min_value", "max_value", "num_buckets"}),
     exp.DateDiff: frozenset({"this", "expression", "unit"}),
     exp.DateTrunc: frozenset({"this", "unit"}),
     exp.TimestampTrunc: frozenset({"this", "unit"}),

@@ -1,0 +1,123 @@
+"""The price of findings, and which stored ones serve a question.
+
+A question at a price gives the stated share of it to what it needs found, in equal parts; what is stored already costs
+nothing, and its part goes to the answer. The parts and the answer add up to the price exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.grid_quantile import root_down
+from lapwing.privacy.budget import Budget, Cost
+from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.query.automatic import Needs, Read, Survey, survey
+from lapwing.query.catalog import Catalog
+from lapwing.query.finding import Found, Target, mechanism_for
+from lapwing.query.pricing import Terms
+from lapwing.query.verdict import Refusal
+from lapwing.rational import Number, positive, round_down
+
+_WORSE = 4  # a stored finding serves if it was paid at least this part of what the question would pay for it
+
+Stored = tuple[int, bool, Found]
+"""A finding in the ledger: the number of its charge, whether the question itself paid it, and what was found."""
+
+WITHIN = Refusal(
+    "`within`",
+    "bounds or limits must be found first, and what precision costs depends on them.",
+    "Ask with epsilon= once; afterwards they are known, and `within` works.",
+)
+
+
+class Search:
+    """What a question needs found, as far as the ledger has it, and what the rest costs."""
+
+    def __init__(
+        self,
+        read: Read,
+        catalog: Catalog,
+        needs: Needs,
+        *,
+        budget: Budget,
+        terms: Terms,
+        stored: Callable[[Target], Sequence[Stored]],
+    ) -> None:
+        self._read, self._catalog, self._needs, self._stored = read, catalog, needs, stored
+        self._budget, self._terms = budget, terms
+        self._own: set[int] = set()
+        self.paid: set[int] = set()
+        """Charges that were made since the search began."""
+        asked = terms.epsilon if terms.within is None else None
+        self.each = None if asked is None else price_of_each(budget, asked, terms.automatic.share, needs.many)
+        """The epsilon of one finding; None if the question names no price."""
+
+    @property
+    def within(self) -> bool:
+        """Whether the question names a precision and no price."""
+        return self._terms.within is not None
+
+    def look(self) -> Survey:
+        """What is known by now. With something missing, the price must be known."""
+        seen = survey(self._read, self._catalog, self._needs, self._known)
+        if self.each is not None and seen.missing:
+            check_each(seen.missing, self.each)
+        return seen
+
+    def terms(self, missing: int = 0) -> Terms:
+        """The terms of the answer: without what this question has paid for findings, and has yet to pay."""
+        return replace(self._terms, taken=(len(self._own) + missing) * self.cost_of_each.amount)
+
+    def least(self) -> Terms:
+        """The terms of the answer if all had to be found: what the same question got the first time, or better."""
+        return replace(self._terms, taken=self._needs.many * self.cost_of_each.amount)
+
+    @property
+    def cost_of_each(self) -> Cost:
+        """What one finding is charged; nothing if the question names no price."""
+        return self._budget.cost(Pure(self.each or 0))
+
+    def _known(self, target: Target) -> Found | None:
+        stored = self._stored(target)
+        mine = {entry for entry, own, found in stored if own and found.epsilon == self.each}
+        self._own |= mine | {entry for entry, _, _ in stored if entry in self.paid}
+        return serving([found for _, _, found in stored], self.each)
+
+
+def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -> Fraction:
+    """The pure epsilon of one of so many findings, for this share of a question's price.
+
+    Under zCDP its rho, epsilon^2 / 2, is a decimal of 37 digits at most, so that the rest of the price is exact too.
+    """
+    match budget.price(epsilon=positive(epsilon, "epsilon")):
+        case ZCDP(rho=rho):
+            each = round_down(root_down(2 * rho * share / many), digits=18)
+        case loss:
+            each = loss.to_pure().epsilon * share / many
+    return each
+
+
+def check_each(targets: Sequence[Target], each: Fraction) -> None:
+    """Refuses a price at which no noise can be drawn for a finding."""
+    try:
+        for target in targets:
+            mechanism_for(target, each)
+    except Misconfigured:
+        raise Misconfigured(
+            "`epsilon` and `find_share` leave a price for which nothing can be found: it is too small or too large. "
+            "Choose another one. Nothing was charged."
+        ) from None
+
+
+def serving(findings: Sequence[Found], each: Fraction | None) -> Found | None:
+    """Of stored findings, the oldest first, the one that serves a question which would pay `each` for one.
+
+    It is the oldest of those that cost enough: later ones never change what an earlier question got, and nobody spoils
+    it for others with a cheap one. For a question without a price it is the dearest.
+    """
+    if each is None:
+        return max(findings, key=lambda found: found.epsilon, default=None)
+    return next((found for found in findings if _WORSE * found.epsilon >= each), None)

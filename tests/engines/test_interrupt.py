@@ -1,0 +1,97 @@
+"""Ctrl-C: the engine stops at once, and what was charged stays charged. One process is a real one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from _thread import interrupt_main
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from lapwing.engines.interrupt import interruptible
+from lapwing.ledger import SqliteLedger, verify_ledger
+from lapwing.opening import load
+from lapwing.privacy import Budget
+
+TOML = """
+[budget]
+epsilon = 1
+[tables.t]
+source = "t.parquet"
+unit = "p"
+rows_per_unit = 1
+[tables.t.columns]
+p = { type = "integer" }
+"""
+ENDLESS = "SELECT COUNT(*) AS n FROM t a JOIN t b ON a.p = b.p"
+"""One unit with 200,000 rows: its join with itself has 4 * 10^10."""
+PROGRAM = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom lapwing.cli.main import run; run()"
+)
+
+
+def test_the_work_gives_its_result_or_its_error() -> None:
+    assert interruptible(lambda: 7, lambda: None) == 7
+    with pytest.raises(ZeroDivisionError):
+        interruptible(lambda: 1 // 0, lambda: None)
+
+
+def test_work_stays_where_it_is_in_other_threads() -> None:
+    found: list[str] = []
+    name = "some thread"
+    thread = threading.Thread(
+        target=lambda: found.append(interruptible(lambda: threading.current_thread().name, lambda: None)), name=name
+    )
+    thread.start()
+    thread.join()
+    assert found == [name]
+
+
+def test_an_interrupt_stops_the_work_and_goes_on() -> None:
+    """It is told to stop until it has heard."""
+    ended, told = threading.Event(), 0
+
+    def work() -> None:
+        interrupt_main()
+        ended.wait()
+
+    def stop() -> None:
+        nonlocal told
+        told += 1
+        if told == 3:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(work, stop)
+    assert (told, ended.is_set()) == (3, True)
+
+
+def test_control_c_leaves_a_clean_and_charged_ledger(tmp_path: Path) -> None:
+    """ledger:B1 a question over 4 * 10^10 rows is interrupted after its charge, and the next one is answered."""
+    duckdb.execute(f"COPY (SELECT 1 AS p FROM range(200000)) TO '{tmp_path / 't.parquet'}'")
+    (tmp_path / "lapwing.toml").write_text(TOML)
+    load(tmp_path / "lapwing.toml").close()
+    command = [sys.executable, "-c", PROGRAM, "ask", ENDLESS, "--epsilon", "0.5"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    place, seen = tmp_path / ".lapwing" / "ledger.db", tmp_path / "t.parquet.lapwing"
+    ledger = SqliteLedger.open(place, Budget(epsilon=1), witness=(seen,))
+    while not ledger.spent:
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert said.strip() == "Interrupted. What was charged stays charged: see `lapwing budget`."
+    assert verify_ledger(place, witness=[seen]).ok
+    assert [entry.kind for entry in ledger.entries()][-1] == "reserve"
+    assert float(ledger.spent.amount) == 0.5
+    ledger.close()
+    curator = load(tmp_path / "lapwing.toml")
+    assert curator.sql("SELECT COUNT(*) AS n FROM t", epsilon=0.5).cost
+    curator.close()
