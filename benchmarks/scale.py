@@ -200,7 +200,26 @@ def draw(found: dict[str, dict[int, dict[str, float]]]) -> None:
     figure.savefig(PICTURE, dpi=150)
 
 
-GOES_TO = """TODO"""
+GOES_TO = """## What the time goes to
+Measured once while the plans were chosen, CPU seconds of the engine on ten million rows, W3:
+
+| plan | CPU s |
+|---|---:|
+| reading and clipping the rows | 0.4 |
+| and placing the groups of each user by their hash, a sort of the rows within users | 3.2 |
+| and adding up the chosen rows: the plan for at most 8 rows of a user in a group | 4.4 |
+| totals of all users and groups first, then the choice among them: the plan for more rows | 5.0 |
+| exact GROUP BY user and category | 3.0 |
+
+All else, from the text to the answer with its durable charge, takes 0.01 s in W3, 0.1 s in W4 and 0.03 s in W5.
+The cells of quantiles were computed twice, once for IS NOT NULL and once for GROUP BY: 0.65 s, now 0.30 s. What a row
+adds to a sum was clipped and tested for NULL twice: 0.54 s, now 0.28 s. Groups were sorted and found in Python lists:
+13.6 s for a million of them, now 1.0 s.
+
+## Memory
+What does not fit goes to files in a private folder. W3 on 100 million rows with 2 GB for the engine: 37 s, 53 CPU s, a
+peak of 2.15 GiB, and 1.5 GiB of files on the way.
+"""
 
 
 def main() -> None:

@@ -14,7 +14,9 @@ from lapwing.mechanisms import (
     GeometricSparse,
     GridQuantiles,
     Laplace,
+    LaplaceMarginals,
     LaplaceThreshold,
+    Marginals,
     NoisyMax,
     NumericSparse,
     PermuteAndFlip,
@@ -73,6 +75,9 @@ from lapwing.privacy import (
     units,
 )
 from lapwing.query.answer import Release
+from lapwing.query.batch_answer import Batch, BatchPreview
+from lapwing.query.distribution import Distribution
+from lapwing.query.marginals import MarginalTables
 from lapwing.query.preview import Preview
 from lapwing.query.watch import Watch
 
@@ -82,6 +87,8 @@ __all__ = [
     "Accounting",
     "Approximate",
     "AutoBounds",
+    "Batch",
+    "BatchPreview",
     "Belief",
     "BestOf",
     "BinaryCounter",
@@ -94,6 +101,7 @@ __all__ = [
     "Cost",
     "Curator",
     "Database",
+    "Distribution",
     "EngineFailed",
     "Exponential",
     "Filter",
@@ -103,10 +111,13 @@ __all__ = [
     "GridQuantiles",
     "Halted",
     "Laplace",
+    "LaplaceMarginals",
     "LaplaceThreshold",
     "LapwingError",
     "LedgerFailed",
     "Loss",
+    "MarginalTables",
+    "Marginals",
     "Misconfigured",
     "Neighbours",
     "NoisyMax",

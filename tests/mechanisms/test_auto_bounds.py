@@ -113,7 +113,7 @@ def test_price_is_that_of_the_scan() -> None:
     mechanism = AutoBounds(epsilon=0.2, first=0, last=9)
     assert mechanism.loss == Pure(Fraction(1, 5))
     assert mechanism.spared == 60
-    assert mechanism.scan.scales == (10, 10)
+    assert mechanism.scan.scales == (Fraction(15, 2), 15)
     by_rho = AutoBounds(rho=0.02, first=0, last=9)
     assert by_rho.loss.to_zcdp() == ZCDP(by_rho.epsilon**2 / 2)
     assert Fraction(1, 50) * (1 - Fraction(1, 10**15)) <= by_rho.loss.rho <= Fraction(1, 50)
@@ -122,9 +122,17 @@ def test_price_is_that_of_the_scan() -> None:
 
 def test_error_and_overshoot_are_the_formulas() -> None:
     mechanism = AutoBounds(epsilon=1, first=0, last=40)
-    assert mechanism.error(0.95) == pytest.approx(12 + 2 * math.log(40 / 0.05))
-    r = math.exp(-0.5)
-    assert mechanism.overshoot == pytest.approx(r**13 / (1 + r))
+    assert mechanism.error(0.95) == pytest.approx(12 + 3 * math.log(40 / 0.05))
+    a, b = math.exp(-2 / 3), math.exp(-1 / 3)
+    assert mechanism.overshoot == pytest.approx(a**13 * (1 - b) / (1 - a * b))
+
+
+def test_a_scan_that_goes_too_far_soon_stops() -> None:
+    mechanism = AutoBounds(epsilon=Fraction(1, 2), first=0, last=12)
+    chances = [float(law(mechanism, [])[power][0]) for power in range(13)]
+    beyond = [sum(chances[j:]) for j in range(13)]
+    for j in (2, 5, 10):
+        assert beyond[j] == pytest.approx(mechanism.overshoot * 6 / ((j + 1) * (j + 2)), rel=0.2)
 
 
 def test_overshoot_is_the_chance_of_the_law() -> None:

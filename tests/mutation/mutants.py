@@ -43,7 +43,8 @@ KEYS = (
 )
 
 _PLAN, _MEASURES = "query/plan.py", "query/measures.py"
-_BOUNDING, _RELEASE, _CURATOR = "query/bounding.py", "query/release.py", "curator.py"
+_BOUNDING, _RELEASE = "query/bounding.py", "query/release.py"
+_CURATOR, _ANSWERING, _VAULT = "curator/curator.py", "curator/answering.py", "curator/vault.py"
 _AGGREGATES, _SHAPES = "query/aggregates.py", "query/shapes.py"
 _CONTRIBUTIONS = "query/contributions.py"
 _FINDING, FINDING = "query/finding.py", ("tests/query/test_finding.py", "tests/query/test_automatic.py")
@@ -329,23 +330,23 @@ MUTANTS: tuple[Mutant, ...] = (
     # the charge
     Mutant(
         "read before the charge",
-        _CURATOR,
+        _ANSWERING,
         "        cost = self._ledger.budget.cost(plan.loss)\n        body, note =",
-        "        cost = self._ledger.budget.cost(plan.loss)\n        self._paid(plan)\n        body, note =",
+        "        cost = self._ledger.budget.cost(plan.loss)\n        self._vault.released(plan)\n        body, note =",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),
     Mutant(
         "charge nothing",
-        _CURATOR,
+        _ANSWERING,
         "self._ledger.reserve(cost, analyst",
-        "self._ledger.reserve(_nothing(cost), analyst",
+        "self._ledger.reserve(nothing(cost), analyst",
         "answers are free",
         ("tests/test_curator.py",),
     ),
     Mutant(
         "any stored answer will do",
-        _CURATOR,
+        _ANSWERING,
         "if made.is_as_good_as(plan, level) and (best is None",
         "if (best is None",
         "a worse answer is given as a better one",
@@ -370,7 +371,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "skip the version check",
         _CURATOR,
-        "        self._check_version(ready.plan.table)\n",
+        "        self._vault.check(ready.plan.table)\n",
         "",
         "changed data are served",
         ("tests/test_curator.py",),
@@ -411,14 +412,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "find without the whole price",
         _CURATOR,
-        "            self._check_room(self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst)\n",
+        "            check_room(self._ledger, self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst)\n",
         "",
         "a question that does not fit is charged for findings",
         FINDING,
     ),
     Mutant(
         "answer at the full price after a finding",
-        "query/search.py",
+        "curator/search.py",
         "taken=(len(self._own) + missing) * self.cost_of_each.amount",
         "taken=Fraction(0)",
         "more than the price is charged",
@@ -426,7 +427,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "tell the cause",
-        _CURATOR,
+        _VAULT,
         "        raise EngineFailed(incident)  # outside",
         "        raise EngineFailed(kind)  # outside",
         "the kind of failure tells about the data",
@@ -654,16 +655,16 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/query/test_strategy.py",),
     ),
     Mutant(
-        "read a strategy again for nothing",
-        "query/charging.py",
+        "read again for nothing",
+        "curator/charging.py",
         "    if not reservation.fresh:",
         "    if False:",
         "one charge, two answers",
-        ("tests/query/test_strategy.py",),
+        ("tests/query/test_strategy.py", "tests/test_curator.py"),
     ),
     Mutant(
         "a worse strategy will do",
-        "query/charging.py",
+        "curator/strategies.py",
         "if found.strategy.price >= strategy.price and (",
         "if (",
         "what was asked and paid for is not given",

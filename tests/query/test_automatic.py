@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lapwing.curator import Curator
+from lapwing.curator.answering import Answers
+from lapwing.curator.search import price_of_each, serving
 from lapwing.data import health
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured, Refused
 from lapwing.ledger import SqliteLedger
@@ -19,7 +21,6 @@ from lapwing.privacy import Budget
 from lapwing.privacy.budget import Accounting, Cost
 from lapwing.query.catalog import Limit
 from lapwing.query.finding import BoundsOf, Found
-from lapwing.query.search import price_of_each, serving
 from support.visits import CANARY, Spy, frame, write_visits
 
 PURE, ZCDP, BASIC = Budget(epsilon=8), Budget(epsilon=8, delta=1e-6), Budget(8, 1e-6, accounting="basic")
@@ -73,9 +74,9 @@ def test_each_charge_is_durable_before_its_rows_are_read(monkeypatch: pytest.Mon
     """ledger:B1 for the finding and for the answer."""
     curator = opened()
     spent: list[Fraction] = []
-    inner = curator._engine.cells
+    inner = curator._vault.engine.cells
     monkeypatch.setattr(
-        curator._engine, "cells", lambda query: (spent.append(curator.ledger.spent.amount), inner(query))[1]
+        curator._vault.engine, "cells", lambda query: (spent.append(curator.ledger.spent.amount), inner(query))[1]
     )
     curator.sql(TOTAL, epsilon=1, bounds="auto")
     assert spent == [Fraction(35, 100), Fraction(1)]
@@ -149,7 +150,7 @@ class TestKeys:
     def test_a_retry_after_the_finding_pays_the_rest(self, monkeypatch: pytest.MonkeyPatch) -> None:
         curator = opened()
         with monkeypatch.context() as patch:
-            patch.setattr(Curator, "_answered", _interrupted)
+            patch.setattr(Answers, "new", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
         answer = curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
@@ -264,7 +265,7 @@ def test_an_engine_that_fails_stays_charged_and_tells_nothing(monkeypatch: pytes
     def broken(_: Any) -> None:
         raise ValueError(CANARY)
 
-    monkeypatch.setattr(curator._engine, "cells", broken)
+    monkeypatch.setattr(curator._vault.engine, "cells", broken)
     with pytest.raises(EngineFailed) as caught:
         curator.sql(TOTAL, epsilon=1, bounds="auto")
     assert CANARY not in str(caught.value)

@@ -40,7 +40,7 @@ def planned(asked: lw.Curator, text: str, epsilon: Any = 1) -> tuple[Plan, TopK]
 
 
 def exact(asked: lw.Curator, plan: Plan) -> Arranged:
-    return fetched(plan, queries(plan, asked._engine.keyed_hash), asked._engine.cells)
+    return fetched(plan, queries(plan, asked._vault.engine.keyed_hash), asked._vault.engine.cells)
 
 
 def many() -> pa.Table:

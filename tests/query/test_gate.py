@@ -221,8 +221,9 @@ def test_facts_about_the_data_are_the_same_with_and_without_a_person() -> None:
     assert str(there.budget) == str(gone.budget)
 
 
-FREE = {"preview", "table", "close", "catalog", "budget", "ledger"}
-PAID = {"sql", "ask", "watch"}
+PREVIEWS = {"preview", "preview_batch", "preview_distribution", "preview_marginals"}
+FREE = {*PREVIEWS, "table", "close", "catalog", "budget", "ledger"}
+PAID = {"sql", "ask", "watch", "batch", "distribution", "marginals"}
 
 
 def test_every_public_way_to_an_answer_is_paid() -> None:
@@ -234,6 +235,9 @@ def test_every_public_way_to_an_answer_is_paid() -> None:
         lambda: asked.sql("SELECT COUNT(*) AS c FROM t", epsilon=1),
         lambda: asked.ask(asked.table("t").x.sum(), epsilon=1),
         lambda: asked.watch(threshold=10, epsilon=1),
+        lambda: asked.batch(["SELECT COUNT(*) AS c FROM t WHERE x < 5"], epsilon=1),
+        lambda: asked.distribution("n", epsilon=1),
+        lambda: asked.marginals(["sex", "n"], epsilon=1),
     ):
         before = asked.ledger.spent.amount
         ask()
@@ -290,7 +294,7 @@ def test_many_aggregates_together_cost_what_was_paid(parts: int) -> None:
     for victim in ([(999, "F", "x", 10.0, 99, None, None, None)] * 3, []):
         asked = curator(victim, budget=lw.Budget(epsilon=1))
         plan = asked.preview(f"SELECT {columns} FROM t", epsilon=1).plan
-        exact = arrange(plan, asked._engine.cells(cells_query(plan, asked._engine.keyed_hash)))
+        exact = arrange(plan, asked._vault.engine.cells(cells_query(plan, asked._vault.engine.keyed_hash)))
         drawn = [release(plan, exact).cells for _ in range(20_000)]
         samples.append(np.array([[int(cell[0]) for (cell,) in cells] for cells in drawn]))
     assert not is_rejected(samples[0].sum(axis=1), samples[1].sum(axis=1), 1.0)

@@ -42,7 +42,7 @@ def curator(x: Any, y: Any = None, *, unit: Any = None, budget: str = "pure", **
 
 def arranged(asked: Curator, text: str, epsilon: Any = 1) -> tuple[Plan, Arranged]:
     plan = asked.preview(text, epsilon=epsilon).plan
-    return plan, fetched(plan, queries(plan, asked._engine.keyed_hash), asked._engine.cells)
+    return plan, fetched(plan, queries(plan, asked._vault.engine.keyed_hash), asked._vault.engine.cells)
 
 
 def cells(asked: Curator, text: str) -> list[int]:

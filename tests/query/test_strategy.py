@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lapwing import curator as curator_module
 from lapwing.curator import Curator
+from lapwing.curator import vault as vault_module
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured, Refused
@@ -180,7 +180,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     """gate:G16"""
     path = write_visits(tmp_path)
     curator, order = opened(data=path), []
-    inner, settle = curator._engine.cells, curator.ledger.settle
+    inner, settle = curator._vault.engine.cells, curator.ledger.settle
 
     def cells(query: Any) -> pa.Table:
         order.append(("read", curator.budget.spent.amount))
@@ -190,7 +190,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
         order.append(("settle", curator.budget.spent.amount))
         settle(*args, **kwargs)
 
-    monkeypatch.setattr(curator._engine, "cells", cells)
+    monkeypatch.setattr(curator._vault.engine, "cells", cells)
     monkeypatch.setattr(curator.ledger, "settle", settled)
     answer = curator.distribution("age", epsilon=0.5, analyst="ann")
     assert order == [("read", Fraction(1, 2)), ("settle", Fraction(1, 2))]
@@ -264,7 +264,7 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(monkeypatch: pytes
     def broken(_: Any) -> pa.Table:
         raise ValueError(CANARY)
 
-    monkeypatch.setattr(curator._engine, "cells", broken)
+    monkeypatch.setattr(curator._vault.engine, "cells", broken)
     with pytest.raises(EngineFailed) as error:
         ask(curator)
     assert CANARY not in str(error.value)
@@ -274,21 +274,21 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(monkeypatch: pytes
 
 def test_a_group_that_was_not_asked_for_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = opened()
-    inner = curator._engine.cells
+    inner = curator._vault.engine.cells
 
     def foreign(query: Any) -> pa.Table:
         rows = inner(query)
         return rows.set_column(1, "k0", pa.array(["?"] * rows.num_rows))
 
-    monkeypatch.setattr(curator._engine, "cells", foreign)
+    monkeypatch.setattr(curator._vault.engine, "cells", foreign)
     with pytest.raises(EngineFailed):
         ask(curator)
 
 
 def test_all_noise_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     curator, seen = opened(budget=Budget(epsilon=5)), []
-    inner = curator_module.release_tables
-    monkeypatch.setattr(curator_module, "release_tables", lambda *args: seen.append(args[0]) or inner(*args))
+    inner = vault_module.release_tables
+    monkeypatch.setattr(vault_module, "release_tables", lambda *args: seen.append(args[0]) or inner(*args))
     ask(curator)
     curator.distribution("age", epsilon=0.5)
     assert [type(mechanism) for mechanism in seen] == [LaplaceMarginals, Ranges]

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lapwing import curator as curator_module
 from lapwing.curator import Curator
+from lapwing.curator import vault as vault_module
 from lapwing.errors import BudgetExceeded, EngineFailed, Halted, Misconfigured, Refused
 from lapwing.mechanisms.sparse_geometric import GeometricSparse
 from lapwing.privacy import Budget
@@ -42,7 +42,7 @@ def scores(curator: Curator, sql: str, threshold: int = 0, **session: Any) -> Fr
     """The exact score of a question, as the run sees it."""
     watch = curator.watch(threshold=threshold, epsilon=0.01, **session)
     plan = watch._planned(sql)
-    return score(plan, curator._arranged(plan), watch.threshold)
+    return score(plan, curator._vault.arranged(plan), watch.threshold)
 
 
 def test_a_session_is_charged_in_full_before_any_row_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_without_the_division_by_reach_a_score_would_move_by_more_than_one() -> 
     """The planted fault: a cell as it is goes beyond the sensitivity of the mechanism."""
     full, less = open_visits(), open_visits(without(0))
     plan = full.watch(threshold=0, epsilon=0.01)._planned(ROWS)
-    cells = [int(curator._arranged(plan).cells[0][0][0]) for curator in (full, less)]
+    cells = [int(curator._vault.arranged(plan).cells[0][0][0]) for curator in (full, less)]
     assert cells[0] - cells[1] == 2
 
 
@@ -217,7 +217,7 @@ def test_a_failing_engine_ends_the_session_with_one_sentence(
         raise RuntimeError(CANARY)
 
     with monkeypatch.context() as patch:
-        patch.setattr(curator._engine, "cells", broken)
+        patch.setattr(curator._vault.engine, "cells", broken)
         with pytest.raises(EngineFailed) as caught:
             watch.above(ROWS)
     words = str(caught.value).replace(caught.value.incident, "#")
@@ -237,7 +237,7 @@ def test_an_interrupt_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(curator._engine, "cells", interrupted)
+        patch.setattr(curator._vault.engine, "cells", interrupted)
         with pytest.raises(KeyboardInterrupt):
             watch.above(ROWS)
     assert watch.halted
@@ -294,7 +294,7 @@ def test_changed_data_are_not_watched(tmp_path: Path, monkeypatch: pytest.Monkey
     write_visits(tmp_path, people=41)
     with pytest.raises(Misconfigured) as caught:
         watch.above(ROWS)
-    assert (str(caught.value), spy.queries) == (curator_module._CHANGED, [])
+    assert (str(caught.value), spy.queries) == (vault_module.CHANGED, [])
 
 
 @pytest.mark.parametrize("accounting", ["zcdp", "basic"])

@@ -10,8 +10,8 @@ from lapwing.ledger.verify import Report, read_head, verify_ledger
 
 __all__ = [
     "Answer",
-    "Charge",
     "Break",
+    "Charge",
     "Entry",
     "Head",
     "Kind",

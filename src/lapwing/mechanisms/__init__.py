@@ -10,6 +10,8 @@ from lapwing.mechanisms.keys import KeyChoice, TruncatedGeometric, best_selectio
 from lapwing.mechanisms.keys_threshold import GaussianThreshold, LaplaceThreshold, Shown
 from lapwing.mechanisms.keys_weighted import WeightedGaussian
 from lapwing.mechanisms.laplace import Laplace
+from lapwing.mechanisms.laplace_marginals import LaplaceMarginals
+from lapwing.mechanisms.marginals import Marginals
 from lapwing.mechanisms.moments import MeanRelease, SoftMean, SoftVariance, VarianceRelease
 from lapwing.mechanisms.noisy_max import NoisyMax
 from lapwing.mechanisms.permute_and_flip import PermuteAndFlip
@@ -39,7 +41,9 @@ __all__ = [
     "GridQuantiles",
     "KeyChoice",
     "Laplace",
+    "LaplaceMarginals",
     "LaplaceThreshold",
+    "Marginals",
     "MeanRelease",
     "NoisyMax",
     "NumericSparse",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.axis import whole_numbers
@@ -20,7 +21,8 @@ from lapwing.rational import Number, ball, count, enclose, exact, inside_unit, p
 MOST_EXPONENT = 1000
 """2^1000 and 2^-1000 are ordinary float64."""
 
-_SPARED = 12  # units that may lie beyond the bound, times epsilon: a stop after the last value fails with e^-6 / 2
+_SPARED = 12  # units that may lie beyond the bound, times epsilon: a stop after the last value fails with e^-8 / 3
+_RATIO = Fraction(1, 2)  # the noise of a question is twice that of the bar: a scan that goes too far soon stops
 _MOST_COUNT = 1 << 61
 
 
@@ -31,25 +33,26 @@ class AutoBounds:
     Use:        the clip of a sum or a mean whose values have no known bounds; where a bound is known, declare it. One
                 value a unit (its total) is best, since the bound serves to clip exactly that.
     Law:        GeometricSparse is asked for i = first, first + 1, ..., last - 1 whether -#{x >= 2^i} is above
-                -spared, with both noises alike and no shift; the first i that is, or else `last`, gives the bound 2^i.
-                spared = ceil(12 values_per_unit / epsilon). `signed` does so for the positive values and for the
-                negative ones.
+                -spared, without a shift and with noise twice as wide on a question as on the bar; the first i that is,
+                or else `last`, gives the bound 2^i. spared = ceil(12 values_per_unit / epsilon). `signed` does so for
+                the positive values and for the negative ones.
     Guarantee:  pure DP with epsilon, so epsilon^2/2-zCDP, for adding or removing one unit of at most `values_per_unit`
                 values; also for both sides of `signed` together, and without any rows.
     Error:      `error(confidence)`: so many values at most lie at or beyond the bound, unless it is 2^last. By
                 one power beyond all values the scan goes with probability `overshoot` at most, by j powers about
-                2 / (j + 1) times that. Choose `last` so that even 2^last is a bearable clip.
+                6 / ((j + 1) (j + 2)) times that. Choose `last` so that even 2^last is a bearable clip.
     Proof:      one more unit raises every #{x >= 2^i} by 0 to values_per_unit, so all values asked move the same way:
                 the guarantee of GeometricSparse, monotone, for the whole scan. Signed: a unit with a positive and b
                 negative values, a + b <= k, moves one scan by a and the other by b; by lemma (crossing) a scan that is
                 moved by a costs a epsilon / k, so both cost epsilon (a + b) / k at most. Which powers are asked, and
                 `spared`, are fixed. Each value is put to its power by itself.
                 Error: the scan stops at a count c only if N >= c - spared, and m questions have noise of scale
-                s = 2 k / epsilon: P[some N >= t] <= m e^(-t / s). Overshoot: at a count of 0 it goes on only if
-                R > spared + N, of probability r^(spared + 1) / (1 + r), r = e^(-1 / s). To go on j times R must exceed
-                spared + the largest of j such N: given R > spared, R - spared - 1 is one more such number (no memory),
-                and one of j + 1 alike is the largest with probability 1 / (j + 1), ties aside.
-    Figure:     `round(AutoBounds(epsilon=1, first=0, last=40).error(0.95), 1)` = 25.4
+                s2 = 3 k / epsilon: P[some N >= t] <= m e^(-t / s2). Overshoot: at a count of 0 it goes on only if
+                R > spared + N, of probability a^(spared + 1) (1 - b) / (1 - a b), a = e^(-1 / s1), b = e^(-1 / s2),
+                s1 = s2 / 2. To go on j times R must exceed spared + the largest of j such N: given R > spared,
+                R - spared is as R was (no memory), and the mean of a^N over the largest of j is, ties aside, the
+                product of i / (i + 2) over i = 1, ..., j, which is 2 / ((j + 1) (j + 2)).
+    Figure:     `round(AutoBounds(epsilon=1, first=0, last=40).error(0.95), 1)` = 32.1
     Checked by: tests/mechanisms/test_auto_bounds.py
     """
 
@@ -81,7 +84,7 @@ class AutoBounds:
             queries=high - low,
             sensitivity=values,
             monotone=True,
-            ratio=1,
+            ratio=_RATIO,
             shift=0,
         )
         for name, value in (("epsilon", price), ("first", low), ("last", high), ("values_per_unit", values)):
@@ -100,9 +103,13 @@ class AutoBounds:
     @property
     def overshoot(self) -> float:
         """The chance to go on where no value is left."""
-        scale = self.scan.scales[0]
-        _, high = enclose(lambda: (-ball((self.spared + 1) / scale)).exp() / (1 + (-ball(1 / scale)).exp()))
-        return at_least(high)
+        bar, query = self.scan.scales
+
+        def chance() -> arb:
+            a, b = (-ball(1 / bar)).exp(), (-ball(1 / query)).exp()
+            return (-ball((self.spared + 1) / bar)).exp() * (1 - b) / (1 - a * b)
+
+        return at_least(enclose(chance)[1])
 
     def __call__(self, exponents: object, counts: object) -> int:
         """The exponent of the bound: clip at 2 to this power.

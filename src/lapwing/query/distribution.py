@@ -18,9 +18,8 @@ from lapwing.mechanisms.tails import Floats
 from lapwing.privacy.loss import ZCDP
 from lapwing.query.axes import Axis, make_axis
 from lapwing.query.catalog import Catalog
-from lapwing.query.charging import Bought
 from lapwing.query.present import Answered
-from lapwing.query.strategy import Counted, find_table, make_counted
+from lapwing.query.strategy import Bought, Counted, find_table, make_counted
 from lapwing.query.tabular import COUNT, SHARE, Tabular, fresh, worded
 from lapwing.query.types import Type, shown
 from lapwing.query.verdict import refuse

@@ -16,10 +16,9 @@ from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms.components import MOST_TABLE, MarginalRelease, Set
 from lapwing.query.axes import Axis, make_axis
 from lapwing.query.catalog import Catalog, Table
-from lapwing.query.charging import Bought
 from lapwing.query.distribution import axis_columns, described, footer, methods
 from lapwing.query.present import Answered
-from lapwing.query.strategy import Counted, find_table, make_counted
+from lapwing.query.strategy import Bought, Counted, find_table, make_counted
 from lapwing.query.tabular import COUNT, Tabular, fresh
 from lapwing.query.types import Type
 from lapwing.query.verdict import nearest, refuse

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +26,7 @@ from lapwing.mechanisms.components import MarginalRelease, Set, coverings, summe
 from lapwing.mechanisms.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.marginals import Marginals
 from lapwing.mechanisms.ranges import PrefixSums, RangeRelease, Ranges
+from lapwing.privacy.budget import Cost
 from lapwing.privacy.loss import ZCDP, Loss, Pure
 from lapwing.query.axes import Axis
 from lapwing.query.bounding import Hash, queries
@@ -96,6 +97,17 @@ class Strategy:
     def identity(self) -> str:
         """The whole paid request."""
         return repr((self.counted.match(), str(self.loss)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bought:
+    """A released answer, its price and its entry in the ledger."""
+
+    strategy: Strategy
+    released: Answer = field(repr=False)
+    cost: Cost
+    """What it cost now; 0 if it was stored."""
+    entry: int
 
 
 def make_counted(

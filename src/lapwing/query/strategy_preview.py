@@ -9,9 +9,7 @@ from typing import Any
 from lapwing.mechanisms.ranges import PrefixSums, Ranges
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.wording import at_least_text
-from lapwing.query.charging import Books, Buyer, stored_answer
 from lapwing.query.strategy import Strategy
-from lapwing.rational import Number, inside_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +59,3 @@ class StrategyPreview:
         if not self.fits:
             lines.append(f"It does not fit: {self.remaining.unit} = {at_least_text(self.remaining.amount)} is left.")
         return "\n".join([*lines, "Nothing was charged and no data were read."])
-
-
-def preview_of(strategy: Strategy, books: Books, confidence: Number | None) -> StrategyPreview:
-    """The preview of a strategy; free if an answer to it is stored."""
-    table = strategy.counted.table
-    level = table.confidence if confidence is None else inside_unit(confidence, "confidence")
-    found = stored_answer(strategy, Buyer(None, None, refresh=False), books)
-    cost = books.budget.cost(strategy.loss)
-    made = strategy if found is None else found.strategy
-    return StrategyPreview(made, cost if found is None else cost - cost, books.remaining, level)

@@ -14,17 +14,18 @@ from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 
-from lapwing.errors import Bug, LedgerFailed, Refused
+from lapwing.curator.charging import bought
+from lapwing.curator.search import WITHIN, Search, Stored
+from lapwing.errors import Bug, Refused
+from lapwing.ledger import SqliteLedger
 from lapwing.mechanisms.auto_bounds import AutoBounds
 from lapwing.privacy.budget import Cost
 from lapwing.query.automatic import Automatic, Read, needs_of
 from lapwing.query.catalog import Catalog
-from lapwing.query.charging import UNANSWERED, Books
 from lapwing.query.finding import Found, Target, decode_found, encode_found, mechanism_for
 from lapwing.query.plan import Plan, make_outline
 from lapwing.query.pricing import Terms
 from lapwing.query.question import Question
-from lapwing.query.search import WITHIN, Search, Stored
 from lapwing.query.verdict import Refusal, raised
 
 
@@ -55,12 +56,12 @@ class Preparer:
     def __init__(
         self,
         catalog: Catalog,
-        books: Books,
+        ledger: SqliteLedger,
         *,
         planned: Callable[[Question | Refusal, Terms], tuple[Plan, Fraction]],
         find: Callable[[Target, AutoBounds], Found],
     ) -> None:
-        self._catalog, self._books, self._planned, self._find = catalog, books, planned, find
+        self._catalog, self._ledger, self._planned, self._find = catalog, ledger, planned, find
 
     def prepare(
         self, question: Question | Refusal, read: Read, terms: Terms, *, analyst: str = "", key: str | None = None
@@ -73,7 +74,7 @@ class Preparer:
             plan, level = self._planned_or_told(question, read, terms)
             return Prepared(plan, plan, level, self._free)
         stored = partial(self._stored, analyst=analyst, key=key)
-        search = Search(read, self._catalog, needs, budget=self._books.budget, terms=terms, stored=stored)
+        search = Search(read, self._catalog, needs, budget=self._ledger.budget, terms=terms, stored=stored)
         return self._surveyed(search)
 
     def find_missing(self, ready: Prepared, *, analyst: str, key: str | None) -> Prepared:
@@ -113,16 +114,19 @@ class Preparer:
     def _paid(self, search: Search, target: Target, analyst: str, key: str | None) -> Cost:
         """One finding: charged, released and stored. What was charged now."""
         mechanism = mechanism_for(target, search.each or Fraction(0))
-        price, own = self._books.budget.cost(mechanism.loss), _key_of(key, target)
+        price, own = self._ledger.budget.cost(mechanism.loss), _key_of(key, target)
         body, note = repr((target.match, str(mechanism.epsilon))), {"question": f"find {target}"}
-        reservation = self._books.reserve(price, analyst=analyst, body=body, key=own, note=note)
-        if reservation.unanswered:
-            raise LedgerFailed(UNANSWERED)
+        reservation = self._ledger.reserve(price, analyst=analyst, body=body, key=own, note=note)
+        _, cost = bought(
+            self._ledger,
+            reservation,
+            match=target.match,
+            read=lambda: self._find(target, mechanism),
+            encode=encode_found,
+            decode=lambda payload: decode_found(target, payload),
+        )
         search.paid.add(reservation.seq)
-        if not reservation.fresh:
-            return self._free
-        self._books.settle(reservation, encode_found(self._find(target, mechanism)), match=target.match)
-        return price
+        return cost
 
     def _stored(self, target: Target, analyst: str, key: str | None) -> list[Stored]:
         """The stored findings, the oldest first, and whether this analyst paid them with this key."""
@@ -133,12 +137,12 @@ class Preparer:
                 own is not None and (answer.charge.analyst, answer.charge.key) == (analyst, own),
                 decode_found(target, answer.payload),
             )
-            for answer in reversed(self._books.find_answers(target.match))
+            for answer in reversed(self._ledger.find_answers(target.match))
         ]
 
     @property
     def _free(self) -> Cost:
-        capacity = self._books.budget.capacity
+        capacity = self._ledger.budget.capacity
         return capacity - capacity
 
 

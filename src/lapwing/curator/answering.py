@@ -1,0 +1,89 @@
+"""From a plan to its answer: one that is stored and good enough, or a new one, charged, read and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from lapwing.curator.charging import bought
+from lapwing.curator.vault import Vault
+from lapwing.ledger import Charge, Reservation, SqliteLedger
+from lapwing.privacy.budget import Cost
+from lapwing.query.answer import Release
+from lapwing.query.batch import Shared
+from lapwing.query.combine import combined
+from lapwing.query.plan import Plan
+from lapwing.query.stored import decode, encode
+
+
+class Answers:
+    """Answers that are paid for, and those that were."""
+
+    def __init__(self, ledger: SqliteLedger, vault: Vault) -> None:
+        self._ledger, self._vault = ledger, vault
+
+    def stored(self, plan: Plan, level: Fraction, *, analyst: str = "", key: str | None = None) -> Release | None:
+        """The best answer paid before, if none of its errors is larger than asked; of equal ones the first.
+
+        A key that was used before for this question and price gives its own answer back.
+        """
+        best: Release | None = None
+        for answer in self._ledger.find_answers(plan.outline.match()):
+            made, released = decode(plan.outline, answer.payload)
+            found = Release(made, released, nothing(self._ledger.budget.cost(made.loss)), answer.charge.seq, level)
+            same = (answer.charge.analyst, answer.charge.key, made.prices) == (analyst, key, plan.prices)
+            if key is not None and same:
+                return found
+            if made.is_as_good_as(plan, level) and (best is None or not best.plan.is_as_good_as(made, level)):
+                best = found
+        return best
+
+    def new(self, plan: Plan, level: Fraction, text: str, *, analyst: str, key: str | None) -> Release:
+        """A new answer, charged; or the one that this key was charged for before."""
+        cost = self._ledger.budget.cost(plan.loss)
+        body, note = plan.identity(), _note(plan, text)
+        reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
+        return self._bought(plan, level, reservation)
+
+    def all_stored(self, shared: Shared) -> list[Release | None]:
+        """For each plan of a batch the stored answer that will do."""
+        return [self.stored(plan, one.level) for plan, one in zip(shared.plans, shared.merged, strict=True)]
+
+    def all_new(
+        self, shared: Shared, which: Sequence[int], text: str, *, analyst: str, key: str | None
+    ) -> list[Release]:
+        """New answers to these plans of a batch, charged together or not at all."""
+        charges = [
+            Charge(cost, shared.plans[i].identity(), key and f"{key}/{i + 1}", _note(shared.plans[i], text))
+            for i, cost in zip(which, shared.costs(which), strict=True)
+        ]
+        made = self._ledger.reserve_all(charges, analyst=analyst) if charges else ()
+        paid = zip(which, made, strict=True)
+        return [self._bought(shared.plans[i], shared.merged[i].level, reservation) for i, reservation in paid]
+
+    def joined(self, newest: Release) -> Release:
+        """The answer joined with all that are stored for the same question, itself among them."""
+        outline = newest.plan.outline
+        found = self._ledger.find_answers(outline.match())
+        return combined(newest, [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found])
+
+    def _bought(self, plan: Plan, level: Fraction, reservation: Reservation) -> Release:
+        (made, released), cost = bought(
+            self._ledger,
+            reservation,
+            match=plan.outline.match(),
+            read=lambda: (plan, self._vault.released(plan)),
+            encode=lambda answer: encode(*answer),
+            decode=lambda payload: decode(plan.outline, payload),
+        )
+        return Release(made, released, cost, reservation.seq, level)
+
+
+def nothing(cost: Cost) -> Cost:
+    """No cost, in the same currency."""
+    return cost - cost
+
+
+def _note(plan: Plan, text: str) -> dict[str, str]:
+    """What the reader of the ledger sees."""
+    return {"question": text, "plan": plan.question.canonical(), "version": plan.table.version}

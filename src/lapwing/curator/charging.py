@@ -1,0 +1,52 @@
+"""What a charge buys: an answer that is read once and stored, or the one that it bought before.
+
+Nothing reads private rows before the charge is durable, and nothing is refunded after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from lapwing.errors import BudgetExceeded, LedgerFailed
+from lapwing.ledger import Reservation, SqliteLedger
+from lapwing.ledger.wording import shortage
+from lapwing.privacy.budget import Cost
+
+_T = TypeVar("_T")
+
+UNANSWERED = (
+    "A question with this key was charged before and has no stored answer. It stays charged and is not run again. "
+    "Ask with another key to pay again."
+)
+
+
+def bought(
+    ledger: SqliteLedger,
+    reservation: Reservation,
+    *,
+    match: str,
+    read: Callable[[], _T],
+    encode: Callable[[_T], bytes],
+    decode: Callable[[bytes], _T],
+) -> tuple[_T, Cost]:
+    """The answer to a charge, stored under `match`, and what was charged for it now."""
+    if reservation.answer is not None:
+        return decode(reservation.answer), reservation.cost - reservation.cost
+    if not reservation.fresh:
+        raise LedgerFailed(UNANSWERED)
+    answer = read()
+    ledger.settle(reservation, encode(answer), match=match)
+    return answer, reservation.cost
+
+
+def check_room(ledger: SqliteLedger, cost: Cost, analyst: str) -> None:
+    """Refuses what does not fit into the budget or into the analyst's allowance, before several charges are made."""
+    rooms: list[tuple[str | None, Cost]] = [(None, ledger.remaining)]
+    allowance, used = ledger.allowance(analyst), ledger.spent_by(analyst)
+    if allowance is not None:
+        amount, delta = (max(all_ - part, all_ - all_) for all_, part in zip(allowance, used, strict=True))
+        rooms.append((analyst, Cost(allowance.accounting, amount, delta)))
+    for whose, room in rooms:
+        if not cost.fits(room):
+            raise BudgetExceeded(shortage(ledger.budget, cost, room, whose), asked=cost, remaining=room)

@@ -1,0 +1,416 @@
+"""What a steward's program holds: every way to ask, and nothing that touches rows or the ledger by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Any
+
+from lapwing.curator.answering import Answers, nothing
+from lapwing.curator.charging import check_room
+from lapwing.curator.preparing import Preparer
+from lapwing.curator.strategies import Make, Strategies
+from lapwing.curator.vault import Vault
+from lapwing.engines.source import Source
+from lapwing.errors import Misconfigured
+from lapwing.ledger import SqliteLedger
+from lapwing.privacy.statement import Statement
+from lapwing.query.answer import Release
+from lapwing.query.automatic import SHARE, Read, read_automatic
+from lapwing.query.batch import Named, Shared, read_batch, share
+from lapwing.query.batch_answer import Batch, BatchPreview, batch_of, preview_of
+from lapwing.query.catalog import Catalog, Table
+from lapwing.query.combine import refusal_to_combine
+from lapwing.query.distribution import Distribution, ask_distribution
+from lapwing.query.ibis import read_ibis, unbound
+from lapwing.query.marginals import Cells, MarginalTables, ask_marginals
+from lapwing.query.plan import Plan
+from lapwing.query.preview import Preview
+from lapwing.query.pricing import Terms, Within, plan_on_terms
+from lapwing.query.question import Question
+from lapwing.query.sql import read_sql
+from lapwing.query.strategy import Bought
+from lapwing.query.strategy_preview import StrategyPreview
+from lapwing.query.verdict import Refusal, Stop, raised
+from lapwing.query.watch import Watch, make_session
+from lapwing.rational import Number, exact, inside_unit
+
+_REMEMBERED = 256  # questions and stored answers in memory
+_LEAST_LEVEL = Fraction(1, 10**9)
+
+STEWARD = "steward"
+"""Who asks when nobody is named."""
+
+
+class Curator:
+    """Answers questions about private tables within a budget."""
+
+    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger) -> None:
+        self._catalog = Catalog(tuple(table for table, _ in tables))
+        self._ledger = ledger
+        self._vault = Vault(tables, ledger)
+        self._answers = Answers(ledger, self._vault)
+        self._strategies = Strategies(ledger, self._vault)
+        self._preparer = Preparer(self._catalog, ledger, planned=self._planned, find=self._vault.found)
+        self._read_sql = lru_cache(maxsize=_REMEMBERED)(partial(read_sql, catalog=self._catalog))
+        self._kept: dict[Hashable, tuple[Hashable, Release]] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    @property
+    def budget(self) -> Statement:
+        """What was spent and what is left, in plain words when printed."""
+        return Statement(self._ledger.budget, self._ledger.spent)
+
+    @property
+    def ledger(self) -> SqliteLedger:
+        """What was spent, entry by entry. For the steward."""
+        return self._ledger
+
+    def preview(
+        self,
+        question: Any,
+        *,
+        within: Within | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        assume_rows: int | None = None,
+        intervals: bool = True,
+        bounds: str | None = None,
+        limits: str | None = None,
+        find_share: Number = SHARE,
+        refresh: bool = False,
+    ) -> Preview:
+        """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
+        automatic = read_automatic(bounds, limits, find_share)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        ready = self._preparer.prepare(self._read(question), _reader(question), terms)
+        stored = None if refresh or ready.missing else self._answers.stored(ready.least, ready.level)
+        cost = self._ledger.budget.cost(ready.plan.loss) + ready.to_pay
+        shown, price = (ready.plan, cost) if stored is None else (stored.plan, nothing(cost))
+        room, words = self._ledger.remaining, tuple(map(str, ready.missing))
+        return Preview(shown, self._ledger.budget, price, room, ready.level, assume_rows, words)
+
+    def sql(
+        self,
+        sql: str,
+        *,
+        within: Within | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        assume_rows: int | None = None,
+        intervals: bool = True,
+        bounds: str | None = None,
+        limits: str | None = None,
+        find_share: Number = SHARE,
+        refresh: bool = False,
+        combine: bool = False,
+        analyst: str = STEWARD,
+        key: str | None = None,
+    ) -> Release:
+        """The noisy answer to a question, charged before any row is read.
+
+        `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price. An answer
+        that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
+        joins it with all that were paid before. `key` makes a retry safe: it pays once.
+        With intervals=False quantiles come without one and err less: half of their price would buy it.
+        bounds="auto" finds bounds of columns that have none, limits="auto" limits of units, for `find_share` of the
+        price; what was found is stored, and the next question that needs it has it for nothing.
+        """
+        automatic = read_automatic(bounds, limits, find_share)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        question, read = self._read_sql(sql), _reader(sql)
+        if refresh or combine or key is not None or isinstance(question, Refusal):
+            return self._answer(question, sql, terms, refresh, analyst, key, combine=combine, read=read)
+        name, seen = (sql, repr(terms)), (self._ledger.state, self._vault.marks(question.table))
+        before, kept = self._kept.get(name, (None, None))
+        if kept is not None and before == seen:
+            return kept
+        answer = self._answer(question, sql, terms, refresh, analyst, key, combine=combine, read=read)
+        if not answer.cost:
+            self._keep(name, seen, answer)
+        return answer
+
+    def ask(
+        self,
+        expression: Any,
+        *,
+        within: Within | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        assume_rows: int | None = None,
+        intervals: bool = True,
+        bounds: str | None = None,
+        limits: str | None = None,
+        find_share: Number = SHARE,
+        refresh: bool = False,
+        combine: bool = False,
+        analyst: str = STEWARD,
+        key: str | None = None,
+    ) -> Release:
+        """The same for an Ibis expression over `curator.table(...)`."""
+        automatic = read_automatic(bounds, limits, find_share)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        question, read = read_ibis(expression, self._catalog), _reader(expression)
+        return self._answer(question, str(expression), terms, refresh, analyst, key, combine=combine, read=read)
+
+    def batch(
+        self,
+        questions: Sequence[Any] | Mapping[str, Any],
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        confidence: Number | None = None,
+        refresh: bool = False,
+        analyst: str = STEWARD,
+        key: str | None = None,
+    ) -> Batch:
+        """Answers to several questions at one price, in SQL or Ibis, as a list or by name.
+
+        Questions over the same rows and keys are answered together. The price is split so that the worst relative error
+        is least; a question with a weight of 2 errs half as much as one with 1. What is stored already is not paid.
+        """
+        named = read_batch(questions, weights)
+        shared = self._shared(named, confidence, epsilon, delta)
+        for plan in shared.plans:
+            self._vault.check(plan.table)
+        found = [None] * len(shared.plans) if refresh else self._answers.all_stored(shared)
+        missing = [place for place, answer in enumerate(found) if answer is None]
+        bought = iter(self._answers.all_new(shared, missing, named.title(), analyst=analyst, key=key))
+        return batch_of(named.names, shared, [next(bought) if answer is None else answer for answer in found])
+
+    def preview_batch(
+        self,
+        questions: Sequence[Any] | Mapping[str, Any],
+        *,
+        epsilon: Number,
+        delta: Number | None = None,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        confidence: Number | None = None,
+        refresh: bool = False,
+    ) -> BatchPreview:
+        """Price and error of each question of a batch. Free; reads no data."""
+        named = read_batch(questions, weights)
+        shared = self._shared(named, confidence, epsilon, delta)
+        stored = [None] * len(shared.plans) if refresh else self._answers.all_stored(shared)
+        return preview_of(named.names, shared, stored, self._ledger.remaining)
+
+    def distribution(
+        self,
+        column: str,
+        *,
+        epsilon: Number,
+        table: str | None = None,
+        where: str | None = None,
+        cells: int | None = None,
+        confidence: Number | None = None,
+        refresh: bool = False,
+        analyst: str = STEWARD,
+        key: str | None = None,
+    ) -> Distribution:
+        """How many rows lie in every range of a column, its distribution function and its quantiles, for one price.
+
+        The column has declared values, in their order, or bounds: whole numbers count one by one and reals in `cells`
+        of one width; numbers beyond the bounds count at the ends. A unit counts in at most groups_per_unit cells.
+        `where` is a condition in SQL. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
+        """
+        make = partial(ask_distribution, self._catalog, column, table=table, where=where, cells=cells)
+        found = self._by_strategy(make, epsilon, where, confidence, refresh=refresh, analyst=analyst, key=key)
+        return Distribution(*found)
+
+    def marginals(
+        self,
+        columns: Sequence[str | Sequence[str]],
+        *,
+        epsilon: Number,
+        ways: int = 2,
+        table: str | None = None,
+        where: str | None = None,
+        cells: Cells = None,
+        confidence: Number | None = None,
+        refresh: bool = False,
+        analyst: str = STEWARD,
+        key: str | None = None,
+    ) -> MarginalTables:
+        """The counts over every set of up to `ways` of these columns, consistent with each other, for one price.
+
+        `columns` may also list the tables: [("sex", "site"), ("age",)]. Columns have declared values or bounds, as for
+        `distribution`; `cells` is one number, or one for each column. A unit counts in at most groups_per_unit cells
+        of all columns together, and with at most rows_per_unit rows in each.
+        """
+        make = partial(ask_marginals, self._catalog, columns, table=table, where=where, ways=ways, cells=cells)
+        found = self._by_strategy(make, epsilon, where, confidence, refresh=refresh, analyst=analyst, key=key)
+        return MarginalTables(*found)
+
+    def preview_distribution(
+        self,
+        column: str,
+        *,
+        epsilon: Number,
+        table: str | None = None,
+        where: str | None = None,
+        cells: int | None = None,
+        confidence: Number | None = None,
+    ) -> StrategyPreview:
+        """Price and error of a distribution. Free; reads no data."""
+        make = partial(ask_distribution, self._catalog, column, table=table, where=where, cells=cells)
+        return self._previewed(make, epsilon, confidence)
+
+    def preview_marginals(
+        self,
+        columns: Sequence[str | Sequence[str]],
+        *,
+        epsilon: Number,
+        ways: int = 2,
+        table: str | None = None,
+        where: str | None = None,
+        cells: Cells = None,
+        confidence: Number | None = None,
+    ) -> StrategyPreview:
+        """Price and error of marginals. Free; reads no data."""
+        make = partial(ask_marginals, self._catalog, columns, table=table, where=where, ways=ways, cells=cells)
+        return self._previewed(make, epsilon, confidence)
+
+    def watch(
+        self,
+        *,
+        threshold: Number,
+        epsilon: Number,
+        answers: int = 1,
+        queries: int = 100,
+        signed: bool = False,
+        analyst: str = STEWARD,
+    ) -> Watch:
+        """A session that tells of counts and sums whether they are above a threshold, until `answers` of them were.
+
+        The full price is charged here, once; the session dies with its process and stays charged. `queries` is how many
+        questions below you expect, which is no limit; `signed` admits sums that a unit may lower, with more noise.
+        """
+        bar = exact(threshold, "threshold")
+        session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
+        price, many = self._ledger.budget.cost(session.loss), session.answers
+        note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
+        body = repr(("watch", bar, session))
+        reservation = self._ledger.reserve(price, analyst=analyst, body=body, note=note)
+        return Watch(session, bar, (reservation.cost, reservation.seq), read=self._read, looked=self._vault.looked)
+
+    def table(self, name: str) -> Any:
+        """An unbound Ibis table for writing questions: schema only, it cannot execute."""
+        try:
+            return unbound(self._catalog.table(name))
+        except Stop as stop:
+            raise raised(stop.refusal) from None
+
+    def close(self) -> None:
+        self._vault.close()
+        self._ledger.close()
+
+    def _read(self, question: Any) -> Question | Refusal:
+        return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
+
+    def _planned(self, question: Question | Refusal, terms: Terms) -> tuple[Plan, Fraction]:
+        """The plan on these terms, and the confidence that its errors are stated at."""
+        if isinstance(question, Refusal):
+            raise raised(question)
+        level = _level(question.table, terms.confidence)
+        plan = plan_on_terms(question, self._ledger.budget, terms, level)
+        if isinstance(plan, Refusal):
+            raise raised(plan)
+        return plan, level
+
+    def _answer(
+        self,
+        question: Question | Refusal,
+        text: str,
+        terms: Terms,
+        refresh: bool,
+        analyst: str,
+        key: str | None,
+        *,
+        combine: bool,
+        read: Read,
+    ) -> Release:
+        ready = self._preparer.prepare(question, read, terms, analyst=analyst, key=key)
+        if combine:
+            _check_combine(ready.plan, refresh)
+        self._vault.check(ready.plan.table)
+        if ready.missing:
+            check_room(self._ledger, self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst)
+            ready = self._preparer.find_missing(ready, analyst=analyst, key=key)
+        answer = None if refresh else self._answers.stored(ready.plan, ready.level, analyst=analyst, key=key)
+        if answer is None and not refresh and ready.least is not ready.plan:
+            answer = self._answers.stored(ready.least, ready.level)
+        if answer is None:  # not by its truth: an answer without rows is false
+            answer = self._answers.new(ready.plan, ready.level, text, analyst=analyst, key=key)
+            answer = self._answers.joined(answer) if combine else answer
+        if not ready.found:
+            return answer
+        return replace(answer, found=ready.found, cost=answer.cost + ready.charged)
+
+    def _keep(self, name: Hashable, seen: Hashable, answer: Release) -> None:
+        """Keeps a stored answer at hand for the same words, as long as the ledger and the data stay as they were."""
+        if len(self._kept) >= _REMEMBERED:
+            self._kept.clear()
+        self._kept[name] = seen, answer
+
+    def _shared(self, named: Named, confidence: Number | None, epsilon: Number, delta: Number | None) -> Shared:
+        asked = [self._read(question) for question in named.questions]
+        questions = [question for question in asked if isinstance(question, Question)]
+        for number, question in enumerate(asked, start=1):
+            if isinstance(question, Refusal):
+                raise raised(replace(question, part=f"question {number}, {question.part}"))
+        levels, budget = [_level(question.table, confidence) for question in questions], self._ledger.budget
+        made = share(questions, budget, epsilon=epsilon, delta=delta, levels=levels, weights=named.weights)
+        if isinstance(made, Refusal):
+            raise raised(made)
+        return made
+
+    def _by_strategy(
+        self,
+        make: Make,
+        epsilon: Number,
+        where: str | None,
+        confidence: Number | None,
+        *,
+        refresh: bool,
+        analyst: str,
+        key: str | None,
+    ) -> tuple[Bought, Fraction]:
+        strategy = self._strategies.made(make, epsilon)
+        level = _level(strategy.counted.table, confidence)
+        self._vault.check(strategy.counted.table)
+        stored = None if refresh else self._strategies.stored(strategy, analyst=analyst, key=key)
+        if stored is None:
+            stored = self._strategies.new(strategy, where, analyst=analyst, key=key)
+        return stored, level
+
+    def _previewed(self, make: Make, epsilon: Number, confidence: Number | None) -> StrategyPreview:
+        strategy = self._strategies.made(make, epsilon)
+        return self._strategies.preview(strategy, _level(strategy.counted.table, confidence))
+
+
+def _reader(question: Any) -> Read:
+    return partial(read_sql if isinstance(question, str) else read_ibis, question)
+
+
+def _level(table: Table, confidence: Number | None) -> Fraction:
+    level = table.confidence if confidence is None else inside_unit(confidence, "confidence")
+    if not _LEAST_LEVEL <= level <= 1 - _LEAST_LEVEL:
+        raise Misconfigured("`confidence` must lie between 1e-9 and 1 - 1e-9. Pass 0.95. Nothing was charged.")
+    return level
+
+
+def _check_combine(plan: Plan, refresh: bool) -> None:
+    if not refresh:
+        raise Misconfigured("`combine` joins a new answer with stored ones. Pass refresh=True. Nothing was charged.")
+    refusal = refusal_to_combine(plan.outline)
+    if refusal is not None:
+        raise raised(refusal)

@@ -1,0 +1,85 @@
+"""Distributions and marginals: one strategy answers what would be many questions, for one price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from lapwing.curator.charging import bought
+from lapwing.curator.vault import Vault
+from lapwing.ledger import SqliteLedger
+from lapwing.privacy.budget import Cost
+from lapwing.query.strategy import Bought, Counted, Strategy, decode_strategy, encode_strategy, make_strategy
+from lapwing.query.strategy_preview import StrategyPreview
+from lapwing.query.verdict import Stop, raised
+from lapwing.rational import Number
+
+Make = Callable[[], Counted]
+"""What is to be counted; raises Stop if that is refused."""
+
+
+class Strategies:
+    """Answers by one strategy: stored ones, or new ones that are charged, read and stored."""
+
+    def __init__(self, ledger: SqliteLedger, vault: Vault) -> None:
+        self._ledger, self._vault = ledger, vault
+
+    def made(self, make: Make, epsilon: Number) -> Strategy:
+        """The strategy at this price. A refusal reaches the analyst as an error, before anything is charged."""
+        try:
+            return make_strategy(make(), self._ledger.budget.price(epsilon=epsilon))
+        except Stop as stop:
+            refusal = stop.refusal
+        raise raised(refusal)
+
+    def stored(self, strategy: Strategy, *, analyst: str = "", key: str | None = None) -> Bought | None:
+        """The best answer paid before, if it is no worse than asked; of equal ones the first.
+
+        A key that was used before for this question and price gives its own answer back.
+        """
+        best: Bought | None = None
+        for answer in self._ledger.find_answers(strategy.counted.match()):
+            found = self._again(strategy.counted, answer.payload, answer.charge.seq)
+            same = (answer.charge.analyst, answer.charge.key) == (analyst, key)
+            if key is not None and same and found.strategy == strategy:
+                return found
+            if found.strategy.price >= strategy.price and (best is None or found.strategy.price >= best.strategy.price):
+                best = found
+        return best
+
+    def new(self, strategy: Strategy, where: str | None, *, analyst: str, key: str | None) -> Bought:
+        """A new answer, charged; or the one that this key was charged for before."""
+        counted, cost = strategy.counted, self._ledger.budget.cost(strategy.loss)
+        words, plan = _words(counted, where), counted.outline.question.canonical()
+        note = {"question": words, "plan": plan, "version": counted.table.version}
+        reservation = self._ledger.reserve(cost, analyst=analyst, body=strategy.identity(), key=key, note=note)
+        (made, released), paid = bought(
+            self._ledger,
+            reservation,
+            match=counted.match(),
+            read=lambda: (strategy, self._vault.released_tables(strategy)),
+            encode=lambda answer: encode_strategy(*answer),
+            decode=lambda payload: decode_strategy(counted, payload),
+        )
+        return Bought(made, released, paid, reservation.seq)
+
+    def preview(self, strategy: Strategy, level: Fraction) -> StrategyPreview:
+        """Price and error; free if an answer to it is stored."""
+        found = self.stored(strategy)
+        made, cost = (strategy, self._cost(strategy)) if found is None else (found.strategy, found.cost)
+        return StrategyPreview(made, cost, self._ledger.remaining, level)
+
+    def _cost(self, strategy: Strategy) -> Cost:
+        return self._ledger.budget.cost(strategy.loss)
+
+    def _again(self, counted: Counted, payload: bytes, entry: int) -> Bought:
+        strategy, released = decode_strategy(counted, payload)
+        cost = self._cost(strategy)
+        return Bought(strategy, released, cost - cost, entry)
+
+
+def _words(counted: Counted, where: str | None) -> str:
+    """What was asked, for the reader of the ledger."""
+    names = ", ".join(axis.name for axis in counted.axes)
+    kind = "distribution" if counted.sets is None else f"{len(counted.sets)} marginals"
+    return f"{kind} of {names} in {counted.table.name}{'' if where is None else f' where {where}'}"
