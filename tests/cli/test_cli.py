@@ -83,6 +83,17 @@ def test_bounds_that_nobody_declared_are_found(run: Any) -> None:
     assert run("ask", *terms[:3], "--bounds", "0").code == 2
 
 
+def test_several_questions_at_one_price(run: Any) -> None:
+    total = "SELECT COUNT(*) AS n FROM visits"
+    seen = run("batch", total, BY_SEX, "--epsilon", "0.4", "--weight", "1", "--weight", "2", "--preview")
+    assert (seen.code, "Nothing was charged" in seen.out) == (0, True)
+    done = run("batch", total, BY_SEX, "--epsilon", "0.4", "--json")
+    assert done.json["price"]["epsilon"] == pytest.approx(0.4)
+    assert [len(answer["rows"]) for answer in done.json["answers"].values()] == [1, 2]
+    assert "stored answers, no price" in run("batch", total, BY_SEX, "--epsilon", "0.4").out
+    assert run("batch", total, "SELECT MODE(cost) FROM visits", "--epsilon", "0.1").code == 3
+
+
 def test_a_key_pays_once(run: Any) -> None:
     one = run("ask", BY_SEX, "-e", "0.1", "--key", "k", "--json").json
     two = run("ask", BY_SEX, "-e", "0.1", "--key", "k", "--json").json

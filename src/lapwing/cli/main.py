@@ -150,6 +150,33 @@ def preview(
 
 
 @app.command()
+def batch(
+    questions: Annotated[list[str], typer.Argument(help="SELECTs, each as one argument.")],
+    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The price of all of them together.")],
+    delta: Delta = None,
+    weight: Annotated[list[str] | None, typer.Option(help="How much each matters, in their order.")] = None,
+    confidence: Confidence = None,
+    refresh: Refresh = False,
+    only_preview: Annotated[bool, typer.Option("--preview", help="Only say what it would be worth. Free.")] = False,
+    analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
+    key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key pays once.")] = None,
+    as_json: AsJson = False,
+    file: Settings = DEFAULT,
+) -> None:
+    """Answers several questions at one price, split so that the worst relative error is least."""
+    weights = [_number(text, "weight") for text in weight] if weight else None
+    terms = {"epsilon": _number(epsilon, "epsilon"), "delta": None if delta is None else _number(delta, "delta")}
+    terms |= {"confidence": None if confidence is None else _number(confidence, "confidence"), "weights": weights}
+    if only_preview:
+        seen = _curator(file).preview_batch(questions, **terms, refresh=refresh)
+        _print(seen.to_dict(), as_json, str(seen))
+        return
+    with waiting("reading the rows"):
+        answers = _curator(file).batch(questions, **terms, refresh=refresh, analyst=analyst, key=key)
+    _print(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
+
+
+@app.command()
 def budget(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
     """Says what was spent and what is left, in plain words."""
     from lapwing.privacy.statement import Statement
