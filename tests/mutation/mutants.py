@@ -255,6 +255,14 @@ MUTANTS: tuple[Mutant, ...] = (
         CELLS,
     ),
     Mutant(
+        "no choice among rows",
+        _BOUNDING,
+        "    if not _among_rows(plan):\n        return rows\n",
+        "    if plan.groups:\n        return rows\n",
+        "a unit with few rows in a group counts in every group",
+        CELLS,
+    ),
+    Mutant(
         "choose among all units",
         _BOUNDING,
         "_numbered(number, [named(_UNIT)], order)",
