@@ -12,7 +12,7 @@ import pytest
 from lapwing.cli.draft import draft
 from lapwing.engines.source import Csv, DuckDBTable, Parquet
 from lapwing.errors import Misconfigured, Refused
-from lapwing.opening import load
+from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 from lapwing.query.types import Type
 from lapwing.settings import Settings, read_settings, read_values
@@ -273,3 +273,12 @@ def test_a_draft_quotes_hostile_names(tmp_path: Path) -> None:
 def test_a_draft_of_an_unknown_unit_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"Did you mean `pid`\?"):
         draft(write_visits(tmp_path), "pidd", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
+
+
+def test_memory_of_the_engine_is_a_size(tmp_path: Path) -> None:
+    write_visits(tmp_path)
+    with pytest.raises(Misconfigured, match="must be a size"):
+        open_data(tmp_path / "visits.parquet", unit="pid", budget=Budget(epsilon=1), memory="lots")
+    curator = open_data(tmp_path / "visits.parquet", unit="pid", budget=Budget(epsilon=1), memory="500MB")
+    (limit,) = curator._vault.engine._connection.execute("SELECT current_setting('memory_limit')").fetchone() or ("",)
+    assert limit == "476.8 MiB"

@@ -22,6 +22,7 @@ from lapwing.settings import (
     read_auto_limits,
     read_interval,
     read_limit,
+    read_memory,
     read_settings,
     read_type,
     read_values,
@@ -46,6 +47,7 @@ def open_data(
     ledger: str | Path | None = None,
     public: Mapping[str, Any] | None = None,
     public_keys: Mapping[str, Sequence[str]] | None = None,
+    memory: str | None = None,
 ) -> Curator:
     """A curator on one table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
 
@@ -54,7 +56,8 @@ def open_data(
     "auto" in place of bounds or of a limit has it found privately by the questions that need it, for a share of their
     price; it is better to declare what is known.
     `public` holds tables of nobody to join with, files or frames by name; `public_keys` names columns that tell their
-    rows apart together, where no single column does.
+    rows apart together, where no single column does. `memory`, such as "4GB", is what the engine may take before it
+    writes to files.
     """
     source = _source_of(data)
     if isinstance(source, Frame) and ledger is not None:
@@ -96,7 +99,8 @@ def open_data(
             raise Misconfigured(f"`public_keys` names `{known}`, no public table. {nearest(known, others)}")
     shared = [(read_public(known, found, keys.get(known, ())), found) for known, found in others.items()]
     place = None if ledger is None else Path(ledger)
-    return Curator([(table, source), *shared], _ledger_for(source, budget, place))
+    size = None if memory is None else read_memory(memory)
+    return Curator([(table, source), *shared], _ledger_for(source, budget, place), memory=size)
 
 
 def _source_of(data: Any) -> Source:
@@ -122,7 +126,7 @@ def load(path: str | Path = "lapwing.toml") -> Curator:
     """A curator as a steward's file declares it."""
     settings = read_settings(Path(path))
     ledger = SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses)
-    return Curator([*settings.tables, *settings.public], ledger)
+    return Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)
 
 
 def _ledger_for(source: Source, budget: Budget, path: Path | None) -> SqliteLedger:

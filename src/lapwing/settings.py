@@ -24,6 +24,7 @@ Every error names the file, the key, the rule and the fix.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -49,7 +50,7 @@ T = TypeVar("T")
 ROW = "row"
 """The value of `unit` that makes every row a unit of its own."""
 
-_TOP = {"budget", "ledger", "tables", "public"}
+_TOP = {"budget", "ledger", "memory", "tables", "public"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
 _PUBLIC = {"source", "table", "key"}
@@ -65,6 +66,8 @@ class Settings:
     ledger: Path
     public: tuple[tuple[Table, Source], ...] = ()
     """Tables of nobody, to join with."""
+    memory: str | None = None
+    """What the engine may take before it writes to files."""
 
     @property
     def witnesses(self) -> tuple[Path, ...]:
@@ -77,6 +80,13 @@ def witness_of(source: Source) -> Path:
     if isinstance(source, Frame):
         raise Misconfigured("data in memory have no place for a witness.")
     return source.path.with_name(f"{source.path.name}.lapwing")
+
+
+def read_memory(value: object) -> str:
+    """A size such as "4GB" or "500MB"."""
+    if not isinstance(value, str) or not re.fullmatch(r"[1-9][0-9]{0,5} ?[MGT]B", value):
+        raise Misconfigured(f"`memory` is {value!r}; it must be a size such as \"4GB\" or \"500MB\".")
+    return value
 
 
 def read_settings(path: Path) -> Settings:
@@ -113,6 +123,7 @@ class _Reader:
             self._at("budget", lambda: Budget(**{"epsilon": self._required(budget, "epsilon", "budget."), **budget})),
             self.path.parent / self._text(ledger, "ledger"),
             public,
+            None if "memory" not in found else self._at("memory", lambda: read_memory(found["memory"])),
         )
 
     def _table(self, name: str, found: Mapping[str, Any]) -> tuple[Table, Source]:

@@ -47,10 +47,12 @@ STEWARD = "steward"
 class Curator:
     """Answers questions about private tables within a budget."""
 
-    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger) -> None:
+    def __init__(
+        self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger, *, memory: str | None = None
+    ) -> None:
         self._catalog = Catalog(tuple(table for table, _ in tables))
         self._ledger = ledger
-        self._vault = Vault(tables, ledger)
+        self._vault = Vault(tables, ledger, memory=memory)
         self._answers = Answers(ledger, self._vault)
         self._strategies = Strategies(ledger, self._vault)
         self._preparer = Preparer(self._catalog, ledger, planned=self._planned, find=self._vault.found)

@@ -37,10 +37,10 @@ CHANGED = (
 class Vault:
     """Reads the rows of what was paid for, and adds the noise."""
 
-    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger) -> None:
+    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger, *, memory: str | None) -> None:
         self._sources = {table.name: source for table, source in tables}
         self._ledger = ledger
-        self.engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt))
+        self.engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
         self._declare_versions([table for table, _ in tables if not table.public])
 
     def released(self, plan: Plan) -> Released:

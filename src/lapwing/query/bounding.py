@@ -49,7 +49,7 @@ from lapwing.query.contributions import (
     unit_totals,
 )
 from lapwing.query.derived_rows import from_node
-from lapwing.query.emission import emit, literal, whole
+from lapwing.query.emission import counted, emit, literal, whole
 from lapwing.query.expression import Expression
 from lapwing.query.measures import Measure
 from lapwing.query.plan import Plan
@@ -139,7 +139,7 @@ def _histogram(plan: Plan, measure: Measure, keyed_hash: Hash) -> exp.Select:
     if plan.table.by_row:
         inner = _selected(*_keys(plan), aliased(cell, _CELL)).from_(_rows(plan).subquery("r", copy=False), copy=False)
         many = exp.Mul(this=exp.Count(this=exp.Star()), expression=one)
-        total = aliased(exp.cast(many, "DECIMAL(38, 0)"), "c0")
+        total = aliased(counted(many), "c0")
     else:
         inner = _binned(plan, cell, keyed_hash)
         limit = exp.Anonymous(this="LEAST", expressions=[named(_HELD), exp.Literal.number(measure.shape.rows)])
@@ -173,7 +173,7 @@ def _distinct(plan: Plan, measure: Measure, keyed_hash: Hash) -> exp.Select:
     if not isinstance(measure.shape, Distinct):
         raise Bug("only different values are counted here")
     value = read(plan, measure)
-    many = aliased(exp.cast(exp.Count(this=exp.Distinct(expressions=[named(_CELL)])), "DECIMAL(38, 0)"), "c0")
+    many = aliased(counted(exp.Count(this=exp.Distinct(expressions=[named(_CELL)]))), "c0")
     columns = [*_keys(plan), aliased(value, _CELL)]
     if plan.table.by_row:
         return _grouped(

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from lapwing.errors import Bug
 from lapwing.mechanisms.soft_values import GRID
-from lapwing.query.emission import between, cut, real, value
+from lapwing.query.emission import between, counted, cut, real, value
 from lapwing.query.expression import Column, Expression, Key, Slot
 from lapwing.query.measures import Measure
 from lapwing.query.operators import bounds_of, cast, number
@@ -289,4 +289,4 @@ def aliased(node: exp.Expression, name: str) -> exp.Alias:
 
 def summed(node: exp.Expression, name: str) -> exp.Alias:
     """A sum over units as an integer of 38 digits: no engine wraps or rounds it."""
-    return aliased(exp.cast(_added(exp.Sum(this=node)), "DECIMAL(38, 0)"), name)
+    return aliased(counted(_added(exp.Sum(this=node))), name)

@@ -16,6 +16,14 @@ Leaf = Callable[[Column | Key | Slot], exp.Expression]
 """How a column, a key or a released number is named where the expression runs."""
 
 
+_DIGITS = exp.DataType.build("DECIMAL(38, 0)", dialect="duckdb")
+
+
+def counted(node: exp.Expression) -> exp.Cast:
+    """A count or a sum of whole numbers, exact to 38 digits."""
+    return exp.Cast(this=node, to=_DIGITS.copy())
+
+
 def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
     """The engine's form of an expression.
 

@@ -35,7 +35,7 @@ from lapwing.query.bounding import LONGEST_KEY
 from lapwing.query.catalog import UNIT_ID, Field, Limit, Table
 from lapwing.query.contributions import ROWS, aliased, named, source
 from lapwing.query.derived_rows import from_node
-from lapwing.query.emission import emit, literal, real, value, whole
+from lapwing.query.emission import counted, emit, literal, real, value, whole
 from lapwing.query.expression import Column, walk
 from lapwing.query.operators import cast, number
 from lapwing.query.question import Question
@@ -211,7 +211,7 @@ def powers_query(target: Target) -> exp.Select:
     first, last = target.powers
     powers = [aliased(_power(name, kind, first, last - 1), name) for name in names]
     placed = _selected(*powers).from_(inner.subquery("t", copy=False), copy=False)
-    many = aliased(exp.cast(exp.Count(this=exp.Star()), "DECIMAL(38, 0)"), _MANY)
+    many = aliased(counted(exp.Count(this=exp.Star())), _MANY)
     query = _selected(*map(named, names), many).from_(placed.subquery("p", copy=False), copy=False)
     return query.group_by(*map(named, names), copy=False)
 

@@ -32,6 +32,7 @@ from lapwing.query.axes import Axis
 from lapwing.query.bounding import Hash, queries
 from lapwing.query.calculator import ARROW_TYPES
 from lapwing.query.catalog import Catalog, Table
+from lapwing.query.emission import counted as as_count
 from lapwing.query.measures import Measure
 from lapwing.query.plan import Outline, Plan, Prices, make_outline
 from lapwing.query.question import Question
@@ -231,7 +232,7 @@ def _tables_query(counted: Counted, sets: tuple[Set, ...], keyed_hash: Hash) -> 
     keys = [exp.column(f"k{i}", quoted=True) for i in range(len(counted.axes))]
     grouped = [exp.Tuple(expressions=[keys[i].copy() for i in one]) for one in sets]
     number = exp.Anonymous(this="GROUPING_ID", expressions=[key.copy() for key in keys])
-    total = exp.cast(exp.Sum(this=exp.column("c0", quoted=True)), "DECIMAL(38, 0)")
+    total = as_count(exp.Sum(this=exp.column("c0", quoted=True)))
     columns = [_named(number, _SET), *keys, _named(total, "c0")]
     query = exp.Select(expressions=columns).from_(inner.subquery("lw_cells", copy=False), copy=False)
     query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=grouped)]))
