@@ -84,8 +84,11 @@ def _first_failure(folder: str, mutant: Mutant) -> str | None:
         return "the tests never end"
     if done.returncode == 0:
         return None
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0].split(" - ")[0].split(" ", 1)[1] if failed else "the tests cannot start"
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    if not failed:
+        print(f"tests that cannot start notice nothing: {mutant.name}", flush=True)
+        return None
+    return failed[0].split(" - ")[0].split(" ", 1)[1]
 
 
 def _page(verdicts: list[Verdict]) -> str:
