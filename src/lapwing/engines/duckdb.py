@@ -1,8 +1,8 @@
 """DuckDB: the embedded default.
 
 After loading, the connection is locked: no file but the declared ones can be reached, no extension, no setting changed.
-Parquet and DuckDB files are read in place; CSV files and frames are loaded once. A value that does not read as its
-declared type is NULL.
+Parquet and DuckDB files are read in place; CSV files, frames and small Parquet files are loaded once. A value that does
+not read as its declared type is NULL.
 
 What does not fit into memory goes to files in a folder of its own, which only this user can read and which is removed
 with the engine; a process that is killed leaves it behind. The engine shows no progress: how far it is would tell how
@@ -63,6 +63,10 @@ _LOCK = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
+
+
+SMALL = 1 << 22
+"""Bytes of a Parquet file that is loaded."""
 
 
 class DuckDBEngine:
@@ -133,12 +137,17 @@ class DuckDBEngine:
         if table.unit is not None:
             name, kind = stored[table.unit.lower()]
             columns += f", {_unit(identifier(name), kind, form)} AS {identifier(UNIT_ID)}"
-        kept = table.public or isinstance(source, Csv | Frame)
+        kept = table.public or isinstance(source, Csv | Frame) or _is_small(source)
         made = f"{'TABLE' if kept else 'VIEW'} {identifier(table.name)}"
         self._connection.execute(f"CREATE {made} AS SELECT {columns} FROM {relation}")
         for key in table.keys:
             if not is_key(self._connection, identifier(table.name), [table.field(name) for name in key]):
                 raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
+
+
+def _is_small(source: Source) -> bool:
+    """Whether it is read once for all questions: opening a Parquet file again takes longer than they do."""
+    return isinstance(source, Parquet) and source.path.stat().st_size <= SMALL
 
 
 def stored_as(connection: duckdb.DuckDBPyConnection, table: Table, source: Source) -> str:
