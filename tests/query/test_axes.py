@@ -97,3 +97,12 @@ def test_bounds_that_cannot_be_cut_are_refused(kind: Type, low: Any, high: Any) 
 def test_odd_numbers_of_cells_are_refused(bad: Any) -> None:
     with pytest.raises(Misconfigured, match="`cells`"):
         axis(Type.REAL, 0, 1, bad)
+
+
+@pytest.mark.parametrize("low", [2**53, -(2**60), 2**63 - 10])
+def test_whole_numbers_beyond_float64_are_refused(low: int) -> None:
+    """Cells are found by float64, which would merge them."""
+    bounds = Interval(Fraction(low), Fraction(low + 9))
+    table = Table("t", (Field("big", Type.INTEGER, bounds),), None)
+    with pytest.raises(Stop, match="beyond 2\\^53"):
+        make_axis(table, "big", cells=None, default=10)

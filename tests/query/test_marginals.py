@@ -124,6 +124,8 @@ def test_too_many_tables_or_cells_are_refused() -> None:
     )
     with pytest.raises(Refused, match=f"at most {MOST_TABLES:,}"):
         wide.marginals(names, epsilon=1)
+    with pytest.raises(Refused, match="more than 8 columns"):
+        wide.marginals([tuple(names[:9])], epsilon=1)
     reals = pa.table({name: [1.0] for name in "abc"})
     deep = open_data(reals, name="t", unit=None, budget=RICH, bounds=dict.fromkeys("abc", (0, 1)))
     with pytest.raises(Refused, match="cells"):

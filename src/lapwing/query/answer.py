@@ -193,7 +193,7 @@ def _approximate(plan: Plan) -> dict[str, str]:
             for i in _slots(output.expression)
             if plan.question.aggregates[i].parameters
         ):
-            notes[output.name] = "approximate: an extreme quantile, a little inside the outermost value"
+            notes[output.name] = _INSIDE
     return notes
 
 
@@ -202,6 +202,7 @@ def _slots(expression: Expression) -> list[int]:
     return [part.index for part in walk(expression) if isinstance(part, Slot)]
 
 
+_INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
 _CHOSEN = "These rows were chosen by their noisy numbers: of them, only intervals(simultaneous=True) hold as stated."
 
 

@@ -30,6 +30,7 @@ from lapwing.query.types import Interval, Type, Value
 from lapwing.query.verdict import refuse
 from lapwing.rational import count
 
+_EXACT = 1 << 53  # whole numbers up to here are exact in float64, by which cells are found
 _WIDEST = Fraction(10) ** 300  # so that edges and their distances are ordinary float64 numbers
 
 
@@ -94,6 +95,12 @@ def _of_integers(field: Field, column: Column, bounds: Interval, cells: int | No
     low, high = math.ceil(bounds.low), math.floor(bounds.high)
     many = high - low + 1
     _require_many(field, many)
+    if max(abs(low), abs(high)) > _EXACT:
+        refuse(
+            f"`{field.name}`",
+            "its bounds lie beyond 2^53, where float64 merges numbers.",
+            "Count a difference instead.",
+        )
     wanted = None if cells is None else _read_cells(cells)
     if many <= (MOST_RANGE if wanted is None else wanted):
         ends = Literal(low, Type.INTEGER), Literal(high, Type.INTEGER)

@@ -27,6 +27,8 @@ from lapwing.rational import count
 CELLS = 10
 """Into so many cells reals are cut, unless it is said."""
 MOST_TABLES = 1_000
+MOST_WAYS = 8
+"""Columns of one table: its error is a sum over pairs of their subsets."""
 MOST_COLUMNS = 60
 
 Cells = int | Mapping[str, int] | None
@@ -157,6 +159,8 @@ def ask_marginals(
         many = len(sets)
     if many > MOST_TABLES:
         refuse("`columns`", f"that makes {many:,} tables; at most {MOST_TABLES:,} are answered.", "Ask for fewer.")
+    if max(map(len, sets)) > MOST_WAYS:
+        refuse("`columns`", f"a table has more than {MOST_WAYS} columns.", f"Ask for tables of at most {MOST_WAYS}.")
     if max(math.prod(axes[i].size for i in one) for one in sets) > MOST_TABLE:
         refuse("`columns`", f"a table has more than {MOST_TABLE:,} cells.", "Pass fewer `ways`, or fewer `cells`.")
     return make_counted(catalog, known, where, axes, tuple(sorted(sets, key=lambda one: (len(one), one))))
