@@ -406,6 +406,8 @@ def test_a_stored_answer_at_hand_is_given_only_while_ledger_and_data_stay(tmp_pa
     first = asked.sql(text, epsilon=1)
     found = asked.sql(text, epsilon=1)
     assert asked.sql(text, epsilon=1) is found
+    with pytest.raises(ValueError, match="read-only"):
+        found.released.cells[0][0][:] = 7
     assert (found.entry, bool(found.cost)) == (first.entry, False)
     assert asked.sql(text, epsilon=1, refresh=True).entry != first.entry
     better = other.sql(text, epsilon=2)

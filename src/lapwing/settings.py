@@ -85,7 +85,7 @@ def witness_of(source: Source) -> Path:
 def read_memory(value: object) -> str:
     """A size such as "4GB" or "500MB"."""
     if not isinstance(value, str) or not re.fullmatch(r"[1-9][0-9]{0,5} ?[MGT]B", value):
-        raise Misconfigured(f"`memory` is {value!r}; it must be a size such as \"4GB\" or \"500MB\".")
+        raise Misconfigured(f'`memory` is {value!r}; it must be a size such as "4GB" or "500MB".')
     return value
 
 

@@ -29,6 +29,7 @@ BUDGETS = pytest.mark.parametrize("budget", [PURE, ZCDP, BASIC], ids=lambda budg
 
 TOTAL = "SELECT SUM(cost) AS s FROM visits"
 BEYOND = "(units beyond: at most 1, 95% sure)"
+ASIDE = BEYOND.replace("1,", "1 on a side,")
 BOTH = "SELECT sex, SUM(cost) AS s, SUM(age) AS a FROM visits GROUP BY sex"
 
 
@@ -115,7 +116,7 @@ def test_the_preview_says_what_is_found_first_and_charges_nothing(monkeypatch: p
 
 def test_the_answer_says_what_was_found_and_at_which_price() -> None:
     answer = opened(budget=Budget(epsilon=600)).sql(TOTAL, epsilon=200, bounds="auto")
-    what = f"the bounds of `cost` in `visits`, [0, 64], where values are clipped {BEYOND}"
+    what = f"the bounds of `cost` in `visits`, [0, 64], where values are clipped {ASIDE}"
     assert f"Found privately at epsilon = 70: {what}." in answer.methods()
     assert f"Found privately at epsilon = 70: {what}." in str(answer)
     assert answer.to_dict()["found"] == [{"what": what, "epsilon": 70.0}]
@@ -296,7 +297,7 @@ def test_rows_as_units_need_no_limits() -> None:
     curator = open_data(frame(), name="visits", unit=None, budget=Budget(epsilon=300))
     answer = curator.sql("SELECT SUM(age) AS s, COUNT(*) AS n FROM visits", epsilon=100, bounds="auto", limits="auto")
     assert [str(found) for found in answer.found] == [
-        f"the bounds of `age` in `visits`, [0, 127], where values are clipped {BEYOND}"
+        f"the bounds of `age` in `visits`, [0, 127], where values are clipped {ASIDE}"
     ]
 
 

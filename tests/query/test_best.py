@@ -181,6 +181,15 @@ def test_the_places_say_no_more_than_the_list() -> None:
     assert sorted(places.tolist()) == [-2, -1, 0, 0, 0, 0]
 
 
+def test_long_lists_are_one_race() -> None:
+    """Permute-and-flip would draw for all groups again and again."""
+    data = pa.table({"who": [1], "n": [1]})
+    asked = lw.open(data, name="t", unit="who", budget=PURE, rows_per_unit=1, bounds={"n": (0, 999)})
+    text = "SELECT n FROM t GROUP BY n ORDER BY COUNT(*) DESC LIMIT "
+    assert [planned(asked, text + many)[1].peeling for many in ("100", "101")] == [True, False]
+    assert len(asked.sql(text + "1000", epsilon=1)) == 1000
+
+
 def test_a_lower_price_errs_more() -> None:
     errors = [planned(opened(many()), MOST, e)[1].error(0.95, candidates=6) for e in (4, 1, Fraction(1, 10))]
     assert all(less < more for less, more in pairwise(errors))

@@ -214,7 +214,7 @@ def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.
     assert found == Found(target, Fraction(1), (3, 4))
     assert decode_found(target, encode_found(found)) == found
     assert found.beyond == 66
-    assert "[-7, 15], where values are clipped (units beyond: at most 66, 95% sure)" in str(found)
+    assert "[-7, 15], where values are clipped (units beyond: at most 66 on a side, 95% sure)" in str(found)
     assert Found(target, Fraction(1), (3, 62)).beyond is None
 
 

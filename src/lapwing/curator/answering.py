@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from hashlib import sha256
 
 from lapwing.curator.charging import bought
 from lapwing.curator.vault import Vault
@@ -23,7 +24,7 @@ class Answers:
         self._ledger, self._vault = ledger, vault
 
     def stored(self, plan: Plan, level: Fraction, *, analyst: str = "", key: str | None = None) -> Release | None:
-        """The best answer paid before, if none of its errors is larger than asked; of equal ones the first.
+        """The best answer paid before, if none of its errors is larger than asked; of equal ones the newest.
 
         A key that was used before for this question and price gives its own answer back.
         """
@@ -45,16 +46,17 @@ class Answers:
         reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
         return self._bought(plan, level, reservation)
 
-    def all_stored(self, shared: Shared) -> list[Release | None]:
+    def all_stored(self, shared: Shared, *, analyst: str = "", key: str | None = None) -> list[Release | None]:
         """For each plan of a batch the stored answer that will do."""
-        return [self.stored(plan, one.level) for plan, one in zip(shared.plans, shared.merged, strict=True)]
+        pairs = enumerate(zip(shared.plans, shared.merged, strict=True))
+        return [self.stored(plan, one.level, analyst=analyst, key=_key_of(key, i)) for i, (plan, one) in pairs]
 
     def all_new(
         self, shared: Shared, which: Sequence[int], text: str, *, analyst: str, key: str | None
     ) -> list[Release]:
         """New answers to these plans of a batch, charged together or not at all."""
         charges = [
-            Charge(cost, shared.plans[i].identity(), key and f"{key}/{i + 1}", _note(shared.plans[i], text))
+            Charge(cost, shared.plans[i].identity(), _key_of(key, i), _note(shared.plans[i], text))
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
         made = self._ledger.reserve_all(charges, analyst=analyst) if charges else ()
@@ -82,6 +84,11 @@ class Answers:
 def nothing(cost: Cost) -> Cost:
     """No cost, in the same currency."""
     return cost - cost
+
+
+def _key_of(key: str | None, place: int) -> str | None:
+    """The key of one question of a batch with this key."""
+    return None if key is None else f"batch:{sha256(repr((key, place)).encode()).hexdigest()}"
 
 
 def _note(plan: Plan, text: str) -> dict[str, str]:

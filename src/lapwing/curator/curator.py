@@ -184,7 +184,8 @@ class Curator:
         shared = self._shared(named, confidence, epsilon, delta)
         for plan in shared.plans:
             self._vault.check(plan.table)
-        found = [None] * len(shared.plans) if refresh else self._answers.all_stored(shared)
+        stored = None if refresh else self._answers.all_stored(shared, analyst=analyst, key=key)
+        found = stored or [None] * len(shared.plans)
         missing = [place for place, answer in enumerate(found) if answer is None]
         bought = iter(self._answers.all_new(shared, missing, named.title(), analyst=analyst, key=key))
         return batch_of(named.names, shared, [next(bought) if answer is None else answer for answer in found])
@@ -361,6 +362,8 @@ class Curator:
         """Keeps a stored answer at hand for the same words, as long as the ledger and the data stay as they were."""
         if len(self._kept) >= _REMEMBERED:
             self._kept.clear()
+        for column in (*answer.released.keys, *(cell for cells in answer.released.cells for cell in cells)):
+            column.flags.writeable = False  # everybody who asks gets this answer
         self._kept[name] = seen, answer
 
     def _shared(self, named: Named, confidence: Number | None, epsilon: Number, delta: Number | None) -> Shared:

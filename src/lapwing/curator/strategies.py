@@ -33,7 +33,7 @@ class Strategies:
         raise raised(refusal)
 
     def stored(self, strategy: Strategy, *, analyst: str = "", key: str | None = None) -> Bought | None:
-        """The best answer paid before, if it is no worse than asked; of equal ones the first.
+        """The best answer paid before, if it is no worse than asked; of equal ones the newest.
 
         A key that was used before for this question and price gives its own answer back.
         """

@@ -18,6 +18,7 @@ from lapwing.query.catalog import Catalog, Limit, Table
 from lapwing.query.finding import BoundsOf, Found, LimitOf, Target
 from lapwing.query.plan import Outline, make_outline
 from lapwing.query.question import Question
+from lapwing.query.shapes import Total
 from lapwing.query.types import Interval
 from lapwing.query.verdict import Refusal
 from lapwing.rational import Number, inside_unit
@@ -105,7 +106,9 @@ def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
     others: dict[Limit, int] = {limit: 1 for limit in wanted if limit is not Limit.ROWS}
     if Limit.ROWS in wanted and isinstance(make_outline(_limited(question, others)), Refusal):
         needed.append(Limit.ROWS)
-    if Limit.GROUPS in wanted and (outline.domain is None or math.prod(map(len, outline.domain)) > 1):
+    chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
+    several = outline.domain is None or math.prod(map(len, outline.domain)) > 1
+    if Limit.GROUPS in wanted and several and not chosen:
         needed.append(Limit.GROUPS)
     return tuple(needed)
 

@@ -11,8 +11,8 @@ depends on the data.
 
 Price. zCDP: the rhos add up to the price. Pure: the epsilons do. Basic accounting with a delta: the list is fixed
 before the first answer, so it costs what `compose_fixed` says (privacy/composition.py). Every part is dominated by
-the worst mechanism of its epsilon and delta; the parts are scaled up by the largest factor of three digits for which
-the composition is still within the price, which the returned cost proves.
+the worst mechanism of its epsilon and delta; the parts are rounded to powers of two, so that few of them differ, and
+scaled up by the largest factor for which the composition is still within the price.
 Checked by: tests/query/test_batch.py
 """
 
@@ -46,7 +46,8 @@ UNKNOWN_GROUPS = 100
 
 _LOW = Fraction(1, 100)
 _DIGITS = 1000  # parts of the price are whole multiples of a thousandth of the largest one
-_ONE, _MOST = 1024, 1 << 16  # the parts of a fixed list are scaled by a factor of 1 to 64, in steps of 1 / 1024
+_ONE, _MOST = 64, 64 * 64  # the parts of a fixed list are scaled by a factor of 1 to 64, in steps of 1 / 64
+_LARGE = 20  # an epsilon from which on composition gains next to nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Shared:
     plans: tuple[Plan, ...]
     members: tuple[Member, ...]
     slip: Fraction
-    """The delta that may be spent in all."""
+    """The delta that may be spent in all where the list is composed; 0 where prices add."""
 
     def costs(self, which: Sequence[int]) -> list[Cost]:
         """What these plans cost together as a fixed list, divided among them in proportion to what each loses."""
@@ -132,7 +133,7 @@ class Shared:
 
     def _loss(self, plans: Sequence[Plan]) -> Loss:
         total = reduce(add, (plan.loss for plan in plans))
-        if self.budget.accounting is not Accounting.BASIC or not self.slip:
+        if not self.slip:
             return total
         tight = compose_fixed(_worst([plan.prices for plan in plans])).epsilon(self.slip)
         return total if tight >= total.to_approximate().epsilon else Approximate(Fraction(tight), self.slip)
@@ -151,7 +152,9 @@ def share(
     try:
         merged, members = _merge(questions, levels, weights)
         slip = _slip(merged, budget, delta)
-        return Shared(budget, tuple(merged), tuple(_split(merged, budget, epsilon, slip)), tuple(members), slip)
+        composed = budget.accounting is Accounting.BASIC and positive(epsilon, "epsilon") <= _LARGE
+        plans = tuple(_split(merged, budget, epsilon, slip, composed=composed))
+        return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0))
     except Stop as stop:
         return stop.refusal
 
@@ -167,7 +170,7 @@ def _merge(
             raise Stop(replace(outline, part=f"question {index + 1}, {outline.part}"))
         chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
         rows = (question.table.canonical, question.table.version, question.where, question.keys, levels[index])
-        alike.setdefault(index if chosen else rows, []).append(index)
+        alike.setdefault(outline.match() if chosen else rows, []).append(index)
     merged: list[Merged] = []
     members: dict[int, Member] = {}
     for place, (first, *others) in enumerate(alike.values()):
@@ -204,17 +207,17 @@ def _on(question: Question, together: Question) -> Question:
     )
 
 
-def _split(merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Fraction) -> list[Plan]:
+def _split(merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Fraction, *, composed: bool) -> list[Plan]:
     """The plans at one price for all; raises Stop if noise for one of them cannot be drawn."""
     unknown = sum(one.outline.domain is None for one in merged)
     part = slip / unknown if unknown else Fraction(0)
-    if budget.accounting is Accounting.BASIC:
+    if composed:
         part /= 2  # the other half is for the composition
     whole = budget.price(epsilon=epsilon)
     even = [_even(one, budget, epsilon, part) for one in merged]
     needs = [_needs(one, plan) for one, plan in zip(merged, even, strict=True)]
-    prices = _shared(even, needs, whole)
-    if budget.accounting is Accounting.BASIC and slip:
+    prices = _shared(even, needs, whole, powers=composed)
+    if composed and slip:
         prices = _scaled(prices, positive(epsilon, "epsilon"), slip)
     return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
 
@@ -257,7 +260,7 @@ def _units_off(measure: Measure, plan: Plan, level: Fraction) -> Fraction:
             return measure.additive.error(level) / Fraction(measure.reach)
 
 
-def _shared(even: Sequence[Plan], needs: Sequence[Sequence[Fraction]], whole: Loss) -> list[Prices]:
+def _shared(even: Sequence[Plan], needs: Sequence[Sequence[Fraction]], whole: Loss, *, powers: bool) -> list[Prices]:
     """The whole price in proportion to what each part needs: epsilon to the need, rho to its square.
 
     In equal parts of n, an error is n times, or sqrt(n) times, that of the whole price.
@@ -268,13 +271,19 @@ def _shared(even: Sequence[Plan], needs: Sequence[Sequence[Fraction]], whole: Lo
         for plan, own in zip(even, needs, strict=True)
     ]
     most = max(need for own in level for need in own)
-    rounded = [[max(1, round(_DIGITS * need / most)) for need in own] for own in level]
+    rounded = [[_whole(need / most, powers=powers) for need in own] for own in level]
     total = sum(map(sum, rounded))
     amount = whole.rho if isinstance(whole, ZCDP) else whole.to_pure().epsilon
     return [
         _prices(plan, [amount * part / total for part in own], zcdp=zcdp)
         for plan, own in zip(even, rounded, strict=True)
     ]
+
+
+def _whole(share: Fraction, *, powers: bool) -> int:
+    """A share of the largest part, in thousandths or as the power of two below that."""
+    digits = max(1, round(_DIGITS * share))
+    return 1 << (digits.bit_length() - 1) if powers else digits
 
 
 def _prices(plan: Plan, amounts: Sequence[Fraction], *, zcdp: bool) -> Prices:
@@ -292,12 +301,17 @@ def _prices(plan: Plan, amounts: Sequence[Fraction], *, zcdp: bool) -> Prices:
 
 def _scaled(prices: Sequence[Prices], epsilon: Fraction, delta: Fraction) -> list[Prices]:
     """All parts larger by the largest factor at which they are together within (epsilon, delta)."""
-    low, high = _ONE, _MOST
-    while low < high:
-        middle = (low + high + 1) // 2
-        larger = [_times(one, Fraction(middle, _ONE)) for one in prices]
-        within = compose_fixed(_worst(larger)).epsilon(delta) <= epsilon
-        low, high = (middle, high) if within else (low, middle - 1)
+
+    def is_within(factor: int) -> bool:
+        larger = [_times(one, Fraction(factor, _ONE)) for one in prices]
+        return compose_fixed(_worst(larger)).epsilon(delta) <= epsilon
+
+    low, high = _ONE, 2 * _ONE
+    while high <= _MOST and is_within(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_within(middle) else (low, middle)
     return [_times(one, Fraction(low, _ONE)) for one in prices]
 
 
@@ -312,9 +326,6 @@ def _times(prices: Prices, factor: Fraction) -> Prices:
 def _worst(prices: Sequence[Prices]) -> list[PrivacyLoss]:
     """For each part the worst mechanism of its price."""
     parts = [part for one in prices for part in (*one.measures, one.selection) if part is not None]
-    return [
-        PrivacyLoss.worst(epsilon=part.epsilon, delta=part.delta)
-        if isinstance(part, Approximate)
-        else PrivacyLoss.worst(epsilon=part.to_pure().epsilon)
-        for part in parts
-    ]
+    pairs = [(p.epsilon, p.delta) if isinstance(p, Approximate) else (p.to_pure().epsilon, Fraction(0)) for p in parts]
+    worst = {pair: PrivacyLoss.worst(epsilon=pair[0], delta=pair[1]) for pair in set(pairs)}
+    return [worst[pair] for pair in pairs]

@@ -161,8 +161,8 @@ class Found:
                 text = f"{limit}, {limit.most(*self.powers)}"
             case _:
                 assert_never(self.target)
-        beyond = self.beyond
-        return text if beyond is None else f"{text} (units beyond: at most {beyond:,}, 95% sure)"
+        beyond, side = self.beyond, " on a side" if isinstance(self.target, BoundsOf) else ""
+        return text if beyond is None else f"{text} (units beyond: at most {beyond:,}{side}, 95% sure)"
 
 
 def mechanism_for(target: Target, epsilon: Fraction) -> AutoBounds:

@@ -25,6 +25,7 @@ from lapwing.query.verdict import refuse
 from lapwing.rational import root_up
 
 MOST_REACH = 10**24  # in steps: the parts of 10^13 units add up within the 38 digits of the engine
+_MOST_PEELED = 100  # beyond, one race chooses all: permute-and-flip draws anew for each
 _MOST_BITS = 48  # of the noise, in steps
 _MANY_ROWS = 1 << 18  # every row is rounded to a step: finer by this much, so that 10^9 rows add no bias to speak of
 FINEST_STEP = Fraction(1, 2**900)  # so that a step and its inverse are ordinary float64 numbers
@@ -82,11 +83,11 @@ def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
 def _choice(share: Share, best: Best, interval: Interval, reach: int) -> TopK:
     """All cells move the same way with a unit if none of its parts may be below 0, or none above."""
     monotone = interval.low >= 0 or interval.high <= 0
-    pure = isinstance(share, Pure)
+    peeling = isinstance(share, Pure) and best.many <= _MOST_PEELED
     epsilon = share.epsilon if isinstance(share, Pure) else root_down(8 * best.many * share.rho)
     if not epsilon:
         refuse("`epsilon`", f"nothing can be chosen for {share}.", "Choose a larger one.")
-    return TopK(k=best.many, epsilon=epsilon, sensitivity=reach, monotone=monotone, peeling=pure)
+    return TopK(k=best.many, epsilon=epsilon, sensitivity=reach, monotone=monotone, peeling=peeling)
 
 
 def _quantiles(shape: GridShape, groups: int, share: Share) -> GridQuantiles:
