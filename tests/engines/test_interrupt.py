@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -51,13 +54,22 @@ def test_work_stays_where_it_is_in_other_threads() -> None:
     assert found == [name]
 
 
-def test_an_interrupt_stops_the_work_and_goes_on() -> None:
-    """It is told to stop until it has heard. A real signal, which also wakes a thread that waits."""
-    ended, told, main = threading.Event(), 0, threading.main_thread().ident or 0
+@pytest.fixture
+def handler() -> Iterator[Callable[[Any], Any]]:
+    """Sets what happens at an interrupt, and puts back what was."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda handler: signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_stops_the_work_and_goes_on(handler: Any) -> None:
+    """It is told to stop until it has heard, and not any more afterwards."""
+    ended, told = threading.Event(), 0
 
     def work() -> None:
-        signal.pthread_kill(main, signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         ended.wait(timeout=60)
+        raise ValueError("the engine's own word for it")
 
     def stop() -> None:
         nonlocal told
@@ -65,13 +77,41 @@ def test_an_interrupt_stops_the_work_and_goes_on() -> None:
         if told == 3:
             ended.set()
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    handler(signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(work, stop)
+    assert (told, signal.getsignal(signal.SIGINT)) == (3, signal.default_int_handler)
+    assert signal.set_wakeup_fd(-1) == -1
+    assert interruptible(lambda: 7, stop) == 7
+    assert told == 3
+
+
+def test_an_interrupt_is_not_lost_if_the_work_ends_in_time(handler: Any) -> None:
+    seen: list[int] = []
+    handler(lambda number, _: seen.append(number))
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(lambda: signal.raise_signal(signal.SIGINT), lambda: None)
+    assert seen == [signal.SIGINT]
+
+
+def test_interrupts_that_are_ignored_stay_so(handler: Any) -> None:
+    handler(signal.SIG_IGN)
+    assert interruptible(lambda: signal.raise_signal(signal.SIGINT) or 7, lambda: None) == 7
+
+
+def test_others_who_wait_for_signals_still_hear_them(handler: Any) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    handler(signal.default_int_handler)
+    before = signal.set_wakeup_fd(writer)
     try:
         with pytest.raises(KeyboardInterrupt):
-            interruptible(work, stop)
+            interruptible(lambda: signal.raise_signal(signal.SIGINT), lambda: None)
+        assert os.read(reader, 1) == bytes([signal.SIGINT])
     finally:
-        signal.signal(signal.SIGINT, before)
-    assert (told, ended.is_set()) == (3, True)
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
 
 
 def test_control_c_leaves_a_clean_and_charged_ledger(tmp_path: Path) -> None:
