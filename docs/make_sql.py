@@ -182,8 +182,8 @@ decides how far that price goes.
   What was found is stored, the answer says it, and the next question that needs it pays nothing for it. The share is
   `find_share`, 0.35 unless you say otherwise. `within=` works once all is found.
 - Half of the price of a quantile buys its interval. With `intervals=False` all of it goes to the estimate.
-- `curator.batch([...], epsilon=...)` asks several questions at one price. Those over the same rows and keys are answered
-  together, and what two of them need is paid once.
+- `curator.batch([...], epsilon=...)` asks several questions at one price. Those over the same rows and keys are
+  answered together, and what two of them need is paid once.
 - Asking the same question again costs nothing and gives the same answer.
 
 ## Missing values
