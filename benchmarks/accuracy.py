@@ -230,10 +230,9 @@ NOTES = f"""
   seem nearly exact.
 - OpenDP's threshold for keys is one higher than its map says, since the map leaves out the threshold itself and
   understates delta by a factor of e (benchmarks/peers/accuracy_opendp.py).
-- The RMSE of `{UNKNOWN}` hangs on rare overshoots, and its interval is not to be trusted: AutoBounds goes past all
-  values in 0.12 % of the scans, two a release, and then the noise of the sum is that of the larger bound. One such
-  release decides the RMSE of 300: of two runs of this code one had an RMSE of 7,313,008,263 on the uniform data, the
-  other is shown. Below the table stand the typical errors.
+- The interval of `{UNKNOWN}` is not to be trusted: AutoBounds goes past all values in 0.008 % of the scans, two a
+  release, and then the noise of the sum is that of the larger bound. An earlier form of it did so in 0.12 % of the
+  scans, and one release of 300 made the RMSE 7,313,008,263 on the uniform data. Below the table stand typical errors.
 - Data: 10,000 uniform values in 0 to 100; 10,000 lognormal ones (3, 1), clipped to 0 to 500 where bounds are known;
   20,190 yearly numbers of visits in 0 to 100 (RAND); one in twenty of the births of 2015 by name."""
 
