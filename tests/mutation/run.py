@@ -84,7 +84,10 @@ def _first_failure(folder: str, mutant: Mutant) -> str | None:
         return "the tests never end"
     if done.returncode == 0:
         return None
-    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    lines = done.stdout.splitlines()
+    failed = [
+        line for line in lines if line.startswith("FAILED") or (line.startswith("ERROR") and "errors.Bug" in line)
+    ]
     if not failed:
         print(f"tests that cannot start notice nothing: {mutant.name}", flush=True)
         return None
