@@ -102,6 +102,7 @@ def test_noisy_numbers_decide_where_a_unit_is_in_fewer_groups_than_are_asked() -
     text = "SELECT town FROM trips GROUP BY town ORDER BY COUNT(*) DESC LIMIT "
     assert isinstance(one.preview(text + "1", epsilon=1).plan.measures[0].noise, TopK)
     assert isinstance(one.preview(text + "2", epsilon=1).plan.measures[0].noise, Laplace)
+    assert "simultaneous" not in str(one.sql(text + "2", epsilon=1))
 
 
 def test_more_than_there_are_is_all_of_them() -> None:

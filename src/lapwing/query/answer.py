@@ -207,9 +207,9 @@ _CHOSEN = "These rows were chosen by their noisy numbers: of them, only interval
 
 
 def _is_chosen(plan: Plan) -> bool:
-    """Whether HAVING or LIMIT chose rows by released numbers."""
+    """Whether HAVING or LIMIT chose the rows of shown numbers by released ones."""
     question = plan.question
-    if any(isinstance(measure.noise, TopK) for measure in plan.measures):
+    if not any(isinstance(part, Slot) for output in question.outputs for part in walk(output.expression)):
         return False  # no numbers are shown
     by = [question.having] if question.having is not None else []
     by += [order.expression for order in question.order if question.limit is not None]
