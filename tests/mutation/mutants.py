@@ -289,7 +289,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "keys outside the list",
         _BOUNDING,
-        "        query = _where(query, listed)\n",
+        "        query = query.where(listed(key, values), copy=False)\n",
         "        pass\n",
         "a group that nobody declared",
         CELLS,

@@ -17,8 +17,9 @@ from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.privacy import ZCDP, Approximate, Loss, Pure
 from lapwing.query import bounding
-from lapwing.query.bounding import cells_query, literal, queries
+from lapwing.query.bounding import cells_query, queries
 from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.emission import literal
 from lapwing.query.plan import Plan, make_plan
 from lapwing.query.question import Question
 from lapwing.query.release import arrange, fetched

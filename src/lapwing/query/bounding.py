@@ -49,7 +49,7 @@ from lapwing.query.contributions import (
     unit_totals,
 )
 from lapwing.query.derived_rows import from_node
-from lapwing.query.emission import counted, emit, literal, whole
+from lapwing.query.emission import counted, emit, listed, whole
 from lapwing.query.expression import Expression
 from lapwing.query.measures import Measure
 from lapwing.query.plan import Plan
@@ -214,7 +214,8 @@ def _kept(plan: Plan, keyed_hash: Hash) -> exp.Select:
 
 def _rows(plan: Plan) -> exp.Select:
     """Every row's unit, keys and arguments; rows of no unit and of other keys are dropped."""
-    keys = [aliased(_key(plan, key), f"k{i}") for i, key in enumerate(plan.question.keys)]
+    public = plan.outline.domain is not None
+    keys = [aliased(key_node(key, public=public), f"k{i}") for i, key in enumerate(plan.question.keys)]
     values = [aliased(computed(column), f"a{i}") for i, column in enumerate(arguments(plan))]
     unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
     units = [] if plan.table.by_row else [aliased(unit, _UNIT)]
@@ -229,10 +230,10 @@ def _rows(plan: Plan) -> exp.Select:
     return _listed(plan, _selected(exp.Star()).from_(query.subquery("q", copy=False), copy=False))
 
 
-def _key(plan: Plan, key: Expression) -> exp.Expression:
+def key_node(key: Expression, *, public: bool) -> exp.Expression:
     """A key; text that nobody listed is cut, so that long texts cannot fill the memory."""
     node = whole(key, source)
-    if plan.outline.domain is not None or key.type is not Type.TEXT:
+    if public or key.type is not Type.TEXT:
         return node
     return exp.Anonymous(this="LEFT", expressions=[node, exp.Literal.number(LONGEST_KEY)])
 
@@ -297,13 +298,8 @@ def _units(plan: Plan) -> list[exp.Expression]:
 
 def _listed(plan: Plan, query: exp.Select) -> exp.Select:
     """Only the public values of each key, where they are public."""
-    for i, values in enumerate(plan.domain):
-        key = named(f"k{i}")
-        known = [literal(value) for value in values if value is not None]
-        listed: exp.Expression = exp.In(this=key, expressions=known) if known else exp.false()
-        if None in values:
-            listed = exp.Or(this=listed, expression=exp.Is(this=key.copy(), expression=exp.Null()))
-        query = _where(query, listed)
+    for key, values in zip(_keys(plan), plan.domain, strict=True):
+        query = query.where(listed(key, values), copy=False)
     return query
 
 

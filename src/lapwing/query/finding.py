@@ -31,11 +31,11 @@ from sqlglot import exp
 
 from lapwing.mechanisms.auto_bounds import AutoBounds
 from lapwing.privacy.loss import Pure
-from lapwing.query.bounding import LONGEST_KEY
+from lapwing.query.bounding import key_node
 from lapwing.query.catalog import UNIT_ID, Field, Limit, Table
 from lapwing.query.contributions import ROWS, aliased, named, source
 from lapwing.query.derived_rows import from_node
-from lapwing.query.emission import counted, emit, literal, real, value, whole
+from lapwing.query.emission import counted, emit, listed, literal, real, value
 from lapwing.query.expression import Column, walk
 from lapwing.query.operators import cast, number
 from lapwing.query.question import Question
@@ -233,19 +233,14 @@ def _counted(target: LimitOf) -> exp.Select:
     """Each unit's largest number of rows in a group, or its number of groups."""
     question, domain = target.question, target.domain
     keys = [named(f"k{i}") for i in range(len(question.keys))]
-    computed: list[exp.Expression] = []
-    for key, name in zip(question.keys, keys, strict=True):
-        node = whole(key, source)
-        if domain is None and key.type is Type.TEXT:  # as the question itself reads it
-            node = exp.Anonymous(this="LEFT", expressions=[node, exp.Literal.number(LONGEST_KEY)])
-        computed.append(aliased(node, name.name))
-    rows = _rows(question.table, computed)
+    pairs = zip(question.keys, keys, strict=True)
+    rows = _rows(question.table, [aliased(key_node(k, public=domain is not None), name.name) for k, name in pairs])
     if question.where is not None:
         rows = rows.where(exp.Paren(this=emit(question.where, source)), copy=False)
     many = aliased(exp.Count(this=exp.Star()), _MANY)
     groups = _selected(named(_UNIT), many).from_(rows.subquery("r", copy=False), copy=False)
     for place, values in enumerate(domain or ()):
-        groups = groups.where(_listed(keys[place], values), copy=False)
+        groups = groups.where(listed(keys[place], values), copy=False)
     groups = groups.group_by(named(_UNIT), *(key.copy() for key in keys), copy=False)
     most = exp.Max(this=named(_MANY)) if target.limit is Limit.ROWS else exp.Count(this=exp.Star())
     query = _selected(aliased(most, _HIGH)).from_(groups.subquery("g", copy=False), copy=False)
@@ -259,14 +254,6 @@ def _rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
     unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
     query = _selected(aliased(unit, _UNIT), *columns).from_(from_node(table, ROWS), copy=False)
     return query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())), copy=False)
-
-
-def _listed(key: exp.Expression, values: tuple[Value, ...]) -> exp.Expression:
-    known = [literal(one) for one in values if one is not None]
-    listed: exp.Expression = exp.In(this=key.copy(), expressions=known) if known else exp.false()
-    if None in values:
-        listed = exp.Or(this=listed, expression=exp.Is(this=key.copy(), expression=exp.Null()))
-    return exp.Paren(this=listed)
 
 
 def _power(name: str, kind: Type, first: int, last: int) -> exp.Expression:
