@@ -1,0 +1,130 @@
+"""The mistakes in mechanisms, and in many counts from one strategy."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+NOISE = ("tests/mechanisms/test_laplace.py", "tests/mechanisms/test_gaussian.py")
+SOFT = ("tests/mechanisms/test_moments.py", "tests/mechanisms/test_soft_values.py")
+KEYS = (
+    "tests/mechanisms/test_keys.py",
+    "tests/mechanisms/test_keys_threshold.py",
+    "tests/mechanisms/test_keys_weighted.py",
+)
+
+MECHANISMS: tuple[Mutant, ...] = (
+    # mechanisms
+    Mutant(
+        "Laplace scale",
+        "mechanisms/laplace.py",
+        "return self.sensitivity / self.epsilon",
+        "return self.sensitivity / self.epsilon / 2",
+        "half the noise",
+        NOISE,
+    ),
+    Mutant(
+        "a value spreads twice",
+        "mechanisms/moments.py",
+        "noise_of(epsilon, rho, rows * GRID)",
+        "noise_of(epsilon, rho, rows * GRID // 2)",
+        "half the noise",
+        SOFT,
+    ),
+    Mutant(
+        "every noisy count at the threshold is shown",
+        "mechanisms/keys_threshold.py",
+        "keep[at] = sample_bernoulli(self.edge, at.size)",
+        "keep[at] = True",
+        "more than delta for a key of one unit",
+        KEYS,
+    ),
+    Mutant(
+        "permute-and-flip at the price of the exponential law",
+        "mechanisms/grid_quantiles.py",
+        "        return self.rho is None",
+        "        return True",
+        "four times rho",
+        ("tests/mechanisms/test_grid_quantiles.py",),
+    ),
+    Mutant(
+        "threshold one too low",
+        "mechanisms/keys_threshold.py",
+        "keep = (held > 0) & (noisy > self.threshold)",
+        "keep = (held > 0) & (noisy > self.threshold - 2)",  # at the threshold itself the edge decides
+        "off by one",
+        KEYS,
+    ),
+    Mutant(
+        "weights rounded up",
+        "mechanisms/keys_weighted.py",
+        "    return math.isqrt(WeightedGaussian.one**2 // keys)",
+        "    return math.isqrt(WeightedGaussian.one**2 // keys) + 1",
+        "the l2 norm exceeds 1",
+        KEYS,
+    ),
+    Mutant(
+        "geometric step rounded up",
+        "mechanisms/keys.py",
+        "step = min((grown * last >> more) + slip,",
+        "step = min((grown * last >> more) + slip + 1,",
+        "a ratio above e^epsilon",
+        KEYS,
+    ),
+    # many counts from one strategy
+    Mutant(
+        "twice the rho of every part",
+        "mechanisms/marginals.py",
+        "/ (2 * mechanism.rho * share)",
+        "/ (4 * mechanism.rho * share)",
+        "half the variance",
+        ("tests/mechanisms/test_marginals.py",),
+    ),
+    Mutant(
+        "contrasts taken for shorter",
+        "mechanisms/marginals.py",
+        "return math.prod(sizes[i] * (sizes[i] - 1) for i in part)",
+        "return math.prod(sizes[i] for i in part)",
+        "the sensitivity of whole contrasts is larger",
+        ("tests/mechanisms/test_marginals.py",),
+    ),
+    Mutant(
+        "every table at the whole epsilon",
+        "mechanisms/laplace_marginals.py",
+        "Laplace(epsilon=self.epsilon / len(self.measured), sensitivity",
+        "Laplace(epsilon=self.epsilon, sensitivity",
+        "tables compose",
+        ("tests/mechanisms/test_marginals.py",),
+    ),
+    Mutant(
+        "forget the cells of a unit",
+        "query/strategy.py",
+        "return self.outline.groups * self.outline.shapes[0].reach(Fraction(1))",
+        "return self.outline.shapes[0].reach(Fraction(1))",
+        "a unit in many cells is not covered",
+        ("tests/query/test_strategy.py",),
+    ),
+    Mutant(
+        "no limit of the cells of a unit",
+        "query/strategy.py",
+        "return min(cells, table.groups_per_unit), table.groups_per_unit < cells",
+        "return min(cells, table.groups_per_unit), False",
+        "a unit adds to more cells than it was made for",
+        ("tests/query/test_strategy.py",),
+    ),
+    Mutant(
+        "read again for nothing",
+        "curator/charging.py",
+        "    if not reservation.fresh:",
+        "    if False:",
+        "one charge, two answers",
+        ("tests/query/test_strategy.py", "tests/test_curator.py"),
+    ),
+    Mutant(
+        "a worse strategy will do",
+        "curator/strategies.py",
+        "if found.strategy.price >= strategy.price and (",
+        "if (",
+        "what was asked and paid for is not given",
+        ("tests/query/test_strategy.py",),
+    ),
+)

@@ -1,0 +1,140 @@
+"""The mistakes in sessions, joined answers, joins and rows for each unit."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+WATCHED = ("tests/query/test_watch.py",)
+JOINED = ("tests/query/test_combine.py",)
+RELATED = ("tests/query/test_relations.py", "tests/query/test_relations_neighbours.py")
+_WATCH = "query/watch.py"
+_COMBINE = "query/combine.py"
+_JOINS = "query/joins.py"
+_PER_UNIT = "query/per_unit.py"
+_DERIVED = "query/derived_rows.py"
+
+RELATIONS: tuple[Mutant, ...] = (
+    # sessions
+    Mutant(
+        "session: scores not in reaches",
+        _WATCH,
+        " / (measure.reach * measure.step)",
+        " / measure.step",
+        "a unit moves a score by more than 1",
+        WATCHED,
+    ),
+    Mutant(
+        "session: one run is charged",
+        _WATCH,
+        "return self.mechanism.loss * self.runs",
+        "return self.mechanism.loss",
+        "later runs are free",
+        WATCHED,
+    ),
+    Mutant(
+        "session: every run takes the whole rho",
+        _WATCH,
+        "math.floor(2 * rho / times * 4**_ROOT_BITS)",
+        "math.floor(2 * rho * 4**_ROOT_BITS)",
+        "less noise than was paid for",
+        WATCHED,
+    ),
+    Mutant(
+        "session: new runs without end",
+        _WATCH,
+        "self._run, self._more = self.session.mechanism.start(), self._more - 1",
+        "self._run = self.session.mechanism.start()",
+        "more answers than were paid for",
+        WATCHED,
+    ),
+    Mutant(
+        "session: it goes on after a failure",
+        _WATCH,
+        "self._failed = True",
+        "self._failed = False",
+        "failures tell one bit each",
+        WATCHED,
+    ),
+    Mutant(
+        "session: a child goes on with it",
+        _WATCH,
+        "if self._born != Forks.count:",
+        "if self._born == -1:",
+        "the same noise answers twice",
+        WATCHED,
+    ),
+    Mutant(
+        "session: sums that a unit lowers",
+        _WATCH,
+        "if mechanism.monotone and shape.interval.low < 0:",
+        "if mechanism.monotone and shape.interval.high < 0:",
+        "scores move both ways under noise for one",
+        WATCHED,
+    ),
+    # joined answers
+    Mutant(
+        "joined answers: the newest price alone",
+        _COMBINE,
+        "_summed([plan.prices.measures[i] for plan in plans])",
+        "_summed([plan.prices.measures[i] for plan in plans[:1]])",
+        "the stated price is too low",
+        JOINED,
+    ),
+    Mutant(
+        "joined answers: keys that were selected",
+        _COMBINE,
+        "    if outline.domain is None:\n        return Refusal(",
+        "    if outline.domain is None and not outline.shapes:\n        return Refusal(",
+        "a mean over the answers that showed a group",
+        JOINED,
+    ),
+    Mutant(
+        "joined answers: the interval of the newest",
+        _COMBINE,
+        "    if len(parts) == 1:",
+        "    if len(parts) >= 1:",
+        "intervals of another law",
+        JOINED,
+    ),
+    # joins, and rows for each unit
+    Mutant(
+        "join: partners of other units",
+        _DERIVED,
+        "    if source.by_unit:",
+        "    if source.by_unit and not source.on:",
+        "rows of two units in one",
+        RELATED,
+    ),
+    Mutant(
+        "join: many public partners",
+        _JOINS,
+        "if not any(names.issuperset(key) for key in table.keys):",
+        "if not names:",
+        "one private row becomes many",
+        RELATED,
+    ),
+    Mutant(
+        "join: rows that are units meet others",
+        _JOINS,
+        "if not right.public and (left.by_row or right.by_row):",
+        "if not right.public and left.by_row and right.by_row:",
+        "a row meets rows of other units",
+        RELATED,
+    ),
+    Mutant(
+        "per unit: a choice among units inside",
+        _PER_UNIT,
+        "if groups.limit is not None or groups.order:",
+        "if groups.order and groups.limit is None:",
+        "one unit decides whether another counts",
+        RELATED,
+    ),
+    Mutant(
+        "per unit: sums in the order of rows",
+        _DERIVED,
+        "cast(kept, exp.DType.BIGINT))",
+        "cast(scaled.copy(), exp.DType.DOUBLE))",
+        "a unit's total depends on where its rows stand",
+        RELATED,
+    ),
+)
