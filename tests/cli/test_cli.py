@@ -212,18 +212,19 @@ def test_no_output_holds_rows(run: Any) -> None:
     assert CANARY not in Path("lapwing.toml").read_text()
 
 
-def test_help_costs_no_heavy_import() -> None:
-    """Ibis, frames and pictures are loaded only by commands that need them."""
+@pytest.mark.parametrize("arguments", [["--help"], ["ask", BY_SEX, "-e", "0.1"]], ids=["help", "ask"])
+def test_no_heavy_import_without_need(run: Any, arguments: list[str]) -> None:
+    """Ibis, frames and pictures are loaded only by commands that need them; pyarrow likes to load pandas."""
     code = (
-        "import sys; sys.argv = ['lapwing', '--help']\n"
+        f"import sys; sys.argv = ['lapwing', *{arguments}]\n"
         "from lapwing.cli.main import run\n"
         "try: run()\nexcept SystemExit: pass\n"
-        "heavy = {'ibis', 'pandas', 'polars', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+        "heavy = {'ibis', 'pandas', 'polars', 'pyarrow.compute', 'scipy', 'matplotlib'} & set(sys.modules)\n"
         "sys.exit(f'imported {sorted(heavy)}' if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert "ask" in done.stdout
+    assert ("ask" if arguments == ["--help"] else "price epsilon = 0.1") in done.stdout
 
 
 def test_the_program_answers_from_a_shell(run: Any) -> None:

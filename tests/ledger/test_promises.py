@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -304,6 +305,24 @@ def test_two_copies_of_a_ledger_cannot_both_be_served(place: Any) -> None:
                 attempt()
         ask(two, 0.3)
     assert one.spent == NOTHING
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_answer_is_not_given_where_its_charge_is_gone(place: Any, others: int) -> None:
+    """ledger:B3 ledger:B12: an older copy is written over the file, row by row, while the question runs."""
+    ledger = place.open()
+    ask(ledger)
+    with closing(sqlite3.connect(place.path)) as live, closing(sqlite3.connect(place.folder / "old.db")) as old:
+        live.backup(old)
+        reservation = ask(ledger)
+        for _ in range(others):
+            ask(ledger)
+        old.backup(live)
+    with pytest.raises(LedgerFailed, match=r"No answer is given\."):
+        ledger.settle(reservation, b"answer")
+    with pytest.raises(Misconfigured, match="older copy"):
+        ask(ledger)
+    assert not place.verify().ok
 
 
 def test_a_deleted_ledger_is_refused(place: Any) -> None:

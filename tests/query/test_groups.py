@@ -106,7 +106,25 @@ def test_many_keys_do_not_wrap() -> None:
     assert [sorted(keys)[place] for place in groups.places(rows_of(types, keys))] == keys
 
 
-@pytest.mark.parametrize("values", [[], [0, -1, 2**60], [2**61, 1], [-(10**37), 10**37]])
-def test_integers_are_exact_however_large(values: list[int]) -> None:
-    column = pa.chunked_array([pa.array(values, pa.decimal128(38, 0))])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.decimal128(38, 0)], ids=str)
+@pytest.mark.parametrize("values", [[], [0, -1, 2**60], [2**61, 1], [-(2**63), 2**63 - 1], [-(10**37), 10**37]])
+def test_integers_are_exact_however_large(values: list[int], kind: pa.DataType) -> None:
+    if kind == pa.int64() and max(map(abs, values), default=0) > 2**63:
+        values = [value % 2**62 for value in values]
+    column = pa.chunked_array([pa.array(values, kind)], kind)
     assert integers(column).tolist() == values
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.decimal128(38, 0)], ids=str)
+def test_integers_of_a_part_and_of_several_parts_are_those(kind: pa.DataType) -> None:
+    """Arrow may keep what was cut off; what is read starts at the part."""
+    whole = pa.array(range(-5, 5), kind)
+    column = pa.chunked_array([whole.slice(2, 3), whole.slice(7)], kind)
+    assert integers(column).tolist() == [-3, -2, -1, 2, 3, 4]
+    assert integers(pa.chunked_array([whole.slice(4, 4)], kind)).tolist() == [-1, 0, 1, 2]
+    assert integers(pa.chunked_array([], kind)).tolist() == []
+
+
+def test_a_column_of_other_numbers_is_a_bug() -> None:
+    with pytest.raises(Bug):
+        integers(pa.chunked_array([pa.array([1, 2], pa.int32())]))

@@ -142,8 +142,7 @@ class Preparer:
 
     @property
     def _free(self) -> Cost:
-        capacity = self._ledger.budget.capacity
-        return capacity - capacity
+        return self._ledger.total - self._ledger.total
 
 
 _STAYS = ("Nothing was charged.", "What was found for it is stored and stays charged; the answer was not charged.")

@@ -16,11 +16,12 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.lines import read_lines
@@ -69,6 +70,19 @@ SMALL = 1 << 22
 """Bytes of a Parquet file that is loaded."""
 
 
+_AT_A_TIME = 122_880
+"""Rows that DuckDB gives to a thread at once. Where no table has more, a second thread would only wait."""
+
+
+class _Writer(DuckDB.Generator):  # type: ignore[misc, valid-type]
+    """DuckDB's syntax. sqlglot's own reads "array" as a type anew for each type that it writes; our casts have none."""
+
+    TRANSFORMS: ClassVar[dict[type, Any]] = {
+        **DuckDB.Generator.TRANSFORMS,
+        exp.DataType: lambda self, node: self.datatype_sql(node),
+    }
+
+
 class DuckDBEngine:
     """Runs the cells query of a plan. It never sees an analyst's text.
 
@@ -96,9 +110,9 @@ class DuckDBEngine:
 
     def cells(self, query: exp.Select) -> pa.Table:
         """The rows of a cells query."""
-        text = query.sql(dialect="duckdb", copy=False)
+        text = _Writer(dialect="duckdb").generate(query, copy=False)
         with self._connection.cursor() as cursor:
-            return interruptible(lambda: cursor.sql(text).to_arrow_table(), cursor.interrupt)
+            return interruptible(lambda: cursor.execute(text).to_arrow_table(), cursor.interrupt)
 
     def check(self, table: Table) -> None:
         """Reads every value once, so that a damaged file is refused to the steward and not to a question."""
@@ -129,6 +143,8 @@ class DuckDBEngine:
         form = _unit_form([(table, columns) for (table, _), columns in zip(tables, stored, strict=True)])
         for (table, source), relation, columns in zip(tables, found, stored, strict=True):
             self._declare(table, source, relation, columns, form)
+        if all(_is_kept(table, source) and self._rows(table) <= _AT_A_TIME for table, source in tables):
+            self._connection.execute("SET threads = 1")
         for statement in _LOCK:
             self._connection.execute(statement)
 
@@ -137,17 +153,21 @@ class DuckDBEngine:
         if table.unit is not None:
             name, kind = stored[table.unit.lower()]
             columns += f", {_unit(identifier(name), kind, form)} AS {identifier(UNIT_ID)}"
-        kept = table.public or isinstance(source, Csv | Frame) or _is_small(source)
-        made = f"{'TABLE' if kept else 'VIEW'} {identifier(table.name)}"
+        made = f"{'TABLE' if _is_kept(table, source) else 'VIEW'} {identifier(table.name)}"
         self._connection.execute(f"CREATE {made} AS SELECT {columns} FROM {relation}")
         for key in table.keys:
             if not is_key(self._connection, identifier(table.name), [table.field(name) for name in key]):
                 raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
 
+    def _rows(self, table: Table) -> int:
+        found = self._connection.execute(f"SELECT COUNT(*) FROM {identifier(table.name)}").fetchone()
+        return int(found[0]) if found else 0
 
-def _is_small(source: Source) -> bool:
-    """Whether it is read once for all questions: opening a Parquet file again takes longer than they do."""
-    return isinstance(source, Parquet) and source.path.stat().st_size <= SMALL
+
+def _is_kept(table: Table, source: Source) -> bool:
+    """Whether it is read once for all questions. To open a small Parquet file again takes longer than they do."""
+    small = isinstance(source, Parquet) and source.path.stat().st_size <= SMALL
+    return table.public or isinstance(source, Csv | Frame) or small
 
 
 def stored_as(connection: duckdb.DuckDBPyConnection, table: Table, source: Source) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from typing import Any
 
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.chain import broken_link, own_after, spent_after, wrong_sum
@@ -45,10 +46,10 @@ class Book:
         """The sum of all charges, as the last entry has it."""
         return spent_after(self._one("seq = (SELECT max(seq) FROM entry)") if last is None else last, self._accounting)
 
-    def own(self, analyst: str) -> Cost:
-        """The sum of one analyst's charges."""
-        charge = self._latest(Kind.RESERVE, analyst)
-        return self._terms.total - self._terms.total if charge is None else own_after(charge, self._accounting)
+    def own(self, analyst: str, last: Entry | None = None) -> Cost:
+        """The sum of one analyst's charges, as their latest entry has it; often that is the last of all."""
+        mine = last if last is not None and last.analyst == analyst else self._latest(Kind.RESERVE, analyst)
+        return self._terms.total - self._terms.total if mine is None else own_after(mine, self._accounting)
 
     def allowance(self, analyst: str) -> Cost | None:
         """The most that one analyst may spend, if a limit was set."""
@@ -63,15 +64,14 @@ class Book:
         return (entry for entry in map(intact, rows) if entry.remark("table") == table)
 
     def check(self, heads: Sequence[tuple[str, Head]]) -> Entry:
-        """The last entry, proved to continue what the witnesses have seen."""
-        end = self._connection.execute("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1").fetchone() or (0, "")
+        """The last entry, proved to continue what the witnesses have seen; without any, only whole in itself."""
+        rows = self._rows_from(max((known.seq for _, known in heads), default=None))
+        first = Head(self._terms.ledger, rows[0][0], rows[0][-1]) if rows else None
         for source, known in heads:
-            problem = mismatch(self._connection, Head(self._terms.ledger, *end), source, known)
+            problem = None if known == first else mismatch(self._connection, self._head(), source, known)
             if problem is not None:
                 raise Misconfigured(f"{problem.text} Nothing is served.")
-        since = max((known.seq for _, known in heads), default=end[0])
-        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM entry WHERE seq >= ? ORDER BY seq", (since,))
-        last, *later = [intact(row) for row in rows.fetchall() or [None]]
+        last, *later = [intact(rows[0] if rows else None), *map(_read, rows[1:])]
         for entry in later:
             problem = broken_link(last, entry) or wrong_sum(last, entry, self._accounting)
             if problem is not None:
@@ -92,7 +92,7 @@ class Book:
         at: str | None = None,
     ) -> Entry:
         """Writes the entry after the last one, with the sums that follow."""
-        spent, own = spent_after(last, self._accounting), self.own(analyst)
+        spent, own = spent_after(last, self._accounting), self.own(analyst, last)
         if kind is Kind.RESERVE and cost is not None:
             spent, own = added(spent, cost), added(own, cost)
         entry = follow(
@@ -124,6 +124,15 @@ class Book:
             if payload is not None:
                 yield Answer(self.at(seq), payload)
 
+    def _head(self) -> Head:
+        end = self._connection.execute("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1").fetchone() or (0, "")
+        return Head(self._terms.ledger, *end)
+
+    def _rows_from(self, seq: int | None) -> list[tuple[Any, ...]]:
+        """The rows from this number on; if there is none, the last row."""
+        where, values = ("seq >= ?", (seq,)) if seq is not None else ("seq = (SELECT max(seq) FROM entry)", ())
+        return self._connection.execute(f"SELECT {_COLUMNS} FROM entry WHERE {where} ORDER BY seq", values).fetchall()
+
     def _latest(self, kind: Kind, analyst: str) -> Entry | None:
         return self._find("kind = ? AND analyst = ? ORDER BY seq DESC LIMIT 1", kind, analyst)
 
@@ -147,17 +156,21 @@ def insert(connection: sqlite3.Connection, entry: Entry) -> Entry:
     return entry
 
 
-def intact(row: tuple[object, ...] | None) -> Entry:
+def intact(row: tuple[Any, ...] | None) -> Entry:
     """The entry in a row, if its content matches its hash."""
     if row is None:
         raise _damaged("An entry is missing.")
-    try:
-        entry = Entry.read(row)
-    except ValueError as error:
-        raise _damaged(f"Entry {row[0]}: {error}.") from None
+    entry = _read(row)
     if entry.hash != entry.digest:
         raise _damaged(f"Entry {entry.seq}: its content does not match its hash.")
     return entry
+
+
+def _read(row: tuple[Any, ...]) -> Entry:
+    try:
+        return Entry.read(row)
+    except ValueError as error:
+        raise _damaged(f"Entry {row[0]}: {error}.") from None
 
 
 def _damaged(text: str) -> LedgerFailed:

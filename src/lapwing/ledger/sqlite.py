@@ -141,12 +141,16 @@ class SqliteLedger:
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
     def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None) -> None:
-        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does."""
+        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does.
+
+        The charge itself, with its hash, proves that this is still the ledger that was charged.
+        """
         if not reservation.fresh:
             raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
         answer, found = bytes(payload), None if match is None else _digest(match)
         with self._book(durable=False) as book:
-            last, charge = self._check(book), book.at(reservation.seq)
+            last = book.check(())
+            charge = last if last.seq == reservation.seq else book.at(reservation.seq)
             if charge.hash != reservation.hash or charge.kind != Kind.RESERVE:
                 raise LedgerFailed(f"Charge {reservation.seq} is not in this ledger. No answer is given.")
             if book.answer(charge.seq) is not None:
@@ -326,7 +330,7 @@ class SqliteLedger:
         """Whose limit is too small for this price, and what is left of it; None if it fits."""
         allowance = book.allowance(analyst)
         limits = [(None, self.total, book.spent(last))]
-        own = [] if allowance is None else [(analyst, allowance, book.own(analyst))]
+        own = [] if allowance is None else [(analyst, allowance, book.own(analyst, last))]
         for whose, limit, used in (*limits, *own):
             if not added(used, price).fits(limit):
                 return whose, _left(limit, used)

@@ -89,6 +89,7 @@ class Store:
         self._file: tuple[int, int] | None = None
         self._process = os.getpid()
         self._closed = False
+        self._durable: bool | None = None
         self._commits = 0
         self._opened = 0
         _Forks.watch(self)
@@ -104,7 +105,9 @@ class Store:
         """A transaction that holds the write lock from its start; committed at the end, rolled back on any error."""
         with self._held():
             connection = self._ready()
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            if durable is not self._durable:
+                connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -171,7 +174,7 @@ class Store:
         if self._closed:
             raise Misconfigured("This ledger is closed. Open it again.")
         if self._connection is None:
-            self._connection = self._connect()
+            self._connection, self._durable = self._connect(), None
             self._opened += 1
         if self.path is not None and self._file != _identity(self.path):
             self.drop()

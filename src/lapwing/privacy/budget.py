@@ -192,14 +192,12 @@ def remaining_text(room: Cost) -> str:
 
 
 def _accounting(value: object) -> Accounting:
+    if isinstance(value, Accounting):
+        return value
     choices = {kind.value: kind for kind in Accounting}
-    match value:
-        case Accounting():
-            return value
-        case str() if value in choices:
-            return choices[value]
-        case _:
-            raise Misconfigured(f"`accounting` is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
+    if isinstance(value, str) and value in choices:
+        return choices[value]
+    raise Misconfigured(f"`accounting` is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
 
 
 def _settled(value: Fraction) -> Fraction:

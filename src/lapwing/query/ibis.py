@@ -116,7 +116,7 @@ class _Reading:
         inner = self.relation(node.parent)
         read = Values(_fields(inner, node.parent)).read
         terms = [term for predicate in node.predicates for term in terms_of(predicate, "And")]
-        return filtered(inner, [read(term) for term in terms], "filter")
+        return filtered(inner, [read(term) for term in terms], lambda: "filter")
 
     def project(self, node: Any) -> Relation:
         inner = self.relation(node.parent)

@@ -7,7 +7,7 @@ what is really computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lapwing.query.catalog import Table
@@ -77,15 +77,15 @@ def column_of(relation: Relation, name: str) -> Expression:
     return known.expression
 
 
-def filtered(relation: Relation, conditions: Iterable[Expression], what: str) -> Relation:
-    """Only the rows where all conditions hold. Of groups, only those that are shown."""
+def filtered(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
+    """Only the rows where all conditions hold. Of groups, only those that are shown. `what` is named by a refusal."""
     kept = tuple(conditions)
     for condition in kept:
         if condition.type not in (Type.BOOLEAN, None):
-            refuse(what, "it is not a condition.", "Write a comparison, such as `age > 40`.")
+            refuse(what(), "it is not a condition.", "Write a comparison, such as `age > 40`.")
     if isinstance(relation, Rows):
         return replace(relation, where=relation.where + kept)
-    _unlimited(relation, what)
+    _unlimited(relation, what())
     return replace(relation, having=relation.having + kept)
 
 

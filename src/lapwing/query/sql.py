@@ -147,7 +147,7 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
     if where is not None:
         check_modifiers(where)
         conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
-        relation = filtered(relation, conditions, f"WHERE {part_of(where.this)}")
+        relation = filtered(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
     inner = _Source(source.scopes.refined(relation))
     if not _aggregates(select):
         return _ordered(select, inner, _plain(select, inner))
@@ -253,7 +253,7 @@ class _Aggregation:
         order = self.select.args.get("order")
         sorting = [] if order is None else _sorting(order)
         by = [(_output(node.this, outputs) or self._above(node.this), bool(node.args.get("desc"))) for node in sorting]
-        groups = filtered(self.grouping.groups(outputs), conditions, "HAVING")
+        groups = filtered(self.grouping.groups(outputs), conditions, lambda: "HAVING")
         groups = sorted_by(groups, tuple(Order(*term) for term in by))
         limit = _limit(self.select)
         return groups if limit is None else limited(groups, limit)

@@ -30,9 +30,9 @@ from lapwing.privacy.budget import Cost
 from lapwing.privacy.loss import ZCDP, Loss, Pure
 from lapwing.query.axes import Axis
 from lapwing.query.bounding import Hash, queries
-from lapwing.query.calculator import ARROW_TYPES
 from lapwing.query.catalog import Catalog, Table
 from lapwing.query.emission import counted as as_count
+from lapwing.query.groups import Public
 from lapwing.query.measures import Measure
 from lapwing.query.plan import Outline, Plan, Prices, make_outline
 from lapwing.query.question import Question
@@ -197,7 +197,9 @@ def exact_tables(strategy: Strategy, keyed_hash: Hash, fetch: Callable[[exp.Sele
     axes, larger = strategy.counted.axes, _larger(strategy)
     rows = fetch(_tables_query(strategy.counted, larger, keyed_hash))
     found = np.array(rows.column(_SET).to_pylist(), np.int64)
-    places = [_places(rows.column(f"k{i}"), axis) for i, axis in enumerate(axes)]
+    places = [
+        Public(axis.domain, axis.key.type or Type.TEXT).places(rows.column(f"k{i}")) for i, axis in enumerate(axes)
+    ]
     counts = np.array([max(-_MOST, min(_MOST, int(value))) for value in rows.column("c0").to_pylist()], np.int64)
     tables: dict[Set, npt.NDArray[np.int64]] = {}
     for one in larger:
@@ -246,17 +248,6 @@ def _named(node: exp.Expression, name: str) -> exp.Alias:
 def _mask(one: Set, many: int) -> int:
     """GROUPING_ID of a set: one bit for each key that is summed over, the first key's highest."""
     return sum(1 << (many - 1 - i) for i in range(many) if i not in one)
-
-
-def _places(column: pa.ChunkedArray, axis: Axis) -> npt.NDArray[np.int64]:
-    """The number of each row's cell along the axis; -1 where it is none of them."""
-    import pyarrow.compute as pc  # slow to import
-
-    kind = ARROW_TYPES[axis.key.type or Type.TEXT]
-    known = pa.array(list(axis.domain), kind)
-    found = pc.fill_null(pc.index_in(column.cast(kind), value_set=known), -1)
-    places: npt.NDArray[np.int64] = found.to_numpy().astype(np.int64)
-    return places
 
 
 def encode_strategy(strategy: Strategy, released: Answer) -> bytes:
