@@ -4,8 +4,8 @@
 
 prints one table and writes it to benchmarks/results/coverage.md. The table of rows is opened and the question planned
 as ever, and the engine counts its exact cells once. Then `release`, the one place where noise is added, draws thousands
-of answers from those cells, and query/readings.py makes numbers and intervals of them: what an analyst would be given,
-without reading SQL and without charging a ledger each time.
+of answers from those cells, and query/answers/readings.py makes numbers and intervals of them: what an analyst would be
+given, without reading SQL and without charging a ledger each time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import lapwing as lw
-from lapwing.query.bounding import queries
-from lapwing.query.expression import Slot
-from lapwing.query.plan import Plan
-from lapwing.query.readings import intervals_of, values_of
-from lapwing.query.release import Arranged, Released, fetched, release
-from lapwing.query.shapes import Grid
+from lapwing.query.answers.readings import intervals_of, values_of
+from lapwing.query.cells.bounding import queries
+from lapwing.query.cells.release import Arranged, Released, fetched, release
+from lapwing.query.language.expression import Slot
+from lapwing.query.planning.plan import Plan
+from lapwing.query.planning.shapes import Grid
 from noise import aligned
 
 RESULTS = Path(__file__).resolve().parent / "results" / "coverage.md"

@@ -7,21 +7,21 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from lapwing.query.aggregates import FUNCTIONS
 from lapwing.query.catalog import Catalog, Field, Table
 from lapwing.query.derived import MOST_TABLES
-from lapwing.query.expression import Operator
-from lapwing.query.joins import MOST_DEGREE
-from lapwing.query.operators_base import MOST_SIZE
-from lapwing.query.operators_buckets import BUCKETS
-from lapwing.query.operators_casts import CASTS
-from lapwing.query.operators_dates import TEMPORAL
-from lapwing.query.operators_logic import LOGIC
-from lapwing.query.operators_numbers import NUMERIC
-from lapwing.query.operators_text import MOST_TEXT, TEXTUAL
-from lapwing.query.relation import MOST_TOTAL
-from lapwing.query.sql import MOST_CHARACTERS, MOST_PARTS, read_sql
-from lapwing.query.sql_refused import CLAUSES, NAMES, NODES
+from lapwing.query.language.expression import Operator
+from lapwing.query.language.operators_base import MOST_SIZE
+from lapwing.query.language.operators_buckets import BUCKETS
+from lapwing.query.language.operators_casts import CASTS
+from lapwing.query.language.operators_dates import TEMPORAL
+from lapwing.query.language.operators_logic import LOGIC
+from lapwing.query.language.operators_numbers import NUMERIC
+from lapwing.query.language.operators_text import MOST_TEXT, TEXTUAL
+from lapwing.query.planning.aggregates import FUNCTIONS
+from lapwing.query.relations.joins import MOST_DEGREE
+from lapwing.query.relations.relation import MOST_TOTAL
+from lapwing.query.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
+from lapwing.query.sql.refused import CLAUSES, NAMES, NODES
 from lapwing.query.types import Interval, Type
 from lapwing.query.verdict import Refusal
 

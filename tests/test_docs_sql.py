@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lapwing.query.operators import OPERATORS
+from lapwing.query.language.operators import OPERATORS
 from lapwing.query.sql import read_sql
-from lapwing.query.sql_refused import CLAUSES, NAMES, NODES
+from lapwing.query.sql.refused import CLAUSES, NAMES, NODES
 from lapwing.query.verdict import Refusal
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -37,6 +37,11 @@ ROOMS = (
     ),
     *("collect", "lab", "server", "cli"),
 )
+# The same inside of query/, which has rooms of its own; those of one line may know each other.
+QUERY_ROOMS = (
+    *(("types", "verdict"), ("language",), ("catalog", "derived", "question"), ("planning",), ("relations",)),
+    *(("sql", "ibis"), ("cells",), ("answers",), ("strategies",), ("asking",)),
+)
 MOST_LINES = 600
 
 # All randomness comes from noise/, and noise/ has it from one call in one file.
@@ -76,6 +81,14 @@ def upward_imports(source: str, package: str, room: str) -> list[str]:
     allowed = ROOMS[: ROOMS.index(room) + 1]
     own = [name.split(".") for name, _ in imported(ast.parse(source), package)]
     return [".".join(name) for name in own if name[0] == "lapwing" and not set(name[1:2]) & set(allowed)]
+
+
+def upward_within_query(source: str, package: str, room: str) -> list[str]:
+    """Imports of a room of query/ above this one."""
+    level = next(i for i, rooms in enumerate(QUERY_ROOMS) if room in rooms)
+    allowed = {name for rooms in QUERY_ROOMS[: level + 1] for name in rooms}
+    own = [name.split(".") for name, _ in imported(ast.parse(source), package)]
+    return [".".join(name) for name in own if name[:2] == ["lapwing", "query"] and not set(name[2:3]) & allowed]
 
 
 def dotted(node: ast.expr, names: dict[str, str]) -> str:
@@ -161,6 +174,19 @@ def test_every_module_belongs_to_a_room() -> None:
 def test_imports_point_downwards(path: Path) -> None:
     package = ".".join(["lapwing", *path.relative_to(PACKAGE).parent.parts])
     assert upward_imports(path.read_text(), package, room(path)) == []
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "query").rglob("[a-z]*.py")), ids=inside)
+def test_imports_within_query_point_downwards(path: Path) -> None:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    assert upward_within_query(path.read_text(), ".".join(["lapwing", *parts[:-1]]), parts[1]) == []
+
+
+def test_an_upward_import_within_query_is_found() -> None:
+    planted = "from lapwing.query.types import Type\nfrom lapwing.query.answers.answer import Release"
+    found = ["lapwing.query.answers.answer.Release"]
+    assert upward_within_query(planted, "lapwing.query.cells", "cells") == found
+    assert upward_within_query(planted, "lapwing.query.asking", "asking") == []
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,12 @@ from lapwing.privacy import (
     tightest_epsilon,
     units,
 )
-from lapwing.query.answer import Release
-from lapwing.query.batch_answer import Batch, BatchPreview
-from lapwing.query.distribution import Distribution
-from lapwing.query.marginals import MarginalTables
-from lapwing.query.preview import Preview
-from lapwing.query.watch import Watch
+from lapwing.query.answers.answer import Release
+from lapwing.query.asking.batch_answer import Batch, BatchPreview
+from lapwing.query.asking.preview import Preview
+from lapwing.query.asking.watch import Watch
+from lapwing.query.strategies.distribution import Distribution
+from lapwing.query.strategies.marginals import MarginalTables
 
 __all__ = [
     "ZCDP",

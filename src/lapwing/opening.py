@@ -13,7 +13,7 @@ from lapwing.engines.source import Frame, Source, file_source, frame_source, mar
 from lapwing.errors import Misconfigured
 from lapwing.ledger import SqliteLedger
 from lapwing.privacy.budget import Budget
-from lapwing.query.automatic import AUTO
+from lapwing.query.asking.automatic import AUTO
 from lapwing.query.catalog import Field, Table
 from lapwing.query.types import Type, type_of
 from lapwing.query.verdict import nearest

@@ -39,7 +39,7 @@ from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.privacy.budget import Budget
-from lapwing.query.automatic import AUTO
+from lapwing.query.asking.automatic import AUTO
 from lapwing.query.catalog import Catalog, Field, Limit, Table
 from lapwing.query.types import Interval, Type, Value
 from lapwing.query.verdict import nearest

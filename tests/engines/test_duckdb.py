@@ -17,11 +17,11 @@ from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source
 from lapwing.errors import Misconfigured
 from lapwing.opening import open_data
 from lapwing.privacy import Budget, Pure
-from lapwing.query.bounding import cells_query
 from lapwing.query.catalog import Catalog, Field, Table
-from lapwing.query.plan import Plan, make_plan
+from lapwing.query.cells.bounding import cells_query
+from lapwing.query.cells.release import arrange
+from lapwing.query.planning.plan import Plan, make_plan
 from lapwing.query.question import Question
-from lapwing.query.release import arrange
 from lapwing.query.sql import read_sql
 from lapwing.query.types import Type
 from support.visits import CANARY, frame, interval, open_visits, write_visits

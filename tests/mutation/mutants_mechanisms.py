@@ -97,19 +97,19 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "forget the cells of a unit",
-        "query/strategy.py",
+        "query/strategies/strategy.py",
         "return self.outline.groups * self.outline.shapes[0].reach(Fraction(1))",
         "return self.outline.shapes[0].reach(Fraction(1))",
         "a unit in many cells is not covered",
-        ("tests/query/test_strategy.py",),
+        ("tests/query/strategies/test_strategy.py",),
     ),
     Mutant(
         "no limit of the cells of a unit",
-        "query/strategy.py",
+        "query/strategies/strategy.py",
         "return min(cells, table.groups_per_unit), table.groups_per_unit < cells",
         "return min(cells, table.groups_per_unit), False",
         "a unit adds to more cells than it was made for",
-        ("tests/query/test_strategy.py",),
+        ("tests/query/strategies/test_strategy.py",),
     ),
     Mutant(
         "read again for nothing",
@@ -117,7 +117,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "    if not reservation.fresh:",
         "    if False:",
         "one charge, two answers",
-        ("tests/query/test_strategy.py", "tests/test_curator.py"),
+        ("tests/query/strategies/test_strategy.py", "tests/test_curator.py"),
     ),
     Mutant(
         "a worse strategy will do",
@@ -125,6 +125,6 @@ MECHANISMS: tuple[Mutant, ...] = (
         "if found.strategy.price >= strategy.price and (",
         "if (",
         "what was asked and paid for is not given",
-        ("tests/query/test_strategy.py",),
+        ("tests/query/strategies/test_strategy.py",),
     ),
 )

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-PLAN = ("tests/query/test_plan.py",)
-CELLS = ("tests/query/test_bounding.py", "tests/query/test_neighbours.py")
-WHOLE = ("tests/test_curator.py", "tests/query/test_stored.py", "tests/query/test_gate.py")
-_PLAN = "query/plan.py"
-_MEASURES = "query/measures.py"
-_BOUNDING = "query/bounding.py"
-_RELEASE = "query/release.py"
+PLAN = ("tests/query/planning/test_plan.py",)
+CELLS = ("tests/query/cells/test_bounding.py", "tests/query/test_neighbours.py")
+WHOLE = ("tests/test_curator.py", "tests/query/answers/test_stored.py", "tests/query/test_gate.py")
+_PLAN = "query/planning/plan.py"
+_MEASURES = "query/planning/measures.py"
+_BOUNDING = "query/cells/bounding.py"
+_RELEASE = "query/cells/release.py"
 _CURATOR = "curator/curator.py"
 _ANSWERING = "curator/answering.py"
 _VAULT = "curator/vault.py"
-_AGGREGATES = "query/aggregates.py"
-_SHAPES = "query/shapes.py"
-_CONTRIBUTIONS = "query/contributions.py"
-_FINDING = "query/finding.py"
-FINDING = ("tests/query/test_finding.py", "tests/query/test_automatic.py")
+_AGGREGATES = "query/planning/aggregates.py"
+_SHAPES = "query/planning/shapes.py"
+_CONTRIBUTIONS = "query/cells/contributions.py"
+_FINDING = "query/cells/finding.py"
+FINDING = ("tests/query/cells/test_finding.py", "tests/query/asking/test_automatic.py")
 
 QUESTIONS: tuple[Mutant, ...] = (
     # how much noise
@@ -100,7 +100,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "return len(self.shapes) + (self.domain is None and self.counted is None)",
         "return len(self.shapes)",
         "the selection of keys is not paid for",
-        ("tests/query/test_release.py",),
+        ("tests/query/cells/test_release.py",),
     ),
     Mutant(
         "charge the first part only",
@@ -132,7 +132,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "    return table.row_limit\n",
         "    return max(1, table.row_limit - 1)\n",
         "off by one",
-        (*PLAN, "tests/query/test_bounding.py"),
+        (*PLAN, "tests/query/cells/test_bounding.py"),
     ),
     Mutant(
         "one row of a soft unit",
@@ -205,7 +205,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         '{"epsilon": share.epsilon / groups}',
         '{"epsilon": share.epsilon}',
         "a unit in many groups is not covered",
-        ("tests/query/test_release.py",),
+        ("tests/query/cells/test_release.py",),
     ),
     Mutant(
         "drop the group limit",
@@ -245,7 +245,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "        query = _where(query, exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))\n",
         "        pass\n",
         "all rows without a unit are one unit",
-        ("tests/query/test_bounding.py",),
+        ("tests/query/cells/test_bounding.py",),
     ),
     Mutant(
         "total over all units",
@@ -278,7 +278,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "c.astype(object) + noise.draw(c.size).astype(object)",
         "c.astype(object)",
         "exact answers",
-        ("tests/query/test_release.py",),
+        ("tests/query/cells/test_release.py",),
     ),
     Mutant(
         "one noise for all",
@@ -302,7 +302,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "keep, counts = shown.keep, shown.counts",
         "keep, counts = shown.keep, arranged.units[shown.keep]",
         "exact counts of the shown keys",
-        ("tests/query/test_release.py",),
+        ("tests/query/cells/test_release.py",),
     ),
     # the charge
     Mutant(
@@ -327,7 +327,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "if made.is_as_good_as(plan, level) and (best is None",
         "if (best is None",
         "a worse answer is given as a better one",
-        ("tests/query/test_stored.py",),
+        ("tests/query/answers/test_stored.py",),
     ),
     Mutant(
         "stored answers for any version",
@@ -335,7 +335,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "limits = (self.table.unit, self.table.version, ",
         "limits = (self.table.unit, ",
         "an old answer for new data",
-        ("tests/query/test_stored.py", "tests/query/test_plan.py"),
+        ("tests/query/answers/test_stored.py", "tests/query/planning/test_plan.py"),
     ),
     Mutant(
         "stored answers for any bounds",
@@ -343,7 +343,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "shapes = [repr((type(shape).__name__, str(shape), shape.cells)) for shape in self.shapes]",
         "shapes = [type(shape).__name__ for shape in self.shapes]",
         "an answer made under another policy",
-        ("tests/query/test_stored.py",),
+        ("tests/query/answers/test_stored.py",),
     ),
     Mutant(
         "skip the version check",
@@ -408,6 +408,6 @@ QUESTIONS: tuple[Mutant, ...] = (
         "        raise EngineFailed(incident)  # outside",
         "        raise EngineFailed(kind)  # outside",
         "the kind of failure tells about the data",
-        ("tests/query/test_release.py",),
+        ("tests/query/cells/test_release.py",),
     ),
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-WATCHED = ("tests/query/test_watch.py",)
-JOINED = ("tests/query/test_combine.py",)
-RELATED = ("tests/query/test_relations.py", "tests/query/test_relations_neighbours.py")
-_WATCH = "query/watch.py"
-_COMBINE = "query/combine.py"
-_JOINS = "query/joins.py"
-_PER_UNIT = "query/per_unit.py"
-_DERIVED = "query/derived_rows.py"
+WATCHED = ("tests/query/asking/test_watch.py",)
+JOINED = ("tests/query/answers/test_combine.py",)
+RELATED = ("tests/query/relations/test_relations.py", "tests/query/test_relations_neighbours.py")
+_WATCH = "query/asking/watch.py"
+_COMBINE = "query/answers/combine.py"
+_JOINS = "query/relations/joins.py"
+_PER_UNIT = "query/relations/per_unit.py"
+_DERIVED = "query/cells/derived_rows.py"
 
 RELATIONS: tuple[Mutant, ...] = (
     # sessions

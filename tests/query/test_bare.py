@@ -16,7 +16,7 @@ import lapwing as lw
 from lapwing.curator import Curator
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
-from lapwing.query.plan import Plan
+from lapwing.query.planning.plan import Plan
 
 MEDIAN = "SELECT MEDIAN(x) AS m FROM t"
 BOTH = "SELECT g, MEDIAN(x) AS m, MEDIAN(x) * 2 + COUNT(*) AS d, COUNT(*) AS n FROM t GROUP BY g"

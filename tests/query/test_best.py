@@ -14,9 +14,9 @@ import pytest
 import lapwing as lw
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.top_k import TopK
-from lapwing.query.bounding import queries
-from lapwing.query.plan import Plan
-from lapwing.query.release import Arranged, fetched, release
+from lapwing.query.cells.bounding import queries
+from lapwing.query.cells.release import Arranged, fetched, release
+from lapwing.query.planning.plan import Plan
 
 PURE, ZCDP = lw.Budget(epsilon=200), lw.Budget(epsilon=200, delta=1e-6)
 TOWNS = ("Ayr", "Bath", "Cork", "Deal", "Ely", "Fife")

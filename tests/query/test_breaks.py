@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import lapwing as lw
-from lapwing.query.bounding import cells_query
-from lapwing.query.plan import Plan, make_plan
+from lapwing.query.cells.bounding import cells_query
+from lapwing.query.cells.release import arrange
+from lapwing.query.planning.plan import Plan, make_plan
 from lapwing.query.question import Question
-from lapwing.query.release import arrange
 from lapwing.query.sql import read_sql
 
 BUDGET = lw.Budget(epsilon=1000)

@@ -20,13 +20,13 @@ from sqlglot import exp
 
 from lapwing.opening import open_data
 from lapwing.privacy import Budget
-from lapwing.query.calculator import calculate
-from lapwing.query.domain import domain_of
-from lapwing.query.emission import whole
-from lapwing.query.expression import Column, Expression, Literal
 from lapwing.query.ibis import read_ibis, unbound
-from lapwing.query.operators import loose
-from lapwing.query.operators_buckets import MOST_BUCKETS, equal_edges, labelled, numbered
+from lapwing.query.language.calculator import calculate
+from lapwing.query.language.emission import whole
+from lapwing.query.language.expression import Column, Expression, Literal
+from lapwing.query.language.operators import loose
+from lapwing.query.language.operators_buckets import MOST_BUCKETS, equal_edges, labelled, numbered
+from lapwing.query.planning.domain import domain_of
 from lapwing.query.question import Question
 from lapwing.query.sql import read_sql
 from lapwing.query.types import Type, type_of

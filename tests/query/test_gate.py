@@ -22,7 +22,7 @@ import pytest
 import lapwing as lw
 from lapwing.curator import Curator
 from lapwing.errors import LapwingError
-from lapwing.query.answer import Release
+from lapwing.query.answers.answer import Release
 from support.audit import is_rejected
 
 BUDGET = lw.Budget(epsilon=1000, delta=1e-6)
@@ -286,8 +286,8 @@ def test_differencing_tells_no_more_than_epsilon_allows() -> None:
 @pytest.mark.parametrize("parts", [1, 2, 5, 20])
 def test_many_aggregates_together_cost_what_was_paid(parts: int) -> None:
     """gate:G07 threat:A30 a joint audit of all numbers of one question at the total price."""
-    from lapwing.query.bounding import cells_query
-    from lapwing.query.release import arrange, release
+    from lapwing.query.cells.bounding import cells_query
+    from lapwing.query.cells.release import arrange, release
 
     columns = ", ".join(f"SUM(CASE WHEN n >= {i} THEN 1 ELSE 0 END) AS s{i}" for i in range(parts))
     samples = []

@@ -18,14 +18,14 @@ from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.grid_quantile import UNIT
 from lapwing.mechanisms.keys_weighted import WeightedGaussian
 from lapwing.privacy import Budget
-from lapwing.query.bounding import queries
+from lapwing.query.asking.pricing import Terms, plan_on_terms
 from lapwing.query.catalog import Table
-from lapwing.query.measures import Measure
-from lapwing.query.plan import Plan
-from lapwing.query.pricing import Terms, plan_on_terms
+from lapwing.query.cells.bounding import queries
+from lapwing.query.cells.release import Arranged, Cells, fetched
+from lapwing.query.planning.measures import Measure
+from lapwing.query.planning.plan import Plan
+from lapwing.query.planning.shapes import Grid
 from lapwing.query.question import Question
-from lapwing.query.release import Arranged, Cells, fetched
-from lapwing.query.shapes import Grid
 from lapwing.query.sql import read_sql
 from support.questions import Row, arrow_table, catalog, make_question, make_rows, make_table, without
 

@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from lapwing.query.aggregates import FUNCTIONS
-from lapwing.query.plan import Plan
-from lapwing.query.pricing import Terms, plan_on_terms
+from lapwing.query.asking.pricing import Terms, plan_on_terms
+from lapwing.query.planning.aggregates import FUNCTIONS
+from lapwing.query.planning.plan import Plan
+from lapwing.query.planning.shapes import Shape as Cell
 from lapwing.query.question import Question
-from lapwing.query.shapes import Shape as Cell
 from lapwing.query.sql import read_sql
 from query.test_neighbours import BASIC, PURE, ZCDP, arranged, assert_within_sensitivity
 from support.relations import SHAPES, Shape, World, make_question, make_world

@@ -19,12 +19,12 @@ from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.moments import SoftMean, SoftVariance
 from lapwing.mechanisms.soft_pair import SoftPair
 from lapwing.mechanisms.soft_rows import scaled_down
-from lapwing.query.answer import Release
-from lapwing.query.bounding import queries
-from lapwing.query.plan import Plan
-from lapwing.query.present import present
-from lapwing.query.readings import intervals_of, values_of
-from lapwing.query.release import Arranged, Released, fetched, release
+from lapwing.query.answers.answer import Release
+from lapwing.query.answers.present import present
+from lapwing.query.answers.readings import intervals_of, values_of
+from lapwing.query.cells.bounding import queries
+from lapwing.query.cells.release import Arranged, Released, fetched, release
+from lapwing.query.planning.plan import Plan
 
 Floats = npt.NDArray[np.float64]
 BUDGETS = {"pure": lw.Budget(epsilon=1000), "zcdp": lw.Budget(epsilon=1000, delta=1e-6)}

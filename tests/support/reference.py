@@ -14,11 +14,11 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from lapwing.query.aggregates import Total
-from lapwing.query.expression import Call, Column, Expression, Literal
-from lapwing.query.measures import Measure
-from lapwing.query.operators import bounds_of
-from lapwing.query.plan import Plan
+from lapwing.query.language.expression import Call, Column, Expression, Literal
+from lapwing.query.language.operators import bounds_of
+from lapwing.query.planning.aggregates import Total
+from lapwing.query.planning.measures import Measure
+from lapwing.query.planning.plan import Plan
 from lapwing.query.types import Interval
 
 Row = dict[str, Any]

@@ -18,7 +18,7 @@ from lapwing.mechanisms.laplace import Laplace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lapwing.query.answer import Release
+    from lapwing.query.answers.answer import Release
 
 PICTURE = "lapwing-demo.png"
 MOST_VISITS = 20

@@ -10,11 +10,11 @@ from lapwing.curator.charging import bought
 from lapwing.curator.vault import Vault
 from lapwing.ledger import Charge, Reservation, SqliteLedger
 from lapwing.privacy.budget import Cost
-from lapwing.query.answer import Release
-from lapwing.query.batch import Shared
-from lapwing.query.combine import combined
-from lapwing.query.plan import Plan
-from lapwing.query.stored import decode, encode
+from lapwing.query.answers.answer import Release
+from lapwing.query.answers.combine import combined
+from lapwing.query.answers.stored import decode, encode
+from lapwing.query.asking.batch import Shared
+from lapwing.query.planning.plan import Plan
 
 
 class Answers:

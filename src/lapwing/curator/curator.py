@@ -17,24 +17,24 @@ from lapwing.engines.source import Source
 from lapwing.errors import Misconfigured
 from lapwing.ledger import SqliteLedger
 from lapwing.privacy.statement import Statement
-from lapwing.query.answer import Release
-from lapwing.query.automatic import SHARE, Read, read_automatic
-from lapwing.query.batch import Named, Shared, read_batch, share
-from lapwing.query.batch_answer import Batch, BatchPreview, batch_of, preview_of
+from lapwing.query.answers.answer import Release
+from lapwing.query.answers.combine import refusal_to_combine
+from lapwing.query.asking.automatic import SHARE, Read, read_automatic
+from lapwing.query.asking.batch import Named, Shared, read_batch, share
+from lapwing.query.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
+from lapwing.query.asking.preview import Preview
+from lapwing.query.asking.pricing import Terms, Within, plan_on_terms
+from lapwing.query.asking.watch import Watch, make_session
 from lapwing.query.catalog import Catalog, Table
-from lapwing.query.combine import refusal_to_combine
-from lapwing.query.distribution import Distribution, ask_distribution
 from lapwing.query.ibis import read_ibis, unbound
-from lapwing.query.marginals import Cells, MarginalTables, ask_marginals
-from lapwing.query.plan import Plan
-from lapwing.query.preview import Preview
-from lapwing.query.pricing import Terms, Within, plan_on_terms
+from lapwing.query.planning.plan import Plan
 from lapwing.query.question import Question
 from lapwing.query.sql import read_sql
-from lapwing.query.strategy import Bought
-from lapwing.query.strategy_preview import StrategyPreview
+from lapwing.query.strategies.distribution import Distribution, ask_distribution
+from lapwing.query.strategies.marginals import Cells, MarginalTables, ask_marginals
+from lapwing.query.strategies.preview import StrategyPreview
+from lapwing.query.strategies.strategy import Bought
 from lapwing.query.verdict import Refusal, Stop, raised
-from lapwing.query.watch import Watch, make_session
 from lapwing.rational import Number, exact, inside_unit
 
 _REMEMBERED = 256  # questions and stored answers in memory

@@ -20,11 +20,11 @@ from lapwing.errors import Bug, Refused
 from lapwing.ledger import SqliteLedger
 from lapwing.mechanisms.auto_bounds import AutoBounds
 from lapwing.privacy.budget import Cost
-from lapwing.query.automatic import Automatic, Read, needs_of
+from lapwing.query.asking.automatic import Automatic, Read, needs_of
+from lapwing.query.asking.pricing import Terms
 from lapwing.query.catalog import Catalog
-from lapwing.query.finding import Found, Target, decode_found, encode_found, mechanism_for
-from lapwing.query.plan import Plan, make_outline
-from lapwing.query.pricing import Terms
+from lapwing.query.cells.finding import Found, Target, decode_found, encode_found, mechanism_for
+from lapwing.query.planning.plan import Plan, make_outline
 from lapwing.query.question import Question
 from lapwing.query.verdict import Refusal, raised
 

@@ -14,10 +14,10 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.grid_quantile import root_down
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.query.automatic import Needs, Read, Survey, survey
+from lapwing.query.asking.automatic import Needs, Read, Survey, survey
+from lapwing.query.asking.pricing import Terms
 from lapwing.query.catalog import Catalog
-from lapwing.query.finding import Found, Target, mechanism_for
-from lapwing.query.pricing import Terms
+from lapwing.query.cells.finding import Found, Target, mechanism_for
 from lapwing.query.verdict import Refusal
 from lapwing.rational import Number, positive, round_down
 

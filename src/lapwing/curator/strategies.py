@@ -9,8 +9,8 @@ from lapwing.curator.charging import bought
 from lapwing.curator.vault import Vault
 from lapwing.ledger import SqliteLedger
 from lapwing.privacy.budget import Cost
-from lapwing.query.strategy import Bought, Counted, Strategy, decode_strategy, encode_strategy, make_strategy
-from lapwing.query.strategy_preview import StrategyPreview
+from lapwing.query.strategies.preview import StrategyPreview
+from lapwing.query.strategies.strategy import Bought, Counted, Strategy, decode_strategy, encode_strategy, make_strategy
 from lapwing.query.verdict import Stop, raised
 from lapwing.rational import Number
 

@@ -16,14 +16,14 @@ from lapwing.errors import EngineFailed, Misconfigured
 from lapwing.ledger import SqliteLedger
 from lapwing.mechanisms.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
-from lapwing.query.bounding import queries
+from lapwing.query.asking.watch import Look
 from lapwing.query.catalog import Table
-from lapwing.query.finding import Found, Target, powers_query
-from lapwing.query.finding import released as found_by
-from lapwing.query.plan import Plan
-from lapwing.query.release import Arranged, Released, fetched, release, release_tables
-from lapwing.query.strategy import Answer, Strategy, exact_tables
-from lapwing.query.watch import Look
+from lapwing.query.cells.bounding import queries
+from lapwing.query.cells.finding import Found, Target, powers_query
+from lapwing.query.cells.finding import released as found_by
+from lapwing.query.cells.release import Answer, Arranged, Released, fetched, release, release_tables
+from lapwing.query.planning.plan import Plan
+from lapwing.query.strategies.strategy import Strategy, exact_tables
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")

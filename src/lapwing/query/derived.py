@@ -14,7 +14,7 @@ Proof:      by induction over the tables below; a stored table has it.
                 every aggregate is exact: no sum depends on the order in which rows are met.
             Columns and conditions are total functions of one row, so nothing fails and no row decides over another.
 How many rows of a unit count is not promised here: limits are applied to the derived rows (bounding.py).
-Checked by: tests/query/test_relations.py, tests/query/test_relations_neighbours.py
+Checked by: tests/query/relations/test_relations.py, tests/query/test_relations_neighbours.py
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lapwing.query.catalog import Table
-from lapwing.query.expression import Expression
+from lapwing.query.language.expression import Expression
 from lapwing.query.question import Aggregate
 
 MOST_TABLES = 16

@@ -13,7 +13,7 @@ from functools import partial
 from typing import assert_never
 
 from lapwing.query.catalog import Table
-from lapwing.query.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.query.language.expression import Call, Column, Expression, Key, Literal, Slot
 from lapwing.query.types import Type, shown
 
 

@@ -1,0 +1,167 @@
+"""What one unit may add to one group: every sensitivity follows from the question and from declared facts alone.
+
+reach is the most that one unit changes the cells of one group by, in the l1 norm and so in the l2 norm too.
+
+Total     one number, clipped to an interval; the cell is the sum over units. reach = its largest absolute value.
+          With `best` the cells are not shown: they only decide which groups are (mechanisms/top_k.py).
+Soft      two or three whole numbers of at least 0 that sum to at most rows * M (mechanisms/moments.py): how the unit's
+          values spread between their bounds. reach = rows * M.
+Pair      nine such numbers, for two columns (mechanisms/soft_pair.py). reach = rows * M.
+Distinct  at most `rows` values, each of which is counted once over all units. reach = rows.
+Grid      weights of at least 0 on a grid of cells that sum to at most rows * 2^20 (mechanisms/grid_quantile.py).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lapwing.mechanisms.soft_values import GRID
+from lapwing.query.language.expression import Column, Expression
+from lapwing.query.language.operators import is_exact_integer
+from lapwing.query.types import Interval, Type, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Only the groups with the largest cells are told, or with the smallest."""
+
+    many: int
+    largest: bool
+
+    def __str__(self) -> str:
+        return f"the {self.many:,} {'largest' if self.largest else 'smallest'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """One cell: a unit's number of rows or values, or the sum of its values, clipped to the interval."""
+
+    argument: Expression | None
+    """What is counted or summed; every row if there is none."""
+    summed: bool
+    interval: Interval
+    best: Best | None = None
+
+    @property
+    def cells(self) -> int:
+        return 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether the total is a whole number, so that steps of 1 lose nothing."""
+        argument = self.argument
+        if not self.summed or argument is None:
+            return True
+        return is_exact_integer(argument) or (isinstance(argument, Column) and argument.type is Type.INTEGER)
+
+    def steps(self, step: Fraction) -> tuple[int, int]:
+        """The interval in whole steps, rounded outward."""
+        return math.floor(self.interval.low / step), math.ceil(self.interval.high / step)
+
+    def reach(self, step: Fraction) -> int:
+        """In steps."""
+        return max(map(abs, self.steps(step)))
+
+    def __str__(self) -> str:
+        clipped = f"each unit's part of a group is clipped to {self.interval}"
+        return clipped if self.best is None else f"{clipped} to find {self.best}"
+
+
+@dataclass(frozen=True, slots=True)
+class Soft:
+    """Two cells for the mean, three for the variance too."""
+
+    argument: Expression
+    bounds: Interval
+    rows: int
+    """A unit with more values counts with this weight, at its own average."""
+    squares: bool = False
+
+    @property
+    def cells(self) -> int:
+        return 3 if self.squares else 2
+
+    def reach(self, _step: Fraction) -> int:
+        return self.rows * GRID
+
+    def __str__(self) -> str:
+        return f"values are clipped to {self.bounds} and each unit weighs at most {shown(self.rows)} rows in a group"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Nine cells for two columns; a row takes part if it has both values."""
+
+    x: Expression
+    y: Expression
+    x_bounds: Interval
+    y_bounds: Interval
+    rows: int
+
+    @property
+    def cells(self) -> int:
+        return 9
+
+    def reach(self, _step: Fraction) -> int:
+        return self.rows * GRID
+
+    def __str__(self) -> str:
+        limits = f"{self.x_bounds} and {self.y_bounds}"
+        return f"values are clipped to {limits} and each unit weighs at most {shown(self.rows)} rows in a group"
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """One cell: how many different values there are, with at most `rows` values of a unit."""
+
+    argument: Expression
+    rows: int
+
+    @property
+    def cells(self) -> int:
+        return 1
+
+    def reach(self, _step: Fraction) -> int:
+        return self.rows
+
+    def __str__(self) -> str:
+        return f"of each unit at most {shown(self.rows)} different values count in a group"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A histogram over a grid, for quantiles at these levels with intervals at this confidence, or without."""
+
+    argument: Expression
+    bounds: Interval
+    rows: int
+    at: tuple[Fraction, ...]
+    bins: int
+    points: bool
+    """Whether the cells are the whole numbers between the bounds."""
+    confidence: Fraction | None
+
+    @property
+    def cells(self) -> int:
+        return 3 * len(self.at)
+
+    def reach(self, _step: Fraction) -> int:
+        return self.rows
+
+    def __str__(self) -> str:
+        return (
+            f"values are clipped to {self.bounds}, put on a grid of {self.bins:,} cells, "
+            f"and each unit weighs at most {shown(self.rows)} rows in a group"
+        )
+
+
+Shape = Total | Soft | Pair | Distinct | Grid
+
+
+def arguments_of(shape: Shape) -> tuple[Expression, ...]:
+    """What a shape reads of each row."""
+    if isinstance(shape, Pair):
+        return shape.x, shape.y
+    return () if shape.argument is None else (shape.argument,)
