@@ -38,6 +38,7 @@ cost = { type = "real", bounds = [0, 5000.5], unit_bounds = [0, 9000] }
 day = { type = "date", values = [2020-01-01, "2020-01-02"] }
 at = { type = "timestamp", values = [2020-01-01T10:00:00, "2020-01-02 11:00:00"] }
 site = { type = "integer", values = [1, 2] }
+age = { type = "integer", edges = [0, 18, 65] }
 sick = { type = "boolean", values = [true] }
 
 [tables.stays]
@@ -109,6 +110,9 @@ BROKEN = {
     "value of another type": ('["F", "M"]', '["F", 1]', "columns.sex.values: a value is not of the column's type text"),
     "value twice": ('["F", "M"]', '["F", "F"]', "columns.sex: `sex.values` holds a value twice. List each value once."),
     "values are no list": ('["F", "M"]', '"F"', "columns.sex.values: values are a list"),
+    "turned edges": ("[0, 18, 65]", "[18, 0]", "columns.age: `age.edges` must be ascending numbers, dates or times"),
+    "edges of another type": ("[0, 18, 65]", "[0, 17.5]", "columns.age.edges: a value is not of the column's type int"),
+    "edges are no list": ("[0, 18, 65]", "18", "columns.age.edges: edges are a list. Write for example [0, 18, 65]."),
     "no such day": ('"2020-01-02"]', '"2020-13-02"]', "columns.day.values: a value is not of the column's type date"),
     "zone": ("2020-01-01T10:00:00", "2020-01-01T10:00:00Z", "columns.at.values: a value is not of the column's type"),
     "no rows": ("rows_per_unit = 10", "rows_per_unit = 0", "tables.visits.rows_per_unit: `rows_per_unit` is 0; it mu"),

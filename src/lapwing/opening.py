@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from lapwing.query.verdict import nearest
 from lapwing.rational import Number, inside_unit
 from lapwing.settings import (
     read_auto_limits,
+    read_edges,
     read_interval,
     read_limit,
     read_memory,
@@ -41,6 +42,7 @@ def open_data(
     bounds: Mapping[str, tuple[Number, Number] | str] | None = None,
     unit_bounds: Mapping[str, tuple[Number, Number]] | None = None,
     values: Mapping[str, Sequence[Any]] | None = None,
+    edges: Mapping[str, Sequence[Any]] | None = None,
     types: Mapping[str, str] | None = None,
     version: str = "1",
     confidence: Number = 0.95,
@@ -53,6 +55,7 @@ def open_data(
 
     `unit` names the column that says whose row it is; None makes every row a unit of its own. A file keeps its ledger
     in `.lapwing/ledger.db` beside it, a frame in memory, unless `ledger` says otherwise.
+    `values` are the groups that everybody knows of, `edges` those of histograms, GROUP BY BUCKET(age).
     "auto" in place of bounds or of a limit has it found privately by the questions that need it, for a share of their
     price; it is better to declare what is known.
     `public` holds tables of nobody to join with, files or frames by name; `public_keys` names columns that tell their
@@ -65,7 +68,7 @@ def open_data(
     title = name or (source.path.stem if not isinstance(source, Frame) else "data")
     kinds = {column: read_type(kind) for column, kind in (types or {}).items()}
     stored = {**_settled_types(source, values or {}), **kinds}
-    facts = {"bounds": bounds or {}, "unit_bounds": unit_bounds or {}, "values": values or {}}
+    facts = {"bounds": bounds or {}, "unit_bounds": unit_bounds or {}, "values": values or {}, "edges": edges or {}}
     for what, declared in facts.items():
         for column in declared:
             if column not in stored:
@@ -77,7 +80,8 @@ def open_data(
             kind,
             read_interval(facts["bounds"][column]) if column in facts["bounds"] and column not in open_ends else None,
             read_interval(facts["unit_bounds"][column]) if column in facts["unit_bounds"] else None,
-            read_values(list(facts["values"].get(column, ())), kind),
+            read_values(_listed(facts["values"].get(column, ())), kind),
+            read_edges(_listed(facts["edges"].get(column, ())), kind),
             auto=column in open_ends,
         )
         for column, kind in stored.items()
@@ -101,6 +105,11 @@ def open_data(
     place = None if ledger is None else Path(ledger)
     size = None if memory is None else read_memory(memory)
     return Curator([(table, source), *shared], _ledger_for(source, budget, place), memory=size)
+
+
+def _listed(values: Any) -> Any:
+    """Arrays and series as lists; what is none of these, or a text, as it is."""
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
 def _source_of(data: Any) -> Source:

@@ -13,6 +13,7 @@
     [tables.visits.columns]
     patient_id = { type = "text" }
     sex = { type = "text", values = ["F", "M"] }
+    age = { type = "integer", edges = [0, 18, 65] }  # of histograms: GROUP BY BUCKET(age)
     cost = { type = "real", bounds = [0, 5000] }     # or bounds = "auto", rows_per_unit = "auto": found privately
 
     [public.regions]               # rows of nobody, to join with; types and values are read from the file
@@ -54,7 +55,7 @@ _TOP = {"budget", "ledger", "memory", "tables", "public"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
 _PUBLIC = {"source", "table", "key"}
-_COLUMN = {"type", "bounds", "unit_bounds", "values"}
+_COLUMN = {"type", "bounds", "unit_bounds", "values", "edges"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,11 @@ class _Reader:
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
         intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
+        edges = self._at(f"{at}edges", lambda: read_edges(found.get("edges", []), kind))
         auto = found.get("bounds") == AUTO
-        return self._at(f"columns.{name}", lambda: Field(name, kind, **intervals, values=values, auto=auto))
+        return self._at(
+            f"columns.{name}", lambda: Field(name, kind, **intervals, values=values, edges=edges, auto=auto)
+        )
 
     def _interval(self, found: Mapping[str, Any], key: str, at: str) -> Interval | None:
         if key not in found or (key == "bounds" and found[key] == AUTO):
@@ -252,6 +256,13 @@ def read_values(values: object, kind: Type) -> tuple[Value, ...]:
     if not isinstance(values, list | tuple):
         raise Misconfigured("values are a list. Write for example ['F', 'M'].")
     return tuple(_value(value, kind) for value in values)
+
+
+def read_edges(edges: object, kind: Type) -> tuple[Value, ...]:
+    """The edges of a histogram."""
+    if not isinstance(edges, list | tuple):
+        raise Misconfigured("edges are a list. Write for example [0, 18, 65].")
+    return tuple(_value(edge, kind) for edge in edges)
 
 
 def _value(value: object, kind: Type) -> Value:

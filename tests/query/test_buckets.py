@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from bisect import bisect_right
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from itertools import product
 from math import inf, isnan, nan, nextafter
@@ -18,8 +18,10 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from lapwing.errors import Misconfigured
 from lapwing.opening import open_data
 from lapwing.privacy import Budget
+from lapwing.query.catalog import Catalog, Field, Table
 from lapwing.query.ibis import read_ibis, unbound
 from lapwing.query.language.calculator import calculate
 from lapwing.query.language.emission import whole
@@ -214,6 +216,64 @@ def test_a_histogram_leaves_no_row_out() -> None:
     assert found["bucket"].tolist()[:4] == ["< 0", "[0, 18)", "[18, 65)", ">= 65"]
     assert found["bucket"].isna().tolist() == [False] * 4 + [True]
     assert [round(n / 300) for n in found["n"]] == [1, 2, 2, 3, 2]
+
+
+def declared(**edges: list[Any]) -> Catalog:
+    kinds = {"pid": Type.INTEGER, "age": Type.INTEGER, "cost": Type.REAL, "day": Type.DATE, "name": Type.TEXT}
+    return Catalog((Table("t", tuple(Field(n, k, edges=tuple(edges.get(n, ()))) for n, k in kinds.items()), "pid", 1),))
+
+
+@pytest.mark.parametrize("form", ["BUCKET", "WIDTH_BUCKET"])
+@pytest.mark.parametrize(
+    ("column", "edges", "written"),
+    [
+        ("age", [0, 18, 65], "[0, 18, 65]"),
+        ("cost", [Fraction(1, 2), Fraction(100)], "[0.5, 100]"),
+        ("day", [date(2020, 1, 1), date(2021, 1, 1)], "[DATE '2020-01-01', DATE '2021-01-01']"),
+    ],
+)
+def test_declared_edges_are_those_that_could_be_written(form: str, column: str, edges: list[Any], written: str) -> None:
+    """One question in both forms, so one price and one stored answer; also in a sub-query, a join and a union."""
+    catalog = declared(**{column: edges})
+    for source in (
+        "t",
+        f"(SELECT pid, {column} FROM t) AS s",
+        "t JOIN t AS u USING (pid)",
+        f"(SELECT pid, {column} FROM t UNION ALL SELECT pid, {column} FROM t) AS s",
+    ):
+        name = f"t.{column}" if "JOIN" in source else column
+        short, long = (
+            read_sql(f"SELECT {form}({arguments}) AS k, COUNT(DISTINCT pid) AS n FROM {source} GROUP BY k", catalog)
+            for arguments in (name, f"{name}, {written}")
+        )
+        assert isinstance(short, Question)
+        assert short == long
+
+
+@pytest.mark.parametrize("key", ["BUCKET(age + 1)", "BUCKET(cost)", "WIDTH_BUCKET(cost)", "BUCKET(name)"])
+def test_buckets_without_edges_say_where_edges_come_from(key: str) -> None:
+    found = read_sql(f"SELECT {key} AS k, COUNT(*) AS n FROM t GROUP BY k", declared(age=[0, 18]))
+    assert isinstance(found, Refusal)
+    assert "have the steward declare `edges`" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("column", "edges"),
+    [
+        ("age", [18, 0]),
+        ("age", [0, 0]),
+        ("age", [0, None]),
+        ("age", [Fraction(1, 2)]),
+        ("age", [True, 2]),
+        ("age", [2**63]),
+        ("age", list(range(MOST_BUCKETS + 2))),
+        ("name", ["a"]),
+        ("day", [datetime(2020, 1, 1)]),  # noqa: DTZ001
+    ],
+)
+def test_edges_that_no_histogram_can_have_are_refused_to_the_steward(column: str, edges: list[Any]) -> None:
+    with pytest.raises(Misconfigured, match=r"edges|64 bits"):
+        declared(**{column: edges})
 
 
 def test_the_deepest_buckets_can_be_printed_and_computed() -> None:

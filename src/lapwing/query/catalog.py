@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from lapwing.errors import Misconfigured
-from lapwing.query.types import Interval, Type, Value, type_of
+from lapwing.query.types import MOST_EDGES, Interval, Type, Value, ascending, type_of
 from lapwing.query.verdict import nearest, refuse
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Field:
     """One unit's total within a group is clipped to these; by default rows_per_unit times `bounds`."""
     values: tuple[Value, ...] = ()
     """The public list of values; other values are dropped where this column is a key."""
+    edges: tuple[Value, ...] = field(default=(), repr=False)
+    """Of a histogram over this column that names none."""
     auto: bool = field(default=False, repr=False)
     """Whether bounds are found privately, for a share of the price, by the first question that needs them."""
 
@@ -61,6 +63,8 @@ class Field:
                 )
         if self.type is Type.INTEGER:
             self._check_integers()
+        if self.edges:
+            self._check_edges()
         if len(set(self.values)) != len(self.values):
             raise Misconfigured(f"`{self.name}.values` holds a value twice. List each value once.")
         if self.name.lower() == UNIT_ID:
@@ -73,8 +77,16 @@ class Field:
                     f"`{self.name}.values` holds a value that is not of type {self.type.value}. Correct one of them."
                 )
 
+    def _check_edges(self) -> None:
+        ordered = self.type not in (Type.TEXT, Type.BOOLEAN) and all(type_of(edge) is self.type for edge in self.edges)
+        if not ordered or not ascending(self.edges) or len(self.edges) > MOST_EDGES:
+            raise Misconfigured(
+                f"`{self.name}.edges` must be ascending numbers, dates or times of the column's type, at most "
+                f"{MOST_EDGES:,}. Write for example [0, 18, 65]."
+            )
+
     def _check_integers(self) -> None:
-        numbers = [Fraction(value) for value in self.values if isinstance(value, int)]
+        numbers = [Fraction(value) for value in (*self.values, *self.edges) if isinstance(value, int)]
         if self.bounds is not None:
             numbers += [self.bounds.low, self.bounds.high]
         if any(not _LEAST <= value <= _MOST for value in numbers):

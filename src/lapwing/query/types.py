@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import Enum
 from fractions import Fraction
+from itertools import pairwise
+
+MOST_EDGES = 1_001
+"""Of a histogram."""
 
 Value = bool | int | Fraction | str | date | datetime | None
 """What a literal or a key may be; None is NULL."""
@@ -63,6 +68,17 @@ def type_of(value: Value) -> Type | None:
             return Type.TIMESTAMP
         case date():
             return Type.DATE
+
+
+def ascending(values: Sequence[Value]) -> bool:
+    """Whether all are numbers or all are dates or times, and each is above the one before it."""
+    return all(_is_below(a, b) for a, b in pairwise(values))
+
+
+def _is_below(a: Value, b: Value) -> bool:
+    if isinstance(a, date) and isinstance(b, date):
+        return a < b
+    return isinstance(a, int | Fraction) and isinstance(b, int | Fraction) and a < b
 
 
 def shown(value: Value) -> str:

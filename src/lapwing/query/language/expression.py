@@ -45,6 +45,8 @@ class Column:
     name: str
     type: Type
     bounds: Interval | None = field(compare=False, default=None)
+    edges: tuple[Value, ...] = field(compare=False, default=(), repr=False)
+    """What BUCKET takes where it names no edges."""
 
 
 @dataclass(frozen=True, slots=True)

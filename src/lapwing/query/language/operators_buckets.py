@@ -1,5 +1,5 @@
-"""Histograms: which interval between edges a value lies in. The edges are constants of the question, so the list of
-buckets is public, whatever the rows hold, and reals can be keys in this form.
+"""Histograms: which interval between edges a value lies in. The edges are constants of the question, or declared for
+the column, so the list of buckets is public, whatever the rows hold, and reals can be keys in this form.
 
 Every row has one bucket: 0 below the first edge, the number of edges from the last one on, NULL where there is no
 value. So a histogram leaves no row out. Edges are found by halving: every value takes about the same few comparisons.
@@ -8,7 +8,6 @@ value. So a histogram leaves no row out. Edges are found by halving: every value
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 
@@ -29,14 +28,14 @@ from lapwing.query.language.operators_base import (
     where,
 )
 from lapwing.query.language.operators_logic import AND, AT_LEAST, AT_MOST, CASE, GREATER, LESS
-from lapwing.query.types import Type, Value, type_of
+from lapwing.query.types import MOST_EDGES, Type, ascending, type_of
 from lapwing.query.verdict import refuse
 
-MOST_BUCKETS = 1_000
+MOST_BUCKETS = MOST_EDGES - 1
 """Between the edges; there is one more below, and one above."""
 
 _ORDERED = (Type.INTEGER, Type.REAL, Type.DATE, Type.TIMESTAMP, None)
-_EDGES = f"Write ascending constants, at most {MOST_BUCKETS + 1:,}: WIDTH_BUCKET(x, [0, 18, 65])."
+_EDGES = f"Write ascending constants, at most {MOST_EDGES:,}: WIDTH_BUCKET(x, [0, 18, 65])."
 _WIDTHS = f"Write constants, the lower first, and at most {MOST_BUCKETS:,} buckets: WIDTH_BUCKET(x, 0, 100, 10)."
 _NULL = Literal(None, None)
 
@@ -48,14 +47,8 @@ def _result(types: Types) -> Type | None:
 
 def _ascending(_: Expression, *edges: Expression) -> str | None:
     values = [edge.value for edge in edges if isinstance(edge, Literal)]
-    known = len(values) == len(edges) <= MOST_BUCKETS + 1 and None not in values
-    return None if known and all(_is_below(a, b) for a, b in pairwise(values)) else _EDGES
-
-
-def _is_below(a: Value, b: Value) -> bool:
-    if isinstance(a, date) and isinstance(b, date):
-        return a < b
-    return isinstance(a, int | Fraction) and isinstance(b, int | Fraction) and a < b
+    known = len(values) == len(edges) <= MOST_EDGES and None not in values
+    return None if known and ascending(values) else _EDGES
 
 
 def _place(value: Node, *edges: Node) -> Node:
@@ -87,7 +80,8 @@ WIDTH_BUCKET = Operator(
     sql="WIDTH_BUCKET(x, [0, 18, 65])",
     meaning="The bucket between ascending edges: 0 below the first, 1 from the first on, and so on; NULL stays NULL. "
     f"WIDTH_BUCKET(x, 0, 100, 10) has 10 buckets of one width between 0 and 100; up to {MOST_BUCKETS:,}. "
-    "BUCKET(x, [0, 18, 65]) gives them as text: `[0, 18)`. As a key it needs no declared values, and rows without a "
+    "BUCKET(x, [0, 18, 65]) gives them as text: `[0, 18)`. Both take a column alone where the steward declared its "
+    "`edges`. As a key it needs no declared values, and rows without a "
     "value are a group of their own.",
 )
 

@@ -41,7 +41,7 @@ def replaced(expression: Expression, meanings: Meanings) -> Expression:
 
 def column(field: Field) -> Column:
     """The column that a field declares."""
-    return Column(field.name, field.type, field.bounds)
+    return Column(field.name, field.type, field.bounds, field.edges)
 
 
 def fresh(name: str, taken: set[str]) -> str:

@@ -86,7 +86,9 @@ def _name(key: Expression) -> str:
 def _key_field(name: str, key: Expression, table: Table) -> Field:
     if key.type is None or key.type is Type.REAL:
         refuse(f"GROUP BY `{name}`", "reals are no keys: 0.0 and -0.0 are one number.", "Group by FLOOR(...) of it.")
-    return Field(name, key.type, settled_bounds(bounds_of(key), key.type), values=domain_of(key, table) or ())
+    edges = key.edges if isinstance(key, Column) else ()
+    bounds, values = settled_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
+    return Field(name, key.type, bounds, values=values, edges=edges)
 
 
 def _rows(table: Table, keys: tuple[Expression, ...]) -> int | None:

@@ -54,7 +54,7 @@ Relation = Rows | Groups
 
 def all_rows(table: Table) -> Rows:
     """The table itself."""
-    return Rows(table, named(Output(f.name, Column(f.name, f.type, f.bounds)) for f in table.fields))
+    return Rows(table, named(Output(f.name, Column(f.name, f.type, f.bounds, f.edges)) for f in table.fields))
 
 
 def named(outputs: Iterable[Output]) -> Columns:

@@ -74,7 +74,14 @@ def _field(name: str, parts: list[Expression], sides: Sequence[Rows]) -> Field:
     if kind is None:
         refuse(f"{_WHAT}, `{name}`", "its types do not fit each other.", f"CAST it inside: CAST({name} AS ...).")
     bounds = [bounds_of(part) for part in parts]
-    return Field(name, kind, settled_bounds(_hull(bounds), kind), values=_values(kind, parts, sides))
+    edges = {part.edges if isinstance(part, Column) and part.type is kind else () for part in parts}
+    return Field(
+        name,
+        kind,
+        settled_bounds(_hull(bounds), kind),
+        values=_values(kind, parts, sides),
+        edges=edges.pop() if len(edges) == 1 else (),
+    )
 
 
 def _hull(bounds: list[Interval | None]) -> Interval | None:

@@ -13,7 +13,7 @@ from lapwing.query.language import operators_dates as dates
 from lapwing.query.language import operators_logic as logic
 from lapwing.query.language import operators_numbers as numbers
 from lapwing.query.language import operators_text as texts
-from lapwing.query.language.expression import Expression, Literal, Operator
+from lapwing.query.language.expression import Column, Expression, Literal, Operator
 from lapwing.query.language.operators_base import call, joined
 from lapwing.query.language.operators_buckets import equal_edges, labelled, numbered
 from lapwing.query.language.operators_casts import converted
@@ -29,7 +29,7 @@ from lapwing.query.sql.dates import (
 )
 from lapwing.query.sql.nodes import NULL, WHOLE, ZERO, Leaf, Node, Read, bare, terms_of
 from lapwing.query.sql.refused import NODES, check_modifiers, part_of, refuse_node
-from lapwing.query.types import Type
+from lapwing.query.types import Type, type_of
 from lapwing.query.verdict import refuse
 
 EMPTY = Literal("", Type.TEXT)
@@ -246,12 +246,18 @@ def _concat(node: Node, inner: Read) -> Expression:
 
 def _width_bucket(node: Node, inner: Read) -> Expression:
     limits = [node.args[name] for name in ("min_value", "max_value", "num_buckets") if node.args.get(name) is not None]
-    return numbered(inner(node.this), _edges(node, limits, inner), part=lambda: part_of(node))
+    value = inner(node.this)
+    return numbered(value, _edges(node, value, limits, inner), part=lambda: part_of(node))
 
 
-def _edges(node: Node, limits: list[Node], inner: Read) -> list[Expression]:
-    """Of WIDTH_BUCKET(x, [0, 18, 65]), or of WIDTH_BUCKET(x, 0, 100, 10)."""
+def _edges(node: Node, value: Expression, limits: list[Node], inner: Read) -> list[Expression]:
+    """Of WIDTH_BUCKET(x, [0, 18, 65]), of WIDTH_BUCKET(x, 0, 100, 10), or those that are declared for the column."""
     match limits:
+        case [] if isinstance(value, Column) and value.edges:
+            return [Literal(edge, type_of(edge)) for edge in value.edges]
+        case []:
+            why = "it names no edges, and none are declared for what it counts."
+            refuse(part_of(node), why, "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` of a column.")
         case [exp.Array() as array]:
             return [inner(edge) for edge in array.expressions]
         case [low, high, many]:
@@ -264,7 +270,8 @@ def _function(node: Node, inner: Read) -> Expression:
     name, arguments = str(node.this).lower(), node.expressions
     match name, arguments:
         case "bucket", [value, *limits]:
-            return labelled(inner(value), _edges(node, limits, inner), part=lambda: part_of(node))
+            read = inner(value)
+            return labelled(read, _edges(node, read, limits, inner), part=lambda: part_of(node))
         case "clip", [value, low, high]:
             return call(numbers.CLIP, inner(value), inner(low), inner(high), part=lambda: part_of(node))
         case "date_part" | "datepart", [exp.Literal() as part, value]:
