@@ -4,16 +4,13 @@ After loading, the connection is locked: no file but the declared ones can be re
 Parquet and DuckDB files are read in place; CSV files, frames and small Parquet files are loaded once. A value that does
 not read as its declared type is NULL.
 
-What does not fit into memory goes to files in a folder of its own, which only this user can read and which is removed
-with the engine; a process that is killed leaves it behind. The engine shows no progress: how far it is would tell how
-many rows and groups there are.
+What does not fit into memory goes to files in a folder of its own (spill.py). The engine shows no progress: how far it
+is would tell how many rows and groups there are.
 """
 
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import weakref
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -26,6 +23,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.lines import read_lines
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source
+from lapwing.engines.spill import Spill
 from lapwing.errors import Misconfigured
 from lapwing.query.catalog import UNIT_ID, Field, Table
 from lapwing.query.types import Type
@@ -91,11 +89,11 @@ class DuckDBEngine:
 
     def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None = None) -> None:
         self._salt = salt
-        folder = tempfile.mkdtemp(prefix="lapwing-")
-        self._remove_folder = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        spill = Spill()
+        self._remove_folder = weakref.finalize(self, spill.remove)
         settings: dict[str, Any] = {
             "python_enable_replacements": "false",
-            "temp_directory": folder,
+            "temp_directory": str(spill.path),
             "preserve_insertion_order": "false",
             **({} if memory is None else {"memory_limit": memory}),
         }
