@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
 from lapwing.ledger import Kind, SqliteLedger, entry, verify_ledger
+from lapwing.ledger.book import insert
 from lapwing.ledger.witness import Witness
 from lapwing.privacy import Accounting, Budget, Cost
 
@@ -323,6 +325,35 @@ def test_an_answer_is_not_given_where_its_charge_is_gone(place: Any, others: int
     with pytest.raises(Misconfigured, match="older copy"):
         ask(ledger)
     assert not place.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, None),
+        ({"previous": "0" * 64}, "does not continue the entry before it"),
+        ({"spent_amount": "0/1"}, "running sum is wrong"),
+        ({"spent_amount": "one half"}, "not an exact number"),
+        ({"seq": 9}, "it is missing"),
+    ],
+)
+def test_an_entry_that_does_not_follow_is_not_believed(place: Any, change: dict[str, Any], told: str | None) -> None:
+    """ledger:B12: somebody appends to the file what the ledger never wrote, with a hash that fits."""
+    ledger = place.open()
+    ask(ledger, 0.5)
+    last, spent = list(ledger.entries())[-1], Cost(PURE, 0.5)
+    false = replace(entry.follow(last, Kind.VERSION, spent=spent, own=NOTHING, note={}), **change).sealed()
+    with closing(sqlite3.connect(place.path)) as file:
+        file.execute("DROP TRIGGER entry_at_end")
+        insert(file, false)
+        file.commit()
+    if told is None:
+        ask(ledger, 0.5)
+        return
+    for attempt in (lambda: ask(ledger, 0.5), place.open):
+        with pytest.raises(LedgerFailed, match=told):
+            attempt()
+    assert told in str(place.verify().problem)
 
 
 def test_a_deleted_ledger_is_refused(place: Any) -> None:

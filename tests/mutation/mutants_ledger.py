@@ -1,0 +1,122 @@
+"""The mistakes in the ledger, and in putting the engine's numbers where they belong."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+PROMISED = ("tests/ledger/test_promises.py", "tests/ledger/test_sqlite.py", "tests/ledger/test_store.py")
+GROUPED = ("tests/query/cells/test_groups.py",)
+_BOOK = "ledger/book.py"
+_SQLITE = "ledger/sqlite.py"
+_STORE = "ledger/store.py"
+_GROUPS = "query/cells/groups.py"
+
+LEDGER: tuple[Mutant, ...] = (
+    # what may be spent
+    Mutant(
+        "ledger: everything fits",
+        _SQLITE,
+        "if not added(used, price).fits(limit):",
+        "if not added(price, price).fits(limit):",
+        "the budget is never spent",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: allowances do not count",
+        _SQLITE,
+        "in (*limits, *own):",
+        "in limits:",
+        "one analyst spends what belongs to others",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: a charge is not added",
+        _BOOK,
+        "spent, own = added(spent, cost), added(own, cost)",
+        "own = added(own, cost)",
+        "the sum of all charges stays what it was",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: the sum of whoever came last",
+        _BOOK,
+        "mine = last if last is not None and last.analyst == analyst else",
+        "mine = last if last is not None else",
+        "an analyst's charges are forgotten when somebody else asks",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: every key is new",
+        _SQLITE,
+        "if any(earlier):",
+        "if not made:",
+        "a retry is not recognised",
+        PROMISED,
+    ),
+    # that it is this ledger, whole and newest
+    Mutant(
+        "ledger: nobody asks the witness",
+        _BOOK,
+        "problem = None if known == first else mismatch(self._connection, self._head(), source, known)",
+        "problem = None",
+        "an older copy is served, and spends again",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: content may differ from its hash",
+        _BOOK,
+        "    if entry.hash != entry.digest:\n        raise",
+        "    if not entry.hash:\n        raise",
+        "an entry that was changed is believed",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: entries need not follow each other",
+        _BOOK,
+        "problem = broken_link(last, entry) or wrong_sum(last, entry, self._accounting)",
+        "problem = wrong_sum(last, entry, self._accounting)",
+        "an entry that was put in is believed",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: sums need not follow",
+        _BOOK,
+        "problem = broken_link(last, entry) or wrong_sum(last, entry, self._accounting)",
+        "problem = broken_link(last, entry)",
+        "a sum that was made smaller is believed",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: any charge may be answered",
+        _SQLITE,
+        "if charge.hash != reservation.hash or charge.kind != Kind.RESERVE:",
+        "if charge.kind != Kind.RESERVE:",
+        "an answer without a charge of its own",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: charges are not synced",
+        _STORE,
+        "{'FULL' if durable else 'NORMAL'}",
+        "NORMAL",
+        "a charge is lost with the power, and its answer was sent",
+        PROMISED,
+    ),
+    # what the engine counted
+    Mutant(
+        "groups: only the lower half of a sum",
+        _GROUPS,
+        "if (high == low[:, None] >> 63).all() and (low > -_NARROW)",
+        "if (low > -_NARROW)",
+        "a large sum wraps, and its unit moves it by more than its reach",
+        GROUPED,
+    ),
+    Mutant(
+        "groups: strangers are counted in the first group",
+        _GROUPS,
+        "known.get(value, -1)",
+        "known.get(value, 0)",
+        "rows of a value that is not public are counted",
+        GROUPED,
+    ),
+)
