@@ -13,6 +13,7 @@ import pytest
 from lapwing.errors import Bug
 from lapwing.privacy import ZCDP, Loss, Pure
 from lapwing.query.catalog import Catalog, Field, Table
+from lapwing.query.cells import groups as groups_module
 from lapwing.query.cells.groups import found_groups, integers, public_groups
 from lapwing.query.planning.plan import Plan, make_plan
 from lapwing.query.question import Question
@@ -68,8 +69,10 @@ def test_found_groups_are_in_the_order_of_plain_python(seed: int) -> None:
     assert [in_order(keys)[place] for place in places] == again
 
 
+@pytest.mark.parametrize("many", [0, 10_000], ids=["by Arrow", "by Python"])
 @pytest.mark.parametrize("seed", range(10))
-def test_public_groups_are_in_the_order_of_their_values(seed: int) -> None:
+def test_public_groups_are_in_the_order_of_their_values(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_module, "_MANY", many)
     random = Random(seed)
     types = tuple(random.choices(list(COLUMNS), k=random.randint(1, 4)))
     keys, plan = some_keys(random, types), planned(types, public=True)

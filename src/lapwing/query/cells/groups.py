@@ -4,7 +4,7 @@ Groups are numbered in ascending order, key by key, NULL last, or in the order o
 its place among the values of its column, and the places of all keys are the digits of one whole number.
 
 Arrow's own ways to and from numpy import pandas, and `pyarrow.compute` takes its time too: longer than most questions.
-So public groups, which most questions have, do without both.
+So public groups, which most questions have, do without both, unless they are many.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lapwing.query.types import Type, Value
 Array = npt.NDArray[Any]
 
 _NARROW = 1 << 61
+_MANY = 10_000  # rows, from which on the imports are worth their time
 _STRANGE = "the engine gave a group that was not asked for"
 
 
@@ -41,7 +42,10 @@ class Public:
 
     def places(self, column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
         """The place of each row's value; -1 where it is none of them."""
-        kind, known = ARROW_TYPES[self.type], {value: place for place, value in enumerate(self.values)}
+        kind = ARROW_TYPES[self.type]
+        if len(column) > _MANY:
+            return Found(pa.array(list(self.values), kind)).places(column)
+        known = {value: place for place, value in enumerate(self.values)}
         rows = (column if column.type == kind else column.cast(kind)).to_pylist()
         return np.array([known.get(value, -1) for value in rows], np.int64)
 
