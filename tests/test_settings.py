@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from lapwing.cli.draft import draft
@@ -214,6 +215,16 @@ def test_a_question_over_several_tables_needs_all_of_them_unchanged(tmp_path: Pa
 def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="lapwing init"):
         read_settings(tmp_path / "lapwing.toml")
+
+
+def test_times_of_pandas_are_plain_times() -> None:
+    """Finer than microseconds no engine compares them, and NaT is none: found when declared, not when asked."""
+    found = read_values([pd.Timestamp("2020-01-01 10:00:00.000005")], Type.TIMESTAMP)
+    assert found == (datetime(2020, 1, 1, 10, 0, 0, 5),)  # noqa: DTZ001
+    assert type(found[0]) is datetime
+    for value in (pd.Timestamp("2020-01-01 10:00:00.000000005"), pd.NaT, pd.Timestamp("2020-01-01", tz="UTC")):
+        with pytest.raises(Misconfigured, match="not of the column's type timestamp"):
+            read_values([value], Type.TIMESTAMP)
 
 
 def test_values_may_hold_null_in_python() -> None:

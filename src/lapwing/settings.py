@@ -279,8 +279,9 @@ def _value(value: object, kind: Type) -> Value:
             return exact(value, "the value")
         case str(), Type.TEXT:
             return value
-        case datetime(), Type.TIMESTAMP if value.tzinfo is None:
-            return value
+        case datetime(), Type.TIMESTAMP if value.tzinfo is None and not getattr(value, "nanosecond", 0):
+            with suppress(ValueError, TypeError):  # of pandas' own kind of time, and its NaT
+                return datetime.combine(value.date(), value.time())
         case date(), Type.DATE if not isinstance(value, datetime):
             return value
         case str(), Type.DATE | Type.TIMESTAMP:

@@ -320,11 +320,24 @@ def test_an_answer_is_not_given_where_its_charge_is_gone(place: Any, others: int
         for _ in range(others):
             ask(ledger)
         old.backup(live)
-    with pytest.raises(LedgerFailed, match=r"No answer is given\."):
+    with pytest.raises(Misconfigured, match="older copy"):
         ledger.settle(reservation, b"answer")
     with pytest.raises(Misconfigured, match="older copy"):
         ask(ledger)
     assert not place.verify().ok
+
+
+def test_an_answer_is_not_given_where_a_later_charge_is_gone(place: Any) -> None:
+    """ledger:B12: its own charge is there, but the ledger is an older one all the same."""
+    ledger = place.open()
+    reservation = ask(ledger)
+    ask(ledger)
+    with closing(sqlite3.connect(place.path, isolation_level=None)) as file:
+        file.execute("DROP TRIGGER entry_no_delete")
+        file.execute("DELETE FROM entry WHERE seq = 3")
+    with pytest.raises(Misconfigured, match="older copy"):
+        ledger.settle(reservation, b"answer")
+    assert ledger.answer(reservation.seq) is None
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -229,6 +230,45 @@ def test_an_interruption_before_the_commit_undoes_the_charge(place: Any, monkeyp
             ask(ledger)
     assert len(list(ledger.entries())) == 1
     assert ask(ledger).seq == 2
+
+
+class Interrupting(sqlite3.Connection):
+    """Interrupted as by Ctrl-C, when the call returns; and notes how durable each commit is."""
+
+    left = -1
+    modes: ClassVar[list[int]] = []
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT":
+            self.modes += super().execute("PRAGMA synchronous").fetchone()
+        done = super().execute(sql, *values)
+        Interrupting.left -= 1
+        if Interrupting.left == 0:
+            raise KeyboardInterrupt
+        return done
+
+
+def test_after_an_interruption_anywhere_charges_are_durable(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ledger:B1: after each call to SQLite in turn, while a question is charged and answered."""
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Interrupting))
+    ledger, steps, charged = place.open(Budget(1000)), 0, 0
+    finished = False
+    while not finished:
+        steps += 1
+        Interrupting.left = steps
+        with suppress(KeyboardInterrupt):
+            ledger.settle(ask(ledger), b"answer")
+            finished = True
+        Interrupting.left = -1
+        Interrupting.modes.clear()
+        after = ask(ledger)
+        assert set(Interrupting.modes) == {2}
+        ledger.settle(after, b"answer")
+        assert not connection(ledger).in_transaction
+        charged += 1
+    assert steps > 10
+    assert charged * TENTH.amount <= ledger.spent.amount <= 2 * charged * TENTH.amount
+    assert ledger.verify().ok
 
 
 def test_the_tables_are_the_documented_ones(place: Any) -> None:

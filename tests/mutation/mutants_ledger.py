@@ -102,6 +102,14 @@ LEDGER: tuple[Mutant, ...] = (
         "a charge is lost with the power, and its answer was sent",
         PROMISED,
     ),
+    Mutant(
+        "ledger: an interrupt forgets how durable commits are",
+        _STORE,
+        "self._durable = None  # nobody knows",
+        "pass  # nobody knows",
+        "after Ctrl-C at the wrong moment charges are not synced",
+        PROMISED,
+    ),
     # what the engine counted
     Mutant(
         "groups: only the lower half of a sum",

@@ -64,7 +64,7 @@ class Book:
         return (entry for entry in map(intact, rows) if entry.remark("table") == table)
 
     def check(self, heads: Sequence[tuple[str, Head]]) -> Entry:
-        """The last entry, proved to continue what the witnesses have seen; without any, only whole in itself."""
+        """The last entry, proved to continue what the witnesses have seen."""
         rows = self._rows_from(max((known.seq for _, known in heads), default=None))
         first = Head(self._terms.ledger, rows[0][0], rows[0][-1]) if rows else None
         for source, known in heads:

@@ -74,11 +74,14 @@ class Entry:
 
     @classmethod
     def read(cls, row: tuple[Any, ...]) -> Self:
-        """The entry in a row; ValueError if a column has the wrong type."""
+        """The entry in a row; ValueError if a column has the wrong type or an amount is no number."""
         wrong = [name for name, value in zip(COLUMNS, row, strict=True) if type(value) not in _TYPES.get(name, (str,))]
         if wrong:
             raise ValueError(f"`{wrong[0]}` has the wrong type")
-        return cls(*row)
+        entry = cls(*row)
+        for name in _AMOUNTS:
+            read_ratio(getattr(entry, name))
+        return entry
 
     @property
     def content(self) -> str:
@@ -103,6 +106,7 @@ class Entry:
 COLUMNS = tuple(field.name for field in fields(Entry))
 _CONTENT = tuple(name for name in COLUMNS if name not in ("previous", "hash"))
 _TYPES = {"seq": (int,), "key": (str, type(None))}
+_AMOUNTS = tuple(name for name in COLUMNS if name.endswith(("amount", "delta")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,7 @@ def ratio(value: Fraction) -> str:
     return f"{value.numerator}/{value.denominator}"
 
 
+@lru_cache(maxsize=1024)
 def read_ratio(text: str) -> Fraction:
     """The number that a text holds; ValueError if it is not in lowest terms or no number."""
     match = _RATIO.fullmatch(text)

@@ -141,15 +141,12 @@ class SqliteLedger:
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
     def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None) -> None:
-        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does.
-
-        The charge itself, with its hash, proves that this is still the ledger that was charged.
-        """
+        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does."""
         if not reservation.fresh:
             raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
         answer, found = bytes(payload), None if match is None else _digest(match)
         with self._book(durable=False) as book:
-            last = book.check(())
+            last = self._check(book)
             charge = last if last.seq == reservation.seq else book.at(reservation.seq)
             if charge.hash != reservation.hash or charge.kind != Kind.RESERVE:
                 raise LedgerFailed(f"Charge {reservation.seq} is not in this ledger. No answer is given.")

@@ -105,11 +105,12 @@ class Store:
         """A transaction that holds the write lock from its start; committed at the end, rolled back on any error."""
         with self._held():
             connection = self._ready()
-            if durable is not self._durable:
-                connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                self._durable = durable
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                if durable is not self._durable:
+                    self._durable = None  # nobody knows, should an interrupt come between the next two lines
+                    connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                    self._durable = durable
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:

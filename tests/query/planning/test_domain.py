@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -47,6 +48,12 @@ def domain(key: str, catalog: Catalog | None = None) -> Any:
 def test_domains_follow_from_declared_facts(key: str, values: tuple[Any, ...] | None) -> None:
     """threat:A15 threat:A20 the list of groups never comes from the rows."""
     assert domain(key) == values
+
+
+def test_reals_with_declared_values_have_public_functions() -> None:
+    table = Table("visits", (Field("x", Type.REAL, values=(Fraction(1, 10), Fraction(17, 10), None)),), None)
+    assert domain("FLOOR(x)", Catalog((table,))) == (0, 1, None)
+    assert domain("x > 1", Catalog((table,))) == (False, True)
 
 
 def test_long_ranges_are_not_listed() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
 
 from lapwing.query.catalog import Table
@@ -57,10 +58,15 @@ def _computed(key: Expression, table: Table) -> tuple[Value, ...] | None:
     if math.prod(map(len, lists)) > _MOST_TRIED:
         return None
     rows = list(product(*lists))
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    columns = {name: [_stored(row[i]) for row in rows] for i, name in enumerate(names)}
     (values,) = calculate([key], columns, {name: table.field(name).type for name in names}, len(rows), whole)
     declared = all(None in table.field(name).values for name in names)
     return tuple(dict.fromkeys(value for value in values.to_pylist() if value is not None or declared))
+
+
+def _stored(value: Value) -> Value | float:
+    """The value as a column holds it."""
+    return float(value) if isinstance(value, Fraction) else value
 
 
 def _range(key: Expression) -> tuple[Value, ...] | None:
