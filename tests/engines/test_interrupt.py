@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lapwing.engines.interrupt import interruptible
+from lapwing.engines.interrupt import _Watcher, interruptible
 from lapwing.ledger import SqliteLedger, verify_ledger
 from lapwing.opening import load
 from lapwing.privacy import Budget
@@ -138,3 +138,15 @@ def test_control_c_leaves_a_clean_and_charged_ledger(tmp_path: Path) -> None:
     curator = load(tmp_path / "lapwing.toml")
     assert curator.sql("SELECT COUNT(*) AS n FROM t", epsilon=0.5).cost
     curator.close()
+
+
+def test_what_is_stopped_was_heard_and_nothing_is_stopped_outside() -> None:
+    """A signal that is read late, when its question is over, neither stops nor is heard by the next one."""
+    watcher, calls = _Watcher(), []
+    with watcher.calling(lambda: calls.append(watcher.heard.is_set())):
+        assert watcher._told()
+    assert calls == [True]
+    assert not watcher._told()
+    with watcher.calling(lambda: calls.append(False)):
+        assert not watcher.heard.is_set()
+    assert calls == [True]

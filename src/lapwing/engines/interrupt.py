@@ -59,8 +59,9 @@ class _Watcher:
 
         The engine looks for interrupts too, and may wait for its own threads for ever if it finds one.
         """
-        self.heard.clear()
-        self._stop = stop
+        with self._lock:
+            self.heard.clear()
+            self._stop = stop
         handler = signal.signal(signal.SIGINT, lambda *_: self.heard.set())
         self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         try:
@@ -78,16 +79,18 @@ class _Watcher:
                 with suppress(OSError):
                     os.write(self._before, numbers)  # somebody else waits for signals too
             if signal.SIGINT in numbers:
-                self.heard.set()
                 while self._told():
                     time.sleep(_PATIENCE)
 
     def _told(self) -> bool:
-        with self._lock, suppress(Exception):
-            if self._stop is not None:
+        """Whether there was work to stop. What is stopped is always heard: else it would look like a failure."""
+        with self._lock:
+            if self._stop is None:
+                return False
+            self.heard.set()
+            with suppress(Exception):
                 self._stop()
-            return self._stop is not None
-        return True
+            return True
 
 
 @lru_cache(maxsize=1)
