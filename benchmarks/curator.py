@@ -16,20 +16,28 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import duckdb
 
 from lapwing.curator import Curator
 from lapwing.opening import open_data
 from lapwing.privacy import Budget
+from lapwing.query.answers.stored import encode
+from lapwing.query.asking.pricing import Terms, plan_on_terms
+from lapwing.query.cells.bounding import queries
+from lapwing.query.cells.release import arrange, release
+from lapwing.query.sql import read_sql
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / ".data"
 RESULTS = HERE / "results" / "curator.md"
 MILLIONS = 10
+LEVEL = Fraction(19, 20)
 TOML = """
 [budget]
 epsilon = 1000
@@ -132,6 +140,37 @@ def a_second(visits: Path) -> tuple[float, float]:
     return 2000 * 1000 / stored, 100 * 1000 / median(took[1:])
 
 
+def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
+    """Where the time of a fresh answer goes: the median of each step by itself, in milliseconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "visits.parquet").write_bytes(visits.read_bytes())
+        source = Path(folder) / "visits.parquet"
+        curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
+        engine, ledger, budget = curator._vault.engine, curator.ledger, curator.ledger.budget
+        took: dict[str, list[float]] = {}
+
+        def step(name: str, work: Callable[[], Any]) -> Any:
+            start = time.perf_counter()
+            done = work()
+            took.setdefault(name, []).append(1000 * (time.perf_counter() - start))
+            return done
+
+        for i in range(rounds):
+            text = f"SELECT COUNT(*) AS n FROM visits WHERE cost < {i}"
+            asked = step("reading the SQL", lambda text=text: read_sql(text, curator.catalog))
+            plan = step("planning", lambda asked=asked: plan_on_terms(asked, budget, Terms(epsilon=0.01), LEVEL))
+            note = {"question": text, "plan": plan.question.canonical(), "version": "1"}
+            charge = partial(ledger.reserve, budget.cost(plan.loss), analyst="a", body=plan.identity(), note=note)
+            paid = step("the charge, on the disk twice", charge)
+            cells = step("the engine's query", lambda plan=plan: queries(plan, engine.keyed_hash).cells)
+            rows = step("its text, and DuckDB", lambda cells=cells: engine.cells(cells))
+            made = step("noise", lambda plan=plan, rows=rows: release(plan, arrange(plan, rows)))
+            match = plan.outline.match()
+            step("storing the answer", lambda: ledger.settle(paid, encode(plan, made), match=match))  # noqa: B023
+        curator.close()
+    return [(name, median(times)) for name, times in took.items()]
+
+
 def in_turns(curator: Curator, question: str, exact: str, rounds: int = 15) -> tuple[float, float]:
     """Medians of our question and of the exact query, taking turns."""
     with duckdb.connect() as connection:
@@ -185,6 +224,10 @@ def main() -> None:
         f"| {name} | {value:,.0f} | {least:,} | {'ok' if value >= least else 'below'} |"
         for name, value, least in (("stored answers", stored, 2000), ("fresh answers, durable charge", fresh, 100))
     ]
+    parts = steps(visits)
+    lines += ["", "| a fresh answer, step by step | ms |", "|---|---:|"]
+    lines += [f"| {name} | {value:.2f} |" for name, value in parts]
+    lines += [f"| together | {sum(value for _, value in parts):.2f} |"]
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     note = (
         f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, "
