@@ -162,8 +162,14 @@ def test_changed_data_pause_with_one_constant_sentence(tmp_path: Path, monkeypat
 
 
 def test_another_budget_for_the_same_ledger_is_refused(tmp_path: Path) -> None:
+    """As long as nothing was charged, the steward is told how to begin anew."""
     path = write_visits(tmp_path)
-    open_visits(path)
+    first = open_visits(path)
+    with pytest.raises(
+        Misconfigured, match=r"nothing was charged yet, delete .*ledger\.db\*, .*visits\.parquet\.lapwing"
+    ):
+        open_visits(path, budget=Budget(epsilon=100))
+    first.sql(BY_SEX, epsilon=0.1)
     with pytest.raises(Misconfigured, match="fixed for ever"):
         open_visits(path, budget=Budget(epsilon=100))
 

@@ -16,7 +16,7 @@ from lapwing.errors import Misconfigured, Refused
 from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 from lapwing.query.types import Type
-from lapwing.settings import Settings, read_settings, read_values
+from lapwing.settings import Settings, read_memory, read_settings, read_values
 from support.visits import CANARY, interval, write_visits
 
 GOOD = """
@@ -292,8 +292,10 @@ def test_a_draft_of_an_unknown_unit_names_the_nearest(tmp_path: Path) -> None:
 
 def test_memory_of_the_engine_is_a_size(tmp_path: Path) -> None:
     write_visits(tmp_path)
-    with pytest.raises(Misconfigured, match="must be a size"):
-        open_data(tmp_path / "visits.parquet", unit="pid", budget=Budget(epsilon=1), memory="lots")
+    for wrong in ("lots", "20MB", "4", 4):
+        with pytest.raises(Misconfigured, match=r"must be a size .* at least 100MB"):
+            open_data(tmp_path / "visits.parquet", unit="pid", budget=Budget(epsilon=1), memory=wrong)
+    assert read_memory("1 gb") == "1GB"
     curator = open_data(tmp_path / "visits.parquet", unit="pid", budget=Budget(epsilon=1), memory="500MB")
     (limit,) = curator._vault.engine._connection.execute("SELECT current_setting('memory_limit')").fetchone() or ("",)
     assert limit == "476.8 MiB"

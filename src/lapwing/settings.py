@@ -51,6 +51,7 @@ T = TypeVar("T")
 ROW = "row"
 """The value of `unit` that makes every row a unit of its own."""
 
+_LEAST_MEMORY = 100  # megabytes
 _TOP = {"budget", "ledger", "memory", "tables", "public"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
@@ -84,10 +85,13 @@ def witness_of(source: Source) -> Path:
 
 
 def read_memory(value: object) -> str:
-    """A size such as "4GB" or "500MB"."""
-    if not isinstance(value, str) or not re.fullmatch(r"[1-9][0-9]{0,5} ?[MGT]B", value):
-        raise Misconfigured(f'`memory` is {value!r}; it must be a size such as "4GB" or "500MB".')
-    return value
+    """A size such as "4GB" or "500MB". With less than the least the engine cannot even write to files."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5}) ?([MGT]B)", value.upper()) if isinstance(value, str) else None
+    if found is None or (found[2] == "MB" and int(found[1]) < _LEAST_MEMORY):
+        raise Misconfigured(
+            f'`memory` is {value!r}; it must be a size such as "4GB" or "500MB", and at least {_LEAST_MEMORY}MB.'
+        )
+    return found[1] + found[2]
 
 
 def read_settings(path: Path) -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -198,8 +199,21 @@ def test_doctor_checks_everything(run: Any) -> None:
     assert done.code == 0
     assert [line.split()[0] for line in done.out.splitlines()] == ["ok"] * 5
     assert all(check["ok"] for check in run("doctor", "--json").json)
+    assert run("budget").code == 0
+    text = Path("lapwing.toml").read_text()
+    Path("lapwing.toml").write_text(text.replace("epsilon = 1", "epsilon = 2"))
+    assert "is now opened with epsilon = 2" in run("doctor").out
+    Path("lapwing.toml").write_text(text)
+    assert run("doctor").code == 0
     Path("visits.parquet").unlink()
     assert run("doctor").code == 1
+
+
+def test_the_program_tells_its_version(run: Any) -> None:
+    done = run("--version")
+    assert (done.code, done.out) == (0, f"lapwing {version('lapwing')}\n")
+    other = subprocess.run([sys.executable, "-m", "lapwing", "--version"], capture_output=True, text=True, check=True)
+    assert other.stdout == done.out
 
 
 def test_no_output_holds_rows(run: Any) -> None:

@@ -37,7 +37,7 @@ def _arithmetic(_: Path) -> str:
 
 
 def _ledger(file: Path) -> str:
-    from lapwing.ledger import verify_ledger
+    from lapwing.ledger import SqliteLedger, verify_ledger
 
     settings = read_settings(file)
     if not settings.ledger.exists() and not any(path.exists() for path in settings.witnesses):
@@ -45,6 +45,7 @@ def _ledger(file: Path) -> str:
     report = verify_ledger(settings.ledger, witness=settings.witnesses)
     if not report.ok:
         raise Misconfigured(str(report))
+    SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses).close()
     return str(report).splitlines()[0]
 
 

@@ -46,7 +46,8 @@ def _column(name: str, kind: Type, is_unit: bool, guessed: str) -> str:
     if is_unit:
         return line
     if kind.is_number:
-        return f"{line}\n# REVIEW: bounds = [low, high] inside the braces, from public knowledge, makes SUM possible"
+        bounds = "# REVIEW: bounds = [low, high] inside the braces, from public knowledge, makes SUM possible"
+        return f"{line}\n{bounds};\n#         edges = [0, 18, 65] makes histograms, GROUP BY BUCKET(...)"
     if kind in (Type.TEXT, Type.BOOLEAN):
         return f'{line}\n# REVIEW: values = ["..."] inside the braces makes GROUP BY possible; list what is public'
     return line
@@ -65,6 +66,8 @@ _LIMITS = """\
 
 _TEXT = """\
 # What is protected and what may be asked. Review every line marked REVIEW: no value was read from the rows.
+
+# What the engine may take before it writes to files: memory = "4GB"
 
 [budget]
 # How much may ever leak about one unit, over all questions and for ever.

@@ -45,6 +45,8 @@ DEFAULT = Path("lapwing.toml")
 INTERRUPTED = 130
 """The code that Typer makes of Ctrl-C."""
 
+_STOPPED = "Interrupted. What was charged stays charged, and asking again pays again: see `lapwing budget`."
+
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
 
@@ -53,7 +55,7 @@ def run() -> None:
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:
-            _complain("Interrupted", "Interrupted. What was charged stays charged: see `lapwing budget`.")
+            _complain("Interrupted", _STOPPED)
         sys.exit(code)
     except LapwingError as error:
         code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
@@ -64,6 +66,16 @@ def run() -> None:
             _complain("usage", getattr(error, "message", None) or str(error))
             sys.exit(2)
         raise
+
+
+@app.callback(invoke_without_command=True)
+def start(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Answers questions about private data without exposing anyone in it."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"lapwing {installed('lapwing')}")
+        raise typer.Exit
 
 
 @app.command()
@@ -107,7 +119,7 @@ def ask(
     find_share: FindShare = "0.35",
     refresh: Refresh = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
-    key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key pays once.")] = None,
+    key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key never pays twice.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file, .png or .svg.")] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with intervals.")] = False,
@@ -159,7 +171,7 @@ def batch(
     refresh: Refresh = False,
     only_preview: Annotated[bool, typer.Option("--preview", help="Only say what it would be worth. Free.")] = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
-    key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key pays once.")] = None,
+    key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key never pays twice.")] = None,
     as_json: AsJson = False,
     file: Settings = DEFAULT,
 ) -> None:

@@ -86,8 +86,8 @@ class SqliteLedger:
                     _refuse_missing(witnesses, place)
                     _create(connection, budget)
                 ledger = cls(store, witnesses, *_opening(connection, place))
-                ledger._refuse_other_budget(budget)
                 book = Book(connection, ledger._terms)
+                ledger._refuse_other_budget(budget, book)
                 ledger._check(book, repair=True)
                 synced = book.last_synced()
             ledger._advance(synced)
@@ -348,12 +348,17 @@ class SqliteLedger:
     def _mark(self, table: str, fingerprint: bytes) -> str:
         return hmac.new(self._salt, canonical(["version", table, fingerprint.hex()]).encode(), sha256).hexdigest()
 
-    def _refuse_other_budget(self, budget: Budget) -> None:
-        if budget != self.budget:
-            raise Misconfigured(
-                f"The ledger {self.path} was created with {budget_text(self.budget)}, and is now opened with "
-                f"{budget_text(budget)}. A budget is fixed for ever when its ledger is created. Use the first one."
-            )
+    def _refuse_other_budget(self, budget: Budget, book: Book) -> None:
+        if budget == self.budget:
+            return
+        advice = "A budget is fixed for ever when its ledger is created. Use the first one."
+        if not book.spent():
+            files = ", ".join([f"{self.path}*", *(str(witness.path) for witness in self._witnesses)])
+            advice = f"Use the first one; or, since nothing was charged yet, delete {files} and begin anew."
+        raise Misconfigured(
+            f"The ledger {self.path} was created with {budget_text(self.budget)}, and is now opened with "
+            f"{budget_text(budget)}. {advice}"
+        )
 
 
 def _create(connection: sqlite3.Connection, budget: Budget) -> None:

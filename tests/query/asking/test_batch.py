@@ -181,6 +181,11 @@ def test_a_key_makes_the_retry_of_a_batch_safe() -> None:
         (lambda asked: asked.batch([TOTAL, "SELECT MODE(age) FROM visits"], epsilon=1), "question 2, `MODE"),
         (lambda asked: asked.batch([TOTAL, "SELECT SUM(site) FROM visits"], epsilon=1), "question 2, SUM"),
         (lambda asked: asked.batch([NAMES], epsilon=1), "question 1, GROUP BY"),
+        (lambda asked: asked.batch({"a": TOTAL, "b": NAMES}, epsilon=1), "question b, GROUP BY"),
+        (
+            lambda asked: asked.batch([TOTAL], epsilon=1, weights=[0]),
+            "question 1 is 0; it must be above 0. Nothing was",
+        ),
         (lambda asked: asked.batch([TOTAL], epsilon=1, delta=1e-9), "Leave `delta` out"),
         (lambda asked: asked.batch([], epsilon=1), "list of questions"),
         (lambda asked: asked.batch(TOTAL, epsilon=1), "list of questions"),
@@ -188,7 +193,7 @@ def test_a_key_makes_the_retry_of_a_batch_safe() -> None:
         (lambda asked: asked.batch({"n": TOTAL}, epsilon=1, weights={"m": 2}), "one number for each"),
         (lambda asked: asked.batch([TOTAL], epsilon=0), "positive"),
     ],
-    ids=["mode", "bounds", "keys", "delta", "nothing", "a-text", "weights", "names", "price"],
+    ids=["mode", "bounds", "keys", "by-name", "weight", "delta", "nothing", "a-text", "weights", "names", "price"],
 )
 def test_a_refusal_names_the_question_and_charges_nothing(ask: Callable[[lw.Curator], Any], says: str) -> None:
     asked = open_visits(frame(50), budget=ZCDP)
@@ -209,6 +214,14 @@ def test_the_preview_tells_what_each_question_would_be_worth(monkeypatch: pytest
     }
 
 
+def test_the_preview_of_a_batch_says_whether_it_fits() -> None:
+    asked = open_visits(frame(50), budget=lw.Budget(epsilon=2))
+    fits, does_not = (str(asked.preview_batch([TOTAL, SITES], epsilon=price)) for price in (1, 3))
+    assert "epsilon = 1, 50.00% of the budget." in fits
+    assert "It does not fit" not in fits
+    assert "It does not fit: epsilon = 2 is left." in does_not
+
+
 def test_answers_print_with_their_names() -> None:
     asked = open_visits(frame(50), budget=PURE)
     answers = asked.batch({"all <visits>": TOTAL, "sexes": BY_SEX}, epsilon=10)
@@ -216,8 +229,12 @@ def test_answers_print_with_their_names() -> None:
     assert "2 answers; price epsilon = 10 for all of them" in str(answers)
     assert "all &lt;visits&gt;" in answers._repr_html_()
     assert set(answers.to_dict()["answers"]) == {"all <visits>", "sexes"}
-    with pytest.raises(lw.Misconfigured, match="no question of this batch"):
-        answers["sex"]
+    assert repr(answers) == str(answers)
+    assert repr(answers[0]) == str(answers[0])
+    assert answers[-1] is answers[1]
+    for wrong, says in (("sex", "no question of this batch"), (2, "2 answers. Count from 0 to 1"), (-3, "2 answers")):
+        with pytest.raises(lw.Misconfigured, match=says):
+            answers[wrong]
 
 
 def test_charges_are_made_together_or_not_at_all(tmp_path: Path) -> None:

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Release:
     """A released answer. Whatever is done with it costs nothing more."""
 
     plan: Plan
-    released: Released = field(repr=False)
+    released: Released
     cost: Cost
     """What this answer cost now; 0 if it was stored."""
     entry: int
@@ -157,6 +157,8 @@ class Release:
             "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *rows]
         ]
         return "\n".join([*lines, self._footer()])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         header, rows = self._text()

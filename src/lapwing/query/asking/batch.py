@@ -38,7 +38,7 @@ from lapwing.query.planning.selection import units_needed
 from lapwing.query.planning.shapes import Total
 from lapwing.query.question import Order, Output, Question, moved
 from lapwing.query.verdict import Refusal, Stop, refuse
-from lapwing.rational import Number, below_one, positive
+from lapwing.rational import Number, below_one, exact, positive
 
 MOST_QUESTIONS = 1_000
 UNKNOWN_GROUPS = 100
@@ -81,11 +81,18 @@ def _weights(weights: object, names: tuple[str, ...]) -> tuple[Fraction, ...]:
         case None:
             return (Fraction(1),) * len(names)
         case Mapping() if set(weights) <= set(names):
-            return tuple(positive(weights.get(name, 1), f"weights[{name}]") for name in names)
+            return tuple(_weight(weights.get(name, 1), name) for name in names)
         case Sequence() if not isinstance(weights, str | bytes) and len(weights) == len(names):
-            return tuple(positive(weight, "weights") for weight in weights)
+            return tuple(_weight(weight, name) for weight, name in zip(weights, names, strict=True))
         case _:
-            raise Misconfigured("`weights` must be one number for each question. Nothing was charged.")
+            raise Misconfigured("the weights must be one number for each question. Nothing was charged.")
+
+
+def _weight(value: Any, name: str) -> Fraction:
+    number = exact(value, f"the weight of question {name}")
+    if number <= 0:
+        raise Misconfigured(f"the weight of question {name} is {value}; it must be above 0. Nothing was charged.")
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +148,16 @@ class Shared:
 
 def share(
     questions: Sequence[Question],
+    named: Named,
     budget: Budget,
     *,
     epsilon: Number,
     delta: Number | None,
     levels: Sequence[Fraction],
-    weights: Sequence[Fraction],
 ) -> Shared | Refusal:
     """The batch at this price, or why there is none."""
     try:
-        merged, members = _merge(questions, levels, weights)
+        merged, members = _merge(questions, named, levels)
         slip = _slip(merged, budget, delta)
         composed = budget.accounting is Accounting.BASIC and positive(epsilon, "epsilon") <= _LARGE
         plans = tuple(_split(merged, budget, epsilon, slip, composed=composed))
@@ -160,14 +167,14 @@ def share(
 
 
 def _merge(
-    questions: Sequence[Question], levels: Sequence[Fraction], weights: Sequence[Fraction]
+    questions: Sequence[Question], named: Named, levels: Sequence[Fraction]
 ) -> tuple[list[Merged], list[Member]]:
     """The questions to be answered, and how each that was asked is read off them."""
     alike: dict[object, list[int]] = {}
     for index, question in enumerate(questions):
         outline = make_outline(question, confidence=levels[index])
         if isinstance(outline, Refusal):
-            raise Stop(replace(outline, part=f"question {index + 1}, {outline.part}"))
+            raise Stop(replace(outline, part=f"question {named.names[index]}, {outline.part}"))
         chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
         rows = (question.table.canonical, question.table.version, question.where, question.keys, levels[index])
         alike.setdefault(outline.match() if chosen else rows, []).append(index)
@@ -178,7 +185,7 @@ def _merge(
         outline = make_outline(together, confidence=levels[first])
         if isinstance(outline, Refusal):
             raise Stop(outline)
-        merged.append(Merged(outline, levels[first], max(weights[index] for index in (first, *others))))
+        merged.append(Merged(outline, levels[first], max(named.weights[index] for index in (first, *others))))
         members |= {index: Member(place, _on(questions[index], together)) for index in (first, *others)}
     return merged, [members[index] for index in range(len(questions))]
 

@@ -14,7 +14,7 @@ from lapwing.errors import Misconfigured
 from lapwing.privacy.budget import Cost
 from lapwing.query.answers.answer import Release
 from lapwing.query.asking.batch import Shared
-from lapwing.query.asking.preview import Preview
+from lapwing.query.asking.preview import Preview, too_dear
 from lapwing.query.verdict import nearest
 
 
@@ -53,7 +53,7 @@ def _part(cost: Cost, many: int) -> Cost:
     return Cost(cost.accounting, cost.amount / many, cost.delta / many)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Batch:
     """The answers to a batch, in the order of the questions, by number or by name."""
 
@@ -73,6 +73,8 @@ class Batch:
             if which not in self.names:
                 raise Misconfigured(f"`{which}` is no question of this batch. {nearest(which, self.names)}")
             return self.releases[self.names.index(which)]
+        if not -len(self) <= which < len(self):
+            raise Misconfigured(f"This batch has {len(self)} answers. Count from 0 to {len(self) - 1}.")
         return self.releases[which]
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,6 +86,8 @@ class Batch:
         shown = [f"{name}\n{release}" for name, release in zip(self.names, self.releases, strict=True)]
         return "\n\n".join([*shown, self._footer()])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         pairs = zip(self.names, self.releases, strict=True)
         shown = [f"<h4>{html.escape(name)}</h4>{release._repr_html_()}" for name, release in pairs]
@@ -94,7 +98,7 @@ class Batch:
         return f"{len(self)} answers; {price} for all of them"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BatchPreview:
     """Price and error of each question of a batch, before anything is spent."""
 
@@ -121,8 +125,12 @@ class BatchPreview:
         return {"price": price, "fits": self.fits, "questions": previews}
 
     def __str__(self) -> str:
-        price = f"Price of all {len(self)} together: {self.cost}." if self.cost else "Price: nothing, all are stored."
-        lines = [price]
+        share = float(self.cost.amount / self.previews[0].budget.capacity.amount)
+        price = f"Price of all {len(self)} together: {self.cost}, {share:.2%} of the budget."
+        lines = [price if self.cost else "Price: nothing, all are stored."]
         for name, preview in zip(self.names, self.previews, strict=True):
             lines += [f"{name}:", *(f"  {line}" for line in preview.lines())]
+        lines += too_dear(self.cost, self.remaining)
         return "\n".join([*lines, "Nothing was charged and no data were read."])
+
+    __repr__ = __str__

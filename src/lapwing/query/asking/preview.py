@@ -22,7 +22,7 @@ ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Preview:
     """Price and error of a plan, beside what is left."""
 
@@ -94,10 +94,10 @@ class Preview:
 
     def __str__(self) -> str:
         known = [] if self.missing else [*self._split(), *self.lines()]
-        lines = [self._price(), *known, *self._first()]
-        if not self.fits:
-            lines.append(f"It does not fit: {self.remaining.unit} = {at_least_text(self.remaining.amount)} is left.")
+        lines = [self._price(), *known, *self._first(), *too_dear(self.cost, self.remaining)]
         return "\n".join([*lines, "Nothing was charged and no data were read."])
+
+    __repr__ = __str__
 
     def lines(self) -> list[str]:
         """How good each number is, and which keys are shown."""
@@ -173,3 +173,9 @@ class Preview:
     def _error(self, reading: Reading, rows: int) -> float | None:
         found = half_width(self.plan.measures[reading.measure], reading.statistic, self.confidence, rows=rows)
         return None if found is None else float(found)
+
+
+def too_dear(cost: Cost, remaining: Cost) -> list[str]:
+    """A line that says so, if it does not fit."""
+    left = f"{remaining.unit} = {at_least_text(remaining.amount)}"
+    return [] if cost.fits(remaining) else [f"It does not fit: {left} is left."]

@@ -37,7 +37,7 @@ def call(operator: Operator, *arguments: Expression, part: Part) -> Call:
         refuse(part(), f"`{operator.name}` does not take values of these types.", f"Pass {operator.takes}.")
     instead = None if operator.admit is None else operator.admit(*arguments)
     if instead is not None:
-        refuse(part(), f"`{operator.name}` takes a constant of ordinary size here.", instead)
+        refuse(part(), f"`{operator.name}` does not take these arguments.", instead)
     inner = [argument for argument in arguments if isinstance(argument, Call)]
     size = 1 + len(arguments) - len(inner) + sum(argument.size for argument in inner)
     depth = operator.height + max((argument.depth for argument in inner), default=0)
