@@ -290,6 +290,12 @@ def test_a_draft_of_an_unknown_unit_names_the_nearest(tmp_path: Path) -> None:
         draft(write_visits(tmp_path), "pidd", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
 
 
+@pytest.mark.parametrize("what", ["bounds", "unit_bounds", "values", "edges"])
+def test_what_is_declared_must_name_its_column(what: str) -> None:
+    with pytest.raises(Misconfigured, match=f"`{what}` must say which column it is about"):
+        open_data(pd.DataFrame({"age": [1]}), unit=None, budget=Budget(epsilon=1), **{what: [0, 18]})
+
+
 def test_memory_of_the_engine_is_a_size(tmp_path: Path) -> None:
     write_visits(tmp_path)
     for wrong in ("lots", "20MB", "4", 4):

@@ -67,8 +67,9 @@ def open_data(
         source = marked(source)
     title = name or (source.path.stem if not isinstance(source, Frame) else "data")
     kinds = {column: read_type(kind) for column, kind in (types or {}).items()}
-    stored = {**_settled_types(source, values or {}), **kinds}
-    facts = {"bounds": bounds or {}, "unit_bounds": unit_bounds or {}, "values": values or {}, "edges": edges or {}}
+    given = {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges}
+    facts = {what: _by_column(what, declared) for what, declared in given.items()}
+    stored = {**_settled_types(source, facts["values"]), **kinds}
     for what, declared in facts.items():
         for column in declared:
             if column not in stored:
@@ -105,6 +106,12 @@ def open_data(
     place = None if ledger is None else Path(ledger)
     size = None if memory is None else read_memory(memory)
     return Curator([(table, source), *shared], _ledger_for(source, budget, place), memory=size)
+
+
+def _by_column(what: str, declared: Any) -> Mapping[str, Any]:
+    if declared is not None and not isinstance(declared, Mapping):
+        raise Misconfigured(f"`{what}` must say which column it is about. Write {what}={{'age': ...}}.")
+    return declared or {}
 
 
 def _listed(values: Any) -> Any:

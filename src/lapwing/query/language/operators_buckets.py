@@ -81,8 +81,8 @@ WIDTH_BUCKET = Operator(
     meaning="The bucket between ascending edges: 0 below the first, 1 from the first on, and so on; NULL stays NULL. "
     f"WIDTH_BUCKET(x, 0, 100, 10) has 10 buckets of one width between 0 and 100; up to {MOST_BUCKETS:,}. "
     "BUCKET(x, [0, 18, 65]) gives them as text: `[0, 18)`. Both take a column alone where the steward declared its "
-    "`edges`. As a key it needs no declared values, and rows without a "
-    "value are a group of their own.",
+    "`edges`. As a key it needs no declared values, and rows without a value are a group of their own. Groups come in "
+    "the order of the edges; ORDER BY would sort them as texts.",
 )
 
 BUCKETS = (WIDTH_BUCKET,)
