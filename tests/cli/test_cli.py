@@ -194,6 +194,17 @@ def test_a_damaged_ledger_is_found(run: Any, tmp_path: Path) -> None:
     assert run("doctor").code == 1
 
 
+def test_a_picture_that_cannot_be_written_is_told_before_the_charge(run: Any) -> None:
+    for path in ("nowhere/x.png", "x.jpeg", "/proc/x.png"):
+        done = run("ask", BY_SEX, "-e", "0.1", "--plot", path)
+        assert done.code == 2
+        assert "The picture" in done.err
+    assert run("budget", "--json").json["spent"]["epsilon"] == 0
+    done = run("ask", BY_SEX, "-e", "0.1", "--plot", "x.png")
+    assert "price epsilon = 0.1" in done.out
+    assert Path("x.png").stat().st_size > 1000
+
+
 def test_doctor_checks_everything(run: Any) -> None:
     done = run("doctor")
     assert done.code == 0

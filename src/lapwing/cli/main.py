@@ -128,14 +128,18 @@ def ask(
     """Answers a question and charges its price. The same question is free the second time."""
     terms = {**_terms(within, epsilon, delta, confidence, assume_rows), "intervals": not bare}
     terms |= {"bounds": bounds, "limits": limits, "find_share": _number(find_share, "find-share")}
+    if plot is not None:
+        from lapwing.query.answers.plot import picture_path
+
+        picture_path(plot)
     with waiting("reading the rows"):
         release = _curator(file).sql(question, **terms, refresh=refresh, analyst=analyst, key=key)
-    if plot is not None:
-        release.plot(plot)
     if as_csv:
         typer.echo(release.to_csv(), nl=False)
-        return
-    _print(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))  # each costs its imports
+    else:  # each costs its imports
+        _print(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))
+    if plot is not None:
+        release.plot(plot)
 
 
 @app.command()

@@ -222,8 +222,9 @@ class Curator:
         """How many rows lie in every range of a column, its distribution function and its quantiles, for one price.
 
         The column has declared values, in their order, or bounds: whole numbers count one by one and reals in `cells`
-        of one width; numbers beyond the bounds count at the ends. A unit counts in at most groups_per_unit cells.
-        `where` is a condition in SQL. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
+        of one width. Rows without a value, or with one that is not declared, are not counted; numbers beyond the bounds
+        count in the first or last cell. A unit counts in at most groups_per_unit cells. `where` is a condition in SQL,
+        without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
         make = partial(ask_distribution, self._catalog, column, table=table, where=where, cells=cells)
         found = self._by_strategy(make, epsilon, where, confidence, refresh=refresh, analyst=analyst, key=key)
@@ -246,8 +247,10 @@ class Curator:
         """The counts over every set of up to `ways` of these columns, consistent with each other, for one price.
 
         `columns` may also list the tables: [("sex", "site"), ("age",)]. Columns have declared values or bounds, as for
-        `distribution`; `cells` is one number, or one for each column. A unit counts in at most groups_per_unit cells
-        of all columns together, and with at most rows_per_unit rows in each.
+        `distribution`; `cells` is one number, or one for each column that has bounds: {"age": 5}. Rows without a value,
+        or with one that is not declared, in any of the columns are not counted in any table; numbers beyond the bounds
+        count in the first or last cell. A unit counts in at most groups_per_unit cells of all columns together, and
+        with at most rows_per_unit rows in each.
         """
         make = partial(ask_marginals, self._catalog, columns, table=table, where=where, ways=ways, cells=cells)
         found = self._by_strategy(make, epsilon, where, confidence, refresh=refresh, analyst=analyst, key=key)
@@ -369,11 +372,11 @@ class Curator:
     def _shared(self, named: Named, confidence: Number | None, epsilon: Number, delta: Number | None) -> Shared:
         asked = [self._read(question) for question in named.questions]
         questions = [question for question in asked if isinstance(question, Question)]
-        for number, question in enumerate(asked, start=1):
+        for name, question in zip(named.names, asked, strict=True):
             if isinstance(question, Refusal):
-                raise raised(replace(question, part=f"question {number}, {question.part}"))
+                raise raised(replace(question, part=f"question {name}, {question.part}"))
         levels, budget = [_level(question.table, confidence) for question in questions], self._ledger.budget
-        made = share(questions, budget, epsilon=epsilon, delta=delta, levels=levels, weights=named.weights)
+        made = share(questions, named, budget, epsilon=epsilon, delta=delta, levels=levels)
         if isinstance(made, Refusal):
             raise raised(made)
         return made

@@ -95,12 +95,6 @@ class Question:
         where = () if self.where is None else (self.where,)
         return (*where, *self.keys, *(argument for aggregate in self.aggregates for argument in aggregate.arguments))
 
-    def title(self) -> str:
-        """What was asked, in a few words."""
-        asked = ", ".join(aggregate.words() for aggregate in self.aggregates)
-        by = ", ".join(map(_words, self.keys))
-        return f"{asked} of {self.table.name}{f' by {by}' if by else ''}"
-
     def canonical(self) -> str:
         """The part that is paid for, as text: two questions that read the same cells have the same text.
 

@@ -13,7 +13,7 @@ from lapwing.errors import Misconfigured
 from lapwing.query.catalog import Field, Table
 from lapwing.query.language.calculator import calculate
 from lapwing.query.language.emission import whole
-from lapwing.query.strategies.axes import Axis, make_axis
+from lapwing.query.strategies.axes import Axis, make_axis, require_cut, uncounted
 from lapwing.query.types import Interval, Type
 from lapwing.query.verdict import Stop
 
@@ -76,6 +76,41 @@ def test_declared_values_are_cells_in_their_order() -> None:
     made = axis(Type.INTEGER, 0, 9, values=(3, 1, 2))
     assert made.domain == (3, 1, 2)
     assert made.starts == [3, 1, 2]
+
+
+def listed(kind: Type, *values: Any) -> Axis:
+    """The axis of a column without bounds."""
+    return make_axis(Table("t", (Field("x", kind, values=values),), None), "x", cells=None, default=10)
+
+
+def test_a_number_of_cells_is_refused_where_values_are_cells() -> None:
+    for made, kind in ((listed(Type.TEXT, "F", "M"), "declared"), (listed(Type.BOOLEAN), "truth")):
+        with pytest.raises(Stop, match=f"the {kind} values of `x` are its cells"):
+            require_cut(made)
+    for cut in (axis(Type.INTEGER, 0, 9), axis(Type.INTEGER, 0, 9, 3), axis(Type.REAL, 0, 1)):
+        require_cut(cut)
+        assert cut.clipped
+
+
+def test_rows_in_no_cell_are_told_as_the_axis_has_it() -> None:
+    beyond = "; values beyond the bounds count in the first or last cell."
+    undeclared = "Rows without a value, or with one that is not declared, are not counted."
+    for made in (axis(Type.INTEGER, 0, 9), axis(Type.INTEGER, 0, 9, 3), axis(Type.REAL, 0, 1)):
+        assert uncounted([made]) == f"Rows without a value are not counted{beyond}"
+    for made in (listed(Type.TEXT, "F", "M"), listed(Type.INTEGER, 0, 1), listed(Type.BOOLEAN, True)):
+        assert uncounted([made]) == undeclared
+    assert uncounted([listed(Type.BOOLEAN)]) == "Rows without a value are not counted."
+    assert uncounted([listed(Type.TEXT, "F", None)]) == "Rows with a value that is not declared are not counted."
+
+
+def test_rows_in_no_table_are_told_for_all_columns_together() -> None:
+    text, real, null = listed(Type.TEXT, "F", "M"), axis(Type.REAL, 0, 1), listed(Type.TEXT, "F", None)
+    missing = "in any listed column are not counted in any table"
+    beyond = "; values beyond the bounds count in the first or last cell."
+    assert uncounted([text, text]) == f"Rows without a value, or with one that is not declared, {missing}."
+    assert uncounted([text, real]) == f"Rows without a value, or with one that is not declared, {missing}{beyond}"
+    assert uncounted([real, real]) == f"Rows without a value {missing}{beyond}"
+    assert uncounted([null, real]) == f"Rows with a value that is not declared, NULL included, {missing}{beyond}"
 
 
 @pytest.mark.parametrize(

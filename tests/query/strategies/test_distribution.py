@@ -89,6 +89,109 @@ def test_shares_rise_to_one_and_quantiles_follow_them() -> None:
     assert (real.quantile(0.55).low, real.quantile(0.55).high) == (5.0, 6.0)
 
 
+def test_quantiles_of_whole_numbers_lie_within_their_cell() -> None:
+    """As many in every cell as it is wide, so the answer is that of single numbers; the interval is the cell."""
+    answer = exact("age", cells=3)
+    assert [answer.quantile(q).value for q in (0.005, 0.105, 0.505, 0.755, 0.995)] == [0, 10, 50, 75, 99]
+    assert isinstance(answer.quantile(0.505).value, int)
+    assert (answer.quantile(0.505).low, answer.quantile(0.505).high) == (33, 65)
+    skewed = opened(age=[0] * 90 + [99] * 10).distribution("age", cells=3, epsilon=200)
+    assert [skewed.quantile(q).value for q in (0.001, 0.899, 0.901, 0.999)] == [0, 32, 66, 99]
+    single = exact("age", cells=60, where="age < 99")
+    assert all(e.low <= e.value <= e.high for e in (single.quantile(q / 50) for q in range(1, 50)))
+
+
+def test_the_share_up_to_a_value_has_an_interval() -> None:
+    answer = exact("age")
+    share = answer.cdf(49)
+    assert share.value == answer.cdf()[49] == pytest.approx(0.5)
+    assert share.low <= share.value <= share.high
+    assert (answer.cdf(99).value, answer.cdf(99).low, answer.cdf(99).high) == (1.0, 1.0, 1.0)
+    real = exact("cost", cells=10)
+    assert [real.cdf(x).value for x in (0, 2.0, 10)] == pytest.approx([0, 0.2, 1])
+    assert exact("mood").cdf("mid").value == pytest.approx(0.5)
+    for wrong in (100, "x", 0.5):
+        with pytest.raises(Misconfigured, match="`value`"):
+            answer.cdf(wrong)
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("budget", [Budget(epsilon=1000), Budget(epsilon=100, delta=1e-6)], ids=["pure", "zcdp"])
+def test_intervals_of_shares_hold_the_truth_and_the_estimate(budget: Budget) -> None:
+    curator = opened(budget)
+    answers = [curator.distribution("age", epsilon=1, confidence=0.9, refresh=True) for _ in range(60)]
+    shares = [answer.cdf(29) for answer in answers]
+    assert all(0 <= share.low <= share.value <= share.high <= 1 for share in shares)
+    assert np.mean([share.low <= 0.3 <= share.high for share in shares]) >= 0.9
+    assert answers[0].cdf(29, 0.99).high > shares[0].high
+    little = [curator.distribution("age", epsilon=0.01, refresh=True, where="age < 5") for _ in range(5)]
+    every = [answer.cdf(age) for answer in little for age in range(100)]
+    assert all(0 <= share.low <= share.value <= share.high <= 1 for share in every)
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("budget", [Budget(epsilon=1), Budget(epsilon=1, delta=1e-6)], ids=["pure", "zcdp"])
+def test_estimates_lie_in_the_middle_of_their_intervals(budget: Budget) -> None:
+    """Also below 0: neither is cut."""
+    answer = opened(budget).distribution("age", epsilon=0.1, where="age < 5")
+    rows = answer.intervals().to_pylist()
+    assert min(row["n"] for row in rows) < 0
+    assert min(row["n_high"] for row in answer.intervals(0.01).to_pylist()) < 0
+    assert all((row["n_low"] + row["n_high"]) / 2 == pytest.approx(row["n"]) for row in rows)
+    ranges = [answer.range(low, low + 9) for low in range(0, 90, 10)]
+    assert min(one.value for one in ranges) < 0
+    assert all((one.low + one.high) / 2 == pytest.approx(one.value) for one in ranges)
+
+
+def test_rows_that_are_not_counted_are_told_wherever_people_look() -> None:
+    curator = opened()
+    answer, preview = curator.distribution("age", epsilon=1), curator.preview_distribution("age", epsilon=1)
+    told = "Rows without a value are not counted; values beyond the bounds count in the first or last cell."
+    assert str(answer).splitlines()[-1] == told
+    assert f"<br>{told}" in answer._repr_html_()
+    assert told in answer.methods()
+    assert told in str(preview).splitlines()
+    assert preview.to_dict()["uncounted"] == told
+    assert "with one that is not declared, are not counted" in str(curator.distribution("mood", epsilon=1))
+    for ask in (Curator.distribution, Curator.marginals):
+        assert "Rows without a value" in str(ask.__doc__)
+
+
+def test_an_answer_knows_what_it_cost_and_shows_itself() -> None:
+    curator = opened()
+    preview = curator.preview_distribution("mood", epsilon=0.5)
+    first, again = (curator.distribution("mood", epsilon=0.5) for _ in range(2))
+    assert (first.cost.amount, bool(again.cost)) == (Fraction(1, 2), False)
+    assert repr(first) == str(first)
+    assert repr(preview) == str(preview)
+    assert repr(preview).startswith("Price: epsilon = 0.5.")
+
+
+def test_days_that_are_none_are_refused_with_those_that_are() -> None:
+    days = [date(2020, 1, 1 + i) for i in range(4)]
+    curator = open_data(pa.table({"day": days}), name="people", unit=None, budget=RICH, values={"day": days})
+    with pytest.raises(Misconfigured, match="Pass one of 2020-01-01"):
+        curator.distribution("day", epsilon=1).range("2020-13-01")
+
+
+@pytest.mark.parametrize("column", [["age"], ("age",), 3, None])
+def test_what_is_no_name_of_a_column_is_refused(column: Any) -> None:
+    curator = opened()
+    for ask in (curator.distribution, curator.preview_distribution):
+        with pytest.raises(Misconfigured, match=r"name of one column.*Nothing was charged"):
+            ask(column, epsilon=1)
+    with pytest.raises(Misconfigured, match="name of a table"):
+        curator.distribution("age", epsilon=1, table=column or 3)
+    assert not curator.budget.spent
+
+
+def test_cells_of_declared_values_are_refused_and_free() -> None:
+    curator = opened()
+    with pytest.raises(Refused, match=r"declared values of `mood` are its cells.*Nothing was charged"):
+        curator.distribution("mood", cells=5, epsilon=1)
+    assert not curator.budget.spent
+
+
 def test_truth_values_and_dates_are_ordered_too() -> None:
     days = [date(2020, 1, 1 + i) for i in range(4)]
     data = pa.table({"day": days * 5, "sick": [True, False, False, False] * 5})
@@ -152,19 +255,21 @@ def test_counts_shares_and_ranges_agree() -> None:
         answer = opened(budget).distribution("age", epsilon=0.5)
         counts = answer.to_arrow().column("n").to_pylist()
         assert sum(counts[10:20]) == pytest.approx(answer.range(10, 19).value)
-        assert answer.to_arrow().column("share").to_pylist() == answer.cdf().tolist()
+        assert answer.to_arrow().column("share_up_to").to_pylist() == answer.cdf().tolist()
         assert all(a <= b for a, b in zip(answer.cdf(), answer.cdf()[1:], strict=False))
 
 
 def test_an_answer_goes_everywhere(tmp_path: Path) -> None:
     answer = opened(Budget(epsilon=1)).distribution("cost", epsilon=0.5, cells=4)
     assert answer.to_pandas().shape == answer.to_polars().shape == (4, 4)
-    assert answer.to_csv().splitlines()[0] == '"cost","cost_to","n","n_low","n_high","share"'
+    assert answer.to_csv().splitlines()[0] == '"cost","cost_to","n","n_low","n_high","share_up_to"'
     read = json.loads(answer.to_json())
     assert (read["mechanism"], read["price"]["epsilon"], len(read["rows"])) == ("Ranges", 0.5, 4)
     assert "epsilon = 0.5" in answer.methods()
     assert "Laplace" in answer.methods()
     assert "price epsilon = 0.5; ledger entry" in str(answer)
+    assert "share_up_to" in str(answer).splitlines()[0]
+    assert all("share_up_to" in row for row in read["rows"])
     assert answer._repr_html_().count("<tr>") == 5
     answer.plot(tmp_path / "cost.svg")
     assert (tmp_path / "cost.svg").stat().st_size > 1000

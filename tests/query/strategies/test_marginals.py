@@ -69,6 +69,89 @@ def test_columns_that_are_not_there_are_named() -> None:
         answer["sex", "mood"]
 
 
+@pytest.mark.parametrize("names", [0, None, 2.5, ("sex", 3), [("sex", "site")]])
+def test_what_names_no_columns_is_answered_with_the_tables_there_are(names: Any) -> None:
+    answer = opened().marginals([("sex", "site"), ("mood",)], epsilon=1)
+    with pytest.raises(Misconfigured, match=r'The tables are \["mood"\], \["sex", "site"\]\.'):
+        answer[names]
+
+
+def test_few_of_many_tables_are_told() -> None:
+    answer = opened().marginals(["sex", "site", "mood", "cost"], ways=3, epsilon=1)
+    with pytest.raises(Misconfigured, match=r", \.\.\.$") as error:
+        answer[0]
+    assert str(error.value).count("[") == 12
+
+
+def test_the_total_is_a_table_of_one_row(tmp_path: Path) -> None:
+    total = opened().marginals(["sex", "site"], epsilon=200).total
+    assert str(total).splitlines()[0].split() == ["n", "n", "interval"]
+    assert total.to_arrow().to_pydict() == {"n": pytest.approx([100])}
+    assert (len(total), total.to_csv().splitlines()[0]) == (1, '"n","n_low","n_high"')
+    total.plot(tmp_path / "total.svg")
+    assert (tmp_path / "total.svg").stat().st_size > 1000
+
+
+def test_rows_that_are_not_counted_are_told_wherever_people_look() -> None:
+    """All columns of the answer decide, also of a table over one of them."""
+    curator = opened()
+    answer = curator.marginals(["sex", "cost"], epsilon=1)
+    told = (
+        "Rows without a value, or with one that is not declared, in any listed column are not counted in any table; "
+        "values beyond the bounds count in the first or last cell."
+    )
+    for shown in (answer, answer["sex"], answer["sex", "cost"], answer.total):
+        assert str(shown).splitlines()[-1] == told
+    assert told in answer.methods()
+    assert told in str(curator.preview_marginals(["sex", "cost"], epsilon=1))
+
+
+def test_an_answer_knows_what_it_cost_and_shows_itself() -> None:
+    curator = opened()
+    first, again = (curator.marginals(["sex", "site"], epsilon=0.5) for _ in range(2))
+    assert (float(first.cost.amount), bool(again.cost)) == (0.5, False)
+    for shown in (first, first["sex"], curator.preview_marginals(["sex"], epsilon=1)):
+        assert repr(shown) == str(shown)
+    assert repr(first).startswith("sex: 2 cells, within ")
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("budget", [Budget(epsilon=1), Budget(epsilon=1, delta=1e-6)], ids=["pure", "zcdp"])
+def test_estimates_lie_in_the_middle_of_their_intervals(budget: Budget) -> None:
+    """Also below 0: neither is cut."""
+    answer = opened(budget).marginals(["sex", "site", "cost"], epsilon=0.1, where="cost < 1")
+    rows = [row for table in answer.values() for row in table.intervals().to_pylist()]
+    assert min(row["n"] for row in rows) < 0
+    assert all((row["n_low"] + row["n_high"]) / 2 == pytest.approx(row["n"]) for row in rows)
+
+
+CELLS: list[tuple[Any, str]] = [
+    ({"coast": 5}, "`coast` is not among the columns. Did you mean `cost`"),
+    ({"site": 5}, "`site` is not among the columns"),
+    ({3: 5}, "`3` is not among the columns"),
+    ({"sex": 5}, "declared values of `sex` are its cells"),
+]
+
+
+@pytest.mark.parametrize(("cells", "message"), CELLS, ids=["misspelt", "elsewhere", "number", "values"])
+def test_cells_that_would_be_ignored_are_refused_and_free(cells: Any, message: str) -> None:
+    curator = opened()
+    with pytest.raises(Refused, match=f"{message}.*Nothing was charged"):
+        curator.marginals(["sex", "cost"], cells=cells, epsilon=1)
+    assert not curator.budget.spent
+    assert len(curator.marginals(["sex", "cost"], cells={"COST": 5}, epsilon=1)["cost"]) == 5
+    assert len(curator.marginals(["sex", "cost"], cells=4, epsilon=1)["cost"]) == 4
+
+
+@pytest.mark.parametrize("columns", ["sex", 3, None, [], [()], ["sex", 3], [("sex", 3)], [["sex"], [["site"]]]])
+def test_what_lists_no_columns_is_refused(columns: Any) -> None:
+    curator = opened()
+    for ask in (curator.marginals, curator.preview_marginals):
+        with pytest.raises(Misconfigured, match=r"`columns` must list names.*Nothing was charged"):
+            ask(columns, epsilon=1)
+    assert not curator.budget.spent
+
+
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("budget", [Budget(epsilon=1), Budget(epsilon=1, delta=1e-6)], ids=["pure", "zcdp"])
 def test_tables_agree_under_noise_and_when_stored(budget: Budget) -> None:
@@ -107,7 +190,7 @@ def test_an_answer_goes_everywhere(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "Gaussian" in answer.methods()
     assert str(answer).splitlines()[2].startswith("sex, site: 6 cells, within ")
-    assert str(table).splitlines()[-1].startswith("95% intervals; price rho")
+    assert str(table).splitlines()[-2].startswith("95% intervals; price rho")
     assert table._repr_html_().count("<tr>") == 7
     table.plot(tmp_path / "table.png")
     assert (tmp_path / "table.png").stat().st_size > 1000
@@ -130,10 +213,6 @@ def test_too_many_tables_or_cells_are_refused() -> None:
     deep = open_data(reals, name="t", unit=None, budget=RICH, bounds=dict.fromkeys("abc", (0, 1)))
     with pytest.raises(Refused, match="cells"):
         deep.marginals(["a", "b", "c"], ways=3, cells=1000, epsilon=1)
-    with pytest.raises(Misconfigured, match="`columns`"):
-        opened().marginals("sex", epsilon=1)
-    with pytest.raises(Misconfigured, match="`columns`"):
-        opened().marginals([], epsilon=1)
 
 
 def test_the_full_table_is_never_built() -> None:
@@ -150,11 +229,12 @@ def test_the_full_table_is_never_built() -> None:
 
 def test_columns_may_have_any_name() -> None:
     """Names of the answer's own columns give way."""
-    data = pa.table({"n": ["a", "b"] * 10, 'q"x': [1, 2] * 10, "share": [True, False] * 10, "n_low": [0.4] * 20})
-    values = {"n": ["a", "b"], 'q"x': [1, 2], "share": [True, False]}
+    data = pa.table({"n": ["a", "b"] * 10, 'q"x': [1, 2] * 10, "share_up_to": [True, False] * 10, "n_low": [0.4] * 20})
+    values = {"n": ["a", "b"], 'q"x': [1, 2], "share_up_to": [True, False]}
     curator = open_data(data, name='we"ird', unit=None, budget=RICH, values=values, bounds={"n_low": (0, 1)})
     answer = curator.marginals([*values, "n_low"], epsilon=200, cells=2, where='"q""x" = 1')
     assert answer["n", 'q"x'].intervals().column_names == ["n", 'q"x', "n_", "n__low", "n__high"]
     assert answer["n_low"].intervals().column_names == ["n_low", "n_low_to", "n", "n_low_", "n_high"]
     assert answer["n", 'q"x'].counts == pytest.approx(np.array([[10, 0], [0, 0]]))
-    assert curator.distribution("share", epsilon=200).to_arrow().column_names == ["share", "n", "share_"]
+    names = curator.distribution("share_up_to", epsilon=200).to_arrow().column_names
+    assert names == ["share_up_to", "n", "share_up_to_"]

@@ -327,7 +327,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"column": "age", "where": "1 = 1) GROUP BY (sex"}, "one condition"),
     ({"column": "age", "where": "1 = 1) LIMIT (1"}, "Nothing was charged"),
     ({"column": "age", "where": "1 = 1) HAVING (COUNT(*) > 3"}, "one condition"),
-    ({"column": "age", "where": "1 = 1; DROP TABLE visits"}, "SELECT statement"),
+    ({"column": "age", "where": "1 = 1; DROP TABLE visits"}, "one condition"),
+    ({"column": "age", "where": "WHERE age = 1"}, 'Write the condition alone: where="year = 1"'),
+    ({"column": "age", "where": "age ="}, "Write the condition alone"),
+    ({"column": "age", "where": ""}, "`where`: it is empty. Write the condition alone"),
+    ({"columns": ["sex"], "where": " \n"}, "`where`: it is empty. Write the condition alone"),
     ({"column": "age", "where": "read_csv('x')"}, "Nothing was charged"),
     ({"column": "cost", "cells": 1_001}, "at most 1,000"),
     ({"columns": ["sex", "name"]}, "values are not public"),
@@ -336,7 +340,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "message"), REFUSED, ids=range(15))
+@pytest.mark.parametrize(("asked", "message"), REFUSED, ids=range(len(REFUSED)))
 def test_what_cannot_be_counted_is_refused_and_free(
     asked: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

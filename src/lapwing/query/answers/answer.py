@@ -79,7 +79,7 @@ class Release:
         """A picture with intervals: bars, or lines over dates and numbers. Saved if a path is given (.png, .svg)."""
         from lapwing.query.answers.plot import plot
 
-        return plot(self.columns, confidence=self.confidence, title=self.plan.question.title(), path=path)
+        return plot(self.columns, confidence=self.confidence, question=self.plan.question, path=path)
 
     @property
     def notes(self) -> dict[str, str]:

@@ -68,11 +68,14 @@ def drawn(picture: Picture) -> Figure:
         settings: Any = mpl.rcParams
         settings.update(_STYLE)
         columns, width, below = _size(picture)
-        title, subtitle = _wrapped(picture.title, int(10 * width), 4), _wrapped(picture.subtitle, int(15.5 * width), 2)
-        above = 0.23 * len(title) + 0.19 * len(subtitle) + (0.3 if picture.colours else 0) + 0.22
+        title = _wrapped(picture.title, int(10 * width), 4)
+        condition = _wrapped(picture.condition, int(15 * width), 2) if picture.condition else []
+        subtitle = _wrapped(picture.subtitle, int(15.5 * width), 2)
+        small = len(condition) + len(subtitle)
+        above = 0.23 * len(title) + 0.19 * small + (0.3 if picture.colours else 0) + 0.22
         engine = ConstrainedLayoutEngine(rect=(0, 0, 1, below / (below + above)), w_pad=0.1, h_pad=0.06)
         figure = Chart(figsize=(width, below + above), layout=engine)
-        _header(figure, picture, title, subtitle)
+        _header(figure, picture, title, condition, subtitle)
         _body(figure, picture, columns)
         return figure
 
@@ -95,15 +98,15 @@ def _pitch(picture: Picture) -> float:
     return float(np.interp(len(picture.labels), [4, 12, 40, 100], [0.44, 0.33, 0.22, 0.17]))
 
 
-def _header(figure: Figure, picture: Picture, title: list[str], subtitle: list[str]) -> None:
-    """Title, what the marks mean, and the colours, above the panels."""
+def _header(figure: Figure, picture: Picture, title: list[str], condition: list[str], subtitle: list[str]) -> None:
+    """Title, which rows count, what the marks mean, and the colours, above the panels."""
     width, height = figure.get_size_inches()
     left, at = 0.12 / width, 1 - 0.12 / height
     for line in title:
         figure.text(left, at, _plain(line), va="top", in_layout=False, fontsize=11, fontweight="bold")
         at -= 0.23 / height
-    for line in subtitle:
-        figure.text(left, at, _plain(line), va="top", in_layout=False, fontsize=9, color=GREY)
+    for line, colour in [*((line, INK) for line in condition), *((line, GREY) for line in subtitle)]:
+        figure.text(left, at, _plain(line), va="top", in_layout=False, fontsize=9, color=colour)
         at -= 0.19 / height
     if picture.colours:
         names = [_plain(_short(f"{picture.colours}: {marks.name}")) for marks in picture.panels[0].marks]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-COUNT, SHARE = "n", "share"
+COUNT, SHARE = "n", "share_up_to"
 """The columns of noisy numbers, unless a column has that name."""
 
 
@@ -32,6 +32,8 @@ class Tabular(ABC):
     __slots__ = ()
 
     confidence: Fraction
+    bought: Any
+    """What was counted, and its price."""
 
     @abstractmethod
     def columns(self, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
@@ -45,7 +47,7 @@ class Tabular(ABC):
     @property
     @abstractmethod
     def footer(self) -> str:
-        """What to know of it, in a line."""
+        """What to know of it, in a line or two."""
 
     def to_arrow(self) -> pa.Table:
         """The table without intervals."""
@@ -93,9 +95,10 @@ class Tabular(ABC):
         from lapwing.query.answers.plot import plot
 
         shown = [column for column in self.columns(self.confidence) if not column.bare]
-        return plot(shown, confidence=self.confidence, title=self.title, path=path)
+        asked = self.bought.strategy.counted.outline.question
+        return plot(shown, confidence=self.confidence, title=self.title, question=asked, in_cells=True, path=path)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         header, rows = self._text()
         widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
         lines = ["  ".join(map(str.rjust, row, widths)) for row in [header, *rows]]
@@ -105,7 +108,7 @@ class Tabular(ABC):
         header, rows = self._text()
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        foot = html.escape(self.footer)
+        foot = html.escape(self.footer).replace("\n", "<br>")
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{foot}</small></p>"
 
     def _text(self) -> tuple[list[str], list[list[str]]]:

@@ -12,7 +12,7 @@ in no cell. Nothing here reads a row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -61,6 +61,11 @@ class Axis:
         return list(pairwise(self.edges))
 
     @property
+    def clipped(self) -> bool:
+        """Whether values beyond the bounds count in the outermost cells; if not, every value of a cell is listed."""
+        return not isinstance(self.key, Column)
+
+    @property
     def starts(self) -> list[Value]:
         """The first value of each cell."""
         return [first for first, _ in self.cells]
@@ -85,6 +90,28 @@ def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Ax
     if field.type is Type.INTEGER:
         return _of_integers(field, column, field.bounds, cells, default)
     return _of_reals(field, column, field.bounds, _read_cells(default if cells is None else cells))
+
+
+def require_cut(axis: Axis) -> None:
+    """Raises Stop if the values of a column are its cells, so that no number of cells can be asked for."""
+    if not axis.clipped:
+        kind = "truth" if axis.type is Type.BOOLEAN else "declared"
+        refuse("`cells`", f"the {kind} values of `{axis.name}` are its cells.", f"Pass none for `{axis.name}`.")
+
+
+def uncounted(axes: Sequence[Axis]) -> str:
+    """A sentence on the rows that lie in no cell, and on those beyond the bounds."""
+    nulls = sum(None in axis.domain for axis in axes)
+    if nulls:
+        rows = f"with a value that is not declared{', NULL included,' if nulls < len(axes) else ''}"
+    elif any(not axis.clipped and (axis.type is not Type.BOOLEAN or axis.size < 2) for axis in axes):
+        rows = "without a value, or with one that is not declared,"
+    else:
+        rows = "without a value"
+    several = len(axes) > 1
+    counted = f"{' in any listed column' if several else ''} are not counted{' in any table' if several else ''}"
+    beyond = "; values beyond the bounds count in the first or last cell" if any(axis.clipped for axis in axes) else ""
+    return f"Rows {rows}{counted}{beyond}."
 
 
 def _missing(field: Field) -> str:

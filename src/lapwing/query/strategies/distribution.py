@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.mechanisms.tails import Floats
+from lapwing.privacy.budget import Cost
 from lapwing.privacy.loss import ZCDP
 from lapwing.query.answers.present import Answered
 from lapwing.query.answers.tabular import COUNT, SHARE, Tabular, fresh, worded
 from lapwing.query.catalog import Catalog
-from lapwing.query.strategies.axes import Axis, make_axis
+from lapwing.query.strategies.axes import Axis, make_axis, require_cut, uncounted
 from lapwing.query.strategies.strategy import Bought, Counted, find_table, make_counted
 from lapwing.query.types import Type, shown
 from lapwing.query.verdict import refuse
@@ -46,12 +49,21 @@ class Estimate:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Distribution(Tabular):
-    """Noisy counts of every cell of a column and of every range of cells. All of them agree with each other."""
+    """Noisy counts of every cell of a column and of every range of cells. All of them agree with each other.
+
+    As a table it has a row for each cell: its count `n`, and `share_up_to`, the share of all counted rows that lie in
+    this cell or before it.
+    """
 
     bought: Bought
     confidence: Fraction
+
+    @property
+    def cost(self) -> Cost:
+        """What this answer cost now; 0 if it was stored."""
+        return self.bought.cost
 
     @property
     def axis(self) -> Axis:
@@ -80,14 +92,32 @@ class Distribution(Tabular):
         if first > last:
             raise Misconfigured("`low` comes after `high`. Exchange them.")
         level = self._level(confidence)
-        return Estimate(self.released.range(first, last), *self.released.interval(first, last, level), level)
+        return Estimate(self.released.range(first, last), *self._interval(first, last, level), level)
 
-    def cdf(self) -> Floats:
-        """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end."""
-        return self.released.cdf()
+    @overload
+    def cdf(self) -> Floats: ...
+
+    @overload
+    def cdf(self, value: Any, confidence: Number | None = None) -> Estimate: ...
+
+    def cdf(self, value: Any = None, confidence: Number | None = None) -> Floats | Estimate:
+        """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end.
+
+        With a value, which is an end of a cell as in `range(high=value)`, the share up to it with its interval. The
+        share rises with the count up to the value and falls with the count beyond; both lie in their intervals
+        together (union bound).
+        """
+        shares = self.released.cdf()
+        if value is None:
+            return shares
+        level, last = self._level(confidence), _stop(self.axis, value, "value")
+        share = float(shares[last - 1]) if last else 0.0
+        return Estimate(share, *self._share_interval(last, share, level), level)
 
     def quantile(self, q: Number, confidence: Number | None = None) -> Estimate:
         """The value below which a share q lies: of values the first at which it is reached, of cells within the cell.
+
+        Rows are taken as spread evenly within a cell, and whole numbers stay whole.
 
         The interval holds the quantile of the limited, clipped rows. With S the sum of the first cells and T of all,
         the quantile is beyond them if S - q T < 0. S - q T = (1 - q) S - q (T - S) errs by at most as much as its
@@ -99,14 +129,13 @@ class Distribution(Tabular):
         return Estimate(self._within(cell, shares, share), *self._ends(first, last), level)
 
     def columns(self, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
-        """The cells, their counts with intervals, and the share up to each."""
+        """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""
         together = self.axis.size if simultaneous else 1
         counts, off = self.released.counts(), self._errors(confidence, together)
-        low, high = np.maximum(counts - off, 0.0), np.maximum(counts + off, 0.0)
         cells = axis_columns([self.axis])
         names = [column.name for column in cells]
         shares = Answered(fresh(SHARE, names), Type.REAL, self.cdf(), bare=True)
-        return [*cells, Answered(fresh(COUNT, names), Type.REAL, counts, low, high), shares]
+        return [*cells, Answered(fresh(COUNT, names), Type.REAL, counts, counts - off, counts + off), shares]
 
     @property
     def title(self) -> str:
@@ -127,6 +156,19 @@ class Distribution(Tabular):
     def _level(self, confidence: Number | None) -> Fraction:
         return self.confidence if confidence is None else inside_unit(confidence, "confidence")
 
+    def _interval(self, first: int, last: int, level: Fraction, together: int = 1) -> tuple[float, float]:
+        """Of the count of a range."""
+        middle, off = self.released.range(first, last), _error(self.mechanism, first, last, level, together)
+        return middle - off, middle + off
+
+    def _share_interval(self, last: int, share: float, level: Fraction) -> tuple[float, float]:
+        """Of the share of the first cells; no narrower than to hold the share itself."""
+        if last in (0, self.axis.size):
+            return share, share
+        ranges = (0, last), (last, self.axis.size)
+        (low, high), (least, most) = (np.maximum(self._interval(*ends, level, 2), 0.0).tolist() for ends in ranges)
+        return min(share, _part(low, most, 0.0)), max(share, _part(high, least, 1.0))
+
     def _errors(self, confidence: Fraction, together: int) -> Floats:
         """Of each cell. In a tree all cells are alike."""
         every = 1 if isinstance(self.mechanism, Ranges) else self.axis.size
@@ -135,12 +177,15 @@ class Distribution(Tabular):
 
     def _within(self, cell: int, shares: Floats, share: Fraction) -> Any:
         axis = self.axis
-        if not axis.edges or axis.type is Type.INTEGER:
+        if not axis.edges:
             return axis.starts[cell]
         before = float(shares[cell - 1]) if cell else 0.0
         part = (float(share) - before) / (float(shares[cell]) - before) if shares[cell] > before else 0.5
         part = max(0.0, min(1.0, part))
-        return float(axis.edges[cell]) + part * float(axis.edges[cell + 1] - axis.edges[cell])
+        width = float(axis.edges[cell + 1] - axis.edges[cell])
+        if axis.type is Type.INTEGER:
+            return int(axis.edges[cell]) + max(0, math.ceil(part * width) - 1)
+        return float(axis.edges[cell]) + part * width
 
     def _ends(self, first: int, last: int) -> tuple[Any, Any]:
         """The interval from the first value of one cell to the end of another."""
@@ -167,6 +212,11 @@ def _error(mechanism: PrefixSums | Ranges, low: int, high: int, confidence: Frac
     return mechanism.error(low, high, confidence, simultaneous=together)
 
 
+def _part(some: float, rest: float, empty: float) -> float:
+    """The share of some in all; `empty` if there is nothing."""
+    return some / (some + rest) if some + rest > 0 else empty
+
+
 def _first(size: int, holds: Callable[[int], bool]) -> int:
     """The first cell k - 1 for which halving says that it holds after k cells; the last one if it never does."""
     low, high = 1, size
@@ -180,8 +230,15 @@ def ask_distribution(
     catalog: Catalog, column: str, *, table: str | None, where: str | None, cells: int | None
 ) -> Counted:
     """What a distribution counts; raises Stop if it cannot."""
+    if not isinstance(column, str):
+        raise Misconfigured(
+            f'`column` is {column!r}; it must be the name of one column, such as "age". '
+            "For several columns ask for marginals. Nothing was charged."
+        )
     known = find_table(catalog, table)
     axis = make_axis(known, column, cells=cells, default=CELLS)
+    if cells is not None:
+        require_cut(axis)
     if None in axis.domain or axis.size < 2:
         refuse(
             f"`{axis.name}`",
@@ -193,8 +250,8 @@ def ask_distribution(
 
 def axis_columns(axes: Sequence[Axis]) -> list[Answered]:
     """Every combination of cells as columns of an answer: the values, or where each cell begins and ends."""
-    columns, names = [], [axis.name for axis in axes]
-    places = np.indices([axis.size for axis in axes]).reshape(len(axes), -1)
+    columns, names, sizes = [], [axis.name for axis in axes], [axis.size for axis in axes]
+    places = np.indices(sizes).reshape(len(axes), math.prod(sizes))
     for axis, rows in zip(axes, places.tolist(), strict=True):
         cells = axis.cells
         columns.append(Answered(axis.name, axis.type, _objects([_plain(cells[i][0]) for i in rows])))
@@ -215,9 +272,10 @@ def _objects(values: list[Any]) -> Any:
 
 
 def footer(bought: Bought, confidence: Fraction) -> str:
-    """Price and entry, in a line."""
+    """Price and entry, and which rows are not counted."""
     price = f"price {bought.cost}" if bought.cost else "stored answer, no price"
-    return f"{float(confidence):.0%} intervals; {price}; ledger entry {bought.entry}"
+    paid = f"{float(confidence):.0%} intervals; {price}; ledger entry {bought.entry}"
+    return f"{paid}\n{uncounted(bought.strategy.counted.axes)}"
 
 
 def described(bought: Bought) -> dict[str, Any]:
@@ -241,8 +299,9 @@ def methods(bought: Bought, measured: str, confidence: Fraction) -> str:
     return (
         f"Counts are differentially private for adding or removing {unit} of `{table.name}` (version {table.version}) "
         f"at a price of {bought.strategy.loss}.{limits} Discrete {kind} noise is added to {measured}, for a unit that "
-        f"adds at most {counted.cells_per_unit} in all; all counts come from these. Intervals cover the limited counts "
-        f"with {float(confidence):.0%} confidence, per number. Lapwing ledger entry {bought.entry}."
+        f"adds at most {counted.cells_per_unit} in all; all counts come from these. {uncounted(counted.axes)} "
+        f"Intervals cover the limited counts with {float(confidence):.0%} confidence, per number. "
+        f"Lapwing ledger entry {bought.entry}."
     )
 
 
@@ -263,7 +322,8 @@ def _stop(axis: Axis, value: Any, name: str) -> int:
 def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
     wanted: Any = value
     if axis.type is Type.DATE and isinstance(value, str):
-        wanted = date.fromisoformat(value)
+        with suppress(ValueError):
+            wanted = date.fromisoformat(value)
     if wanted in ends and isinstance(wanted, bool) == (axis.type is Type.BOOLEAN):
         return ends.index(wanted)
     some = ", ".join(shown(end) for end in ends[:6])

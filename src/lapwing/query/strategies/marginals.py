@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
 
 from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms.components import MOST_TABLE, MarginalRelease, Set
+from lapwing.privacy.budget import Cost
 from lapwing.query.answers.present import Answered
 from lapwing.query.answers.tabular import COUNT, Tabular, fresh
 from lapwing.query.catalog import Catalog, Table
-from lapwing.query.strategies.axes import Axis, make_axis
+from lapwing.query.strategies.axes import Axis, make_axis, require_cut
 from lapwing.query.strategies.distribution import axis_columns, described, footer, methods
 from lapwing.query.strategies.strategy import Bought, Counted, find_table, make_counted
 from lapwing.query.types import Type
@@ -30,11 +31,12 @@ MOST_TABLES = 1_000
 MOST_WAYS = 8
 """Columns of one table: its error is a sum over pairs of their subsets."""
 MOST_COLUMNS = 60
+_LISTED = 12  # tables in a message
 
 Cells = int | Mapping[str, int] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MarginalTable(Tabular):
     """Noisy counts over some columns. Every cell has the same error, known beforehand."""
 
@@ -58,10 +60,9 @@ class MarginalTable(Tabular):
         off = released(self.bought).mechanism.error(
             self.over, confidence, simultaneous=counts.size if simultaneous else 1
         )
-        low, high = np.maximum(counts - off, 0.0), np.maximum(counts + off, 0.0)
         keys = axis_columns(self.axes)
         name = fresh(COUNT, [column.name for column in keys])
-        return [*keys, Answered(name, Type.REAL, counts, low, high)]
+        return [*keys, Answered(name, Type.REAL, counts, counts - off, counts + off)]
 
     @property
     def title(self) -> str:
@@ -76,7 +77,7 @@ class MarginalTable(Tabular):
         return math.prod(axis.size for axis in self.axes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
     """All tables, by the names of their columns; in brackets also sums of them, and any order of the names."""
 
@@ -86,14 +87,22 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
     def __getitem__(self, names: str | Sequence[str]) -> MarginalTable:
         axes = [axis.name for axis in self.bought.strategy.counted.axes]
         places = {name.lower(): i for i, name in enumerate(axes)}
-        asked = [names] if isinstance(names, str) else list(names)
+        asked = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
         for name in asked:
+            if not isinstance(name, str):
+                raise Misconfigured(f"{name!r} is no name of a column. {self._known()}")
             if name.lower() not in places:
                 raise Misconfigured(f"`{name}` is no column of this answer. {nearest(name, axes)}")
         over = tuple(sorted({places[name.lower()] for name in asked}))
         if not any(set(over) <= set(known) for known in self.bought.strategy.counted.sets or ()):
-            raise Misconfigured("these columns stand together in no table of this answer. Ask for more `ways`.")
+            raise Misconfigured(
+                f"these columns stand together in no table of this answer. {self._known()} Ask for more `ways`."
+            )
         return MarginalTable(self.bought, self.confidence, over)
+
+    def _known(self) -> str:
+        some = ", ".join(json.dumps(names, ensure_ascii=False) for names in islice(self, _LISTED))
+        return f"The tables are {some}{', ...' if len(self) > _LISTED else '.'}"
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         counted = self.bought.strategy.counted
@@ -101,6 +110,11 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
 
     def __len__(self) -> int:
         return len(self.bought.strategy.counted.sets or ())
+
+    @property
+    def cost(self) -> Cost:
+        """What this answer cost now; 0 if it was stored."""
+        return self.bought.cost
 
     @property
     def total(self) -> MarginalTable:
@@ -119,7 +133,7 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), default=str)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         mechanism = released(self.bought).mechanism
         lines = [
             f"{', '.join(names)}: {len(table):,} cells, within {mechanism.error(table.over, self.confidence):,.4g}"
@@ -146,10 +160,15 @@ def ask_marginals(
 ) -> Counted:
     """What the tables count; raises Stop if they cannot."""
     known = find_table(catalog, table)
-    lists = _read_columns(columns)
+    asked = _read_columns(columns)
+    lists = [(one,) if isinstance(one, str) else one for one in asked]
     names = _ordered(known, [name for one in lists for name in one])
-    axes = [make_axis(known, name, cells=_cells(cells, name), default=CELLS) for name in names]
-    if all(len(one) == 1 for one in lists) and not any(not isinstance(one, str) for one in columns):
+    each = _read_cells(cells, names)
+    axes = [make_axis(known, name, cells=many, default=CELLS) for name, many in zip(names, each, strict=True)]
+    for axis, named in zip(axes, each, strict=True):
+        if isinstance(cells, Mapping) and named is not None:
+            require_cut(axis)
+    if all(isinstance(one, str) for one in asked):
         most = min(count(ways, "ways"), len(names))
         many = sum(math.comb(len(names), k) for k in range(1, most + 1))
         sets = combinations_up_to(len(names), most) if many <= MOST_TABLES else ()
@@ -171,10 +190,20 @@ def combinations_up_to(size: int, most: int) -> tuple[Set, ...]:
     return tuple(one for k in range(1, most + 1) for one in combinations(range(size), k))
 
 
-def _read_columns(columns: Sequence[str | Sequence[str]]) -> list[tuple[str, ...]]:
-    if isinstance(columns, str) or not columns:
-        raise Misconfigured('`columns` must list columns, ["sex", "age"], or tables, [("sex", "age"), ("age",)].')
-    return [(one,) if isinstance(one, str) else tuple(one) for one in columns]
+def _read_columns(columns: object) -> list[str | tuple[str, ...]]:
+    asked = [one if isinstance(one, str) else _listed(one) for one in _listed(columns)]
+    names = [name for one in asked for name in ([one] if isinstance(one, str) else one)]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise Misconfigured(
+            '`columns` must list names of columns, ["sex", "age"], or tables, [("sex", "age"), ("age",)]. '
+            "Nothing was charged."
+        )
+    return asked
+
+
+def _listed(names: object) -> tuple[Any, ...]:
+    """What is listed; a name or a number by itself is no list."""
+    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (None,)
 
 
 def _ordered(table: Table, names: Sequence[str]) -> list[str]:
@@ -185,7 +214,13 @@ def _ordered(table: Table, names: Sequence[str]) -> list[str]:
     return [field.name for field in table.fields if field.name in asked]
 
 
-def _cells(cells: Cells, name: str) -> int | None:
-    if isinstance(cells, Mapping):
-        return {known.lower(): many for known, many in cells.items()}.get(name.lower())
-    return cells
+def _read_cells(cells: Cells, names: Sequence[str]) -> list[int | None]:
+    """The number of cells that is asked for each column."""
+    if not isinstance(cells, Mapping):
+        return [cells] * len(names)
+    known = {name.lower() for name in names}
+    for name in cells:
+        if str(name).lower() not in known:
+            refuse("`cells`", f"`{name}` is not among the columns.", nearest(str(name), names))
+    asked = {str(name).lower(): many for name, many in cells.items()}
+    return [asked.get(name.lower()) for name in names]

@@ -9,10 +9,11 @@ from typing import Any
 from lapwing.mechanisms.ranges import PrefixSums, Ranges
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.wording import at_least_text
+from lapwing.query.strategies.axes import uncounted
 from lapwing.query.strategies.strategy import Strategy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StrategyPreview:
     """Price and error of a strategy, beside what is left."""
 
@@ -51,11 +52,13 @@ class StrategyPreview:
             "fits": self.fits,
             "confidence": float(self.confidence),
             "errors": self.errors,
+            "uncounted": uncounted(self.strategy.counted.axes),
         }
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         price = "nothing, an answer that is at least this good is stored" if self.stored else str(self.cost)
         lines = [f"Price: {price}.", *(f"{name}: within {error:,.4g}" for name, error in self.errors.items())]
+        lines.append(uncounted(self.strategy.counted.axes))
         if not self.fits:
             lines.append(f"It does not fit: {self.remaining.unit} = {at_least_text(self.remaining.amount)} is left.")
         return "\n".join([*lines, "Nothing was charged and no data were read."])

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -127,6 +128,8 @@ def make_counted(
 
 def find_table(catalog: Catalog, name: str | None) -> Table:
     """The table of this name, or the only private one; raises Stop if there is none."""
+    if not isinstance(name, str | None):
+        raise Misconfigured('`table` must be the name of a table, for example table="visits". Nothing was charged.')
     if name is not None:
         return catalog.table(name)
     private = [table for table in catalog.tables if not table.public]
@@ -164,15 +167,23 @@ def _question(catalog: Catalog, table: Table, where: str | None) -> Question:
     """COUNT(*) of the rows where the condition holds."""
     if not isinstance(where, str | None):
         raise Misconfigured('`where` must be a condition in SQL, for example where="age >= 18". Nothing was charged.')
+    if where is not None and not str(where).strip():
+        _refuse_where("it is empty.")
     name = exp.to_identifier(table.name, quoted=True).sql(dialect="duckdb")
     condition = "" if where is None else f" WHERE ({where}\n)"
     found = read_sql(f"SELECT COUNT(*) AS n FROM {name}{condition}", catalog)
     if isinstance(found, Refusal):
+        if found.part == "the question" and "SELECT" in found.instead:
+            _refuse_where()  # the analyst wrote no SELECT
         raise Stop(found)
     plain = Question(table, found.where, (), found.aggregates, found.outputs)
     if found != plain or len(found.outputs) != 1 or len(found.aggregates) != 1:
-        refuse("`where`", "it must be one condition on the rows of the table.", 'Write for example where="age >= 18".')
+        _refuse_where()
     return found
+
+
+def _refuse_where(why: str = "it must be one condition on the rows of the table.") -> NoReturn:
+    refuse("`where`", why, 'Write the condition alone: where="year = 1".')
 
 
 def _groups(table: Table, cells: int) -> tuple[int, bool]:
