@@ -178,7 +178,8 @@ class Curator:
         """Answers to several questions at one price, in SQL or Ibis, as a list or by name.
 
         Questions over the same rows and keys are answered together. The price is split so that the worst relative error
-        is least; a question with a weight of 2 errs half as much as one with 1. What is stored already is not paid.
+        is least; a question with a weight of 2 errs half as much as one with 1. What is stored already is not paid, if
+        it is at least as good as its part of the price would be.
         """
         named = read_batch(questions, weights)
         shared = self._shared(named, confidence, epsilon, delta)
