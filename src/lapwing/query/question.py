@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import assert_never
 
 from lapwing.query.catalog import Table
 from lapwing.query.language.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.query.language.wording import cut, worded
 from lapwing.query.types import Type, shown
 
 
@@ -161,20 +161,4 @@ def _text(expression: Expression) -> str:
 
 
 def _words(expression: Expression) -> str:
-    """The expression as an analyst would write it, cut short."""
-    match expression:
-        case Column(name=name):
-            return name
-        case Literal(value=value):
-            return f"'{value}'" if isinstance(value, str) else "NULL" if value is None else shown(value)
-        case Key(index=index):
-            return f"@{index}"
-        case Slot(index=index):
-            return f"#{index}"
-        case Call(operator=operator, arguments=(left, right)):
-            text = f"{_words(left)} {operator.name} {_words(right)}"
-        case Call(operator=operator, arguments=arguments):
-            text = f"{operator.name}({', '.join(map(_words, arguments))})"
-        case _:
-            assert_never(expression)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return cut(worded(expression))
