@@ -213,7 +213,10 @@ def test_doctor_checks_everything(run: Any) -> None:
     assert run("budget").code == 0
     text = Path("lapwing.toml").read_text()
     Path("lapwing.toml").write_text(text.replace("epsilon = 1", "epsilon = 2"))
-    assert "is now opened with epsilon = 2" in run("doctor").out
+    kept = [Path(".lapwing/ledger.db"), Path("visits.parquet.lapwing")]
+    before = [path.read_bytes() for path in kept]
+    assert "and lapwing.toml now declares epsilon = 2 (pure accounting). Use the first one." in run("doctor").out
+    assert [path.read_bytes() for path in kept] == before
     Path("lapwing.toml").write_text(text)
     assert run("doctor").code == 0
     Path("visits.parquet").unlink()

@@ -37,7 +37,8 @@ def _arithmetic(_: Path) -> str:
 
 
 def _ledger(file: Path) -> str:
-    from lapwing.ledger import SqliteLedger, verify_ledger
+    from lapwing.ledger import verify_ledger
+    from lapwing.ledger.wording import budget_text
 
     settings = read_settings(file)
     if not settings.ledger.exists() and not any(path.exists() for path in settings.witnesses):
@@ -45,7 +46,9 @@ def _ledger(file: Path) -> str:
     report = verify_ledger(settings.ledger, witness=settings.witnesses)
     if not report.ok:
         raise Misconfigured(str(report))
-    SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses).close()
+    if report.budget is not None and report.budget != settings.budget:
+        first, now = budget_text(report.budget), budget_text(settings.budget)
+        raise Misconfigured(f"it was created with {first}, and {file} now declares {now}. Use the first one.")
     return str(report).splitlines()[0]
 
 

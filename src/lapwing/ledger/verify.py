@@ -21,6 +21,7 @@ from lapwing.ledger.chain import Break, Walk
 from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind
 from lapwing.ledger.store import APPLICATION, SCHEMA, exists, failure, plain_text
 from lapwing.ledger.witness import Witness, altered, missing_ledger, other_ledger, rolled_back
+from lapwing.privacy.budget import Budget
 
 _PAGE = 500
 _ROWS = f"SELECT {', '.join(COLUMNS)} FROM entry"
@@ -40,6 +41,8 @@ class Report:
     unanswered: tuple[int, ...] = ()
     """Charges without a stored answer: still being answered, or lost when their process ended. They stay charged."""
     notes: tuple[str, ...] = ()
+    budget: Budget | None = None
+    """The one that it was created with, if that could be read."""
 
     @property
     def ok(self) -> bool:
@@ -82,7 +85,8 @@ def verify(connection: sqlite3.Connection, witnesses: Sequence[Witness] = (), *,
         notes.append(f"{len(walk.unanswered)} charges have no stored answer. They stay charged.")
     for seq, at in connection.execute("SELECT seq, at FROM entry WHERE kind = 'witness' ORDER BY seq").fetchall():
         notes.append(f"Entry {seq} ({at}): a witness was missing and was written anew.")
-    return Report(head.seq if head else 0, head, problem, tuple(walk.unanswered), tuple(notes))
+    budget = None if walk.terms is None else walk.terms.budget
+    return Report(head.seq if head else 0, head, problem, tuple(walk.unanswered), tuple(notes), budget)
 
 
 def read_head(path: Path | str) -> Head:
