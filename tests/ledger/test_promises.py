@@ -297,6 +297,17 @@ def test_an_older_copy_of_the_ledger_is_refused(place: Any, tmp_path: Path, char
     assert place.open().spent == Cost(PURE, Fraction(1 + charges, 10))
 
 
+def test_an_older_copy_is_not_taken_for_an_unused_ledger(place: Any) -> None:
+    """ledger:B12: with another budget too, it says that charges are missing and not how to begin anew."""
+    place.open().close()
+    shutil.copy(place.path, place.folder / "unused.db")
+    ask(place.open())
+    place.close()
+    os.replace(place.folder / "unused.db", place.path)
+    with pytest.raises(Misconfigured, match="older copy"):
+        place.open(Budget(5))
+
+
 def test_two_copies_of_a_ledger_cannot_both_be_served(place: Any) -> None:
     """ledger:B12: the witness is asked before each charge; the copy that did not make the last one is refused."""
     one = place.open()

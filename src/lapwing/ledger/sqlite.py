@@ -351,6 +351,7 @@ class SqliteLedger:
     def _refuse_other_budget(self, budget: Budget, book: Book) -> None:
         if budget == self.budget:
             return
+        self._check(book)  # an older copy, on which nothing was charged yet, must not be taken for a new ledger
         advice = "A budget is fixed for ever when its ledger is created. Use the first one."
         if not book.spent():
             files = ", ".join([f"{self.path}*", *(str(witness.path) for witness in self._witnesses)])
