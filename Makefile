@@ -1,5 +1,7 @@
 # make demo and make test need only Python 3.11 or newer; the rest is installed into .venv.
 WORKERS ?= 2
+COUNT ?= 100
+SEED ?= 1
 PY := .venv/bin/python
 READY := .venv/.ready
 
@@ -24,14 +26,15 @@ check: $(READY)  ## lint, format and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-mutants: $(READY)  ## break the privacy core on purpose and see that the tests notice
-	@$(PY) tests/mutation/run.py
+mutants: $(READY)  ## break the code on purpose, as planned and at random, and list what no test notices
+	@WORKERS=$(WORKERS) $(PY) tests/mutation/run.py
+	@WORKERS=$(WORKERS) $(PY) tests/mutation/draw.py --count $(COUNT) --seed $(SEED)
 
 bench: $(READY)  ## every benchmark, beside the peers
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
 
 clean:  ## remove everything that make created
-	rm -rf .venv benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv benchmarks/.venvs benchmarks/.data build dist .mutants.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

@@ -9,21 +9,19 @@ failure. A mutant that no test kills is a hole in the tests. The result is writt
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
-from mutants import MUTANTS, Mutant  # noqa: E402
+from mutants import MUTANTS, Mutant
+from trial import PACKAGE, ROOT, OutOfTime, first_failure
 
+PAGE = ROOT / "docs" / "mutants.md"
+MARK = "<!-- What follows is made by tests/mutation/run.py -->\n"
 LIMIT = 600  # seconds; a mutant that makes the tests hang is killed too
 WORKERS = int(os.environ.get("WORKERS", "2"))
 
@@ -50,19 +48,14 @@ def main() -> int:
     for verdict in survivors:
         print(f"  survived: {verdict.mutant.name}: {verdict.mutant.why}")
     if not words:
-        (ROOT / "docs" / "mutants.md").write_text(_page(verdicts), encoding="utf-8")
+        PAGE.write_text(_page(verdicts), encoding="utf-8")
     return 0 if share >= 0.95 else 1
 
 
 def _tried(mutant: Mutant) -> Verdict:
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(
-            ROOT / "src" / "lapwing", Path(folder) / "lapwing", ignore=shutil.ignore_patterns("__pycache__")
-        )
-        file = Path(folder) / "lapwing" / mutant.file
-        file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
-        by = _first_failure(folder, mutant)
+    text = (PACKAGE / mutant.file).read_text(encoding="utf-8")
+    by = _noticed_by(mutant, mutant.applied(text))
     verdict = Verdict(mutant, by is not None, by or "", time.monotonic() - started)
     print(
         f"{'killed  ' if verdict.killed else 'SURVIVED'} {mutant.name} ({verdict.seconds:.0f} s) {verdict.by}",
@@ -71,27 +64,16 @@ def _tried(mutant: Mutant) -> Verdict:
     return verdict
 
 
-def _first_failure(folder: str, mutant: Mutant) -> str | None:
-    """The first test that fails against the copy in the folder."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-m",
-               "not slow", *mutant.tests]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+def _noticed_by(mutant: Mutant, text: str) -> str | None:
+    """The first test that fails. A test that cannot even start notices nothing, unless it found a bug."""
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
-        )
-    except subprocess.TimeoutExpired:
+        found = first_failure(mutant.file, text, mutant.tests, limit=LIMIT)
+    except OutOfTime:
         return "the tests never end"
-    if done.returncode == 0:
+    if found is None or not (found.startswith("FAILED") or "errors.Bug" in found):
+        print(f"{mutant.name}: {found or 'no test failed'}", flush=True)
         return None
-    lines = done.stdout.splitlines()
-    failed = [
-        line for line in lines if line.startswith("FAILED") or (line.startswith("ERROR") and "errors.Bug" in line)
-    ]
-    if not failed:
-        print(f"tests that cannot start notice nothing: {mutant.name}", flush=True)
-        return None
-    return failed[0].split(" - ")[0].split(" ", 1)[1]
+    return found.split(" - ")[0].split(" ", 1)[1]
 
 
 def _page(verdicts: list[Verdict]) -> str:
@@ -100,11 +82,9 @@ def _page(verdicts: list[Verdict]) -> str:
         f"| {v.mutant.name} | `{v.mutant.file}` | {v.mutant.why} | {_code(v.by) if v.killed else '**survived**'} |"
         for v in verdicts
     )
+    head = PAGE.read_text(encoding="utf-8").split(MARK)[0]
     return (
-        "# Mutants of the privacy core\n\n"
-        "Each line of this table is one deliberate mistake in the code that privacy rests on, and the first test that "
-        "notices it.\nMade by `python tests/mutation/run.py`; the mistakes are listed in tests/mutation/mutants.py.\n\n"
-        f"{killed} of {len(verdicts)} are noticed ({killed / len(verdicts):.0%}).\n\n"
+        f"{head}{MARK}\n{killed} of {len(verdicts)} are noticed ({killed / len(verdicts):.0%}).\n\n"
         "| mutant | file | what it breaks | noticed by |\n|---|---|---|---|\n" + rows + "\n"
     )
 
