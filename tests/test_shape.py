@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import io
 import re
+import tokenize
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +52,19 @@ RANDOM_NAMES = ("random", "secrets", "uuid", "numpy.random", "os.urandom", "os.g
 RANDOM_METHODS = ("rvs", "generate_key")
 RANDOM_DEVICES = ("/dev/random", "/dev/urandom")
 RANDOM_ALLOWED = {"noise/bits.py": ["os.urandom"]}
+
+# Above mechanisms/ noise is drawn in three files only, and tried before the charge in one more.
+DRAWING_ROOMS = ("query", "curator", "opening")
+DRAWING = ("draw", "draw_noise", "release", "keep", "choose", "respond", "signed", "start")
+MECHANISMS = ("mechanism", "noise", "selection")
+DRAWING_ALLOWED = {
+    "query/cells/release.py": ["choose", "draw", "keep", "release"],
+    "query/cells/finding.py": ["draw_noise", "mechanism", "signed", "start"],
+    "query/asking/watch.py": ["draw_noise", "start"],
+    "query/planning/measures.py": ["draw"],  # of nothing: what cannot be drawn is refused before the charge
+}
+NOT_SAMPLERS = ("SYSTEM", "BitSource", "Forks", "exp_is_sound", "exp_neg")
+WRITTEN_BY_USERS = ("lapwing.toml",)
 
 
 def inside(path: Path) -> str:
@@ -113,6 +129,44 @@ def randomness(source: str) -> list[str]:
     found |= {chain.attr for chain in chains if chain.attr in RANDOM_METHODS}
     found |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in RANDOM_DEVICES}
     return sorted(found)
+
+
+def draws(source: str) -> list[str]:
+    """Every call that draws noise from a mechanism: of a method that draws, or of the mechanism itself."""
+    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    methods = {call.attr for call in calls if isinstance(call, ast.Attribute)}
+    names = {call.id for call in calls if isinstance(call, ast.Name)}
+    return sorted(methods & {*DRAWING, *MECHANISMS} | names & set(MECHANISMS))
+
+
+def samplers(source: str) -> list[str]:
+    """What the source imports of noise/ beyond random names and salts, the count of forks, and arithmetic."""
+    names = [name.split(".") for name, _ in imported(ast.parse(source), "lapwing")]
+    return [".".join(n) for n in names if n[:2] == ["lapwing", "noise"] and n[-1] not in NOT_SAMPLERS]
+
+
+def missing_files(source: str, path: Path) -> list[str]:
+    """Files that docstrings and comments name and that are not there.
+
+    A name alone may be that of any module; one with a folder starts at its own folder, at query/, the package, docs/ or
+    the root.
+    """
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    words = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    docs = [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+    named = {name for text in (*comments, *docs) for name in re.findall(r"[\w./-]*\w\.(?:py|md|toml|png)\b", text)}
+    starts = (path.parent, PACKAGE / "query", PACKAGE, ROOT / "docs", ROOT)
+    modules = {source.name for source in SOURCES}
+    found = {name for name in named if name in modules or any((start / name).exists() for start in starts)}
+    return sorted(named - found - set(WRITTEN_BY_USERS))
+
+
+def rooms_of_the_map(section: str) -> list[list[str]]:
+    """The rooms that a table of CONTRIBUTING.md lists, row by row."""
+    rows = re.findall(r"(?m)^\| (?!room)([^-|].*?) \| (.*) \|$", section)
+    rooms = [re.findall(r"`(\w+)(?:/|\.py)`", first) or re.findall(r"`(\w+)`", files) for first, files in rows]
+    return [row for row in rooms if row != ["__init__"]]
 
 
 def asserts(source: str) -> list[int]:
@@ -236,6 +290,70 @@ def test_a_second_source_of_randomness_is_found(planted: str, found: str) -> Non
 
 def test_a_harmless_name_is_not_taken_for_randomness() -> None:
     assert randomness("import os\nimport numpy as np\nos.path.join('random')\nnp.sum(x)\nself.random = 1") == []
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if room(path) in DRAWING_ROOMS], ids=inside)
+def test_noise_is_drawn_behind_its_doors_only(path: Path) -> None:
+    assert set(draws(path.read_text())) <= set(DRAWING_ALLOWED.get(inside(path), []))
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) not in ("noise", "mechanisms")], ids=inside)
+def test_only_mechanisms_call_samplers(path: Path) -> None:
+    assert samplers(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("plan.noise.draw(3)", ["draw"]),
+        ("mechanism(counts)", ["mechanism"]),
+        ("self.session.mechanism(counts)", ["mechanism"]),
+        ("kept = plan.selection.keep(units)", ["keep"]),
+        ("release(plan, cells)", []),
+    ],
+)
+def test_another_door_is_found(planted: str, found: list[str]) -> None:
+    assert draws(planted) == found
+
+
+def test_a_sampler_above_mechanisms_is_found() -> None:
+    planted = "from lapwing.noise import SYSTEM, sample_laplace\nfrom lapwing.noise.bits import Forks"
+    assert samplers(planted) == ["lapwing.noise.sample_laplace"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=inside)
+def test_files_named_in_docstrings_exist(path: Path) -> None:
+    assert missing_files(path.read_text(), path) == []
+
+
+def test_a_file_that_is_not_there_is_found() -> None:
+    planted = '"""See gone.py, docs/sql.md, sql/reader.py and lapwing.toml."""\nx = 1  # release.py, cells/lost.py\n'
+    assert missing_files(planted, PACKAGE / "query" / "question.py") == ["cells/lost.py", "gone.py"]
+
+
+def test_the_map_lists_the_rooms_in_the_order_of_imports() -> None:
+    house, query = (ROOT / "CONTRIBUTING.md").read_text().split("## The way of a question")
+    built = {room(path) for path in SOURCES}
+    assert [name for row in rooms_of_the_map(house) for name in row] == [name for name in ROOMS if name in built]
+    assert [set(row) for row in rooms_of_the_map(query.split("## Commands")[0])] == [set(row) for row in QUERY_ROOMS]
+
+
+def test_every_file_of_query_is_on_the_map() -> None:
+    section = (ROOT / "CONTRIBUTING.md").read_text().split("## The way of a question")[1].split("## Commands")[0]
+    named = set(re.findall(r"`([a-z]\w*\*?)`", section))
+    files = {path.stem for path in (PACKAGE / "query").rglob("[a-z]*.py")}
+    assert {name for name in named if not name.endswith("*")} <= files
+    assert {name for name in files if name not in named and not name.startswith("operators")} <= {
+        *("nodes", "expressions", "refused", "dates", "values"),  # "and the rest, node by node"
+    }
+
+
+def test_a_package_that_needs_posix_does_not_claim_every_system() -> None:
+    names = {name for path in SOURCES for name, _ in imported(ast.parse(path.read_text()), "lapwing")}
+    claims = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    systems = {claim.removeprefix("Operating System :: ") for claim in claims if claim.startswith("Operating")}
+    assert "fcntl" in names
+    assert systems == {"MacOS", "POSIX :: Linux"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=inside)

@@ -7,6 +7,7 @@ changing them changes no behaviour that a test should know.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -60,7 +61,8 @@ class Change:
             return False
 
 
-def changes(text: str) -> list[Change]:
+@functools.cache
+def changes(text: str) -> tuple[Change, ...]:
     """All changes of a text, in its order."""
     place = _places(text)
     found = {}
@@ -69,7 +71,7 @@ def changes(text: str) -> list[Change]:
             start, end = place(old.lineno, old.col_offset), place(old.end_lineno or 0, old.end_col_offset or 0)
             after = new if isinstance(new, str) else f"({ast.unparse(new)})"
             found.setdefault((start, end, after), Change(kind, old.lineno, start, end, after))
-    return [found[key] for key in sorted(found)]
+    return tuple(found[key] for key in sorted(found))
 
 
 def _places(text: str) -> Callable[[int, int], int]:

@@ -1,3 +1,3 @@
-"""Where the rows are: one protocol, one engine a file."""
+"""Where the rows are: DuckDB, the sources it reads, and the files it spills to."""
 
 __all__: list[str] = []

@@ -2,7 +2,7 @@
 
 Arithmetic is done in float64, which never overflows into an error; a result that is not a number becomes NULL before
 anything looks at it. Division by zero gives NULL. Comparison with NULL gives NULL, as in SQL.
-To allow one more operator, add an entry to its file and to its list there; then sql_expressions.py and ibis_values.py
+To allow one more operator, add an entry to its file and to its list there; then sql/expressions.py and ibis/values.py
 must read it, and tests say so if they do not.
 """
 

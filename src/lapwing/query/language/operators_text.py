@@ -1,8 +1,8 @@
 """Functions of text. They work on characters, never on bytes, and cost no more than the text is long.
 
 Text that an operator makes longer is cut at 10,000 characters, so that nesting cannot fill the memory. A pattern of
-LIKE with `_` becomes a regular expression, which is matched in one pass: the engine's own LIKE tries every way to place
-the text, and the time it takes would tell what a row holds.
+LIKE holds % or _, not both. With one of them the engine's LIKE goes through the text from left to right; with both it
+tries every way to place them, and how long that takes would tell what a row holds.
 """
 
 from __future__ import annotations

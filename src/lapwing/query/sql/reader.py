@@ -1,7 +1,7 @@
 """Reading SQL: SELECTs over private tables, node type by node type.
 
-sqlglot only parses. What is not in the tables of sql_expressions.py is refused, and so is any modifier that a node
-carries and that is not listed for it (sql_refused.py); the analyst's text never reaches an engine.
+sqlglot only parses. What is not in the tables of expressions.py is refused, and so is any modifier that a node
+carries and that is not listed for it (refused.py); the analyst's text never reaches an engine.
 """
 
 from __future__ import annotations
