@@ -1,6 +1,6 @@
 """A short tour on real data: everyone born in the United States in 2015, by first name.
 
-Run it with `make demo`. Every number printed as noisy is drawn afresh, so no two runs agree.
+Run it with `python examples/tour.py`. Every number printed as noisy is drawn afresh, so no two runs agree.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from lapwing.curator import vault as vault_module
 from lapwing.data import births
 from lapwing.errors import BudgetExceeded, EngineFailed, LapwingError, LedgerFailed, Misconfigured, Refused
 from lapwing.mechanisms.gaussian import Gaussian
+from lapwing.mechanisms.laplace import Laplace
 from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 from support.tape import SeededBits
@@ -422,3 +423,21 @@ def test_a_stored_answer_at_hand_is_given_only_while_ledger_and_data_stay(tmp_pa
     pq.write_table(frame(39), file)
     with pytest.raises(Misconfigured, match="changed without a new version"):
         asked.sql(text, epsilon=1)
+
+
+def test_groups_are_paid_once_and_separate_questions_each() -> None:
+    """lecture:L31 with one group a unit a histogram has price and noise of one count; questions asked apart add up."""
+    curator = open_visits(groups_per_unit=1)
+    one, all_groups = (
+        curator.preview(text, epsilon=0.25).plan.measures[0].noise
+        for text in ("SELECT COUNT(*) AS n FROM visits WHERE sex = 'F'", BY_SEX)
+    )
+    assert one == all_groups
+    both = open_visits(groups_per_unit=2).preview(BY_SEX, epsilon=0.25).plan.measures[0].noise
+    assert isinstance(both, Laplace)
+    assert both.scale == 2 * one.scale  # type: ignore[union-attr]
+    assert curator.sql(BY_SEX, epsilon=0.25).cost.amount == Fraction(1, 4)
+    assert curator.budget.spent.amount == Fraction(1, 4)
+    for sex in "FM":
+        curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE sex = '{sex}'", epsilon=0.25)
+    assert curator.budget.spent.amount == Fraction(3, 4)

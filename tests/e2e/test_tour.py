@@ -1,4 +1,4 @@
-"""`make demo` tells its story on real data."""
+"""examples/tour.py tells its story on real data."""
 
 from __future__ import annotations
 

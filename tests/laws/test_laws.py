@@ -28,6 +28,7 @@ from lapwing.mechanisms.response import RandomizedResponse
 from lapwing.privacy import ZCDP, Approximate, BoundedRange, Loss, Pure, group_delta
 from lapwing.privacy.distribution import PrivacyLoss
 from lapwing.privacy.profile import Enclosure, tightest_delta, tightest_epsilon
+from lapwing.privacy.sensitivity import global_sensitivity
 from lapwing.rational import ball, enclose
 
 always = settings(deadline=None, derandomize=True, max_examples=40)
@@ -388,3 +389,28 @@ def test_more_noise_never_loses_more(first: Fraction, second: Fraction, shift: i
     for epsilon in (0, Fraction(1, 3), 1, 3):
         assert wide.delta(epsilon) <= narrow.delta(epsilon) + TINY
         assert wide.delta(epsilon) <= farther.delta(epsilon) + TINY
+
+
+def test_counts_cost_what_a_unit_can_move_them() -> None:
+    """lecture:L13 sensitivities by enumeration: one count 1, m counts m, a histogram 1; noise 1/eps, m/eps, 1/eps."""
+    places, epsilon = range(3), Fraction(1, 2)
+    functions = {
+        "one count": (lambda records: [len(records)], 1),
+        "m counts": (lambda records: [len(records)] * 7, 7),
+        "histogram": (lambda records: [records.count(place) for place in places], 1),
+    }
+    for function, moved in functions.values():
+        found = global_sensitivity(function, places, size=3).value
+        assert found == moved
+        assert Laplace(epsilon=epsilon, sensitivity=found).scale == moved / epsilon
+
+
+@pytest.mark.parametrize("moved", [1, 2, 3])
+def test_a_laplace_histogram_costs_what_one_count_costs(moved: int) -> None:
+    """lecture:L31: the joint law of independent cells; a person in k of them costs k times, and reaches it."""
+    cell = Laplace(epsilon=Fraction(1, 3))
+    ratios = [(cell.law(z)[0] / cell.law(z - 1)[1], cell.law(z)[1] / cell.law(z - 1)[0]) for z in range(-9, 10)]
+    claim = enclose(lambda: ball(moved * cell.epsilon).exp())
+    worst = max(high for _, high in ratios), max(1 / low for low, _ in ratios)
+    assert max(worst) ** moved <= claim[1] * (1 + FLOOR)
+    assert max(worst) ** moved >= claim[0] * (1 - FLOOR)

@@ -241,3 +241,16 @@ def test_auditor_accepts_it_and_catches_a_missing_factor_two() -> None:
     )
     assert_private(sound_low, sound_high, 1.0)
     assert_caught(broken_low, broken_high, 1.0)
+
+
+@pytest.mark.parametrize("many", [2, 5])
+def test_releasing_all_counts_with_the_noise_of_noisy_max_costs_m_times_epsilon(many: int) -> None:
+    """lecture:L15 one person in every count: of the vector some outcome has the ratio e^(m eps), of the index none."""
+    winner = NoisyMax(epsilon=Fraction(1, 2), monotone=True)
+    all_counts = Laplace(epsilon=many * winner.epsilon, sensitivity=many)
+    assert all_counts.scale == winner.scale
+    low, high = all_counts.law(0)[0] / all_counts.law(1)[1], all_counts.law(0)[1] / all_counts.law(1)[0]
+    assert low**many <= exp_above(many * winner.epsilon)
+    assert high**many >= exp_above(many * winner.epsilon) * (1 - Fraction(1, 10**9))
+    here, there = winner.law([3] * many), winner.law([4] * many)
+    assert max(worst_ratio(here, there), worst_ratio(there, here)) <= exp_above(winner.epsilon)

@@ -154,7 +154,7 @@ SMALL: list[list[tuple[int, str, float]]] = [
 @pytest.mark.parametrize("by", ["COUNT(*) DESC", "COUNT(DISTINCT who)", "SUM(cost) DESC", "SUM(cost - 5)"])
 @pytest.mark.parametrize("rows", SMALL, ids=range(len(SMALL)))
 def test_no_list_betrays_a_unit(by: str, rows: list[tuple[int, str, float]]) -> None:
-    """lecture:L20 threat:A12 every probability of every list, of each table and of each table with one unit less."""
+    """lecture:L15 lecture:L17 threat:A12 every probability of every list, of each table with and without one unit."""
     text = f"SELECT town FROM trips GROUP BY town ORDER BY {by} LIMIT 2"
     laws = []
     for gone in (None, *sorted({who for who, _, _ in rows})):

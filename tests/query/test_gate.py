@@ -268,18 +268,46 @@ def test_an_answer_says_how_it_was_made_and_only_that() -> None:
     assert facts[0] == facts[1]
 
 
+def differences(secret: bool, tries: int) -> tuple[float, Any]:
+    """All rows less all but one person's: the true difference of two sums at 0.5 each, and what noise did to it."""
+    from lapwing.query.cells.bounding import cells_query
+    from lapwing.query.cells.release import arrange, release
+
+    row = (999, "F", "x", 10.0 if secret else 0.0, 1, None, None, None)
+    asked = curator([row], budget=lw.Budget(epsilon=1), rows_per_unit=1)
+    truths, noises = [], []
+    for condition in ("TRUE", "pid <> 999"):
+        plan = asked.preview(f"SELECT SUM(x) AS s FROM t WHERE {condition}", epsilon=0.5).plan
+        exact = arrange(plan, asked._vault.engine.cells(cells_query(plan, asked._vault.engine.keyed_hash)))
+        step, ((cell,),) = float(plan.measures[0].step), exact.cells
+        noisy = np.array([int(release(plan, exact).cells[0][0][0]) for _ in range(tries)])
+        truths.append(float(cell[0]) * step)
+        noises.append((noisy - int(cell[0])) * step)
+    return truths[0] - truths[1], noises[0] - noises[1]
+
+
+@pytest.mark.usefixtures("seeded")
 def test_differencing_tells_no_more_than_epsilon_allows() -> None:
-    """gate:G47 lecture:L41 all rows, and all but one person, asked 200 times within a budget of 1."""
-    hits = []
-    for secret in (True, False) * 100:
-        row = (999, "F", "x", 10.0 if secret else 0.0, 1, None, None, None)
-        asked = curator([row], budget=lw.Budget(epsilon=1), rows_per_unit=1)
-        everyone, others = (
-            asked.sql(f"SELECT SUM(x) AS s FROM t WHERE {condition}", epsilon=0.5).to_arrow()["s"][0].as_py()
-            for condition in ("TRUE", "pid <> 999")
-        )
-        hits.append((everyone - others > 5) == secret)
-    assert np.mean(hits) <= 1 / (1 + math.exp(-1)) + 0.05 + 0.1  # three standard errors of 200 tries
+    """gate:G47 lecture:L41 who asks of all, and of all but one, for epsilon = 1, guesses as often as the law says.
+
+    The difference of two Laplace noises of scale b exceeds t with probability e^(-t/b) (1 + t/2b) / 2. Nobody may guess
+    right more often than e / (1 + e). Exact answers, and noise 6 times too small, break that bound; noise half as large
+    breaks the law.
+    """
+    tries, found = 2_500, {secret: differences(secret, 2_500) for secret in (True, False)}
+
+    def right(size: float) -> float:
+        hits = [(truth + size * noise > 5) == secret for secret, (truth, noise) in found.items()]
+        return float(np.mean(hits))
+
+    law = 1 - math.exp(-5 / 20) * (1 + 5 / 40) / 2
+    far = 5 * math.sqrt(law * (1 - law) / (2 * tries))
+    most = math.e / (1 + math.e)
+    assert abs(right(1) - law) < far
+    assert right(1) < most
+    assert right(0) == 1
+    assert right(1 / 6) > most
+    assert abs(right(1 / 2) - law) > far
 
 
 @pytest.mark.slow

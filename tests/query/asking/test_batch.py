@@ -86,7 +86,7 @@ def test_a_weight_makes_a_question_that_much_more_exact() -> None:
 
 
 def test_a_fixed_list_is_composed_tightly_under_basic_accounting() -> None:
-    """lecture:L40 a hundred counts: the parts add up to almost twice the price, and are within it together."""
+    """lecture:L30 a hundred counts: the parts add up to almost twice the price, and are within it together."""
     asked = open_visits(frame(50), budget=BASIC)
     questions = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(100)]
     made = shared(asked, questions)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lapwing.privacy import Budget
-from support.visits import frame, open_visits
+from support.visits import Spy, frame, open_visits
 
 TEXT = "SELECT sex, COUNT(*) AS n, SUM(cost) AS c, COUNT(DISTINCT pid) AS u FROM visits GROUP BY sex"
 
@@ -56,3 +58,20 @@ def test_confidence_widens_the_error() -> None:
     curator = open_visits()
     narrow, wide = (curator.preview(TEXT, epsilon=1, confidence=c).errors["COUNT(*)"] for c in (0.5, 0.99))
     assert narrow < wide
+
+
+def test_a_preview_shows_that_less_epsilon_or_more_sensitivity_is_more_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """lecture:L34 before anything is spent, and without a look at the rows."""
+
+    def error(epsilon: float, **facts: Any) -> float:
+        curator = open_visits(**facts)
+        spy = Spy(curator, monkeypatch)
+        seen = curator.preview("SELECT SUM(cost) AS c FROM visits", epsilon=epsilon)
+        assert (spy.queries, curator.budget.spent.amount) == ([], 0)
+        return seen.errors["SUM(cost)"]
+
+    usual = error(0.1)
+    assert error(0.05) == pytest.approx(2 * usual, rel=1e-3)
+    assert error(0.1, rows_per_unit=4) == pytest.approx(2 * usual, rel=1e-3)
+    assert error(0.1, bounds={"cost": (0, 300)}) == pytest.approx(3 * usual, rel=1e-3)
+    assert error(0.2) < usual

@@ -1,0 +1,66 @@
+"""Four small questions from the lectures: a hospital's count, scores above 80, a sum of an array, a table of five rows.
+
+Run it with `python examples/first_answers.py`. Noisy numbers are drawn afresh, so no two runs agree.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+import lapwing as lw
+
+PATIENTS = 50
+SCORES = pd.DataFrame({"scores": [(37 * i) % 101 for i in range(200)]})
+AMOUNTS = np.arange(1_000) % 7
+FIVE = pd.DataFrame(
+    {
+        "name": ["John Doe", "Mary Major", "Ellen Jones", "Richard Roe", "Rachel Waters"],
+        "smoker": ["yes", "no", "yes", "no", "yes"],
+        "cancer": ["yes", "no", "yes", "no", "no"],
+    }
+)
+
+
+def hospital() -> int:
+    """50 patients have the disease. At epsilon = 0.1 the published number is within 30 of it, 95 times of 100."""
+    return int(lw.Laplace(epsilon=0.1)(PATIENTS))
+
+
+def above_80() -> tuple[int, lw.Release]:
+    """The same count with pandas and a mechanism, and with SQL and a budget."""
+    by_hand = int(lw.Laplace(epsilon=0.1)(int((SCORES["scores"] > 80).sum())))
+    curator = lw.open(SCORES, name="exam", unit=None, budget=lw.Budget(epsilon=1))
+    return by_hand, curator.sql("SELECT COUNT(*) AS n FROM exam WHERE scores > 80", epsilon=0.1)
+
+
+def total() -> int:
+    """A sum moves by as much as one entry can: 6 for entries from 0 to 6. The sum of a tensor is an int() away too."""
+    return int(lw.Laplace(epsilon=0.1, sensitivity=6)(int(AMOUNTS.sum())))
+
+
+def smokers() -> tuple[int, lw.Release]:
+    """How many of five smoke and are ill? How far the table without Ellen Jones is, and a noisy answer for both."""
+    rows = list(FIVE.itertuples(index=False, name=None))
+    distance = lw.Database(rows).distance(lw.Database([row for row in rows if row[0] != "Ellen Jones"]))
+    curator = lw.open(FIVE, name="people", unit=None, budget=lw.Budget(epsilon=1))
+    return distance, curator.sql("SELECT COUNT(*) AS n FROM people WHERE smoker = 'yes' AND cancer = 'yes'", epsilon=1)
+
+
+def main() -> None:
+    print(f"A hospital has {PATIENTS} patients with a disease and publishes {hospital()} at epsilon = 0.1.\n")
+    by_hand, release = above_80()
+    print(f"Scores above 80: {by_hand} with pandas and lw.Laplace; with SQL:\n{release}\n")
+    print(f"The sum of {AMOUNTS.size:,} numbers from 0 to 6 is {int(AMOUNTS.sum()):,}; published: {total():,}.\n")
+    distance, answer = smokers()
+    print(f"Five people; the table without Ellen Jones is at distance {distance}. Smokers with lung cancer:\n{answer}")
+    print(
+        "With and without her every answer is about equally likely: the chances differ by a factor of at most "
+        f"e^1 = {math.e:.2f}.\nOf five people that tells next to nothing, which is the point."
+    )
+
+
+if __name__ == "__main__":
+    main()
