@@ -182,7 +182,8 @@ def test_the_filter_reads_in_plain_words() -> None:
     account.spend(Pure(0.4))
     assert str(account) == (
         "Budget: epsilon = 1 (pure accounting: epsilon = 1)\n"
-        "Whatever anyone believes about a person, the answers can change the odds by at most a factor e^1 = 2.72.\n"
+        "The answers change the odds that a person is in the data by at most a factor e^1 = 2.72, and the odds of what "
+        "her record says, if she is in, by at most e^2 = 7.39. What they teach about people like her is not bounded.\n"
         "Spent: epsilon = 0.4\n"
         "Left: epsilon = 0.6, enough for one question at epsilon = 0.6"
     )
