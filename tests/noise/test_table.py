@@ -13,9 +13,11 @@ import pytest
 from flint import arb
 
 from lapwing.errors import Bug, Misconfigured
-from lapwing.noise import sample_gaussian, sample_geometric, sample_laplace, table
+from lapwing.noise import bernoulli, sample_gaussian, sample_geometric, sample_laplace, table
+from lapwing.noise.block import sample_block
 from lapwing.noise.table import UNDECIDED, Law, Table, WordSizes, build_table, table_of
 from lapwing.rational import ball, enclose
+from support.tape import SeededBits
 
 SMALL_WORDS = WordSizes(guide=3, threshold=7, accept=3, accept_more=8, tail=3, band=0.2)
 
@@ -202,6 +204,23 @@ def test_small_guide_accepts_below_the_least_acceptance_of_the_block(built: Tabl
         if accepted:
             inner = [c for c in range(len(bases)) if bases[c] == base and c not in built.tails]
             assert accepted <= least_acceptance(built, left_ends(built)[inner[0]])[0] * 2**built.sizes.accept
+
+
+@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if table_of(law).block_bits])
+@pytest.mark.parametrize("factor", [0.0, 0.5, 2.0, math.nan])
+def test_table_and_draws_are_the_same_whatever_numpy_says_exp_is(
+    name: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exp that fails its self-test decides nothing: not in the table, and not in the draws made with it."""
+    built = table_of(LAWS[name])
+    drawn = sample_block(built, 500, SeededBits(3)).tolist()
+    true_exp = np.exp
+    monkeypatch.setattr(np, "exp", lambda x: true_exp(x) * factor)
+    monkeypatch.setattr(bernoulli, "exp_is_sound", bernoulli.exp_is_sound.__wrapped__)
+    assert not bernoulli.exp_is_sound()
+    broken = build_table(LAWS[name], WordSizes())
+    assert np.array_equal(broken.guide_accept, built.guide_accept)
+    assert sample_block(broken, 500, SeededBits(3)).tolist() == drawn
 
 
 def test_block_without_offset_is_always_accepted() -> None:

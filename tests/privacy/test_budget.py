@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 
 import pytest
 
-from lapwing.errors import LapwingError, Misconfigured, Refused
+from lapwing.errors import LapwingError, Misconfigured, Refused, WeakBudget
 from lapwing.privacy import ZCDP, Accounting, Approximate, BoundedRange, Budget, Cost, Pure, epsilon_of_rho
 
+PURE_PROMISE = (
+    "The answers change the odds that a person is in the data by at most a factor e^1 = 2.72, and the odds of "
+    "what her record says, if she is in, by at most e^2 = 7.39. What they teach about people like her is not bounded."
+)
 BAD = [float("nan"), float("inf"), -1, 0, True, "1", None, 1j]
 PURE, CONCENTRATED, BASIC = Budget(1), Budget(2, 1e-6), Budget(2, 1e-6, accounting="basic")
 
@@ -165,7 +170,7 @@ def test_the_affordable_epsilon_fits_and_the_next_does_not() -> None:
         (
             Budget(1),
             "epsilon = 1 (pure accounting: epsilon = 1)",
-            "Whatever anyone believes about a person, the answers can change the odds by at most a factor e^1 = 2.72.",
+            PURE_PROMISE,
         ),
         (
             Budget(2, 1e-6, accounting="basic"),
@@ -186,5 +191,62 @@ def test_the_affordable_epsilon_fits_and_the_next_does_not() -> None:
     ids=["pure", "basic", "zcdp", "absurd"],
 )
 def test_a_budget_says_what_it_means(budget: Budget, first: str, second: str) -> None:
-    """lecture:L7: the odds change by at most e^epsilon."""
-    assert str(budget).splitlines() == [first, second]
+    """lecture:L7 that she is in: e^eps; what her record says: e^(2 eps); what the world teaches: unbounded."""
+    assert str(budget).splitlines()[:2] == [first, second]
+    assert str(budget).splitlines()[2:] == ([budget.weakness] if budget.epsilon > 8 else [])
+
+
+WEAK = {
+    "epsilon": (
+        (50, 0),
+        (
+            "An epsilon above 8 protects hardly anyone: 50 lets the answers raise a chance of 1 in 1,000 that a person is "
+            "in the data to near certainty. Use 1 or less where you can."
+        ),
+    ),
+    "a little": (
+        (8.5, 0),
+        (
+            "An epsilon above 8 protects hardly anyone: 8.5 lets the answers raise a chance of 1 in 1,000 that a person is "
+            "in the data to 83.1 %. Use 1 or less where you can."
+        ),
+    ),
+    "delta": (
+        (1, 0.5),
+        (
+            "A delta of 0.5 allows each person's record to be published with that probability. "
+            "Use one far below 1 / (number of people), such as 1e-6."
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "sentence"), WEAK.values(), ids=WEAK)
+def test_a_budget_that_promises_next_to_nothing_warns_once_where_it_is_made(
+    given: tuple[float, float], sentence: str
+) -> None:
+    """lecture:L3 delta far below 1/n, eps about 1."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        budget = Budget(*given)
+        Budget.recorded(*budget_terms(budget))
+        str(budget), budget.capacity, budget.weakness
+    assert [(str(one.message), one.category, one.filename) for one in caught] == [(sentence, WeakBudget, __file__)]
+    assert budget.weakness == sentence
+    assert Budget.recorded(*budget_terms(budget)) == budget
+
+
+def budget_terms(budget: Budget) -> tuple[Fraction, Fraction, Accounting]:
+    return budget.epsilon, budget.delta, budget.accounting
+
+
+def test_both_weaknesses_are_told() -> None:
+    with pytest.warns(WeakBudget, match=r"An epsilon above 8 .* A delta of 0\.01 "):
+        Budget(9, 0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 0), (8, 0), (2, 1e-6), (8, 0.00099), (0.1, 1e-12)])
+def test_a_budget_that_promises_something_is_silent(epsilon: float, delta: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Budget(epsilon, delta).weakness == ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import itertools
 import pickle
 import sys
 from fractions import Fraction
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
 from lapwing.privacy import ZCDP, Accounting, Approximate, BoundedRange, Budget, Cost, Filter, Loss, Pure
+from lapwing.privacy import filter as module
+from support.steps import acts_at
 
 always = settings(deadline=None, derandomize=True, max_examples=60)
 BUDGETS = [Budget(1), Budget(1, 1e-6), Budget(1, 1e-6, accounting="basic")]
@@ -178,7 +182,8 @@ def test_the_filter_reads_in_plain_words() -> None:
     account.spend(Pure(0.4))
     assert str(account) == (
         "Budget: epsilon = 1 (pure accounting: epsilon = 1)\n"
-        "Whatever anyone believes about a person, the answers can change the odds by at most a factor e^1 = 2.72.\n"
+        "The answers change the odds that a person is in the data by at most a factor e^1 = 2.72, and the odds of what "
+        "her record says, if she is in, by at most e^2 = 7.39. What they teach about people like her is not bounded.\n"
         "Spent: epsilon = 0.4\n"
         "Left: epsilon = 0.6, enough for one question at epsilon = 0.6"
     )
@@ -259,3 +264,41 @@ def test_the_filter_agrees_with_a_plain_sum(budget: Budget, asked: list[Loss]) -
                 account.spend(loss)
         assert tuple(account.spent) == (amount, delta)
         assert account.spent + account.remaining == account.total
+
+
+def test_a_signal_handler_that_spends_never_overspends() -> None:
+    """Before any bytecode of `spend`: every grant counts, once, and the handler is not blocked."""
+    for step in itertools.count():
+        running, charged = Filter(Budget(epsilon=1)), []
+
+        def spend(cost: str, running: Filter = running, charged: list[str] = charged) -> None:
+            with contextlib.suppress(BudgetExceeded):
+                running.spend(Pure(Fraction(cost)))
+                charged.append(cost)
+
+        happened = acts_at(step, module, lambda: spend("0.6"), lambda: spend("0.7"))
+        assert len(charged) == 1
+        assert running.spent == Budget(epsilon=1).cost(Pure(Fraction(charged[0])))
+        spend("0.2")
+        spend("0.1")
+        assert sum(map(Fraction, charged)) == running.spent.amount
+        if not happened:
+            break
+    assert step > 50
+
+
+def test_an_interrupted_charge_is_made_or_not_made() -> None:
+    for step in itertools.count():
+        running = Filter(Budget(epsilon=1))
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        try:
+            happened = acts_at(step, module, lambda: running.spend(Pure(0.6)), interrupt)  # noqa: B023
+        except KeyboardInterrupt:
+            happened = True
+        assert running.spent.amount in (0, Fraction("0.6"))
+        if not happened:
+            break
+    assert step > 50

@@ -19,7 +19,7 @@ sizes = st.fractions(0, 20, max_denominator=1000)
 
 @given(beliefs, sizes)
 def test_odds_move_by_at_most_the_factor(prior: Fraction, epsilon: Fraction) -> None:
-    """lecture:L7 prior and posterior odds differ by at most e^eps."""
+    """lecture:L7 prior and posterior odds of a statement about neighbours differ by at most e^eps."""
     belief = posterior(prior, epsilon)
     assert belief.low <= prior <= belief.high
     assert belief.outside == 0

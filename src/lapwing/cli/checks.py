@@ -13,7 +13,8 @@ from lapwing.settings import read_settings
 
 def _settings(file: Path) -> str:
     settings = read_settings(file)
-    return f"{file} declares {len(settings.tables)} table(s)"
+    weak = f". {settings.budget.weakness}" if settings.budget.weakness else ""
+    return f"{file} declares {len(settings.tables)} table(s){weak}"
 
 
 def _data(file: Path) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lapwing.cli.progress import waiting
-from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
+from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused, WeakBudget
 
 if TYPE_CHECKING:
     from lapwing.curator import Curator
@@ -52,6 +53,7 @@ CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refus
 
 def run() -> None:
     """The program `lapwing`."""
+    warnings.simplefilter("ignore", WeakBudget)  # `init`, `budget` and `doctor` say it in their own output
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:
@@ -97,12 +99,15 @@ def init(
 ) -> None:
     """Writes lapwing.toml for a steward to review. Reads column names and types, no values."""
     from lapwing.cli.draft import draft
+    from lapwing.privacy.budget import Budget
 
     if file.exists():
         raise Misconfigured(f"{file} exists already. Move it away, or write another with --file.")
-    text = draft(data, unit, _number(epsilon, "epsilon"), _number(delta, "delta"), file)
-    file.write_text(text, encoding="utf-8")
-    _print({"written": str(file)}, as_json, f"Wrote {file}. Review every line marked REVIEW before you ask questions.")
+    size, slip = _number(epsilon, "epsilon"), _number(delta, "delta")
+    file.write_text(draft(data, unit, size, slip, file), encoding="utf-8")
+    weak = Budget(size, slip).weakness
+    told = f"Wrote {file}. Review every line marked REVIEW before you ask questions.\n{weak}".rstrip()
+    _print({"written": str(file), "warning": weak or None}, as_json, told)
 
 
 @app.command()

@@ -128,7 +128,7 @@ class Terms:
             raise ValueError("the first entry lacks a term")
         ledger, epsilon, delta, accounting, salt_hash = texts
         try:
-            budget = Budget(read_ratio(epsilon), read_ratio(delta), accounting=accounting)
+            budget = Budget.recorded(read_ratio(epsilon), read_ratio(delta), accounting)
         except Misconfigured as error:
             raise ValueError(f"the first entry names no budget: {error}") from None
         recorded, proven = cost_of(budget.accounting, entry.amount, entry.delta), budget.capacity

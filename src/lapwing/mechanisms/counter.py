@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import index
-from threading import Lock
+from threading import RLock
 from typing import ClassVar, NoReturn, Protocol
 
 import numpy as np
@@ -186,7 +186,7 @@ class CounterRun:
     def __init__(self, counter: _Counter) -> None:
         self._counter = counter
         self._born = Forks.count
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler that adds is refused, not blocked for ever
         self._sound = True
         self._step = 0
         self._done: float = 0
@@ -207,19 +207,28 @@ class CounterRun:
                 f"Start another with start(); it costs {self._counter.loss} again."
             )
         with self._lock:
-            if not self._sound or not self._left:
+            if not self._sound:
                 raise Halted(
-                    f"This run has halted after {self._step} steps, which is what was paid for. "
+                    "This run was interrupted in the middle of a step, or is taking one; it cannot take another. "
                     f"Start another with start(); it costs {self._counter.loss} again."
                 )
             self._sound = False
-            self._step += 1
-            self._left -= 1
-            total = self._done + self._totals.add(number)
-            if not self._left and self._counter.horizon is None:
-                self._open_epoch(total)
+            total = self._next_total(number) if self._left else None
             self._sound = True
-            return total
+        if total is None:
+            raise Halted(
+                f"This run has halted after {self._step} steps, which is what was paid for. "
+                f"Start another with start(); it costs {self._counter.loss} again."
+            )
+        return total
+
+    def _next_total(self, number: int) -> float:
+        self._step += 1
+        self._left -= 1
+        total = self._done + self._totals.add(number)
+        if not self._left and self._counter.horizon is None:
+            self._open_epoch(total)
+        return total
 
     def _open_epoch(self, total: float) -> None:
         """A counter of its own for the next steps; this total is where it starts from."""

@@ -3,13 +3,15 @@
 A run holds the noisy threshold and how many answers "above" are left. A second copy could give those answers again,
 which nobody has paid for: so there is no copying, no pickling, and a child process cannot go on with its parent's run.
 Guarantee:  a run gives at most `answers` aboves in all its threads together; then every call raises Halted.
-Proof:      `_left` changes in one place only, under a lock, before the answer is returned.
+            With a fresh bar for each above, no bar serves two.
+Proof:      `_left` and `_bar` change in one place only, under a lock, before the answer is returned. A signal
+            handler that asks in the middle of an answer is refused; an exception in the middle of one ends the run.
 Checked by: tests/mechanisms/test_sparse_run.py
 """
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import RLock
 from typing import NoReturn
 
 from lapwing.errors import Halted, Misconfigured
@@ -23,13 +25,14 @@ from lapwing.rational import Number
 class _Halting:
     """What both kinds of run share: the noisy bar, and how many answers are left."""
 
-    __slots__ = ("_bar", "_born", "_crossing", "_left", "_lock", "_loss")
+    __slots__ = ("_bar", "_born", "_crossing", "_left", "_lock", "_loss", "_sound")
 
     def __init__(self, crossing: Crossing, loss: Pure) -> None:
         self._crossing = crossing
         self._loss = loss
         self._left = crossing.answers
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler that asks is refused, not blocked for ever
+        self._sound = True
         self._born = Forks.count
         self._bar = crossing.draw_bar()
 
@@ -49,19 +52,33 @@ class _Halting:
                 "This run belongs to the process that started it; here its answers would be given twice. "
                 f"Start another with start(); it costs {self._loss} again."
             )
+        ticks = self._crossing.ticks.read(value)
         with self._lock:
-            if not self._left:
+            if not self._sound:
                 raise Halted(
-                    f'This run has halted: it has said "above" {_times(self._crossing.answers)}, as was paid for. '
+                    "This run was interrupted in the middle of an answer, or is giving one; it cannot give another. "
                     f"Start another with start(); it costs {self._loss} again."
                 )
-            ticks = self._crossing.ticks.read(value)
-            if ticks + self._crossing.draw_noise() < self._bar:
-                return None
-            self._left -= 1
-            if self._crossing.refreshed:
-                self._bar = self._crossing.draw_bar()
-            return ticks
+            self._sound = False
+            above = self._is_above(ticks)
+            self._sound = True
+        if above is None:
+            raise Halted(
+                f'This run has halted: it has said "above" {_times(self._crossing.answers)}, as was paid for. '
+                f"Start another with start(); it costs {self._loss} again."
+            )
+        return ticks if above else None
+
+    def _is_above(self, ticks: int) -> bool | None:
+        """Whether the value is above, None if the run has halted."""
+        if not self._left:
+            return None
+        if ticks + self._crossing.draw_noise() < self._bar:
+            return False
+        self._left -= 1
+        if self._crossing.refreshed:
+            self._bar = self._crossing.draw_bar()
+        return True
 
     def __reduce__(self) -> NoReturn:
         raise Misconfigured(

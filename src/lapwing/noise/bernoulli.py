@@ -9,6 +9,7 @@ Checked by: tests/noise/test_bernoulli.py
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -89,6 +90,8 @@ def exp_is_sound() -> bool:
 
 
 def _exp_is_near(point: float, estimate: float) -> bool:
+    if not math.isfinite(estimate):
+        return False
     low, high = exp_neg(*point.as_integer_ratio(), 128)
     numerator, denominator = estimate.as_integer_ratio()
     scaled = numerator << 128 + 21

@@ -1,18 +1,24 @@
 """Uniform bits: the only place that draws them.
 
 Guarantee:  `SYSTEM` gives independent uniform bits to anyone who cannot tell AES-256 in counter mode from random.
-Keys:       every thread has its own, made from OS entropy; old keys and served bytes are erased; each new key mixes
-            in fresh OS entropy, so a copied process or machine image soon goes its own way.
-Fork:       a child never continues its parent's stream: the first draw after a fork makes a new key.
+            No byte is served twice, also to a signal handler that draws in the middle of a draw.
+Proof:      a draw takes a stream out of the list of idle streams with one `list.pop` and makes a new one if none is
+            idle. From then on it alone holds that stream, so a handler, a finalizer or another thread that draws
+            between any two of its steps uses another stream with another key. The stream goes back after it has
+            advanced past what it served. A draw that an exception ends does not put its stream back: what it took
+            is never served, to anyone.
+Keys:       made from OS entropy; old keys and served bytes are erased; each new key mixes in fresh OS entropy, so a
+            copied process or machine image soon goes its own way.
+Fork:       a child never continues its parent's streams: each remembers the fork count read before its key was made,
+            and a draw uses no stream of another count.
 Pickle:     the source travels by name, so whoever unpickles it draws from keys of their own.
 There is no seed. Tests bring their own `BitSource`.
-Checked by: tests/noise/test_bits.py
+Checked by: tests/noise/test_bits.py, tests/noise/test_bits_nested.py
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,11 +57,55 @@ class Forks:
 os.register_at_fork(after_in_child=Forks.happened)
 
 
-class SystemBits(threading.local):
-    """AES-256 in counter mode, keyed by the operating system; one state a thread, so no lock."""
+class Stream:
+    """AES-256 in counter mode, keyed by the operating system, for one draw at a time."""
+
+    __slots__ = ("_cipher", "_next", "_pool", "_used", "born")
 
     def __init__(self) -> None:
-        self._born = -1  # no key yet: the first draw makes one
+        self.born = Forks.count  # first: a stream begun before a fork never counts as made after it
+        self._pool = np.zeros(_POOL, np.uint8)
+        self._next = _POOL
+        self._set_key(bytes(32))
+
+    def fill(self, out: npt.NDArray[np.uint8]) -> None:
+        """Overwrites `out` with bytes that were never served before, and erases them here."""
+        if out.size > _SMALL:
+            self._fill_large(out.data)
+            return
+        if self._next + out.size > _POOL:
+            self._refill()
+        served = self._pool[self._next : self._next + out.size]
+        self._next += out.size
+        out[:] = served
+        served[:] = 0
+
+    def _fill_large(self, out: memoryview) -> None:
+        for start in range(0, len(out), _REKEY):
+            part = out[start : start + _REKEY]
+            if self._used + len(part) > _REKEY:
+                self._set_key(self._cipher.update(bytes(32)))
+            self._cipher.update_into(_ZEROS[: len(part)], part)
+            self._used += len(part)
+
+    def _refill(self) -> None:
+        self._cipher.update_into(_ZEROS[:_POOL], self._pool.data)
+        self._set_key(self._pool[:32].tobytes())
+        self._pool[:32] = 0
+        self._next = 32
+
+    def _set_key(self, old: bytes) -> None:
+        fresh = os.urandom(32)
+        key = bytes(a ^ b for a, b in zip(old, fresh, strict=True))
+        self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._used = 0
+
+
+class SystemBits:
+    """Uniform bits for all threads, from as many streams as there were ever draws at the same time."""
+
+    def __init__(self) -> None:
+        self._idle: list[Stream] = []
 
     def words(self, count: int, width: int) -> Words:
         size = 8 if width <= 8 else 16 if width <= 16 else 32 if width <= 32 else 64
@@ -75,43 +125,18 @@ class SystemBits(threading.local):
         return "SYSTEM"
 
     def _fill(self, out: npt.NDArray[np.uint8]) -> None:
-        if self._born != Forks.count:
-            self._start()
-        if out.size > _SMALL:
-            self._fill_large(out.data)
-            return
-        if self._next + out.size > _POOL:
-            self._refill()
-        served = self._pool[self._next : self._next + out.size]
-        self._next += out.size  # first: a draw that is interrupted here wastes bytes, it never serves them again
-        out[:] = served
-        served[:] = 0
+        stream = self._take()
+        stream.fill(out)
+        self._idle.append(stream)
 
-    def _fill_large(self, out: memoryview) -> None:
-        for start in range(0, len(out), _REKEY):
-            part = out[start : start + _REKEY]
-            if self._used + len(part) > _REKEY:
-                self._set_key(self._cipher.update(bytes(32)))
-            self._cipher.update_into(_ZEROS[: len(part)], part)
-            self._used += len(part)
-
-    def _refill(self) -> None:
-        self._cipher.update_into(_ZEROS[:_POOL], self._pool.data)
-        self._set_key(self._pool[:32].tobytes())
-        self._pool[:32] = 0
-        self._next = 32
-
-    def _start(self) -> None:
-        self._pool = np.zeros(_POOL, np.uint8)
-        self._next = _POOL
-        self._set_key(bytes(32))
-        self._born = Forks.count  # last: an interrupted start is started again
-
-    def _set_key(self, old: bytes) -> None:
-        fresh = os.urandom(32)
-        key = bytes(a ^ b for a, b in zip(old, fresh, strict=True))
-        self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-        self._used = 0
+    def _take(self) -> Stream:
+        """A stream of this process that nobody else holds."""
+        try:
+            while (stream := self._idle.pop()).born != Forks.count:  # one step: no two draws get the same stream
+                del stream  # of the parent
+        except IndexError:
+            return Stream()
+        return stream
 
 
 SYSTEM = SystemBits()

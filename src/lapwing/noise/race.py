@@ -17,6 +17,7 @@ Checked by: tests/noise/test_race.py
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache, cmp_to_key
@@ -173,6 +174,8 @@ def log_is_sound() -> bool:
 
 
 def _log_is_near(point: float, estimate: float) -> bool:
+    if not math.isfinite(estimate):
+        return False
     low, high = enclose(lambda: ball(Fraction(point)).log(), bits=128)
     most = Fraction(min(abs(low), abs(high))) / (1 << 30)
     return max(abs(Fraction(estimate) - low), abs(Fraction(estimate) - high)) <= most

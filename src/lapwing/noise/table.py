@@ -30,6 +30,7 @@ UNDECIDED = np.iinfo(np.int64).min
 
 _TAIL_BITS = 18  # blocks reach out to a hat tail of about 2^-18
 _MOST_BITS = 1 << 13
+_ACCEPT_BITS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ def build_table(law: Law, sizes: WordSizes) -> Table:
     blocks = max(2, math.ceil(reach * law.width / (1 << block_bits)))
     thresholds = _thresholds(law, block_bits, blocks, sizes.threshold)
     base = _bases(law, block_bits, blocks)
-    guide_base, guide_accept = _guide(law, sizes, block_bits, thresholds, base)
+    accept = _least_acceptance(law, sizes, block_bits, blocks)
+    guide_base, guide_accept = _guide(law, sizes, accept, thresholds, base, block_bits)
     return Table(law, sizes, block_bits, blocks, thresholds, base, guide_base, guide_accept)
 
 
@@ -190,7 +192,12 @@ def _bases(law: Law, block_bits: int, blocks: int) -> npt.NDArray[np.int64]:
 
 
 def _guide(
-    law: Law, sizes: WordSizes, block_bits: int, thresholds: npt.NDArray[np.uint64], base: npt.NDArray[np.int64]
+    law: Law,
+    sizes: WordSizes,
+    accept: npt.NDArray[np.uint16],
+    thresholds: npt.NDArray[np.uint64],
+    base: npt.NDArray[np.int64],
+    block_bits: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]:
     """A cell without a threshold belongs to one category whatever digits follow; a cell with one decides nothing."""
     of_threshold = (thresholds >> np.uint64(sizes.threshold - sizes.guide)).astype(np.intp)
@@ -198,20 +205,27 @@ def _guide(
     category = np.cumsum(inside)  # of a cell that holds none
     tails = base.size // 2 if law.two_sided else base.size - 1
     undecided = (inside > 0) | (category == tails) | (law.two_sided & (category == tails - 1))
-    accept = _least_acceptance(law, sizes, block_bits, base)
-    guide_base, guide_accept = base[category], accept.astype(np.uint16)[category]
+    guide_base, guide_accept = base[category], accept[category]
     guide_base[undecided] = 0 if block_bits else UNDECIDED
     guide_accept[undecided] = 0
     return guide_base, guide_accept
 
 
-def _least_acceptance(
-    law: Law, sizes: WordSizes, block_bits: int, base: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
-    """floor(2^accept p) with p below the acceptance probability of every value of the block: that of its far end."""
-    far = float((1 << block_bits) - 1)
-    mirrored = base < 0
-    left = np.where(mirrored, -base.astype(np.float64) - far, base.astype(np.float64))
-    grown = np.full(base.size, far) if law.power == 1 else far * (2.0 * left + far)
-    least = np.exp(-grown * float(law.rate)) * (1.0 - sizes.band)
-    return np.floor(np.minimum(least * 2.0**sizes.accept, 2.0**sizes.accept - 1))
+def _least_acceptance(law: Law, sizes: WordSizes, block_bits: int, blocks: int) -> npt.NDArray[np.uint16]:
+    """floor(2^accept p) with p below the acceptance probability of every value of the block: that of its far end.
+
+    For a block that starts at s the exponent there is rate ((s + B - 1)^power - s^power). It is the same for all blocks
+    if power = 1 and grows by a constant if power = 2, so p follows by recurrence. Integers, always rounded down.
+    """
+    size, most = 1 << block_bits, (1 << sizes.accept) - 1
+    sides = []
+    for first in (0, 1):
+        (e0, d), (e1, _), (e2, _), (e3, _) = (law.exponent(first + x) for x in (0, size - 1, size, 2 * size - 1))
+        least, _ = exp_neg(e1 - e0, d, _ACCEPT_BITS)
+        ratio, _ = exp_neg(e3 - e2 - e1 + e0, d, _ACCEPT_BITS)
+        side = []
+        for _ in range(blocks):
+            side.append(min(most, least >> _ACCEPT_BITS - sizes.accept))
+            least = least * ratio >> _ACCEPT_BITS
+        sides.append([*side, 0])
+    return np.array(sides[0] + sides[1][::-1] if law.two_sided else sides[0], np.uint16)

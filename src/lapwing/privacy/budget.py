@@ -23,16 +23,17 @@ Exact numbers: a cost is the exact rational, unless its denominator exceeds 10^4
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import assert_never
 
-from lapwing.errors import Misconfigured, Refused
+from lapwing.errors import Misconfigured, Refused, WeakBudget
 from lapwing.privacy.convert import epsilon_of_rho, rho_of_epsilon
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure, read_loss
-from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning
+from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, weakness
 from lapwing.rational import Number, below_one, nonnegative, positive, round_down, round_up
 
 _FINEST = 40
@@ -103,6 +104,18 @@ class Budget:
     accounting: Accounting
 
     def __init__(self, epsilon: Number, delta: Number = 0, *, accounting: Accounting | str | None = None) -> None:
+        self._set(epsilon, delta, accounting)
+        if self.weakness:
+            warnings.warn(self.weakness, WeakBudget, stacklevel=2)
+
+    @classmethod
+    def recorded(cls, epsilon: Number, delta: Number, accounting: Accounting | str) -> Budget:
+        """The same, read back from a ledger: whoever declared it has been warned."""
+        budget = cls.__new__(cls)
+        budget._set(epsilon, delta, accounting)
+        return budget
+
+    def _set(self, epsilon: Number, delta: Number, accounting: Accounting | str | None) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "delta", below_one(delta, "delta"))
         default = Accounting.ZCDP if self.delta else Accounting.PURE
@@ -121,6 +134,11 @@ class Budget:
                 return Cost(self.accounting, self.epsilon, self.delta)
             case _:
                 assert_never(self.accounting)
+
+    @property
+    def weakness(self) -> str:
+        """Why this budget promises next to nothing, in a sentence; empty if it does promise something."""
+        return weakness(self.epsilon, self.delta)
 
     @property
     def question_delta(self) -> Fraction:
@@ -171,7 +189,8 @@ class Budget:
     def __str__(self) -> str:
         delta = f", delta = {decimal_text(self.delta)}" if self.delta else ""
         kind = f"{self.accounting.value} accounting: {remaining_text(self.capacity)}"
-        return f"epsilon = {decimal_text(self.epsilon)}{delta} ({kind})\n{meaning(self.epsilon, self.delta)}"
+        lines = [f"epsilon = {decimal_text(self.epsilon)}{delta} ({kind})", meaning(self.epsilon, self.delta)]
+        return "\n".join([*lines, self.weakness] if self.weakness else lines)
 
     def _rho(self, epsilon: Fraction) -> Fraction:
         return round_down(rho_of_epsilon(epsilon, self.delta / 2), digits=_FINEST)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import NoReturn
 
 from lapwing.errors import BudgetExceeded, Misconfigured
@@ -11,24 +10,36 @@ from lapwing.privacy.loss import Loss
 from lapwing.privacy.wording import at_least_text
 
 
+class _Spent:
+    """What was spent up to one charge. `after` holds at most one successor: whoever sets it made the next charge."""
+
+    __slots__ = ("after", "cost")
+
+    def __init__(self, cost: Cost) -> None:
+        self.cost = cost
+        self.after: dict[None, _Spent] = {}
+
+
 class Filter:
     """Grants charges until the budget is full. One process, any number of threads; it cannot be copied.
 
     Guarantee:  the charges granted never add up to more than `budget.capacity`; by the theorem of budget.py all
                 releases paid here are together (epsilon, delta)-DP, also if chosen adaptively.
-    Proof:      `_spent` changes in one place only, under a lock, after `fits`; a refused charge changes nothing.
+    Proof:      the sums so far are a chain. A charge is granted if it fits what remains after the last of them and
+                becomes its successor, in one `dict.setdefault`; if another thread or a signal handler was faster, it
+                is checked again. So every sum in the chain is the one before plus one charge that fitted. A refused
+                charge changes nothing.
     Checked by: tests/privacy/test_filter.py
     """
 
-    __slots__ = ("_budget", "_lock", "_spent", "_total")
+    __slots__ = ("_budget", "_known", "_total")
 
     def __init__(self, budget: Budget) -> None:
         if not isinstance(budget, Budget):
             raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
         self._budget = budget
         self._total = budget.capacity
-        self._spent = self._total - self._total
-        self._lock = Lock()
+        self._known = _Spent(self._total - self._total)
 
     @property
     def budget(self) -> Budget:
@@ -43,12 +54,12 @@ class Filter:
     @property
     def spent(self) -> Cost:
         """The sum of all charges granted so far."""
-        return self._spent
+        return self._last().cost
 
     @property
     def remaining(self) -> Cost:
         """What is left."""
-        return self._total - self._spent
+        return self._total - self.spent
 
     def fits(self, loss: Loss) -> bool:
         """Whether this loss could be spent now. Another thread may be faster; only `spend` decides."""
@@ -57,12 +68,22 @@ class Filter:
     def spend(self, loss: Loss) -> Cost:
         """Charges the loss and returns what it cost, or raises BudgetExceeded and changes nothing."""
         cost = self._price(loss)
-        with self._lock:
-            remaining = self.remaining
-            if cost.fits(remaining):
-                self._spent = self._spent + cost
+        while True:
+            last = self._last()
+            remaining = self._total - last.cost
+            if not cost.fits(remaining):
+                raise BudgetExceeded(self._too_much(cost, remaining), asked=cost, remaining=remaining)
+            charged = _Spent(last.cost + cost)
+            if last.after.setdefault(None, charged) is charged:
+                self._known = charged
                 return cost
-        raise BudgetExceeded(self._too_much(cost, remaining), asked=cost, remaining=remaining)
+
+    def _last(self) -> _Spent:
+        """The end of the chain; `_known` may lag behind it."""
+        last = self._known
+        while last.after:
+            last = last.after[None]
+        return last
 
     def _price(self, loss: Loss) -> Cost:
         cost = self.budget.cost(loss)
@@ -78,7 +99,7 @@ class Filter:
         return f"This costs {cost}, and {remaining_text(remaining)} is left. Nothing was charged. {advice}."
 
     def __str__(self) -> str:
-        spent = self._spent
+        spent = self.spent
         left = self._total - spent
         most = self.budget.affordable(left)
         enough = f"enough for one question at epsilon = {at_least_text(most)}" if most else "too little for a question"

@@ -2,7 +2,8 @@
 
 Somebody gives a statement about a person the probability `prior`, sees the output of a private mechanism and updates
 by Bayes' rule. Which statements? Those whose two sides are neighbours whatever the rest of the data may be: "she is in
-the data" under add-or-remove, "her record is r and not r'" under change-one.
+the data" under add-or-remove, "her record is r and not r'" under change-one. Under add-or-remove, which is what budgets
+and mechanisms here are about, two records are two steps apart: pass twice the epsilon for what her record says.
 
 What is *not* bounded is what the answer teaches about the world, and through the world about everybody. Who learns that
 smoking causes cancer now thinks differently of every smoker, those who kept out of the study included.
@@ -44,7 +45,9 @@ class Belief:
 
 
 def posterior(prior: Number, epsilon: Number, delta: Number = 0, *, slack: Number = 0.1) -> Belief:
-    """The beliefs that an (epsilon, delta)-DP answer can lead to, rounded outward.
+    """The beliefs that an (epsilon, delta)-DP answer can lead to about a statement whose two sides are neighbours.
+
+    Rounded outward. "She is in the data" is such a statement; for what her record says, pass `2 * epsilon`.
 
     Guarantee:  delta = 0: the odds change by at most a factor e^epsilon, whatever the output. delta > 0: by at most
                 e^(epsilon + slack), except with a probability of at most `outside`; more slack makes that smaller.

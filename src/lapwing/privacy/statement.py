@@ -40,6 +40,7 @@ class Statement:
             **{name: {cost.unit: float(cost.amount), "delta": float(cost.delta)} for name, cost in known.items()},
             "share_spent": float(self.spent.amount / self.total.amount),
             "affordable_epsilon": float(self.budget.affordable(self.remaining)),
+            "warning": self.budget.weakness or None,
             "in_words": str(self),
         }
 
@@ -52,6 +53,8 @@ class Statement:
         ]
         if self.budget.epsilon <= _MOST_EPSILON:
             lines.append(f"Is a certain person in the data? {self._belief()}")
+        if self.budget.weakness:
+            lines.append(self.budget.weakness)
         return "\n".join(lines)
 
     def _next(self) -> str:

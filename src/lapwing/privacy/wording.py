@@ -5,10 +5,12 @@ from __future__ import annotations
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_UP, Context, Decimal, Inexact
 from fractions import Fraction
 
-from lapwing.rational import ball, enclose
+from lapwing.rational import ball, enclose, round_down
 
 _EXACT_DIGITS = 18
 _SHORT_DIGITS = 8
+WEAK_EPSILON = 8
+WEAK_DELTA = Fraction(1, 1000)
 _LARGEST_EXPONENT = 100  # above it e^epsilon says nothing to a reader
 
 
@@ -33,14 +35,52 @@ def at_most_text(value: Fraction) -> str:
 
 
 def meaning(epsilon: Fraction, delta: Fraction) -> str:
-    """What (epsilon, delta) promises to one person, in one sentence."""
+    """What (epsilon, delta) promises to one person under add-or-remove, and no more.
+
+    Proof for delta = 0: "she is in the data" and "she is not" are neighbours, so Bayes multiplies their odds by at most
+    e^epsilon; two records that she may have are two steps apart (one removed, one added), so theirs by e^(2 epsilon).
+    What is true of everybody like her is learned without her as well, and no epsilon bounds it.
+    """
     if epsilon > _LARGEST_EXPONENT:
         return f"An epsilon of {decimal_text(epsilon)} promises next to nothing."
     factor = f"e^{decimal_text(epsilon)} = {_factor(epsilon)}"
     if delta == 0:
-        return f"Whatever anyone believes about a person, the answers can change the odds by at most a factor {factor}."
+        twice = f"e^{decimal_text(2 * epsilon)} = {_factor(2 * epsilon)}"
+        return (
+            f"The answers change the odds that a person is in the data by at most a factor {factor}, and the odds of "
+            f"what her record says, if she is in, by at most {twice}. "
+            "What they teach about people like her is not bounded."
+        )
     chance = at_most_text(delta)
     return f"With or without one person, no outcome becomes more than {factor} times as likely, plus {chance}."
+
+
+def weakness(epsilon: Fraction, delta: Fraction) -> str:
+    """Why (epsilon, delta) is next to no promise; empty if it is one.
+
+    The limits are those at which the promise says little to one person. At epsilon = 8 the answers may raise the chance
+    that she is in the data from 1 in 1,000 to 75 %. Publishing every record as it is with probability delta is within
+    the promise, and at delta = 1/1,000 that exposes one person in every 1,000.
+    """
+    found = []
+    if epsilon > WEAK_EPSILON:
+        found.append(
+            f"An epsilon above {WEAK_EPSILON} protects hardly anyone: {decimal_text(epsilon)} lets the answers raise a "
+            f"chance of 1 in 1,000 that a person is in the data to {_raised(epsilon)}. Use 1 or less where you can."
+        )
+    if delta >= WEAK_DELTA:
+        found.append(
+            f"A delta of {decimal_text(delta)} allows each person's record to be published with that probability. "
+            "Use one far below 1 / (number of people), such as 1e-6."
+        )
+    return " ".join(found)
+
+
+def _raised(epsilon: Fraction) -> str:
+    if epsilon > 2 * WEAK_EPSILON:
+        return "near certainty"
+    low, _ = enclose(lambda: 1 / (1 + 999 * (-ball(epsilon)).exp()))
+    return f"{decimal_text(round_down(100 * low, digits=1))} %"
 
 
 def _factor(epsilon: Fraction) -> str:

@@ -245,6 +245,23 @@ def test_an_interrupt_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
         watch.above(ROWS)
 
 
+def test_a_signal_handler_that_asks_the_session_is_refused_and_not_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = rich()
+    watch = curator.watch(threshold=10, epsilon=500, answers=5)
+    cells = curator._vault.engine.cells
+
+    def interrupted(asked: Any) -> Any:
+        with pytest.raises(Halted, match="in the middle of a question"):
+            watch.above(ROWS)
+        return cells(asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(curator._vault.engine, "cells", interrupted)
+        assert watch.above(ROWS)
+    assert watch.left == 4
+    assert watch.above(ROWS)
+
+
 @pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
 def test_a_session_cannot_be_copied(take: Callable[[Any], Any]) -> None:
     watch = open_visits().watch(threshold=10, epsilon=1)

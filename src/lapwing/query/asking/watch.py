@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from threading import Lock
+from threading import RLock
 from typing import Any, NoReturn
 
 from lapwing.errors import Bug, Halted, Misconfigured
@@ -90,6 +90,7 @@ class Watch:
     """
 
     __slots__ = (
+        "_asking",
         "_born",
         "_failed",
         "_lock",
@@ -117,7 +118,8 @@ class Watch:
         self.threshold = threshold
         self.cost, self.entry = paid
         self._read, self._looked = read, looked
-        self._lock, self._born, self._failed = Lock(), Forks.count, False
+        self._lock, self._born, self._failed = RLock(), Forks.count, False
+        self._asking = False
 
     @property
     def left(self) -> int:
@@ -138,6 +140,9 @@ class Watch:
         plan = self._planned(question)
         with self._lock:
             self._require_running()
+            if self._asking:  # a signal handler: the lock keeps other threads out
+                raise Halted("This session is in the middle of a question. Ask again after it.")
+            self._asking = True
             try:
                 return self._looked(plan, lambda cells: self._said(score(plan, cells, self.threshold)))
             except Misconfigured:  # the data changed; no row was read
@@ -145,6 +150,8 @@ class Watch:
             except BaseException:  # an interrupt too: nobody can tell how far the answer had come
                 self._failed = True
                 raise
+            finally:
+                self._asking = False
 
     def margin(self, question: Any, confidence: Number = 0.95) -> float:
         """All answers of the session are right with this probability if the true ones are so far from the threshold.

@@ -1,0 +1,30 @@
+"""Runs code before one chosen bytecode of another piece of code, which is where Python runs signal handlers."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from types import FrameType, ModuleType
+from typing import Any
+
+
+def acts_at(step: int, module: ModuleType, run: Callable[[], object], act: Callable[[], object]) -> bool:
+    """Runs, and acts before the bytecode of this number that the module executes. False if there are fewer."""
+    steps = itertools.count()
+
+    def on_opcode(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and next(steps) == step:
+            act()
+        return on_opcode
+
+    before = sys.gettrace()
+    sys.settrace(on_opcode)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return next(steps) > step
