@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import Entry, Head, Kind, SqliteLedger, read_head, verify_ledger
+from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, read_head, verify_ledger
 from lapwing.privacy import Accounting, Budget, Cost, Filter, Pure
 
 BUDGETS = [Budget(1), Budget(1, 1e-6), Budget(1, 1e-6, accounting="basic")]
@@ -212,21 +212,21 @@ def test_versions_are_declared_once_and_compared_without_showing_the_data(memory
     ask(memory, 0.4)
     assert memory.version("visits") is None
     assert not memory.is_unchanged("visits", b"file one")
-    memory.declare_version("visits", "1", b"file one")
-    memory.declare_version("visits", "1", b"file one")
-    memory.declare_version("other", "7", b"file one")
+    memory.declare([Declaration("visits", "1", "pid", b"file one")])
+    memory.declare([Declaration("visits", "1", "pid", b"file one")])
+    memory.declare([Declaration("other", "7", "pid", b"file one")])
     assert memory.version("visits") == "1"
     assert memory.is_unchanged("visits", b"file one")
     assert not memory.is_unchanged("visits", b"file two")
     with pytest.raises(Misconfigured, match="Choose a new name"):
-        memory.declare_version("visits", "1", b"file two")
-    memory.declare_version("visits", "2", b"file two")
-    memory.declare_version("visits", "1", b"file one")
+        memory.declare([Declaration("visits", "1", "pid", b"file two")])
+    memory.declare([Declaration("visits", "2", "pid", b"file two")])
+    memory.declare([Declaration("visits", "1", "pid", b"file one")])
     assert memory.version("visits") == "1"
     assert [entry.kind for entry in memory.entries()].count(Kind.VERSION) == 4
     assert memory.spent == pure(0.4)
     with SqliteLedger.open(None, Budget(1)) as other:
-        other.declare_version("visits", "1", b"file one")
+        other.declare([Declaration("visits", "1", "pid", b"file one")])
         ledgers = (memory, other)
         marks = {line.remark("mark") for each in ledgers for line in each.entries() if line.kind == Kind.VERSION}
     assert len(marks) == 4

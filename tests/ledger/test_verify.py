@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import Entry, Head, Kind, SqliteLedger, verify_ledger
+from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, verify_ledger
 from lapwing.ledger.entry import COLUMNS, cost_of, follow
 from lapwing.ledger.store import SCHEMA
 from lapwing.privacy import Accounting, Budget, Cost
@@ -34,7 +34,7 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ledger.allow("ann", Cost(PURE, 0.9))
         ledger.settle(ask(ledger, key="one", note={"question": "SELECT"}), b"first answer", match="m")
         ask(ledger, key="lost", analyst="bob")
-        ledger.declare_version("visits", "1", b"file")
+        ledger.declare([Declaration("visits", "1", "pid", b"file")])
         ledger.settle(ask(ledger, 0.25, key="two"), b"second answer")
         assert [entry.kind for entry in ledger.entries()] == [
             *("open", "allow", "reserve", "settle", "reserve", "version", "reserve", "settle"),

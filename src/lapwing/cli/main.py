@@ -272,10 +272,20 @@ def _line(entry: Any) -> tuple[str, ...]:
     from lapwing.privacy.wording import at_most_text
 
     price = at_most_text(Fraction(entry.amount)) if entry.kind == "reserve" else ""
-    question = " ".join(str(entry.remark("question") or "").split())
+    question = " ".join(str(entry.remark("question") or _declared(entry)).split())
     shown = question if len(question) <= 70 else question[:67] + "..."
     when = entry.at[:19].replace("T", " ")
     return str(entry.seq), when, entry.kind, entry.analyst, price, at_most_text(Fraction(entry.spent_amount)), shown
+
+
+def _declared(entry: Any) -> str:
+    """What an entry declares of a table, in one line."""
+    if entry.kind != "version":
+        return ""
+    limits = entry.remark("limits") or {}
+    shown = [f"{name} {limits[name]}" for name in ("rows_per_unit", "groups_per_unit") if limits.get(name)]
+    unit = entry.remark("unit")
+    return ", ".join([f"{entry.remark('table')} version {entry.remark('version')}", f"unit {unit or 'row'}", *shown])
 
 
 def _terms(

@@ -39,7 +39,7 @@ class Kind(StrEnum):
     RESERVE = "reserve"  # a charge
     SETTLE = "settle"  # the answer to an earlier charge was stored
     ALLOW = "allow"  # an analyst's allowance was set; its amount is the allowance
-    VERSION = "version"  # the steward declared a data version
+    VERSION = "version"  # the steward declared a table: its data, its unit, its limits
     WITNESS = "witness"  # a witness was missing and was written anew
 
 
