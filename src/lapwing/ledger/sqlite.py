@@ -13,6 +13,9 @@ Proof.    A charge is written only by `reserve`, under SQLite's write lock, afte
 Lost.     A charge whose process ended before `settle` stays charged and unanswered. Nobody can tell from the file
           whether its process still runs, so nothing is written about it: a retry with the same key is told that there
           is no answer, and never runs the question again for free.
+Created.  The file is empty until one transaction writes the tables and the first entry, and only then does a witness
+          learn of it. Whoever dies before has made nothing that must be remembered, and the next one begins anew.
+          An empty file beside a witness is never taken for that: the witness has seen a ledger, which is missing.
 Power.    The entry of an answer is not synced on its own; the next charge syncs it. If the power fails in between, the
           answer is lost and the charge is not. A witness names only entries that are synced, so it is never ahead.
 Checked by: tests/ledger/test_sqlite.py, tests/ledger/test_promises.py, tests/ledger/test_model.py,
@@ -38,7 +41,7 @@ from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
 from lapwing.ledger.export import write_export
 from lapwing.ledger.reservation import Answer, Charge, Reservation
-from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new
+from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new, sync_names
 from lapwing.ledger.verify import Report, rows_after, verify
 from lapwing.ledger.witness import Witness, missing_ledger
 from lapwing.ledger.wording import budget_text, shortage
@@ -87,6 +90,8 @@ class SqliteLedger:
                 if is_new(connection, place):
                     _refuse_missing(witnesses, place)
                     _create(connection, budget)
+                    sync_names(place)
+            with store.write() as connection:  # the first entry is durable before a witness may know it
                 ledger = cls(store, witnesses, *_opening(connection, place))
                 book = Book(connection, ledger._terms)
                 ledger._refuse_other_budget(budget, book)

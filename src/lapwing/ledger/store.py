@@ -299,11 +299,23 @@ def create_file(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        sync_folder(path.parent)
     except OSError as error:
         raise LedgerFailed(
             f"The ledger {path} could not be created ({error.strerror}). Give this user the right to write there."
         ) from None
+
+
+def sync_names(path: Path | None) -> None:
+    """Makes the name of a new file durable, and those of the folders above it, which may be new as well."""
+    if path is None:
+        return
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerFailed(f"The ledger {path} could not be created ({error.strerror}). Check the disk.") from None
+    for folder in path.resolve().parent.parents:
+        with suppress(OSError):  # not ours, so not new
+            sync_folder(folder)
 
 
 def is_new(connection: sqlite3.Connection, path: Path | None) -> bool:
