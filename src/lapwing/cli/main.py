@@ -214,13 +214,17 @@ def ledger_show(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
 
 
 @ledger_app.command("verify")
-def ledger_verify(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+def ledger_verify(
+    against: Annotated[Path | None, typer.Option(help="An export that the ledger must continue.")] = None,
+    file: Settings = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
     """Walks the chain of entries; exit code 1 if one was changed, removed or added."""
-    from lapwing.ledger import verify_ledger
+    from lapwing.ledger import read_head, verify_ledger
     from lapwing.settings import read_settings
 
-    settings = read_settings(file)
-    report = verify_ledger(settings.ledger, witness=settings.witnesses)
+    settings, head = read_settings(file), None if against is None else read_head(against)
+    report = verify_ledger(settings.ledger, witness=settings.witnesses, against=head)
     _print({"ok": report.ok, "entries": report.entries, "message": str(report)}, as_json, str(report))
     if not report.ok:
         raise typer.Exit(1)
@@ -230,7 +234,8 @@ def ledger_verify(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
 def ledger_export(to: Path, file: Settings = DEFAULT, as_json: AsJson = False) -> None:
     """Writes all entries and the head of the chain to a file."""
     _ledger(file).export(to)
-    _print({"written": str(to)}, as_json, f"Wrote {to}. Keep its last line: it proves the ledger up to now.")
+    text = f"Wrote {to}. Keep it elsewhere: `lapwing ledger verify --against {to}` proves the ledger up to now."
+    _print({"written": str(to)}, as_json, text)
 
 
 @app.command()

@@ -218,7 +218,7 @@ class SqliteLedger:
 
     @property
     def id(self) -> str:
-        """The name that this ledger drew for itself."""
+        """The name of this ledger, a hash of its terms."""
         return self._terms.ledger
 
     @property
@@ -394,7 +394,7 @@ class SqliteLedger:
 
 def _create(connection: sqlite3.Connection, budget: Budget) -> None:
     salt = SYSTEM.integer(256).to_bytes(32, "big")
-    terms = Terms(f"{SYSTEM.integer(128):032x}", budget, budget.capacity, sha256(salt).hexdigest())
+    terms = Terms(budget, budget.capacity, sha256(salt).hexdigest())
     create_tables(connection)
     connection.execute("INSERT INTO secret (one, salt) VALUES (1, ?)", (salt,))
     nothing = terms.total - terms.total
@@ -403,10 +403,9 @@ def _create(connection: sqlite3.Connection, budget: Budget) -> None:
 
 def _opening(connection: sqlite3.Connection, place: Path | None) -> tuple[Entry, bytes]:
     """The first entry and the salt, if they fit together."""
-    row = connection.execute("SELECT * FROM entry WHERE seq = 1").fetchone()
+    entry = intact(connection.execute("SELECT * FROM entry WHERE seq = 1").fetchone())
     salt = connection.execute("SELECT salt FROM secret").fetchone()
     try:
-        entry = Entry.read(row or ())
         terms = Terms.read(entry)
     except ValueError as error:
         raise LedgerFailed(f"The ledger {place} is damaged: {error}. Put back its newest copy.") from None
