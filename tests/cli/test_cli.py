@@ -189,6 +189,7 @@ def test_the_ledger_is_shown_verified_and_exported(run: Any, tmp_path: Path) -> 
     assert BY_SEX in shown
     assert "0.1" in shown
     assert "1/10" not in shown
+    assert "visits version 1, unit pid" in shown
     kinds = [entry["kind"] for entry in run("ledger", "show", "--json").json]
     assert kinds == ["open", "version", "reserve", "settle"]
     assert run("ledger", "verify").code == 0
@@ -197,6 +198,32 @@ def test_the_ledger_is_shown_verified_and_exported(run: Any, tmp_path: Path) -> 
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     assert "head" in json.loads(lines[-1])
     assert run("ledger", "export", "again.jsonl", "--json").json == {"written": "again.jsonl"}
+
+
+def test_the_ledger_is_verified_against_an_export(run: Any, tmp_path: Path) -> None:
+    """A later state fits; another ledger, a cut export, other files and folders are told in one sentence."""
+    run("ask", BY_SEX, "-e", "0.1")
+    run("ledger", "export", "out.jsonl")
+    run("ask", BY_SEX, "-e", "0.1", "--refresh")
+    assert run("ledger", "verify", "--against", "out.jsonl").code == 0
+    lines = (tmp_path / "out.jsonl").read_text().splitlines(keepends=True)
+    other = json.loads(lines[-1])
+    other["head"]["ledger"] = "0" * 32
+    ahead = json.loads(lines[-1])
+    ahead["head"]["seq"] = 99
+    for text, code, words in (
+        ("".join(lines[:-1]), 2, "is not a whole export"),
+        ("a,b\n", 2, "is no export of a ledger"),
+        (json.dumps(other), 1, "but the exported head has seen ledger 00000000000000000000000000000000"),
+        (json.dumps(ahead), 1, "but the exported head has seen entry 99: an older copy was put back"),
+    ):
+        (tmp_path / "cut.jsonl").write_text(text)
+        done = run("ledger", "verify", "--against", "cut.jsonl")
+        assert done.code == code
+        assert words in done.out + done.err
+    for path in (".", "nothing.jsonl"):
+        assert run("ledger", "verify", "--against", path).code == 2
+    assert "is not a file" in run("ledger", "export", ".").err
 
 
 def test_a_damaged_ledger_is_found(run: Any, tmp_path: Path) -> None:

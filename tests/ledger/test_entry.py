@@ -21,7 +21,7 @@ TENTH = Cost(Accounting.PURE, 0.1)
 
 def first(budget: Budget) -> Entry:
     nothing = budget.capacity - budget.capacity
-    note = Terms("ab" * 16, budget, budget.capacity, "cd" * 32).note()
+    note = Terms(budget, budget.capacity, "cd" * 32).note()
     return follow(
         None, Kind.OPEN, spent=nothing, own=nothing, cost=budget.capacity, note=note, at="2026-01-01T00:00:00Z"
     )
@@ -31,9 +31,10 @@ def test_the_hash_covers_the_previous_hash_and_the_canonical_text() -> None:
     """ledger:B11: the format is fixed; old ledgers must stay readable."""
     entry = first(Budget(1))
     zeros = dict.fromkeys(("delta", "own_amount", "own_delta", "spent_amount", "spent_delta"), "0/1")
-    note = '{"accounting":"pure","delta":"0/1","epsilon":"1/1","format":1,"ledger":"%s","salt_hash":"%s"}'
+    note = '{"accounting":"pure","delta":"0/1","epsilon":"1/1","format":2,%s"salt_hash":"%s"}'
+    name = sha256((note % ("", "cd" * 32)).encode()).hexdigest()[:32]
     facts = {"seq": 1, "kind": "open", "analyst": "", "key": None, "body": "", "amount": "1/1", **zeros}
-    facts |= {"note": note % ("ab" * 16, "cd" * 32), "at": "2026-01-01T00:00:00Z"}
+    facts |= {"note": note % (f'"ledger":"{name}",', "cd" * 32), "at": "2026-01-01T00:00:00Z"}
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     assert entry.content == text
     assert entry.hash == sha256((START + text).encode()).hexdigest()

@@ -30,6 +30,22 @@ def test_a_process_killed_at_any_step_leaves_no_answer_without_a_charge(work: Wo
     assert result["sent"] >= 1
 
 
+def test_a_process_killed_while_it_creates_a_ledger_leaves_one_that_opens(work: Work, tmp_path: Path) -> None:
+    """ledger:B13: what was never used is no reason to refuse the data."""
+    result = work("kill_while_created", tmp_path)
+    assert result["problems"] == []
+    assert result["kills"] > 50
+
+
+def test_a_disk_that_fills_while_a_ledger_is_created_leaves_one_that_opens(work: Work, tmp_path: Path) -> None:
+    """ledger:B13: at every size of the files, and at every sync; each refusal has a next step."""
+    result = work("full_while_created", tmp_path)
+    assert result["problems"] == []
+    assert result["finished"] == 5
+    assert len(result["refusals"]) > 10
+    assert all("disk" in text or "free space" in text or "right to" in text for text in result["refusals"])
+
+
 def test_twenty_random_kills_leave_no_answer_without_a_charge(work: Work, tmp_path: Path) -> None:
     """ledger:B1 ledger:B3: two processes on one ledger, both killed."""
     result = work("kill_at_random", tmp_path, 20)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
-from lapwing.ledger import Kind, SqliteLedger, entry, verify_ledger
+from lapwing.ledger import Declaration, Kind, SqliteLedger, entry, verify_ledger
 from lapwing.ledger.book import insert
 from lapwing.ledger.witness import Witness
 from lapwing.privacy import Accounting, Budget, Cost
@@ -100,7 +100,7 @@ def test_what_is_spent_never_falls(place: Any) -> None:
         lambda: ask(ledger, 0.1, key="a"),
         lambda: ledger.settle(ask(ledger, 0.2), b"x"),
         lambda: ledger.allow("ann", Cost(PURE, 0.5)),
-        lambda: ledger.declare_version("visits", "2", b"new file"),
+        lambda: ledger.declare([Declaration("visits", "2", "pid", b"new file")]),
         lambda: ask(ledger, 0.1, key="a"),
         lambda: ask(ledger, 0.3),
         lambda: ask(ledger, 0.2),

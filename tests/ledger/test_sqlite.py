@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import Entry, Head, Kind, SqliteLedger, read_head, verify_ledger
+from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, read_head, verify_ledger
 from lapwing.privacy import Accounting, Budget, Cost, Filter, Pure
 
 BUDGETS = [Budget(1), Budget(1, 1e-6), Budget(1, 1e-6, accounting="basic")]
@@ -212,21 +213,21 @@ def test_versions_are_declared_once_and_compared_without_showing_the_data(memory
     ask(memory, 0.4)
     assert memory.version("visits") is None
     assert not memory.is_unchanged("visits", b"file one")
-    memory.declare_version("visits", "1", b"file one")
-    memory.declare_version("visits", "1", b"file one")
-    memory.declare_version("other", "7", b"file one")
+    memory.declare([Declaration("visits", "1", "pid", b"file one")])
+    memory.declare([Declaration("visits", "1", "pid", b"file one")])
+    memory.declare([Declaration("other", "7", "pid", b"file one")])
     assert memory.version("visits") == "1"
     assert memory.is_unchanged("visits", b"file one")
     assert not memory.is_unchanged("visits", b"file two")
     with pytest.raises(Misconfigured, match="Choose a new name"):
-        memory.declare_version("visits", "1", b"file two")
-    memory.declare_version("visits", "2", b"file two")
-    memory.declare_version("visits", "1", b"file one")
+        memory.declare([Declaration("visits", "1", "pid", b"file two")])
+    memory.declare([Declaration("visits", "2", "pid", b"file two")])
+    memory.declare([Declaration("visits", "1", "pid", b"file one")])
     assert memory.version("visits") == "1"
     assert [entry.kind for entry in memory.entries()].count(Kind.VERSION) == 4
     assert memory.spent == pure(0.4)
     with SqliteLedger.open(None, Budget(1)) as other:
-        other.declare_version("visits", "1", b"file one")
+        other.declare([Declaration("visits", "1", "pid", b"file one")])
         ledgers = (memory, other)
         marks = {line.remark("mark") for each in ledgers for line in each.entries() if line.kind == Kind.VERSION}
     assert len(marks) == 4
@@ -252,6 +253,53 @@ def test_an_export_proves_itself_and_tells_no_secret(place: Any, tmp_path: Path)
         ledger.export(tmp_path / "no" / "folder")
     with pytest.raises(Misconfigured, match="no export"):
         read_head(place.witness)
+
+
+def test_an_export_goes_to_a_file_or_nowhere(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder, a device, a full disk: one sentence, and nothing is left behind."""
+    ledger, before = place.open(), sorted(place.folder.iterdir())
+    monkeypatch.chdir(tmp_path)
+    for folder in (".", "..", tmp_path, "/", "/dev/full"):
+        with pytest.raises(Misconfigured, match=r"is not a file\. Name one to write"):
+            ledger.export(folder)
+
+    def full(handle: int) -> None:
+        if (tmp_path / "out.jsonl.new").exists():
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(LedgerFailed, match=r"could not be written \(No space left on device\)"):
+            ledger.export(tmp_path / "out.jsonl")
+    assert sorted(place.folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda lines: lines[:-1], "not a whole export"),
+        (lambda lines: [*lines[:-1], lines[-1][:50]], "not a whole export"),
+        (lambda lines: lines[1:], "not a whole export"),
+        (lambda lines: [lines[0], lines[-1]], "not a whole export"),
+        (lambda lines: [lines[0].replace('"previous"', '"before"')], "no export of a ledger"),
+        (lambda lines: ["epsilon,delta", "1,0"], "no export of a ledger"),
+        (lambda lines: ["[" * 100_000], "no export of a ledger"),
+        (lambda lines: ["\udcff"], "no export of a ledger"),
+        (lambda lines: [], "no export of a ledger"),
+        (lambda lines: lines[-1:], None),
+        (lambda lines: lines, None),
+    ],
+)
+def test_a_head_is_read_from_a_whole_export_or_from_its_last_line(place: Any, change: Any, told: str | None) -> None:
+    ledger, file = place.open(), place.folder / "out.jsonl"
+    ask(ledger, 0.1)
+    head = ledger.export(file)
+    file.write_text("\n".join(change(file.read_text().splitlines())), errors="surrogateescape")
+    if told is None:
+        assert read_head(file) == head
+        return
+    with pytest.raises(Misconfigured, match=told):
+        read_head(file)
 
 
 def test_many_entries_are_read_page_by_page(memory: SqliteLedger) -> None:

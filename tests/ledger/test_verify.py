@@ -6,15 +6,16 @@ import os
 import re
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import Entry, Head, Kind, SqliteLedger, verify_ledger
-from lapwing.ledger.entry import COLUMNS, cost_of, follow
+from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, verify_ledger
+from lapwing.ledger.entry import COLUMNS, Terms, canonical, cost_of, follow, ratio
 from lapwing.ledger.store import SCHEMA
 from lapwing.privacy import Accounting, Budget, Cost
 
@@ -34,7 +35,7 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ledger.allow("ann", Cost(PURE, 0.9))
         ledger.settle(ask(ledger, key="one", note={"question": "SELECT"}), b"first answer", match="m")
         ask(ledger, key="lost", analyst="bob")
-        ledger.declare_version("visits", "1", b"file")
+        ledger.declare([Declaration("visits", "1", "pid", b"file")])
         ledger.settle(ask(ledger, 0.25, key="two"), b"second answer")
         assert [entry.kind for entry in ledger.entries()] == [
             *("open", "allow", "reserve", "settle", "reserve", "version", "reserve", "settle"),
@@ -261,6 +262,73 @@ def test_flipped_bytes_of_the_file_never_change_a_sum_unseen(filled: Any) -> Non
         assert entries[-1][COLUMNS.index("spent_amount")] == spent
     assert found > 20
     filled.path.write_bytes(original)
+
+
+def test_every_operation_on_a_damaged_file_fails_with_a_next_step_or_gives_the_truth(filled: Any) -> None:
+    """ledger:B13 gate:G36: bytes of every page, most of the schema's: no other error, and never a smaller sum."""
+    original, witness, pages = filled.path.read_bytes(), filled.witness.read_bytes(), 0
+    spots = [*range(100, 4096, 97), *range(16, 100, 12), *range(4096, len(original), 1511)]
+    for spot in spots:
+        raw = bytearray(original)
+        raw[spot : spot + 3] = b"\xff\xa5\xff"
+        for file in filled.folder.glob("ledger.db-*"):
+            file.unlink()
+        filled.path.write_bytes(raw)
+        filled.witness.write_bytes(witness)
+        pages += not filled.verify().ok
+        with suppress(LapwingError), filled.open(timeout=0.2) as ledger:
+            for operation in (
+                lambda: ledger.spent_by("ann"),
+                lambda: list(ledger.entries()),
+                lambda: ledger.verify(),
+                lambda: ledger.export(filled.folder / "out.jsonl"),
+                lambda: ledger.find_answers("m"),
+                lambda: ledger.is_unchanged("visits", b"file"),
+                lambda: ledger.declare([Declaration("visits", "1", "pid", b"file")]),
+                lambda: ask(ledger, key="one"),
+                lambda: ledger.settle(ask(ledger), b"answer", match="m"),
+                lambda: ledger.allow("ann", Cost(PURE, 1)),
+            ):
+                with suppress(LapwingError):
+                    operation()
+            assert ledger.spent.amount >= Cost(PURE, 0.45).amount
+    assert pages > len(spots) // 2
+
+
+def resealed(place: Any, budget: Budget, *, name: bool, chain: bool) -> None:
+    """Writes the first entry anew with another budget: with a name that fits, with all later hashes."""
+    lines = [Entry.read(row) for row in rows(place)]
+    terms = Terms(budget, budget.capacity, str(lines[0].remark("salt_hash")))
+    note = {**terms.note(), **({} if name else {"ledger": lines[0].remark("ledger")})}
+    changed = [replace(lines[0], note=canonical(note), amount=ratio(budget.capacity.amount)).sealed()]
+    for line in lines[1:]:
+        changed.append(replace(line, previous=changed[-1].hash).sealed() if chain else line)
+    place.tamper(
+        *(
+            f"UPDATE entry SET note = '{e.note}', amount = '{e.amount}', previous = '{e.previous}', hash = '{e.hash}' "
+            f"WHERE seq = {e.seq}"
+            for e in changed
+        )
+    )
+
+
+@pytest.mark.parametrize("name", [False, True])
+@pytest.mark.parametrize("chain", [False, True])
+def test_a_budget_that_was_raised_is_found(filled: Any, name: bool, chain: bool) -> None:
+    """ledger:B11 gate:G38: by the witness alone, by an exported head alone, by a process that has it open."""
+    running = filled.open()
+    head = running.export(filled.folder / "out.jsonl")
+    resealed(filled, Budget(1000), name=name, chain=chain)
+    with pytest.raises(LedgerFailed, match="replaced while in use"):
+        ask(running)
+    with pytest.raises(LapwingError, match=r"Open the other ledger|does not have the terms"):
+        filled.open(Budget(1000))
+    assert not filled.verify().ok
+    filled.witness.unlink()
+    report = verify_ledger(filled.path, against=head)
+    assert report.problem is not None
+    assert report.problem.seq in (None, 1, 2)
+    assert verify_ledger(filled.path).ok == (name and chain)  # without any head there is nothing to compare with
 
 
 def test_a_damaged_last_entry_is_not_built_upon(filled: Any) -> None:

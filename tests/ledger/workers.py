@@ -172,6 +172,98 @@ def kill_at_every_step(folder: str) -> dict[str, Any]:
     return {"problems": problems, "kills": kills, "unanswered": unanswered, "sent": len(log.read_text().splitlines())}
 
 
+CREATING = (*STEPS, "connect", "mkdir", "open", "stat", "close")
+
+
+def usable(folder: str) -> str | None:
+    """What is wrong with a ledger that should open, take a charge and be whole."""
+    path, witness = paths(folder)
+    try:
+        with open_ledger(folder, 1) as ledger:
+            charge(ledger, Fraction(1, 10))
+            if ledger.spent.amount != Fraction(1, 10):
+                return "something was spent before it was ever used"
+        report = verify_ledger(path, witness=[witness])
+    except LapwingError as error:
+        return f"{type(error).__name__}: {error}"
+    return None if report.ok and not report.notes[1:] else str(report)
+
+
+def kill_while_created(folder: str) -> dict[str, Any]:
+    """Kills a process before and after each call that touches a file while it creates a ledger."""
+    problems, kills = [], 0
+
+    def until(step: int) -> int:
+        calls = 0
+
+        def count(frame: object, event: str, called: object) -> None:
+            nonlocal calls
+            if event in ("c_call", "c_return") and getattr(called, "__name__", "") in CREATING:
+                calls += 1
+                if calls == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.setprofile(count)
+        open_ledger(f"{folder}/{step}/new", 1)
+        sys.setprofile(None)
+        return 0
+
+    def place(step: int) -> str:
+        os.mkdir(f"{folder}/{step}")
+        os.mkdir(f"{folder}/{step}/new")
+        return f"{folder}/{step}/new"
+
+    while place(kills + 1) and ended(child(partial(until, kills + 1))) == -signal.SIGKILL:
+        kills += 1
+        problems += [f"after {kills} steps: {problem}" for problem in [usable(f"{folder}/{kills}/new")] if problem]
+    return {"problems": problems, "kills": kills}
+
+
+def full_while_created(folder: str) -> dict[str, Any]:
+    """Creates ledgers where each file may have so many bytes only, and where each call in turn finds a full disk."""
+    refusals, problems, finished = [], [], 0
+
+    def attempt(name: str, failing: Callable[[], None], repaired: Callable[[], None]) -> bool:
+        os.mkdir(f"{folder}/{name}")
+        failing()
+        try:
+            open_ledger(f"{folder}/{name}", 1).close()
+            done = True
+        except LapwingError as error:
+            refusals.append(str(error))
+            done = False
+        finally:
+            repaired()
+        problem = usable(f"{folder}/{name}")
+        problems.extend([f"{name}: {problem}"] if problem else [])
+        return done
+
+    def limited(size: int) -> Callable[[], None]:
+        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    for size in range(0, 10**6, 1500):
+        if attempt(f"size {size}", limited(size), limited(resource.RLIM_INFINITY)):
+            finished += 1
+            break
+    for name in ("fsync", "fdatasync", "replace", "open"):
+        inner, calls = getattr(os, name, os.fsync), 0
+
+        def full(*arguments: Any, limit: int, inner: Any = inner, **more: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == limit:
+                raise OSError(28, "No space left on device")
+            return inner(*arguments, **more)
+
+        for limit in range(1, 1000):
+            calls = 0
+            broken = partial(setattr, os, name, partial(full, limit=limit))
+            if attempt(f"{name} {limit}", broken, partial(setattr, os, name, inner)) and calls < limit:
+                finished += 1
+                break
+    return {"refusals": refusals, "problems": problems, "finished": finished}
+
+
 def fork_in_use(folder: str) -> dict[str, Any]:
     """A ledger opened before a fork, used on both sides, closed by the parent first."""
     ledger = open_ledger(folder, 1)

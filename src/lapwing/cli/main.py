@@ -219,13 +219,17 @@ def ledger_show(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
 
 
 @ledger_app.command("verify")
-def ledger_verify(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+def ledger_verify(
+    against: Annotated[Path | None, typer.Option(help="An export that the ledger must continue.")] = None,
+    file: Settings = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
     """Walks the chain of entries; exit code 1 if one was changed, removed or added."""
-    from lapwing.ledger import verify_ledger
+    from lapwing.ledger import read_head, verify_ledger
     from lapwing.settings import read_settings
 
-    settings = read_settings(file)
-    report = verify_ledger(settings.ledger, witness=settings.witnesses)
+    settings, head = read_settings(file), None if against is None else read_head(against)
+    report = verify_ledger(settings.ledger, witness=settings.witnesses, against=head)
     _print({"ok": report.ok, "entries": report.entries, "message": str(report)}, as_json, str(report))
     if not report.ok:
         raise typer.Exit(1)
@@ -235,7 +239,8 @@ def ledger_verify(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
 def ledger_export(to: Path, file: Settings = DEFAULT, as_json: AsJson = False) -> None:
     """Writes all entries and the head of the chain to a file."""
     _ledger(file).export(to)
-    _print({"written": str(to)}, as_json, f"Wrote {to}. Keep its last line: it proves the ledger up to now.")
+    text = f"Wrote {to}. Keep it elsewhere: `lapwing ledger verify --against {to}` proves the ledger up to now."
+    _print({"written": str(to)}, as_json, text)
 
 
 @app.command()
@@ -277,10 +282,20 @@ def _line(entry: Any) -> tuple[str, ...]:
     from lapwing.privacy.wording import at_most_text
 
     price = at_most_text(Fraction(entry.amount)) if entry.kind == "reserve" else ""
-    question = " ".join(str(entry.remark("question") or "").split())
+    question = " ".join(str(entry.remark("question") or _declared(entry)).split())
     shown = question if len(question) <= 70 else question[:67] + "..."
     when = entry.at[:19].replace("T", " ")
     return str(entry.seq), when, entry.kind, entry.analyst, price, at_most_text(Fraction(entry.spent_amount)), shown
+
+
+def _declared(entry: Any) -> str:
+    """What an entry declares of a table, in one line."""
+    if entry.kind != "version":
+        return ""
+    limits = entry.remark("limits") or {}
+    shown = [f"{name} {limits[name]}" for name in ("rows_per_unit", "groups_per_unit") if limits.get(name)]
+    unit = entry.remark("unit")
+    return ", ".join([f"{entry.remark('table')} version {entry.remark('version')}", f"unit {unit or 'row'}", *shown])
 
 
 def _terms(

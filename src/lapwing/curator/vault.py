@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from lapwing.curator.policy import declaration
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Source, fingerprint
 from lapwing.errors import EngineFailed, Misconfigured
@@ -88,8 +89,8 @@ class Vault:
         raise EngineFailed(incident)  # outside the handler: the cause must not travel along as __context__
 
     def _declare_versions(self, tables: Sequence[Table]) -> None:
-        """Tells the ledger which data each version stands for; the same version must keep the same data."""
+        """Tells the ledger which tables are asked about, before anything is charged; new data are looked at first."""
         for table in tables:
             if self._ledger.version(table.name) != table.version:
                 self.engine.check(table)
-            self._ledger.declare_version(table.name, table.version, fingerprint(self._sources[table.name]))
+        self._ledger.declare([declaration(table, self._sources[table.name]) for table in tables])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lapwing.ledger.chain import Break
+from lapwing.ledger.declaration import Declaration
 from lapwing.ledger.entry import Entry, Head, Kind
 from lapwing.ledger.reservation import Answer, Charge, Reservation
 from lapwing.ledger.sqlite import SqliteLedger
@@ -12,6 +13,7 @@ __all__ = [
     "Answer",
     "Break",
     "Charge",
+    "Declaration",
     "Entry",
     "Head",
     "Kind",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -9,6 +10,7 @@ from typing import Any
 
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.chain import broken_link, own_after, spent_after, wrong_sum
+from lapwing.ledger.declaration import Units
 from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind, Terms, added, cost_of, follow
 from lapwing.ledger.reservation import Answer
 from lapwing.ledger.verify import mismatch
@@ -57,11 +59,20 @@ class Book:
         return None if entry is None else cost_of(self._accounting, entry.amount, entry.delta)
 
     def versions(self, table: str) -> Iterator[Entry]:
-        """The versions declared for a table, the newest first."""
-        rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM entry WHERE kind = ? AND analyst = '' ORDER BY seq DESC", (Kind.VERSION,)
-        ).fetchall()
-        return (entry for entry in map(intact, rows) if entry.remark("table") == table)
+        """The declarations of a table, the newest first."""
+        return (entry for entry in self._declarations("DESC") if entry.remark("table") == table)
+
+    def units(self) -> Units:
+        """The units that were declared so far."""
+        units = Units()
+        for entry in self._declarations("ASC"):
+            try:
+                conflict = units.take(json.loads(entry.note))
+            except (ValueError, AttributeError):
+                conflict = "its note cannot be read."
+            if conflict is not None:
+                raise _damaged(f"Entry {entry.seq}: {conflict}")
+        return units
 
     def check(self, heads: Sequence[tuple[str, Head]]) -> Entry:
         """The last entry, proved to continue what the witnesses have seen."""
@@ -123,6 +134,12 @@ class Book:
             payload = self.answer(seq)
             if payload is not None:
                 yield Answer(self.at(seq), payload)
+
+    def _declarations(self, order: str) -> Iterator[Entry]:
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM entry WHERE kind = ? AND analyst = '' ORDER BY seq {order}", (Kind.VERSION,)
+        ).fetchall()
+        return map(intact, rows)
 
     def _head(self) -> Head:
         end = self._connection.execute("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1").fetchone() or (0, "")

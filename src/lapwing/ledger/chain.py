@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lapwing.ledger.declaration import Units
 from lapwing.ledger.entry import START, Entry, Kind, Terms, added, cost_of
 from lapwing.privacy.budget import Accounting, Cost
 
@@ -65,6 +67,7 @@ class Walk:
         """Charges without an answer so far, and whose they are."""
         self.answered: set[int] = set()
         self._own: dict[str, Cost] = {}
+        self._units = Units()
 
     def step(self, entry: Entry) -> Break | None:
         """Goes one entry further and returns None, or stays and says what is wrong."""
@@ -74,7 +77,7 @@ class Walk:
         if problem is None:
             try:
                 problem = next((Break(text, entry.seq) for text in self._faults(entry)), None)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, AttributeError):
                 problem = Break("its amounts or its note cannot be read.", entry.seq)
         if problem is None:
             self._take(entry)
@@ -99,7 +102,10 @@ class Walk:
             case Kind.SETTLE:
                 if self.unanswered.get(entry.remark("of")) != entry.analyst:
                     yield "it answers no charge, or one that was answered before."
-            case Kind.ALLOW | Kind.VERSION | Kind.WITNESS:
+            case Kind.VERSION:
+                if conflict := self._units.take(json.loads(entry.note)):
+                    yield conflict
+            case Kind.ALLOW | Kind.WITNESS:
                 pass
             case _:
                 yield "it is of no known kind."

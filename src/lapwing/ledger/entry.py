@@ -25,7 +25,7 @@ from lapwing.errors import Bug, Misconfigured
 from lapwing.privacy.budget import Accounting, Budget, Cost
 from lapwing.rational import round_up
 
-FORMAT = 1
+FORMAT = 2
 START = "0" * 64
 """What the first entry continues."""
 _FINEST = 100
@@ -39,7 +39,7 @@ class Kind(StrEnum):
     RESERVE = "reserve"  # a charge
     SETTLE = "settle"  # the answer to an earlier charge was stored
     ALLOW = "allow"  # an analyst's allowance was set; its amount is the allowance
-    VERSION = "version"  # the steward declared a data version
+    VERSION = "version"  # the steward declared a table: its data, its unit, its limits
     WITNESS = "witness"  # a witness was missing and was written anew
 
 
@@ -111,36 +111,49 @@ _AMOUNTS = tuple(name for name in COLUMNS if name.endswith(("amount", "delta")))
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the first entry fixes for ever."""
+    """What the first entry fixes for ever.
 
-    ledger: str
+    The name of the ledger is a hash of the rest, and every head holds it: whoever writes the first entry anew, with a
+    larger budget, makes another ledger, which no witness and no export has seen.
+    """
+
     budget: Budget
     total: Cost
     salt_hash: str
+
+    @property
+    def ledger(self) -> str:
+        """Its name: 128 bits that commit to the budget and to the secret salt."""
+        return sha256(canonical(self._fixed()).encode()).hexdigest()[:32]
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
         """The terms in a first entry; ValueError if it is none."""
         if entry.kind != Kind.OPEN or entry.remark("format") != FORMAT:
             raise ValueError(f"the first entry does not open a ledger of format {FORMAT}")
-        texts = [entry.remark(name) for name in ("ledger", "epsilon", "delta", "accounting", "salt_hash")]
+        texts = [entry.remark(name) for name in ("epsilon", "delta", "accounting", "salt_hash")]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("the first entry lacks a term")
-        ledger, epsilon, delta, accounting, salt_hash = texts
+        epsilon, delta, accounting, salt_hash = texts
         try:
             budget = Budget.recorded(read_ratio(epsilon), read_ratio(delta), accounting)
         except Misconfigured as error:
             raise ValueError(f"the first entry names no budget: {error}") from None
         recorded, proven = cost_of(budget.accounting, entry.amount, entry.delta), budget.capacity
         total = Cost(budget.accounting, min(recorded.amount, proven.amount), min(recorded.delta, proven.delta))
-        return cls(ledger, budget, total, salt_hash)
+        terms = cls(budget, total, salt_hash)
+        if entry.remark("ledger") != terms.ledger:
+            raise ValueError("the first entry does not have the terms that its name was made of")
+        return terms
 
     def note(self) -> dict[str, Any]:
         """What the first entry says."""
+        return {"ledger": self.ledger, **self._fixed()}
+
+    def _fixed(self) -> dict[str, Any]:
         budget = self.budget
         numbers = {"epsilon": ratio(budget.epsilon), "delta": ratio(budget.delta)}
-        identity = {"format": FORMAT, "ledger": self.ledger, "salt_hash": self.salt_hash}
-        return {**identity, **numbers, "accounting": budget.accounting.value}
+        return {"format": FORMAT, "salt_hash": self.salt_hash, **numbers, "accounting": budget.accounting.value}
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -13,6 +13,9 @@ Proof.    A charge is written only by `reserve`, under SQLite's write lock, afte
 Lost.     A charge whose process ended before `settle` stays charged and unanswered. Nobody can tell from the file
           whether its process still runs, so nothing is written about it: a retry with the same key is told that there
           is no answer, and never runs the question again for free.
+Created.  The file is empty until one transaction writes the tables and the first entry, and only then does a witness
+          learn of it. Whoever dies before has made nothing that must be remembered, and the next one begins anew.
+          An empty file beside a witness is never taken for that: the witness has seen a ledger, which is missing.
 Power.    The entry of an answer is not synced on its own; the next charge syncs it. If the power fails in between, the
           answer is lost and the charge is not. A witness names only entries that are synced, so it is never ahead.
 Checked by: tests/ledger/test_sqlite.py, tests/ledger/test_promises.py, tests/ledger/test_model.py,
@@ -22,6 +25,7 @@ Checked by: tests/ledger/test_sqlite.py, tests/ledger/test_promises.py, tests/le
 from __future__ import annotations
 
 import hmac
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,10 +37,11 @@ from typing import Any, NoReturn, Self
 
 from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
 from lapwing.ledger.book import Book, insert, intact
+from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
 from lapwing.ledger.export import write_export
 from lapwing.ledger.reservation import Answer, Charge, Reservation
-from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new
+from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new, sync_names
 from lapwing.ledger.verify import Report, rows_after, verify
 from lapwing.ledger.witness import Witness, missing_ledger
 from lapwing.ledger.wording import budget_text, shortage
@@ -85,6 +90,8 @@ class SqliteLedger:
                 if is_new(connection, place):
                     _refuse_missing(witnesses, place)
                     _create(connection, budget)
+                    sync_names(place)
+            with store.write() as connection:  # the first entry is durable before a witness may know it
                 ledger = cls(store, witnesses, *_opening(connection, place))
                 book = Book(connection, ledger._terms)
                 ledger._refuse_other_budget(budget, book)
@@ -165,20 +172,23 @@ class SqliteLedger:
             entry = book.append(self._check(book, repair=True), Kind.ALLOW, cost=limit, analyst=analyst)
         self._advance(entry)
 
-    def declare_version(self, table: str, version: str, fingerprint: bytes) -> None:
-        """Records that a table now has this version of the data. Nothing is refunded or reset.
+    def declare(self, tables: Sequence[Declaration]) -> None:
+        """Records the private tables that will be asked about: all of them or, if one is refused, none.
 
-        The fingerprint of the file is kept under a secret key, so that the ledger tells nothing about the data.
+        A table keeps its unit for ever, and a version its data. What else changed, limits or bounds, is a new entry.
+        Nothing is refunded or reset.
         """
-        note = {"table": table, "version": version, "mark": self._mark(table, fingerprint)}
+        entries: list[Entry] = []
         with self._book() as book:
-            known = list(book.versions(table))
-            if any(entry.remark("version") == version and entry.remark("mark") != note["mark"] for entry in known):
-                raise Misconfigured(f"Version {version!r} of {table} was declared with other data. Choose a new name.")
-            if known and known[0].remark("version") == version:
-                return
-            entry = book.append(self._check(book, repair=True), Kind.VERSION, note=note)
-        self._advance(entry)
+            last = self._check(book, repair=True)
+            for declaration, note in self._declared(book, tables):
+                known = list(book.versions(declaration.table))
+                _refuse_other_data(known, note)
+                if not known or json.loads(known[0].note) != note:
+                    last = book.append(last, Kind.VERSION, note=note)
+                    entries.append(last)
+        if entries:
+            self._advance(last)
 
     def version(self, table: str) -> str | None:
         """The version of a table that was declared last."""
@@ -189,7 +199,7 @@ class SqliteLedger:
         """Whether the data are the ones that were declared last."""
         with self._book(reading=True) as book:
             marks = (str(entry.remark("mark")) for entry in book.versions(table))
-            return hmac.compare_digest(next(marks, ""), self._mark(table, fingerprint))
+            return hmac.compare_digest(next(marks, ""), version_mark(self._salt, table, fingerprint))
 
     def answer(self, seq: int) -> bytes | None:
         """The stored answer to a charge."""
@@ -208,7 +218,7 @@ class SqliteLedger:
 
     @property
     def id(self) -> str:
-        """The name that this ledger drew for itself."""
+        """The name of this ledger, a hash of its terms."""
         return self._terms.ledger
 
     @property
@@ -345,8 +355,29 @@ class SqliteLedger:
         cost.fits(self.total)  # refuses costs of another kind of budget
         return cost
 
-    def _mark(self, table: str, fingerprint: bytes) -> str:
-        return hmac.new(self._salt, canonical(["version", table, fingerprint.hex()]).encode(), sha256).hexdigest()
+    def _declared(self, book: Book, tables: Sequence[Declaration]) -> list[tuple[Declaration, dict[str, Any]]]:
+        """The declarations and their notes, if none contradicts an earlier one or another of them."""
+        made = [(table, table.note(self._salt)) for table in tables]
+        units = book.units()
+        for conflict in filter(None, (units.take(note) for _, note in made)):
+            raise Misconfigured(f"{conflict} {self._other_unit(book)}")
+        return made
+
+    def _other_unit(self, book: Book) -> str:
+        """What to do about another unit."""
+        first = "A ledger protects one kind of unit, and what was declared first stays."
+        if self.path is None:
+            return f"{first} Use a ledger for each. The budgets of two ledgers add up."
+        beside = ", ".join(str(witness.path) for witness in self._witnesses)
+        moved = f" and move the witness {beside} away" if beside else ""
+        unused = "" if book.spent() else f" Since nothing was charged yet, you can also delete {self._files()}."
+        return (
+            f"{first} Declare that unit, or begin a new ledger: name another file for it{moved}. "
+            f"The budgets of two ledgers add up.{unused}"
+        )
+
+    def _files(self) -> str:
+        return ", ".join([f"{self.path}*", *(str(witness.path) for witness in self._witnesses)])
 
     def _refuse_other_budget(self, budget: Budget, book: Book) -> None:
         if budget == self.budget:
@@ -354,8 +385,7 @@ class SqliteLedger:
         self._check(book)  # an older copy, on which nothing was charged yet, must not be taken for a new ledger
         advice = "A budget is fixed for ever when its ledger is created. Use the first one."
         if not book.spent():
-            files = ", ".join([f"{self.path}*", *(str(witness.path) for witness in self._witnesses)])
-            advice = f"Use the first one; or, since nothing was charged yet, delete {files} and begin anew."
+            advice = f"Use the first one; or, since nothing was charged yet, delete {self._files()} and begin anew."
         raise Misconfigured(
             f"The ledger {self.path} was created with {budget_text(self.budget)}, and is now opened with "
             f"{budget_text(budget)}. {advice}"
@@ -364,7 +394,7 @@ class SqliteLedger:
 
 def _create(connection: sqlite3.Connection, budget: Budget) -> None:
     salt = SYSTEM.integer(256).to_bytes(32, "big")
-    terms = Terms(f"{SYSTEM.integer(128):032x}", budget, budget.capacity, sha256(salt).hexdigest())
+    terms = Terms(budget, budget.capacity, sha256(salt).hexdigest())
     create_tables(connection)
     connection.execute("INSERT INTO secret (one, salt) VALUES (1, ?)", (salt,))
     nothing = terms.total - terms.total
@@ -373,10 +403,9 @@ def _create(connection: sqlite3.Connection, budget: Budget) -> None:
 
 def _opening(connection: sqlite3.Connection, place: Path | None) -> tuple[Entry, bytes]:
     """The first entry and the salt, if they fit together."""
-    row = connection.execute("SELECT * FROM entry WHERE seq = 1").fetchone()
+    entry = intact(connection.execute("SELECT * FROM entry WHERE seq = 1").fetchone())
     salt = connection.execute("SELECT salt FROM secret").fetchone()
     try:
-        entry = Entry.read(row or ())
         terms = Terms.read(entry)
     except ValueError as error:
         raise LedgerFailed(f"The ledger {place} is damaged: {error}. Put back its newest copy.") from None
@@ -390,6 +419,14 @@ def _refuse_missing(witnesses: Sequence[Witness], place: Path | None) -> None:
         known = witness.read()
         if known is not None:
             raise Misconfigured(missing_ledger(witness.name, known, place))
+
+
+def _refuse_other_data(known: Sequence[Entry], note: Mapping[str, Any]) -> None:
+    for entry in known:
+        if entry.remark("version") == note["version"] and entry.remark("mark") != note["mark"]:
+            raise Misconfigured(
+                f"Version {note['version']!r} of {note['table']} was declared with other data. Choose a new name."
+            )
 
 
 def _left(total: Cost, used: Cost) -> Cost:

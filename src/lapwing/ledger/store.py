@@ -65,6 +65,9 @@ SCHEMA = {
     f"WHEN EXISTS (SELECT 1 FROM secret) BEGIN {_KEEP}; END",
 }
 
+FAULTS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises; its message about a damaged schema quotes bytes that Python may not be able to read."""
+
 _NEXT_STEP = {
     "SQLITE_BUSY": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
     "SQLITE_LOCKED": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
@@ -155,7 +158,7 @@ class Store:
         if self._process != os.getpid():
             _Forks.inherited.append(connection)  # it is the parent's: even to close it here would do harm
             return
-        with suppress(sqlite3.Error):
+        with suppress(*FAULTS):
             connection.close()
 
     @contextmanager
@@ -168,7 +171,7 @@ class Store:
         with self._lock:
             try:
                 yield
-            except sqlite3.Error as error:
+            except FAULTS as error:
                 raise failure(error, self.path) from error
 
     def _ready(self) -> sqlite3.Connection:
@@ -214,7 +217,7 @@ class Store:
                 time.sleep(0.005)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        with suppress(sqlite3.Error):
+        with suppress(*FAULTS):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         if self.path is not None and connection.in_transaction:
@@ -222,7 +225,7 @@ class Store:
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         """Moves what the log holds into the file. Failing is no harm: the commits stay in the log."""
-        with suppress(sqlite3.Error):
+        with suppress(*FAULTS):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 with closing(sqlite3.connect(str(self.path), timeout=self._timeout)) as second:
@@ -285,9 +288,10 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-def failure(error: sqlite3.Error, path: Path | None) -> LedgerFailed:
+def failure(error: sqlite3.Error | UnicodeDecodeError, path: Path | None) -> LedgerFailed:
     """What went wrong, and what to do about it."""
-    name = getattr(error, "sqlite_errorname", None) or "SQLITE_ERROR"
+    name = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else getattr(error, "sqlite_errorname", None)
+    name = name or "SQLITE_ERROR"
     fits = [step for code, step in _NEXT_STEP.items() if name == code or name.startswith(f"{code}_")]
     step = fits[0] if fits else f"SQLite reports {name}. Run `lapwing ledger verify`."
     return LedgerFailed(f"The ledger {path or 'in memory'} failed: {step} No answer is given.")
@@ -299,11 +303,23 @@ def create_file(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        sync_folder(path.parent)
     except OSError as error:
         raise LedgerFailed(
             f"The ledger {path} could not be created ({error.strerror}). Give this user the right to write there."
         ) from None
+
+
+def sync_names(path: Path | None) -> None:
+    """Makes the name of a new file durable, and those of the folders above it, which may be new as well."""
+    if path is None:
+        return
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerFailed(f"The ledger {path} could not be created ({error.strerror}). Check the disk.") from None
+    for folder in path.resolve().parent.parents:
+        with suppress(OSError):  # not ours, so not new
+            sync_folder(folder)
 
 
 def is_new(connection: sqlite3.Connection, path: Path | None) -> bool:

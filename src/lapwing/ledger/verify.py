@@ -1,7 +1,9 @@
 """Whether a ledger is whole: every hash, every sum, every answer, the tables themselves, and what the witnesses know.
 
 A chain alone proves that nothing in its middle was changed; that nothing was cut off its end is proved only against a
-head kept elsewhere, by a witness or in an export. Whoever can rewrite the ledger and all of these is not detected.
+head kept elsewhere, by a witness or in an export. The budget is proved by the name of the ledger, which commits to it
+and which every head holds. Whoever can rewrite the ledger and all heads while no process has it open is not detected: a
+chain written anew from its first entry is as good as any other.
 Checked by: tests/ledger/test_verify.py
 """
 
@@ -19,7 +21,7 @@ from typing import Any
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger.chain import Break, Walk
 from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind
-from lapwing.ledger.store import APPLICATION, SCHEMA, exists, failure, plain_text
+from lapwing.ledger.store import APPLICATION, FAULTS, SCHEMA, exists, failure, plain_text
 from lapwing.ledger.witness import Witness, altered, missing_ledger, other_ledger, rolled_back
 from lapwing.privacy.budget import Budget
 
@@ -66,7 +68,7 @@ def verify_ledger(path: Path | str, *, witness: Sequence[Path] = (), against: He
         with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = plain_text
             return verify(connection, witnesses, against=against)
-    except sqlite3.Error as error:
+    except FAULTS as error:
         return Report(0, None, Break(str(failure(error, place))))
 
 
@@ -90,12 +92,36 @@ def verify(connection: sqlite3.Connection, witnesses: Sequence[Witness] = (), *,
 
 
 def read_head(path: Path | str) -> Head:
-    """The head in the last line of an export."""
+    """The head in the last line of an export; that line alone will do."""
     try:
-        facts = json.loads(Path(path).read_text().splitlines()[-1])["head"]
+        lines = Path(path).read_text().splitlines()
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read ({error.strerror}). Pass a file that `export` wrote.") from None
+    except ValueError:
+        lines = []
+    head = _head_in(lines[-1]) if lines else None
+    if head is None and not (lines and _entry_in(lines[0])):
+        raise Misconfigured(f"{path} is no export of a ledger. Pass a file that `export` wrote.")
+    if head is None or (lines[1:] and (len(lines) != head.seq + 1 or _entry_in(lines[-2]) != (head.seq, head.hash))):
+        raise Misconfigured(f"{path} is not a whole export: lines are missing. Pass a whole copy of it.")
+    return head
+
+
+def _head_in(line: str) -> Head | None:
+    try:
+        facts = json.loads(line)["head"]
         return Head(str(facts["ledger"]), int(facts["seq"]), str(facts["hash"]))
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        raise Misconfigured(f"{path} is no export of a ledger. Pass a file that `export` wrote.") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _entry_in(line: str) -> tuple[int, str] | None:
+    """Number and hash of an exported entry."""
+    try:
+        facts = json.loads(line)
+        return (int(facts["seq"]), str(facts["hash"])) if "previous" in facts else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def mismatch(connection: sqlite3.Connection, head: Head, source: str, known: Head) -> Break | None:
