@@ -340,8 +340,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "stored answers for any bounds",
         _PLAN,
-        "shapes = [repr((type(shape).__name__, str(shape), shape.cells)) for shape in self.shapes]",
-        "shapes = [type(shape).__name__ for shape in self.shapes]",
+        "shapes = [facts_of(shape) for shape in self.shapes]",
+        "shapes = [facts_of(shape)[0] for shape in self.shapes]",
         "an answer made under another policy",
         ("tests/query/answers/test_stored.py",),
     ),

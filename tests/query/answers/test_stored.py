@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lapwing as lw
-from lapwing.errors import BudgetExceeded
-from support.visits import frame, open_visits
+from lapwing.errors import BudgetExceeded, Bug
+from lapwing.privacy import Pure
+from lapwing.query.answers.stored import decode
+from lapwing.query.planning.plan import Plan, make_plan
+from lapwing.query.question import Question
+from lapwing.query.sql import read_sql
+from support.visits import frame, open_visits, visits_catalog
 
 TEXT = "SELECT sex, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY sex"
 ZCDP = lw.Budget(epsilon=2, delta=1e-6)
@@ -79,8 +89,6 @@ def test_another_question_is_paid(other: str) -> None:
 
 def test_another_version_or_policy_is_paid(tmp_path: Path) -> None:
     """gate:G46 a stored answer belongs to one version of the data and to the declared limits."""
-    import pyarrow.parquet as pq
-
     pq.write_table(frame(), tmp_path / "visits.parquet")
     facts: dict[str, Any] = {"unit": "pid", "bounds": {"cost": (0, 100)}, "values": {"sex": ["F", "M"]}}
     budget = lw.Budget(epsilon=10)
@@ -115,9 +123,6 @@ def test_selected_keys_are_stored_with_the_answer() -> None:
 def test_a_stored_answer_survives_a_restart_with_keys_of_every_type(tmp_path: Path) -> None:
     from datetime import date, datetime
 
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     n = 3000
     table = pa.table(
         {
@@ -147,3 +152,54 @@ def test_the_interval_of_a_quantile_is_stored_for_its_confidence() -> None:
     assert curator.sql(text, epsilon=1, confidence=0.5).cost
     assert curator.sql(text, epsilon=1, confidence=0.99).cost
     assert not curator.sql(text, epsilon=1, confidence=0.5).cost
+
+
+def costs(tmp_path: Path, text: str, *bounds: tuple[float, float], epsilon: float = 1) -> list[bool]:
+    """Whether the question is paid for under each of these bounds of `x`, one after another on one ledger."""
+    pq.write_table(pa.table({"x": pa.array([float(i) for i in range(200)])}), tmp_path / "t.parquet")
+    found = []
+    for pair in bounds:
+        facts: dict[str, Any] = {"unit": None, "version": "1", "bounds": {"x": pair}, "budget": lw.Budget(epsilon=100)}
+        with closing(lw.open(tmp_path / "t.parquet", **facts)) as curator:
+            found.append(bool(curator.sql(text, epsilon=epsilon).cost))
+    return found
+
+
+@pytest.mark.parametrize("text", ["SUM(x)", "AVG(x)", "VAR_POP(x)", "MEDIAN(x)", "CORR(x, x * x)", "SUM(x % 7)"])
+def test_bounds_that_differ_in_any_digit_are_another_question(text: str, tmp_path: Path) -> None:
+    """The step of a SUM doubles between the first two, whose first six digits are the same."""
+    near = [(0, 131071.6), (0, 131072.4), (0, 131071.6), (0, 131072.4000000001)]
+    assert costs(tmp_path, f"SELECT {text} AS z FROM t", *near) == [True, True, False, True]
+
+
+def test_bounds_of_a_column_count_though_the_result_keeps_its_own(tmp_path: Path) -> None:
+    """Values are clipped before the remainder is taken, so these are two statistics within [0, 7]."""
+    assert costs(tmp_path, "SELECT SUM(x % 7) AS z FROM t", (0, 100), (0, 200)) == [True, True]
+
+
+def test_bounds_of_a_column_that_is_only_counted_or_compared_do_not_count(tmp_path: Path) -> None:
+    text = "SELECT COUNT(x) AS z FROM t WHERE x > 7"
+    assert costs(tmp_path, text, (0, 100), (0, 200)) == [True, False]
+
+
+def test_a_payload_with_other_steps_is_never_read() -> None:
+    curator = open_visits(budget=lw.Budget(epsilon=10))
+    plan = curator.sql("SELECT SUM(cost) AS s FROM visits", epsilon=1).plan
+    [answer] = curator.ledger.find_answers(plan.outline.match())
+    payload = json.loads(answer.payload)
+    assert payload["steps"] == [str(plan.measures[0].step)]
+    payload["steps"] = [str(2 * plan.measures[0].step)]
+    with pytest.raises(Bug, match="other steps"):
+        decode(plan.outline, json.dumps(payload).encode())
+
+
+def test_an_identity_holds_every_digit_of_the_price() -> None:
+    """A retry key that was used is compared with it."""
+    plans = [make_plan(question(TEXT), Pure(price)) for price in (Fraction(1), 1 + Fraction(1, 10**15))]
+    assert len({plan.identity() for plan in plans if isinstance(plan, Plan)}) == 2
+
+
+def question(text: str) -> Question:
+    read = read_sql(text, visits_catalog())
+    assert isinstance(read, Question)
+    return read

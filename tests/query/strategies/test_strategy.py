@@ -421,3 +421,11 @@ def test_a_preview_reads_nothing_costs_nothing_and_knows_what_is_stored(monkeypa
     assert json.dumps(far.to_dict())
     with pytest.raises(Refused, match="protected unit"):
         curator.preview_distribution("pid", epsilon=1)
+
+
+def test_the_identity_of_a_strategy_holds_every_digit_of_the_price() -> None:
+    """A retry key that was used is compared with it."""
+    what = counted(small_table(), columns=["sex", "site"])
+    prices = (Fraction(1), 1 + Fraction(1, 10**15))
+    made = [make_strategy(what, budget.price(epsilon=price)) for budget in (PURE, ZCDP) for price in prices]
+    assert len({strategy.identity() for strategy in made}) == 4

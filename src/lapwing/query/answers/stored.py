@@ -1,4 +1,4 @@
-"""A released answer as bytes for the ledger, and back: the price of each part, the shown keys, the noisy cells."""
+"""A released answer as bytes for the ledger, and back: price and step of each part, the shown keys, the noisy cells."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def encode(plan: Plan, released: Released) -> bytes:
         {
             "measures": [None if share is None else _loss_out(share) for share in plan.prices.measures],
             "selection": None if plan.prices.selection is None else _loss_out(plan.prices.selection),
+            "steps": [str(measure.step) for measure in plan.measures],
             "keys": [[_value_out(value) for value in key] for key in released.keys],
             "cells": [[[str(value) for value in column.tolist()] for column in cells] for cells in released.cells],
         }
@@ -30,7 +31,7 @@ def encode(plan: Plan, released: Released) -> bytes:
 
 
 def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
-    """The answer, and the plan that it was made by."""
+    """The answer, and the plan that it was made by; the cells are read in the steps in which they were stored."""
     read = json.loads(payload)
     measures = tuple(None if share is None else _share_in(share) for share in read["measures"])
     selection = None if read["selection"] is None else _selection_in(read["selection"])
@@ -39,7 +40,10 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in pairs)
     stored = zip(outline.shapes, read["cells"], strict=True)
     cells = tuple(tuple(_column_in(column, isinstance(shape, Grid)) for column in cells) for shape, cells in stored)
-    return priced(outline, Prices(measures, selection)), Released(keys, cells)
+    plan = priced(outline, Prices(measures, selection))
+    if read["steps"] != [str(measure.step) for measure in plan.measures]:
+        raise Bug("a stored answer was made in other steps than its question has now; ask anew with refresh=True")
+    return plan, Released(keys, cells)
 
 
 def _loss_out(loss: Loss) -> list[str]:

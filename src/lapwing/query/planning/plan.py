@@ -32,8 +32,7 @@ from lapwing.query.planning.aggregates import Reading, shapes_of
 from lapwing.query.planning.domain import domain_of
 from lapwing.query.planning.measures import Measure, Share, measured
 from lapwing.query.planning.selection import Selection, choose_selection, units_needed
-from lapwing.query.planning.shapes import Best, Shape, Total
-from lapwing.query.planning.shapes import Grid as GridShape
+from lapwing.query.planning.shapes import Best, Shape, Total, facts_of
 from lapwing.query.question import Order, Question
 from lapwing.query.types import Type, Value
 from lapwing.query.verdict import Refusal, Stop, refuse
@@ -71,15 +70,15 @@ class Outline:
         """Everything but the price that an answer is made by: equal texts ask for the same numbers.
 
         Unlike `Question.canonical` it keeps the order of keys and aggregates, in which an answer is stored, and the
-        limits, bounds and values that were declared when it was asked.
+        limits, bounds and values that were declared when it was asked. Every number in it is exact: a step of the
+        noisy cells follows from them, and cells read with another step are other numbers.
         """
         keys = [[repr(value) for value in values] for values in self.domain or ()]
         limits = (self.table.unit, self.table.version, self.table.row_limit, self.groups, self.limit_groups)
-        shapes = [repr((type(shape).__name__, str(shape), shape.cells)) for shape in self.shapes]
-        levels = [str(shape.confidence) for shape in self.shapes if isinstance(shape, GridShape)]
+        shapes = [facts_of(shape) for shape in self.shapes]
         parts = (part for expression in self.question.below for part in walk(expression))
         types = sorted({(part.name, part.type.value) for part in parts if isinstance(part, Column)})
-        return repr((self.question.canonical(), types, self.domain is None, keys, shapes, levels, self.counted, limits))
+        return repr((self.question.canonical(), types, self.domain is None, keys, shapes, self.counted, limits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class Plan:
 
     def identity(self) -> str:
         """The whole paid request: `Outline.match` and the price."""
-        return repr((self.outline.match(), str(self.prices)))
+        return repr((self.outline.match(), self.prices))
 
     def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
         """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from lapwing.query.catalog import Catalog
@@ -46,6 +46,7 @@ from lapwing.query.relations.relation import (
 )
 from lapwing.query.sql.expressions import read
 from lapwing.query.sql.nodes import Node, is_whole, terms_of
+from lapwing.query.sql.precedence import bind, check_spellings
 from lapwing.query.sql.refused import check_modifiers, part_of, refuse_node
 from lapwing.query.sql.sources import Names, Scopes, only_select, read_body, read_from
 from lapwing.query.types import Type
@@ -53,6 +54,7 @@ from lapwing.query.verdict import Refusal, Stop, refuse
 
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
+DIALECT = Dialect.get_or_raise("duckdb")
 
 AGGREGATES: dict[type[Node], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -97,7 +99,9 @@ def _select(text: str) -> exp.Select:
     if "\0" in text:
         refuse("the question", "it holds a character that no engine reads.", "Leave the character 0 out.")
     try:
-        statements = sqlglot.parse(text, read="duckdb")
+        tokens = DIALECT.tokenize(text)
+        check_spellings(tokens)
+        statements = DIALECT.parser().parse(tokens, text)
     except RecursionError:
         raise
     except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
@@ -112,6 +116,7 @@ def _select(text: str) -> exp.Select:
     statement = written[0]
     if sum(1 for _ in statement.walk()) > MOST_PARTS:
         refuse("the question", f"it has more than {MOST_PARTS:,} parts.", "Write a shorter one.")
+    bind(statement)
     return only_select(statement, "the question")
 
 

@@ -94,7 +94,7 @@ class Strategy:
 
     def identity(self) -> str:
         """The whole paid request."""
-        return repr((self.counted.match(), str(self.loss)))
+        return repr((self.counted.match(), str(self.price), self.loss))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
