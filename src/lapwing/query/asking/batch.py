@@ -129,6 +129,13 @@ class Shared:
     slip: Fraction
     """The delta that may be spent in all where the list is composed; 0 where prices add."""
 
+    def questions(self) -> list[list[Question]]:
+        """For each plan the questions that are read off it."""
+        found: list[list[Question]] = [[] for _ in self.plans]
+        for member in self.members:
+            found[member.place].append(member.question)
+        return found
+
     def costs(self, which: Sequence[int]) -> list[Cost]:
         """What these plans cost together as a fixed list, divided among them in proportion to what each loses."""
         plans = [self.plans[place] for place in which]
