@@ -308,8 +308,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "read before the charge",
         _ANSWERING,
-        "        body, note = plan.identity(), _note(plan, text)\n",
-        "        read()\n        body, note = plan.identity(), _note(plan, text)\n",
+        "        body, note = plan.identity(delta), _note(plan, text)\n",
+        "        read()\n        body, note = plan.identity(delta), _note(plan, text)\n",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),

@@ -40,10 +40,12 @@ class Answers:
                 best = found
         return best
 
-    def new(self, plan: Plan, level: Fraction, text: str, *, analyst: str, key: str | None) -> Release:
-        """A new answer, charged; or the one that this key was charged for before."""
+    def new(
+        self, plan: Plan, level: Fraction, text: str, *, delta: Fraction | None, analyst: str, key: str | None
+    ) -> Release:
+        """A new answer, charged; or the one that this key was charged for before. `delta` is the one that was named."""
         cost, read = self._ledger.budget.cost(plan.loss), self._vault.ready(plan, level)
-        body, note = plan.identity(), _note(plan, text)
+        body, note = plan.identity(delta), _note(plan, text)
         reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
         return self._bought(plan, level, reservation, read)
 
@@ -57,7 +59,7 @@ class Answers:
     ) -> list[Release]:
         """New answers to these plans of a batch, charged together or not at all."""
         charges = [
-            Charge(cost, shared.plans[i].identity(), _key_of(key, i), _note(shared.plans[i], text))
+            Charge(cost, shared.identity(i), _key_of(key, i), _note(shared.plans[i], text))
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
         questions = shared.questions()

@@ -96,7 +96,8 @@ class Curator:
         cost = self._ledger.budget.cost(ready.plan.loss) + ready.to_pay
         shown, price = (ready.plan, cost) if stored is None else (stored.plan, nothing(cost))
         room, words = self._ledger.remaining, tuple(map(str, ready.missing))
-        return Preview(shown, self._ledger.budget, price, room, ready.level, assume_rows, words)
+        named = delta is not None
+        return Preview(shown, self._ledger.budget, price, room, ready.level, assume_rows, words, delta_named=named)
 
     def sql(
         self,
@@ -327,12 +328,15 @@ class Curator:
     def _read(self, question: Any) -> Question | Refusal:
         return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
 
+    def _delta_left(self) -> Fraction:
+        return self._ledger.remaining.delta
+
     def _planned(self, question: Question | Refusal, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan on these terms, and the confidence that its errors are stated at."""
         if isinstance(question, Refusal):
             raise raised(question)
         level = _level(question.table, terms.confidence)
-        plan = plan_on_terms(question, self._ledger.budget, terms, level)
+        plan = plan_on_terms(question, self._ledger.budget, terms, level, self._delta_left)
         if isinstance(plan, Refusal):
             raise raised(plan)
         return plan, level
@@ -361,7 +365,8 @@ class Curator:
             answer = self._answers.stored(ready.least, ready.level)
         if answer is None:  # not by its truth: an answer without rows is false
             with instead_of_nothing(STAYS if ready.charged else NOTHING):
-                answer = self._answers.new(ready.plan, ready.level, text, analyst=analyst, key=key)
+                delta = None if terms.delta is None else exact(terms.delta, "delta")
+                answer = self._answers.new(ready.plan, ready.level, text, delta=delta, analyst=analyst, key=key)
             answer = self._answers.joined(answer) if combine else answer
         if not ready.found:
             return answer
@@ -382,7 +387,7 @@ class Curator:
             if isinstance(question, Refusal):
                 raise raised(replace(question, part=f"question {name}, {question.part}"))
         levels, budget = [_level(question.table, confidence) for question in questions], self._ledger.budget
-        made = share(questions, named, budget, epsilon=epsilon, delta=delta, levels=levels)
+        made = share(questions, named, budget, epsilon=epsilon, delta=delta, levels=levels, left=self._delta_left)
         if isinstance(made, Refusal):
             raise raised(made)
         return made
