@@ -4,6 +4,7 @@ COUNT ?= 100
 SEED ?= 1
 PY := .venv/bin/python
 READY := .venv/.ready
+COMPILED := .venv/compiled/.ready
 
 .PHONY: help demo test test-all check mutants bench clean
 .DEFAULT_GOAL := help
@@ -15,10 +16,10 @@ help:  ## this list
 demo: $(READY)  ## the whole story on real data
 	@.venv/bin/lapwing demo
 
-test: $(READY)  ## the tests that run in minutes
+test: $(READY) $(COMPILED)  ## the tests that run in minutes
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
-test-all: $(READY)  ## all tests, the slow ones too
+test-all: $(READY) $(COMPILED)  ## all tests, the slow ones too
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 check: $(READY)  ## lint, format and types
@@ -53,4 +54,11 @@ $(READY): pyproject.toml
 	fi; \
 	echo "Installing Lapwing and what it needs into $$venv (once; a minute or two)"; \
 	"$$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'; \
+	touch $@
+
+# sqlglot as pip install "sqlglot[c]" has it, beside the plain one: tests/e2e/test_compiled.py asks questions with both.
+$(COMPILED): $(READY)
+	@set -e; version=$$($(PY) -c 'from importlib.metadata import version; print(version("sqlglot"))'); \
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$(@D)" \
+	  "sqlglot==$$version" "sqlglotc==$$version"; \
 	touch $@

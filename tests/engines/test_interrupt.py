@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from lapwing.engines import interrupt as interrupt_module
 from lapwing.engines.interrupt import _Watcher, interruptible
 from lapwing.ledger import SqliteLedger, verify_ledger
 from lapwing.opening import load
@@ -143,13 +144,122 @@ def test_control_c_leaves_a_clean_and_charged_ledger(tmp_path: Path) -> None:
     curator.close()
 
 
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A watcher whose thread holds a signal in its hand, read but not acted upon, until the event is set."""
+    go = threading.Event()
+
+    def read(reader: int, many: int) -> bytes:
+        numbers = os.read(reader, many)
+        if signal.SIGINT in numbers:
+            go.wait(timeout=60)
+        return numbers
+
+    class Late:
+        """The module os, but slow to read."""
+
+        def __getattr__(self, name: str) -> Any:
+            return read if name == "read" else getattr(os, name)
+
+    monkeypatch.setattr(interrupt_module, "os", Late())
+    watcher = _Watcher()
+    monkeypatch.setattr(interrupt_module, "_watcher", lambda _: watcher)
+    yield go
+    go.set()
+
+
+def test_a_signal_that_is_read_late_does_not_stop_the_next_question(
+    handler: Any, late: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first question is over before the thread acts upon its signal; the second neither stops nor hears it."""
+    drain, told = _Watcher._drain, []
+
+    def drained(watcher: _Watcher) -> None:
+        late.set()
+        drain(watcher)
+
+    monkeypatch.setattr(_Watcher, "_drain", drained)
+    handler(signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(lambda: signal.raise_signal(signal.SIGINT), lambda: told.append(1))
+    assert late.is_set()
+    assert interruptible(lambda: 7, lambda: told.append(2)) == 7
+    assert told == []
+
+
+def test_one_signal_interrupts_once_and_others_stay_heard(handler: Any) -> None:
+    """Questions one after the other, each with its own signal or none: each gets what was sent to it."""
+    handler(signal.default_int_handler)
+    seen = []
+    for sent in (True, False, False, True, True, False):
+        try:
+            interruptible(lambda: signal.raise_signal(signal.SIGINT) if sent else None, lambda: None)  # noqa: B023
+            seen.append(False)
+        except KeyboardInterrupt:
+            seen.append(True)
+    assert seen == [True, False, False, True, True, False]
+
+
 def test_what_is_stopped_was_heard_and_nothing_is_stopped_outside() -> None:
-    """A signal that is read late, when its question is over, neither stops nor is heard by the next one."""
+    """The thread acts only for the question that runs."""
     watcher, calls = _Watcher(), []
-    with watcher.calling(lambda: calls.append(watcher.heard.is_set())):
-        assert watcher._told()
+
+    def stop() -> None:
+        calls.append(watcher._ticket is not None and watcher._ticket.heard.is_set())
+        watcher._ticket = None
+
+    with watcher.calling(stop) as ticket:
+        watcher._stop()
+        assert ticket.heard.is_set()
     assert calls == [True]
-    assert not watcher._told()
-    with watcher.calling(lambda: calls.append(False)):
-        assert not watcher.heard.is_set()
+    watcher._stop()
+    with watcher.calling(lambda: calls.append(False)) as ticket:
+        assert not ticket.heard.is_set()
     assert calls == [True]
+
+
+def test_a_handler_may_ask_while_a_question_runs(handler: Any) -> None:
+    """The inner question gets the interrupt that is sent to it, and the outer one its own."""
+    told: list[str] = []
+    ended = threading.Event()
+
+    def inner() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def work() -> str:
+        with pytest.raises(KeyboardInterrupt):
+            interruptible(inner, lambda: told.append("inner"))
+        signal.raise_signal(signal.SIGINT)
+        ended.wait(timeout=60)
+        return "done"
+
+    handler(signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(work, lambda: (told.append("outer"), ended.set())[0])
+    assert "outer" in told
+    assert (signal.getsignal(signal.SIGINT), signal.set_wakeup_fd(-1)) == (signal.default_int_handler, -1)
+
+
+@pytest.mark.slow
+def test_real_signals_never_stop_the_next_question(handler: Any) -> None:
+    """A signal at about the end of a question of the engine: it is interrupted or not, and the next one is answered."""
+    handler(signal.default_int_handler)
+    connection, main = duckdb.connect(), threading.get_ident()
+    long, short = "SELECT sum(sqrt(range)) FROM range(3000000)", "SELECT sum(range) FROM range(1000000)"
+
+    def ask(text: str) -> Any:
+        with connection.cursor() as cursor:
+            return interruptible(lambda: cursor.execute(text).fetchone(), cursor.interrupt)
+
+    interrupted = 0
+    for round_ in range(300):
+        sender = threading.Timer(round_ % 30 / 1000, signal.pthread_kill, (main, signal.SIGINT))
+        try:
+            sender.start()
+            ask(long)
+            sender.join()
+        except KeyboardInterrupt:
+            interrupted += 1
+        sender.join()
+        assert ask(short) == (499999500000,)
+    assert interrupted == 300

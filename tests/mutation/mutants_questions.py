@@ -308,8 +308,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "read before the charge",
         _ANSWERING,
-        "        cost = self._ledger.budget.cost(plan.loss)\n        body, note =",
-        "        cost = self._ledger.budget.cost(plan.loss)\n        self._vault.released(plan)\n        body, note =",
+        "        body, note = plan.identity(delta), _note(plan, text)\n",
+        "        read()\n        body, note = plan.identity(delta), _note(plan, text)\n",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),
@@ -405,8 +405,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "tell the cause",
         _VAULT,
-        "        raise EngineFailed(incident)  # outside",
-        "        raise EngineFailed(kind)  # outside",
+        "    raise EngineFailed(incident)  # outside",
+        "    raise EngineFailed(kind)  # outside",
         "the kind of failure tells about the data",
         ("tests/query/cells/test_release.py",),
     ),

@@ -104,9 +104,36 @@ def test_a_pure_budget_sells_no_delta() -> None:
 
 
 def test_a_question_that_names_no_delta_takes_a_hundredth() -> None:
-    assert CONCENTRATED.question_delta == Fraction(1, 2 * 10**8)
-    assert BASIC.question_delta == Fraction(1, 10**8)
-    assert PURE.question_delta == 0
+    assert CONCENTRATED.question_delta() == Fraction(1, 2 * 10**8)
+    assert BASIC.question_delta() == Fraction(1, 10**8)
+    assert PURE.question_delta() == 0
+
+
+def test_the_delta_of_a_question_is_a_hundredth_of_what_is_left_rounded_down_to_three_digits() -> None:
+    assert CONCENTRATED.question_delta(Fraction(123_456, 10**9)) == Fraction(123, 10**8)
+    assert CONCENTRATED.question_delta(Fraction(1, 3)) == Fraction(333, 10**5)
+    assert CONCENTRATED.question_delta(Fraction(99_999, 10**12)) == Fraction(999, 10**12)
+    assert CONCENTRATED.question_delta(Fraction(0)) == 0
+
+
+def test_a_thousand_questions_that_select_keys_stay_within_the_delta() -> None:
+    """Exactly: what was spent and what is left are the whole, and the last one still has something to take."""
+    left = whole = CONCENTRATED.capacity.delta
+    spent = Fraction(0)
+    for _ in range(1000):
+        delta = CONCENTRATED.question_delta(left)
+        assert 0 < delta <= left / 100
+        assert delta > left / 100 * Fraction(99, 100)
+        spent, left = spent + delta, left - delta
+    assert spent + left == whole
+    assert left / whole > Fraction(99, 100) ** 1000
+
+
+@pytest.mark.parametrize("many", [1, 2, 99, 100, 1000])
+def test_several_questions_at_once_each_take_a_hundredth_of_what_the_others_leave(many: int) -> None:
+    left = Fraction(1, 2 * 10**6)
+    each = CONCENTRATED.question_delta(left, many=many)
+    assert 0 < each <= (left - (many - 1) * each) / 100
 
 
 def test_costs_in_a_pure_budget() -> None:

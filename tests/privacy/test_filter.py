@@ -88,7 +88,7 @@ def test_basic_accounting_adds_both() -> None:
 
 def test_deltas_are_limited_on_their_own() -> None:
     account = Filter(Budget(2, 1e-6))
-    price = account.budget.price(epsilon=0.01, delta=account.budget.question_delta)
+    price = account.budget.price(epsilon=0.01, delta=account.budget.question_delta())
     assert granted(account, price, 101) == 100
     assert account.remaining.delta == 0 < account.remaining.amount
     assert account.spend(account.budget.price(epsilon=0.01))

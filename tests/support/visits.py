@@ -88,7 +88,7 @@ class Spy:
         engine, inner = curator._vault.engine, curator._vault.engine.cells
 
         def cells(query: Any) -> pa.Table:
-            self.queries.append(query.sql(dialect="duckdb"))
+            self.queries.append(query)
             return inner(query)
 
         monkeypatch.setattr(engine, "cells", cells)

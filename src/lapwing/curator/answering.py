@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from hashlib import sha256
 
-from lapwing.curator.charging import bought
-from lapwing.curator.vault import Vault
+from lapwing.curator.charging import UNJOINED, bought, saying
+from lapwing.curator.vault import Paid, Vault
 from lapwing.ledger import Charge, Reservation, SqliteLedger
 from lapwing.privacy.budget import Cost
 from lapwing.query.answers.answer import Release
 from lapwing.query.answers.combine import combined
-from lapwing.query.answers.stored import decode, encode
+from lapwing.query.answers.stored import decode
 from lapwing.query.asking.batch import Shared
+from lapwing.query.cells.release import Released
 from lapwing.query.planning.plan import Plan
 
 
@@ -39,12 +40,14 @@ class Answers:
                 best = found
         return best
 
-    def new(self, plan: Plan, level: Fraction, text: str, *, analyst: str, key: str | None) -> Release:
-        """A new answer, charged; or the one that this key was charged for before."""
-        cost = self._ledger.budget.cost(plan.loss)
-        body, note = plan.identity(), _note(plan, text)
+    def new(
+        self, plan: Plan, level: Fraction, text: str, *, delta: Fraction | None, analyst: str, key: str | None
+    ) -> Release:
+        """A new answer, charged; or the one that this key was charged for before. `delta` is the one that was named."""
+        cost, read = self._ledger.budget.cost(plan.loss), self._vault.ready(plan, level)
+        body, note = plan.identity(delta), _note(plan, text)
         reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
-        return self._bought(plan, level, reservation)
+        return self._bought(plan, level, reservation, read)
 
     def all_stored(self, shared: Shared, *, analyst: str = "", key: str | None = None) -> list[Release | None]:
         """For each plan of a batch the stored answer that will do."""
@@ -56,29 +59,35 @@ class Answers:
     ) -> list[Release]:
         """New answers to these plans of a batch, charged together or not at all."""
         charges = [
-            Charge(cost, shared.plans[i].identity(), _key_of(key, i), _note(shared.plans[i], text))
+            Charge(cost, shared.identity(i), _key_of(key, i), _note(shared.plans[i], text))
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
+        questions = shared.questions()
+        ready = [self._vault.ready(shared.plans[i], shared.merged[i].level, questions[i]) for i in which]
         made = self._ledger.reserve_all(charges, analyst=analyst) if charges else ()
-        paid = zip(which, made, strict=True)
-        return [self._bought(shared.plans[i], shared.merged[i].level, reservation) for i, reservation in paid]
+        paid = zip(which, made, ready, strict=True)
+        return [self._bought(shared.plans[i], shared.merged[i].level, one, read) for i, one, read in paid]
 
     def joined(self, newest: Release) -> Release:
         """The answer joined with all that are stored for the same question, itself among them."""
         outline = newest.plan.outline
-        found = self._ledger.find_answers(outline.match())
+        with saying(UNJOINED, newest.entry):
+            found = self._ledger.find_answers(outline.match())
         return combined(newest, [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found])
 
-    def _bought(self, plan: Plan, level: Fraction, reservation: Reservation) -> Release:
+    def _bought(self, plan: Plan, level: Fraction, reservation: Reservation, read: Paid[Released]) -> Release:
         (made, released), cost = bought(
             self._ledger,
             reservation,
             match=plan.outline.match(),
-            read=lambda: (plan, self._vault.released(plan)),
-            encode=lambda answer: encode(*answer),
+            read=lambda: _with(plan, *read()),
             decode=lambda payload: decode(plan.outline, payload),
         )
         return Release(made, released, cost, reservation.seq, level)
+
+
+def _with(plan: Plan, released: Released, payload: bytes) -> tuple[tuple[Plan, Released], bytes]:
+    return (plan, released), payload
 
 
 def nothing(cost: Cost) -> Cost:

@@ -5,10 +5,11 @@ Nothing reads private rows before the charge is durable, and nothing is refunded
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-from lapwing.errors import BudgetExceeded, LedgerFailed
+from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed
 from lapwing.ledger import Reservation, SqliteLedger
 from lapwing.ledger.wording import shortage
 from lapwing.privacy.budget import Cost
@@ -20,14 +21,24 @@ UNANSWERED = (
     "Ask with another key to pay again."
 )
 
+NOTHING = "Nothing was charged."
+"""Ends every refusal that comes before a charge."""
+LOST = (
+    "The answer could not be stored, so it is not given. Its price stays charged (entry {entry}), "
+    "and asking again pays again. {why}"
+)
+UNJOINED = (
+    "The new answer was charged and is stored (entry {entry}): "
+    "asked again without `combine` and `refresh` it costs nothing. {why}"
+)
+
 
 def bought(
     ledger: SqliteLedger,
     reservation: Reservation,
     *,
     match: str,
-    read: Callable[[], _T],
-    encode: Callable[[_T], bytes],
+    read: Callable[[], tuple[_T, bytes]],
     decode: Callable[[bytes], _T],
 ) -> tuple[_T, Cost]:
     """The answer to a charge, stored under `match`, and what was charged for it now."""
@@ -35,9 +46,29 @@ def bought(
         return decode(reservation.answer), reservation.cost - reservation.cost
     if not reservation.fresh:
         raise LedgerFailed(UNANSWERED)
-    answer = read()
-    ledger.settle(reservation, encode(answer), match=match)
+    answer, payload = read()
+    with saying(LOST, reservation.seq):
+        ledger.settle(reservation, payload, match=match)
     return answer, reservation.cost
+
+
+@contextmanager
+def saying(words: str, entry: int) -> Iterator[None]:
+    """If the ledger fails inside, says first what was charged."""
+    try:
+        yield
+    except LedgerFailed as error:
+        raise LedgerFailed(words.format(entry=entry, why=error)) from error
+
+
+@contextmanager
+def instead_of_nothing(words: str) -> Iterator[None]:
+    """Says these words where an error of ours would say that nothing was charged."""
+    try:
+        yield
+    except LapwingError as error:
+        error.args = (str(error).replace(NOTHING, words),)
+        raise
 
 
 def check_room(ledger: SqliteLedger, cost: Cost, analyst: str) -> None:

@@ -9,8 +9,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from lapwing.curator.answering import Answers, nothing
-from lapwing.curator.charging import check_room
-from lapwing.curator.preparing import Preparer
+from lapwing.curator.charging import NOTHING, check_room, instead_of_nothing
+from lapwing.curator.preparing import STAYS, Preparer
 from lapwing.curator.strategies import Make, Strategies
 from lapwing.curator.vault import Vault
 from lapwing.engines.source import Source
@@ -55,7 +55,7 @@ class Curator:
         self._vault = Vault(tables, ledger, memory=memory)
         self._answers = Answers(ledger, self._vault)
         self._strategies = Strategies(ledger, self._vault)
-        self._preparer = Preparer(self._catalog, ledger, planned=self._planned, find=self._vault.found)
+        self._preparer = Preparer(self._catalog, ledger, planned=self._planned, find=self._vault.ready_to_find)
         self._read_sql = lru_cache(maxsize=_REMEMBERED)(partial(read_sql, catalog=self._catalog))
         self._kept: dict[Hashable, tuple[Hashable, Release]] = {}
 
@@ -96,7 +96,8 @@ class Curator:
         cost = self._ledger.budget.cost(ready.plan.loss) + ready.to_pay
         shown, price = (ready.plan, cost) if stored is None else (stored.plan, nothing(cost))
         room, words = self._ledger.remaining, tuple(map(str, ready.missing))
-        return Preview(shown, self._ledger.budget, price, room, ready.level, assume_rows, words)
+        named = delta is not None
+        return Preview(shown, self._ledger.budget, price, room, ready.level, assume_rows, words, delta_named=named)
 
     def sql(
         self,
@@ -302,12 +303,16 @@ class Curator:
         questions below you expect, which is no limit; `signed` admits sums that a unit may lower, with more noise.
         """
         bar = exact(threshold, "threshold")
+        self._vault.check_all()
         session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
         price, many = self._ledger.budget.cost(session.loss), session.answers
         note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
         body = repr(("watch", bar, session))
         reservation = self._ledger.reserve(price, analyst=analyst, body=body, note=note)
-        return Watch(session, bar, (reservation.cost, reservation.seq), read=self._read, looked=self._vault.looked)
+        paid = reservation.cost, reservation.seq
+        return Watch(
+            session, bar, paid, read=self._read, unchanged=self._vault.is_unchanged, ready=self._vault.ready_to_look
+        )
 
     def table(self, name: str) -> Any:
         """An unbound Ibis table for writing questions: schema only, it cannot execute."""
@@ -323,12 +328,15 @@ class Curator:
     def _read(self, question: Any) -> Question | Refusal:
         return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
 
+    def _delta_left(self) -> Fraction:
+        return self._ledger.remaining.delta
+
     def _planned(self, question: Question | Refusal, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan on these terms, and the confidence that its errors are stated at."""
         if isinstance(question, Refusal):
             raise raised(question)
         level = _level(question.table, terms.confidence)
-        plan = plan_on_terms(question, self._ledger.budget, terms, level)
+        plan = plan_on_terms(question, self._ledger.budget, terms, level, self._delta_left)
         if isinstance(plan, Refusal):
             raise raised(plan)
         return plan, level
@@ -356,7 +364,9 @@ class Curator:
         if answer is None and not refresh and ready.least is not ready.plan:
             answer = self._answers.stored(ready.least, ready.level)
         if answer is None:  # not by its truth: an answer without rows is false
-            answer = self._answers.new(ready.plan, ready.level, text, analyst=analyst, key=key)
+            with instead_of_nothing(STAYS if ready.charged else NOTHING):
+                delta = None if terms.delta is None else exact(terms.delta, "delta")
+                answer = self._answers.new(ready.plan, ready.level, text, delta=delta, analyst=analyst, key=key)
             answer = self._answers.joined(answer) if combine else answer
         if not ready.found:
             return answer
@@ -377,7 +387,7 @@ class Curator:
             if isinstance(question, Refusal):
                 raise raised(replace(question, part=f"question {name}, {question.part}"))
         levels, budget = [_level(question.table, confidence) for question in questions], self._ledger.budget
-        made = share(questions, named, budget, epsilon=epsilon, delta=delta, levels=levels)
+        made = share(questions, named, budget, epsilon=epsilon, delta=delta, levels=levels, left=self._delta_left)
         if isinstance(made, Refusal):
             raise raised(made)
         return made

@@ -14,8 +14,9 @@ from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 
-from lapwing.curator.charging import bought
+from lapwing.curator.charging import NOTHING, bought, instead_of_nothing
 from lapwing.curator.search import WITHIN, Search, Stored
+from lapwing.curator.vault import Paid
 from lapwing.errors import Bug, Refused
 from lapwing.ledger import SqliteLedger
 from lapwing.mechanisms.auto_bounds import AutoBounds
@@ -23,7 +24,7 @@ from lapwing.privacy.budget import Cost
 from lapwing.query.asking.automatic import Automatic, Read, needs_of
 from lapwing.query.asking.pricing import Terms
 from lapwing.query.catalog import Catalog
-from lapwing.query.cells.finding import Found, Target, decode_found, encode_found, mechanism_for
+from lapwing.query.cells.finding import Found, Target, decode_found, mechanism_for
 from lapwing.query.planning.plan import Plan, make_outline
 from lapwing.query.question import Question
 from lapwing.query.verdict import Refusal, raised
@@ -51,7 +52,7 @@ class Prepared:
 
 
 class Preparer:
-    """Makes questions ready. `planned` raises refusals, `find` reads the rows of a finding that is charged."""
+    """Makes questions ready. `planned` raises refusals, `find` prepares what reads the rows of a finding."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Preparer:
         ledger: SqliteLedger,
         *,
         planned: Callable[[Question | Refusal, Terms], tuple[Plan, Fraction]],
-        find: Callable[[Target, AutoBounds], Found],
+        find: Callable[[Target, AutoBounds], Paid[Found]],
     ) -> None:
         self._catalog, self._ledger, self._planned, self._find = catalog, ledger, planned, find
 
@@ -79,15 +80,14 @@ class Preparer:
 
     def find_missing(self, ready: Prepared, *, analyst: str, key: str | None) -> Prepared:
         """The same with all that was missing: found, charged and stored. The whole price was checked before."""
-        charged = ready.charged
+        charged = self._free
         while ready.missing:
             if ready.search is None:
                 raise Bug("something is missing and nobody looks for it")
-            charged += self._paid(ready.search, ready.missing[0], analyst, key)
-            try:
+            with instead_of_nothing(STAYS if charged else NOTHING):
+                charged += self._paid(ready.search, ready.missing[0], analyst, key)
+            with instead_of_nothing(STAYS if charged else NOTHING):  # a refusal by what was found, which is public now
                 ready = self._surveyed(ready.search)
-            except Refused as error:  # by what was found, which is public now
-                raise Refused(str(error).replace(*_STAYS)) from None
         return replace(ready, charged=charged)
 
     def _planned_or_told(self, question: Question | Refusal, read: Read, terms: Terms) -> tuple[Plan, Fraction]:
@@ -116,13 +116,13 @@ class Preparer:
         mechanism = mechanism_for(target, search.each or Fraction(0))
         price, own = self._ledger.budget.cost(mechanism.loss), _key_of(key, target)
         body, note = repr((target.match, str(mechanism.epsilon))), {"question": f"find {target}"}
+        read = self._find(target, mechanism)
         reservation = self._ledger.reserve(price, analyst=analyst, body=body, key=own, note=note)
         _, cost = bought(
             self._ledger,
             reservation,
             match=target.match,
-            read=lambda: self._find(target, mechanism),
-            encode=encode_found,
+            read=read,
             decode=lambda payload: decode_found(target, payload),
         )
         search.paid.add(reservation.seq)
@@ -145,7 +145,7 @@ class Preparer:
         return self._ledger.total - self._ledger.total
 
 
-_STAYS = ("Nothing was charged.", "What was found for it is stored and stays charged; the answer was not charged.")
+STAYS = "What was found for it is stored and stays charged; the answer was not charged."
 
 
 def _key_of(key: str | None, target: Target) -> str | None:

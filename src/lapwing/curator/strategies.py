@@ -9,8 +9,9 @@ from lapwing.curator.charging import bought
 from lapwing.curator.vault import Vault
 from lapwing.ledger import SqliteLedger
 from lapwing.privacy.budget import Cost
+from lapwing.query.cells.release import Answer
 from lapwing.query.strategies.preview import StrategyPreview
-from lapwing.query.strategies.strategy import Bought, Counted, Strategy, decode_strategy, encode_strategy, make_strategy
+from lapwing.query.strategies.strategy import Bought, Counted, Strategy, decode_strategy, make_strategy
 from lapwing.query.verdict import Stop, raised
 from lapwing.rational import Number
 
@@ -52,13 +53,18 @@ class Strategies:
         counted, cost = strategy.counted, self._ledger.budget.cost(strategy.loss)
         words, plan = _words(counted, where), counted.outline.question.canonical()
         note = {"question": words, "plan": plan, "version": counted.table.version}
+        ready = self._vault.ready_tables(strategy)
         reservation = self._ledger.reserve(cost, analyst=analyst, body=strategy.identity(), key=key, note=note)
+
+        def read() -> tuple[tuple[Strategy, Answer], bytes]:
+            released, payload = ready()
+            return (strategy, released), payload
+
         (made, released), paid = bought(
             self._ledger,
             reservation,
             match=counted.match(),
-            read=lambda: (strategy, self._vault.released_tables(strategy)),
-            encode=lambda answer: encode_strategy(*answer),
+            read=read,
             decode=lambda payload: decode_strategy(counted, payload),
         )
         return Bought(made, released, paid, reservation.seq)

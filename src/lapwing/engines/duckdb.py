@@ -13,18 +13,17 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.lines import read_lines
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source
 from lapwing.engines.spill import Spill
-from lapwing.errors import Misconfigured
+from lapwing.errors import Bug, Misconfigured
 from lapwing.query.catalog import UNIT_ID, Field, Table
 from lapwing.query.types import Type
 from lapwing.query.verdict import nearest
@@ -72,15 +71,6 @@ _AT_A_TIME = 122_880
 """Rows that DuckDB gives to a thread at once. Where no table has more, a second thread would only wait."""
 
 
-class _Writer(DuckDB.Generator):  # type: ignore[misc, valid-type]
-    """DuckDB's syntax. sqlglot's own reads "array" as a type anew for each type that it writes; our casts have none."""
-
-    TRANSFORMS: ClassVar[dict[type, Any]] = {
-        **DuckDB.Generator.TRANSFORMS,
-        exp.DataType: lambda self, node: self.datatype_sql(node),
-    }
-
-
 class DuckDBEngine:
     """Runs the cells query of a plan. It never sees an analyst's text.
 
@@ -106,9 +96,16 @@ class DuckDBEngine:
         names = ", ".join(f"`{table.name}`" for table, _ in tables)
         raise Misconfigured(f"the data of {names} cannot be opened. Check path, format and rights.")
 
-    def cells(self, query: exp.Select) -> pa.Table:
-        """The rows of a cells query."""
-        text = _Writer(dialect="duckdb").generate(query, copy=False)
+    def written(self, query: exp.Select) -> str:
+        """The query as text that the engine can parse. Fails, if at all, before anything is charged."""
+        text = query.sql(dialect="duckdb", copy=False)
+        if len(self._connection.extract_statements(text)) != 1:
+            raise Bug("a query was written as several")
+        return text
+
+    def cells(self, query: exp.Select | str) -> pa.Table:
+        """The rows of a cells query, or of its text."""
+        text = query if isinstance(query, str) else self.written(query)
         with self._connection.cursor() as cursor:
             return interruptible(lambda: cursor.execute(text).to_arrow_table(), cursor.interrupt)
 

@@ -4,6 +4,14 @@ Python looks at a signal only when the engine's call returns, which may take min
 one that is ever interrupted, waits for the engine, signals also wake a thread that tells the engine to stop. That
 thread lives as long as the process: to start one for each question would take longer than most questions.
 A question that was interrupted stays charged: its rows may have been read.
+
+Theorem.  An interrupt stops the question it was sent to and no later one.
+Proof.    A question has a ticket, and `stop` is called only under the lock that also ends the ticket. A signal reaches
+          the pipe only between the two calls of set_wakeup_fd, on the main thread, and Python's own handler then marks
+          the ticket as heard: installing a handler runs those that are pending first. A ticket that was heard waits,
+          before it returns, until the thread has read all that is in the pipe. So no byte of one question is read
+          during another.
+Checked by: tests/engines/test_interrupt.py
 """
 
 from __future__ import annotations
@@ -11,14 +19,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
 _T = TypeVar("_T")
 _PATIENCE = 0.05  # seconds between two calls of `stop`: one that comes before the work has begun is not heard
+_END = 0  # no signal has this number
 
 
 def interruptible(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
@@ -28,69 +37,94 @@ def interruptible(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):  # interrupts are ignored, or not Python's to handle
         return work()
-    watcher, results = _watcher(os.getpid()), []
-    with watcher.calling(stop):
+    results: list[_T] = []
+    with _watcher(os.getpid()).calling(stop) as ticket:
         try:
             results.append(work())
         except Exception:
-            if not watcher.heard.is_set():
+            if not ticket.heard.is_set():
                 raise
-    if watcher.heard.is_set():
+    if ticket.heard.is_set():
         handler(signal.SIGINT, None)
         raise KeyboardInterrupt
     return results[0]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ticket:
+    """One question: how it is stopped, whether an interrupt was heard, and whether it is over."""
+
+    stop: Callable[[], None]
+    heard: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+
 class _Watcher:
-    """A thread that waits for signals and calls what shall be called at an interrupt."""
+    """A thread that waits for signals and stops the question that they were sent to."""
 
     def __init__(self) -> None:
-        self.heard = threading.Event()
-        self._stop: Callable[[], None] | None = None
+        self._ticket: _Ticket | None = None
         self._lock = threading.Lock()
         self._reader, self._writer = os.pipe()
-        self._before = -1
+        self._elsewhere = -1
+        self._idle = threading.Event()
         os.set_blocking(self._writer, False)
         threading.Thread(target=self._watch, name="lapwing", daemon=True).start()
 
     @contextmanager
-    def calling(self, stop: Callable[[], None]) -> Iterator[None]:
+    def calling(self, stop: Callable[[], None]) -> Iterator[_Ticket]:
         """Interrupts are only heard inside, and nothing is called after the end.
 
         The engine looks for interrupts too, and may wait for its own threads for ever if it finds one.
         """
-        with self._lock:
-            self.heard.clear()
-            self._stop = stop
-        handler = signal.signal(signal.SIGINT, lambda *_: self.heard.set())
-        self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        ticket = _Ticket(stop)
+        handler = signal.signal(signal.SIGINT, lambda *_: ticket.heard.set())
+        outer, self._ticket = self._ticket, ticket  # a handler of another signal may ask while a question runs
+        before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._elsewhere = self._elsewhere if before == self._writer else before
         try:
-            yield
+            yield ticket
         finally:
-            signal.set_wakeup_fd(self._before)
-            signal.signal(signal.SIGINT, handler)
             with self._lock:
-                self._stop = None
+                self._ticket = outer
+                ticket.over.set()
+            signal.set_wakeup_fd(before)
+            signal.signal(signal.SIGINT, lambda *_: ticket.heard.set())  # runs the handler of a pending signal
+            if ticket.heard.is_set():
+                self._drain()
+            signal.signal(signal.SIGINT, handler)
+
+    def _drain(self) -> None:
+        """Waits until the thread has read everything that was written so far."""
+        self._idle.clear()
+        while not self._idle.is_set():
+            with suppress(BlockingIOError):
+                os.write(self._writer, bytes([_END]))
+                self._idle.wait()
 
     def _watch(self) -> None:
         while True:
             numbers = os.read(self._reader, 64)
-            if self._before != -1:
+            if self._elsewhere != -1:
                 with suppress(OSError):
-                    os.write(self._before, numbers)  # somebody else waits for signals too
+                    os.write(
+                        self._elsewhere, numbers.replace(bytes([_END]), b"")
+                    )  # somebody else waits for signals too
             if signal.SIGINT in numbers:
-                while self._told():
-                    time.sleep(_PATIENCE)
-
-    def _told(self) -> bool:
-        """Whether there was work to stop. What is stopped is always heard: else it would look like a failure."""
-        with self._lock:
-            if self._stop is None:
-                return False
-            self.heard.set()
-            with suppress(Exception):
                 self._stop()
-            return True
+            if _END in numbers:
+                self._idle.set()
+
+    def _stop(self) -> None:
+        """Stops the question, again and again until it is over. What is stopped is heard: it must not look failed."""
+        ticket = self._ticket
+        while ticket is not None and self._ticket is ticket:
+            with self._lock:
+                if self._ticket is ticket:
+                    ticket.heard.set()
+                    with suppress(Exception):
+                        ticket.stop()
+            ticket.over.wait(_PATIENCE)
 
 
 @lru_cache(maxsize=1)

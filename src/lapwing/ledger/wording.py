@@ -15,7 +15,9 @@ def budget_text(budget: Budget) -> str:
 def shortage(budget: Budget, cost: Cost, room: Cost, analyst: str | None) -> str:
     """Why a charge does not fit: into the total, or into an analyst's own allowance if one is named."""
     most = budget.affordable(room)
-    if cost.amount <= room.amount:
+    if cost.amount <= room.amount and not room.delta:
+        advice = "Group by columns whose values are declared: that needs no delta."
+    elif cost.amount <= room.amount:
         advice = f"Ask for delta = {at_least_text(room.delta)} or less."
     elif most:
         advice = f"Ask for epsilon = {at_least_text(most)} or less."

@@ -37,7 +37,8 @@ from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, m
 from lapwing.rational import Number, below_one, nonnegative, positive, round_down, round_up
 
 _FINEST = 40
-_QUESTION_SHARE = 100  # a question that needs a delta takes this part of what is spendable, unless it says otherwise
+_QUESTION_SHARE = 100  # a question that needs a delta takes this part of what is left, unless it says otherwise
+_DELTA_DIGITS = 3
 
 
 class Accounting(Enum):
@@ -140,10 +141,15 @@ class Budget:
         """Why this budget promises next to nothing, in a sentence; empty if it does promise something."""
         return weakness(self.epsilon, self.delta)
 
-    @property
-    def question_delta(self) -> Fraction:
-        """The delta of a question that needs one (key selection) and names none: 1/100 of what is spendable."""
-        return self.capacity.delta / _QUESTION_SHARE
+    def question_delta(self, left: Fraction | None = None, *, many: int = 1) -> Fraction:
+        """The delta of each of so many questions at once that need one (key selection) and name none.
+
+        It is d = left / (99 + many), rounded down to three digits: a hundredth of what the others leave, since then
+        left - (many - 1) d >= 100 d. So however many are asked, d is above 0 and less is spent than is left; what is
+        left falls by a hundredth a question. Without `left`, of the whole.
+        """
+        spendable = self.capacity.delta if left is None else left
+        return _leading_digits(spendable / (_QUESTION_SHARE - 1 + many))
 
     def price(self, *, epsilon: Number, delta: Number = 0) -> Loss:
         """The loss that a question asked at this epsilon may have.
@@ -202,6 +208,16 @@ class Budget:
             raise Misconfigured(f"`delta` is {self.delta}; pure accounting has none. Leave one of the two out.")
         if not self.capacity.amount:
             raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
+
+
+def _leading_digits(value: Fraction) -> Fraction:
+    """The value rounded down to three significant digits; 0 stays 0."""
+    if not value:
+        return value
+    first = len(str(value.numerator)) - len(str(value.denominator))
+    first -= value < Fraction(10) ** first  # now 10^first <= value < 10^(first + 1)
+    unit = Fraction(10) ** (first + 1 - _DELTA_DIGITS)
+    return value // unit * unit
 
 
 def remaining_text(room: Cost) -> str:

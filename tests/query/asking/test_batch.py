@@ -55,7 +55,7 @@ def test_the_batch_costs_what_was_asked_and_no_more(name: str) -> None:
     room = budget.cost(budget.price(epsilon=1))
     assert answers.cost == asked.ledger.spent
     if name == "basic":
-        assert answers.cost.fits(Cost(Accounting.BASIC, 1, budget.question_delta))
+        assert answers.cost.fits(Cost(Accounting.BASIC, 1, budget.question_delta()))
     else:
         assert answers.cost == room
     assert sum((release.cost for release in answers), start=room - room) == answers.cost
@@ -108,7 +108,7 @@ def test_keys_that_are_not_public_are_selected_in_a_batch(name: str) -> None:
     made = shared(asked, [NAMES, BY_SEX])
     assert sum(plan.selection is not None for plan in made.plans) == 1
     answers = asked.batch([NAMES, BY_SEX], epsilon=1)
-    assert answers.cost.delta <= budget.question_delta
+    assert answers.cost.delta <= budget.question_delta()
     assert answers.cost.delta > 0
     assert answers[0].to_arrow().column_names == ["name", "n"]
 

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pytest
 
 from lapwing.curator import Curator
-from lapwing.curator import vault as vault_module
 from lapwing.errors import BudgetExceeded, EngineFailed, Halted, Misconfigured, Refused
 from lapwing.mechanisms.sparse_geometric import GeometricSparse
 from lapwing.privacy import Budget
 from lapwing.privacy.loss import Pure
+from lapwing.query.asking import watch as watch_module
 from lapwing.query.asking.watch import plan_watched, score
 from support.visits import CANARY, Spy, frame, open_visits, write_visits
 
@@ -311,7 +311,13 @@ def test_changed_data_are_not_watched(tmp_path: Path, monkeypatch: pytest.Monkey
     write_visits(tmp_path, people=41)
     with pytest.raises(Misconfigured) as caught:
         watch.above(ROWS)
-    assert (str(caught.value), spy.queries) == (vault_module.CHANGED, [])
+    assert (str(caught.value), spy.queries) == (watch_module.CHANGED, [])
+    assert "The price of the session stays charged" in str(caught.value)
+    spent = curator.budget.spent
+    with pytest.raises(Misconfigured, match="Nothing was charged"):
+        curator.watch(threshold=10, epsilon=100)
+    assert curator.budget.spent == spent
+    assert watch.left == 1  # no row was read, so the session is as it was
 
 
 @pytest.mark.parametrize("accounting", ["zcdp", "basic"])

@@ -54,7 +54,7 @@ def test_selected_keys_cost_what_was_asked(budget: str, aggregates: str) -> None
     """The keys are paid for out of the same price."""
     asked = open_visits(frame(200), budget=BUDGETS[budget], groups_per_unit=2)
     seen = asked.preview(f"SELECT name, {aggregates} FROM visits GROUP BY name", epsilon=1)
-    price = BUDGETS[budget].price(epsilon=1, delta=BUDGETS[budget].question_delta)
+    price = BUDGETS[budget].price(epsilon=1, delta=BUDGETS[budget].question_delta())
     assert seen.plan.selection is not None
     assert BUDGETS[budget].cost(seen.plan.loss) == BUDGETS[budget].cost(price)
     parts = [measure.noise.loss for measure in seen.plan.measures if measure.noise is not None]

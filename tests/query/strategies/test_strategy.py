@@ -35,6 +35,7 @@ from lapwing.query.strategies.strategy import (
     encode_strategy,
     exact_tables,
     make_strategy,
+    tables_query,
 )
 from lapwing.query.types import Interval, Type
 from support.visits import CANARY, Spy, frame, open_visits, write_visits
@@ -95,7 +96,7 @@ def counted(table: Table, **asked: Any) -> Counted:
 
 def read(strategy: Strategy, table: Table, rows: list[tuple[Any, ...]]) -> Any:
     engine = engine_on(table, rows)
-    return exact_tables(strategy, engine.keyed_hash, engine.cells)
+    return exact_tables(strategy, engine.cells(tables_query(strategy, engine.keyed_hash)))
 
 
 def place(axis: Any, value: Any) -> int | None:

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial, reduce
+from hashlib import sha256
 from operator import add
 from typing import Any
 
@@ -32,6 +33,7 @@ from lapwing.privacy.budget import Accounting, Budget, Cost
 from lapwing.privacy.composition import compose_fixed
 from lapwing.privacy.distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+from lapwing.query.asking.pricing import Left, usable_delta
 from lapwing.query.planning.measures import Measure
 from lapwing.query.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
 from lapwing.query.planning.selection import units_needed
@@ -128,6 +130,19 @@ class Shared:
     members: tuple[Member, ...]
     slip: Fraction
     """The delta that may be spent in all where the list is composed; 0 where prices add."""
+    asked: str
+    """What was asked for at which price, as it was written."""
+
+    def identity(self, place: int) -> str:
+        """One charge of the whole paid request: what is left of the delta, on which prices depend, is no part of it."""
+        return repr(("batch", self.merged[place].outline.match(), place, self.asked))
+
+    def questions(self) -> list[list[Question]]:
+        """For each plan the questions that are read off it."""
+        found: list[list[Question]] = [[] for _ in self.plans]
+        for member in self.members:
+            found[member.place].append(member.question)
+        return found
 
     def costs(self, which: Sequence[int]) -> list[Cost]:
         """What these plans cost together as a fixed list, divided among them in proportion to what each loses."""
@@ -154,14 +169,16 @@ def share(
     epsilon: Number,
     delta: Number | None,
     levels: Sequence[Fraction],
+    left: Left,
 ) -> Shared | Refusal:
     """The batch at this price, or why there is none."""
     try:
         merged, members = _merge(questions, named, levels)
-        slip = _slip(merged, budget, delta)
+        slip = _slip(merged, budget, delta, left)
         composed = budget.accounting is Accounting.BASIC and positive(epsilon, "epsilon") <= _LARGE
         plans = tuple(_split(merged, budget, epsilon, slip, composed=composed))
-        return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0))
+        asked = _as_written(merged, epsilon, delta)
+        return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0), asked)
     except Stop as stop:
         return stop.refusal
 
@@ -229,11 +246,22 @@ def _split(merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Frac
     return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
 
 
-def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None) -> Fraction:
+def _as_written(merged: Sequence[Merged], epsilon: Number, delta: Number | None) -> str:
+    """The whole batch in a digest: its questions, their weights and its price."""
+    price = str(positive(epsilon, "epsilon")), None if delta is None else str(below_one(delta, "delta"))
+    parts = [(one.outline.match(), str(one.level), str(one.weight)) for one in merged]
+    return sha256(repr((price, parts)).encode()).hexdigest()
+
+
+def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: Left) -> Fraction:
     """The delta that a batch may spend in all: for keys that are not public, and for the composition."""
     basic, unknown = budget.accounting is Accounting.BASIC, sum(one.outline.domain is None for one in merged)
     if delta is None:
-        return budget.question_delta * (1 if basic else unknown)
+        if not budget.capacity.delta or not (basic or unknown):
+            return Fraction(0)
+        many = 1 if basic else unknown
+        each = budget.question_delta(left(), many=many)
+        return many * (usable_delta(each) if unknown else each)
     if not basic and not unknown:
         refuse("`delta`", "every key of these questions is public, so no delta is needed.", "Leave `delta` out.")
     return below_one(delta, "delta")

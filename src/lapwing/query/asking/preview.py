@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.top_k import TopK
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.wording import at_least_text
+from lapwing.privacy.wording import at_least_text, at_most_text
 from lapwing.query.answers.answer import describe
 from lapwing.query.answers.readings import PLAIN, half_width
 from lapwing.query.language.expression import Slot, walk
@@ -35,6 +35,8 @@ class Preview:
     assume_rows: int | None = None
     missing: tuple[str, ...] = ()
     """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
+    delta_named: bool = field(default=False, kw_only=True)
+    """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
 
     @property
     def stored(self) -> bool:
@@ -61,6 +63,15 @@ class Preview:
         return {words: math.ceil(2 * error) for words, error in errors if error is not None}
 
     @property
+    def keys(self) -> dict[str, float]:
+        """For keys that are selected: the delta that this takes, and the units of a group shown so often."""
+        if self.plan.selection is None or self.plan.prices.selection is None:
+            return {}
+        half, most = units_needed(self.plan.selection)
+        delta = float(self.plan.prices.selection.delta)
+        return {"delta": delta, "units_shown_every_second_time": half, "units_shown_95_in_100": most}
+
+    @property
     def fits(self) -> bool:
         """Whether the question could be paid now."""
         return self.cost.fits(self.remaining)
@@ -72,8 +83,12 @@ class Preview:
 
     @property
     def more(self) -> int | None:
-        """About how many such questions fit into what is left; None if it is free."""
-        amounts = [left / price for left, price in zip(self.remaining, self.cost, strict=True) if price]
+        """About how many such questions fit into what is left; None if it is free.
+
+        A hundredth of the delta that is left never ends, so it limits them only if it was named.
+        """
+        pairs = list(zip(self.remaining, self.cost, strict=True))[: 2 if self.delta_named else 1]
+        amounts = [left / price for left, price in pairs if price]
         return int(min(amounts)) if amounts else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,6 +105,7 @@ class Preview:
             "groups": self.plan.cells,
             "measures": [] if self.missing else describe(self.plan),
             "finds_first": list(self.missing),
+            "keys": self.keys,
         }
 
     def __str__(self) -> str:
@@ -156,11 +172,13 @@ class Preview:
         ]
 
     def _keys(self) -> list[str]:
-        if self.plan.selection is None:
+        if self.plan.selection is None or self.plan.prices.selection is None:
             return []
         half, most = units_needed(self.plan.selection)
+        share = "" if self.delta_named or self.stored else ", a hundredth of what is left"
+        price = f"for delta = {at_most_text(self.plan.prices.selection.delta)}{share}"
         shown = f"one of {half:,} units is shown every second time, one of {most:,} units 95 times in 100"
-        return [f"Groups are selected privately: {shown}; smaller ones rarely or never."]
+        return [f"Groups are selected privately {price}: {shown}; smaller ones rarely or never."]
 
     def _each(self) -> str:
         cells = self.plan.cells

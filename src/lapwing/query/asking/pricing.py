@@ -52,24 +52,28 @@ class Terms:
     """What findings have taken of the price already, in the budget's currency."""
 
 
-def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction) -> Plan | Refusal:
+Left = Callable[[], Fraction]
+"""What is left of the delta."""
+
+
+def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan | Refusal:
     """The plan of a question on these terms, or why there is none."""
     intervals = flag(terms.intervals, "intervals")
     outline = make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
     if isinstance(outline, Refusal):
         return outline
     try:
-        return priced(outline, _prices(outline, budget, terms, confidence))
+        return priced(outline, _prices(outline, budget, terms, confidence, left))
     except Stop as stop:
         return stop.refusal
 
 
-def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction) -> Prices:
+def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
     if (terms.within is None) == (terms.epsilon is None):
         raise Misconfigured(
             "say either how exact the answer must be, within=50, or what it may cost, epsilon=0.1. Nothing was charged."
         )
-    delta = _delta(outline, budget, terms)
+    delta = _delta(outline, budget, terms, left)
     if terms.within is not None:
         rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
         return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
@@ -88,8 +92,8 @@ def _left(price: Loss, taken: Fraction) -> Loss:
             return Pure(price.epsilon - taken)
 
 
-def _delta(outline: Outline, budget: Budget, terms: Terms) -> Fraction:
-    """What the selection of keys may take of the delta: a hundredth of what there is, unless it is said."""
+def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fraction:
+    """What the selection of keys may take of the delta: a hundredth of what is left, unless it is said."""
     if terms.delta is not None:
         delta = below_one(terms.delta, "delta")
         if 0 < delta < _LEAST_DELTA:
@@ -97,9 +101,20 @@ def _delta(outline: Outline, budget: Budget, terms: Terms) -> Fraction:
         return delta
     if outline.domain is not None:
         return Fraction(0)
-    if not budget.question_delta:
+    if not budget.capacity.delta:
         refuse(*unknown_keys(outline.question))
-    return budget.question_delta
+    return usable_delta(budget.question_delta(left()))
+
+
+def usable_delta(delta: Fraction) -> Fraction:
+    """The delta, if keys can be selected for it; raises Stop if nothing to speak of is left."""
+    if delta < _LEAST_DELTA:
+        refuse(
+            "GROUP BY",
+            "its values are not public, and nothing is left of the delta that selects them.",
+            "Have the steward declare the values of the keys; questions with public keys need no delta.",
+        )
+    return delta
 
 
 def prices_within(

@@ -18,6 +18,7 @@ from lapwing.mechanisms.sparse_geometric import GeometricSparse
 from lapwing.noise.bits import Forks
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import ZCDP, Loss, Pure
+from lapwing.query.catalog import Table
 from lapwing.query.cells.release import Arranged
 from lapwing.query.language.expression import Slot
 from lapwing.query.planning.plan import Plan, make_plan
@@ -94,10 +95,11 @@ class Watch:
         "_born",
         "_failed",
         "_lock",
-        "_looked",
         "_more",
         "_read",
+        "_ready",
         "_run",
+        "_unchanged",
         "cost",
         "entry",
         "session",
@@ -111,13 +113,14 @@ class Watch:
         paid: tuple[Cost, int],
         *,
         read: Callable[[Any], Question | Refusal],
-        looked: Callable[[Plan, Look], bool],
+        unchanged: Callable[[Table], bool],
+        ready: Callable[[Plan], Callable[[Look], bool]],
     ) -> None:
         self.session = session
         self._run, self._more = session.mechanism.start(), session.runs - 1
         self.threshold = threshold
         self.cost, self.entry = paid
-        self._read, self._looked = read, looked
+        self._read, self._unchanged, self._ready = read, unchanged, ready
         self._lock, self._born, self._failed = RLock(), Forks.count, False
         self._asking = False
 
@@ -138,15 +141,16 @@ class Watch:
         """
         self._require_running()
         plan = self._planned(question)
+        looked = self._ready(plan)
         with self._lock:
             self._require_running()
             if self._asking:  # a signal handler: the lock keeps other threads out
                 raise Halted("This session is in the middle of a question. Ask again after it.")
-            self._asking = True
+            if not self._unchanged(plan.table):
+                raise Misconfigured(CHANGED)
             try:
-                return self._looked(plan, lambda cells: self._said(score(plan, cells, self.threshold)))
-            except Misconfigured:  # the data changed; no row was read
-                raise
+                self._asking = True
+                return looked(lambda cells: self._said(score(plan, cells, self.threshold)))
             except BaseException:  # an interrupt too: nobody can tell how far the answer had come
                 self._failed = True
                 raise
@@ -192,6 +196,10 @@ class Watch:
             raise Halted(f'This session has said "above" as often as was paid for. {_AGAIN}')
 
 
+CHANGED = (
+    "The data changed without a new version, so this question is not answered and cost nothing. "
+    "The price of the session stays charged. Have the steward declare a new `version` for the table."
+)
 _AGAIN = "Start another with curator.watch(...), and pay for it."
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -77,9 +78,14 @@ _CELL, _TIMES = "lw_cell", "lw_times"
 class Queries:
     """What the engine runs: the cells of sums over units, and a query of its own for every other shape."""
 
-    cells: exp.Select | None
-    others: tuple[tuple[int, exp.Select], ...]
+    cells: exp.Select | str | None
+    others: tuple[tuple[int, exp.Select | str], ...]
     """The number of the measure, and its query."""
+
+    def written(self, write: Callable[[Any], str]) -> Queries:
+        """The same as texts, as the engine writes them."""
+        cells = None if self.cells is None else write(self.cells)
+        return Queries(cells, tuple((index, write(query)) for index, query in self.others))
 
 
 def queries(plan: Plan, keyed_hash: Hash) -> Queries:

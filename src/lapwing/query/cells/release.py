@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from sqlglot import exp
 
 from lapwing.errors import Bug
 from lapwing.mechanisms.components import MarginalRelease, Set
@@ -65,7 +64,7 @@ class Released:
     cells: tuple[tuple[Cells, ...], ...]
 
 
-def fetched(plan: Plan, asked: Queries, fetch: Callable[[exp.Select], pa.Table]) -> Arranged:
+def fetched(plan: Plan, asked: Queries, fetch: Callable[[Any], pa.Table]) -> Arranged:
     """Runs the queries of a plan and arranges what comes back."""
     rows = pa.table({}) if asked.cells is None else fetch(asked.cells)
     return arrange(plan, rows, {index: fetch(query) for index, query in asked.others})

@@ -94,6 +94,11 @@ class Prices:
         parts: list[Loss] = [part for part in (*self.measures, self.selection) if part is not None]
         return reduce(add, parts)
 
+    @property
+    def without_delta(self) -> tuple[Loss | None, ...]:
+        """All parts, that of the keys without its delta."""
+        return (*self.measures, None if self.selection is None else _without_delta(self.selection))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -131,9 +136,12 @@ class Plan:
         """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
         return None if self.outline.domain is None else math.prod(map(len, self.outline.domain))
 
-    def identity(self) -> str:
-        """The whole paid request: `Outline.match` and the price."""
-        return repr((self.outline.match(), self.prices))
+    def identity(self, delta: Fraction | None = None) -> str:
+        """The whole paid request as it was written: `Outline.match`, the price, and the delta if one was named.
+
+        What the keys take of the delta otherwise depends on what is left, and a retry must not.
+        """
+        return repr((self.outline.match(), self.prices.without_delta, None if delta is None else str(delta)))
 
     def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
         """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NoReturn
@@ -199,10 +199,14 @@ def _groups(table: Table, cells: int) -> tuple[int, bool]:
     return min(cells, table.groups_per_unit), table.groups_per_unit < cells
 
 
-def exact_tables(strategy: Strategy, keyed_hash: Hash, fetch: Callable[[exp.Select], pa.Table]) -> Tables:
-    """The exact counts that the mechanism reads: one query, for a few larger tables that hold them."""
+def tables_query(strategy: Strategy, keyed_hash: Hash) -> exp.Select:
+    """One query for a few larger tables that hold all that the mechanism reads."""
+    return _tables_query(strategy.counted, _larger(strategy), keyed_hash)
+
+
+def exact_tables(strategy: Strategy, rows: pa.Table) -> Tables:
+    """The exact counts that the mechanism reads, from the rows of its query."""
     axes, larger = strategy.counted.axes, _larger(strategy)
-    rows = fetch(_tables_query(strategy.counted, larger, keyed_hash))
     found = np.array(rows.column(_SET).to_pylist(), np.int64)
     places = [
         Public(axis.domain, axis.key.type or Type.TEXT).places(rows.column(f"k{i}")) for i, axis in enumerate(axes)
@@ -236,7 +240,7 @@ def _tables_query(counted: Counted, sets: tuple[Set, ...], keyed_hash: Hash) -> 
     outline = counted.outline
     plan = Plan(outline, Prices(()), (Measure(outline.shapes[0], Fraction(1), None),), None)
     inner = queries(plan, keyed_hash).cells
-    if inner is None:
+    if not isinstance(inner, exp.Select):
         raise Bug("counts have no query")
     keys = [exp.column(f"k{i}", quoted=True) for i in range(len(counted.axes))]
     grouped = [exp.Tuple(expressions=[keys[i].copy() for i in one]) for one in sets]
