@@ -153,6 +153,8 @@ class DuckDBEngine:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
             name, kind = stored[table.unit.lower()]
+            if isinstance(source, DuckDBTable) and kind == "VARCHAR":
+                _check_collation(self._connection, relation, name)
             columns += f", {_unit(identifier(name), kind, form)} AS {identifier(UNIT_ID)}"
         made = f"{'TABLE' if _is_kept(table, source) else 'VIEW'} {identifier(table.name)}"
         self._connection.execute(f"CREATE {made} AS SELECT {columns} FROM {relation}")
@@ -214,6 +216,23 @@ def _unit_form(tables: Sequence[tuple[Table, Stored]]) -> str:
     raise Misconfigured(
         f"{names} write their units in different forms ({', '.join(sorted(kinds))}), so one person could be two units. "
         "Store the unit as integers in all of them, or as text in all of them and declare it as text."
+    )
+
+
+def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name: str) -> None:
+    """Refuses units that are stored with a collation, which the engine refuses to compare with another one.
+
+    'Ann' and 'ann' would be one unit in this table and two in the next, so rows of one could meet rows of both.
+    """
+    try:
+        for other in ("NOCASE", "NOACCENT"):
+            connection.execute(f"EXPLAIN SELECT 1 FROM {relation} WHERE {identifier(name)} = ('' COLLATE {other})")
+        return
+    except duckdb.BinderException:
+        _LOG.debug("a unit is stored with a collation")
+    raise Misconfigured(
+        f"the unit `{name}` is stored with a collation, by which different texts can be one unit. "
+        "Store it as plain VARCHAR, in one spelling for each unit."
     )
 
 
