@@ -117,6 +117,9 @@ the same values. So a private row has one partner at most, and nobody's rows mul
 themselves are found when the public table is loaded; keys of several columns are declared. Values and bounds of
 public columns are read from the table, so they can be keys of `GROUP BY` and can be summed as they are.
 
+Both sides of `=` are compared as one type: whole numbers as 64-bit integers, or as float64 beside a real; text byte by
+byte. Public whole numbers above 2^53 are not compared with reals, since several of them are one float64.
+
 Private tables are joined on the protected unit, and on more columns if you like, so rows of one person meet only
 rows of the same person. Units are compared as they are stored. The limit of rows is the product of both limits; the
 limit of groups is the smaller one, where a table with one row a unit does not count. All limits hold for the

@@ -250,3 +250,15 @@ def test_a_forgotten_engine_removes_its_folder(tmp_path: Path) -> None:
     assert Path(folder).is_dir()
     del engine
     assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT", '"NOCASE.NOACCENT"', "NFC"])
+def test_units_with_a_collation_are_refused(collation: str, tmp_path: Path) -> None:
+    """threat:A34 'Ann' and 'ann' would be one unit in this table and two in another, and one would meet both."""
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE t (who VARCHAR COLLATE {collation}, other VARCHAR COLLATE {collation})")
+        connection.execute("CREATE TABLE plain (who VARCHAR, other VARCHAR COLLATE NOCASE)")
+    fields = Field("who", Type.TEXT), Field("other", Type.TEXT)
+    with pytest.raises(Misconfigured, match="`who` is stored with a collation"):
+        DuckDBEngine([(Table("t", fields, "who", 1), DuckDBTable(tmp_path / "t.duckdb", "t"))], salt=1)
+    DuckDBEngine([(Table("plain", fields, "who", 1), DuckDBTable(tmp_path / "t.duckdb", "plain"))], salt=1).close()

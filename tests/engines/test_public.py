@@ -58,14 +58,15 @@ def test_an_empty_table_has_every_key() -> None:
         ([None, None, 1], True),
         ([0.0, -0.0], False),
         ([float("nan"), float("nan")], False),
-        ([2**53, 2**53 + 1], False),
+        ([2**53, 2**53 + 1], True),
+        ([2.0**53, 2.0**53 + 1], False),
         (["a", "A", "a "], True),
         ([True, False], True),
     ],
     ids=str,
 )
 def test_keys_are_columns_without_double_values(column: list[Any], unique: bool) -> None:
-    """threat:A34 NULL meets nobody; numbers are compared as a join of mixed types compares them."""
+    """threat:A34 NULL meets nobody; each column is compared in its own type, as joins do."""
     assert read(x=column).keys == ((("x",),) if unique else ())
 
 

@@ -7,6 +7,8 @@ from mutant import Mutant
 WATCHED = ("tests/query/asking/test_watch.py",)
 JOINED = ("tests/query/answers/test_combine.py",)
 RELATED = ("tests/query/relations/test_relations.py", "tests/query/test_relations_neighbours.py")
+TYPES = ("tests/query/relations/test_joined_types.py",)
+_ENGINE = "engines/duckdb.py"
 _WATCH = "query/asking/watch.py"
 _COMBINE = "query/answers/combine.py"
 _JOINS = "query/relations/joins.py"
@@ -100,18 +102,50 @@ RELATIONS: tuple[Mutant, ...] = (
     Mutant(
         "join: partners of other units",
         _DERIVED,
-        "    if source.by_unit:",
-        "    if source.by_unit and not source.on:",
+        "for a, b in zip(mine, yours, strict=True)), units]",
+        "for a, b in zip(mine, yours, strict=True)), *([] if mine else [units])]",
         "rows of two units in one",
         RELATED,
     ),
     Mutant(
         "join: many public partners",
         _JOINS,
-        "if not any(names.issuperset(key) for key in table.keys):",
-        "if not names:",
-        "one private row becomes many",
+        "if any(exact.issuperset(key) for key in table.keys):",
+        "if exact:",
+        "a row meets a public row that is chosen for it",
         RELATED,
+    ),
+    Mutant(
+        "join: whole numbers that are one real",
+        _JOINS,
+        "b.bounds.reach <= _MOST_EXACT",
+        "b.bounds.reach > 0",
+        "keys that were told apart are compared as one",
+        RELATED,
+    ),
+    Mutant(
+        "join: several public rows a key",
+        _DERIVED,
+        "for key in keys), copy=False)\n    return exp.Subquery(this=query",
+        "for key in keys), _column(_EACH, 'c0'), copy=False)\n    return exp.Subquery(this=query",
+        "one private row becomes many",
+        TYPES,
+    ),
+    Mutant(
+        "join: sides in types of their own",
+        _DERIVED,
+        "return typed(expression, common((expression.type, other.type)), _read(side))",
+        "return typed(expression, expression.type, _read(side))",
+        "the engine chooses in which type keys are equal",
+        TYPES,
+    ),
+    Mutant(
+        "engine: float32 as it is stored",
+        _ENGINE,
+        "return column if stored == _SQL_TYPES[kind] else",
+        "return column if stored != 'BIGINT' else",
+        "whole numbers above 2^24 are equal to their neighbours",
+        TYPES,
     ),
     Mutant(
         "join: rows that are units meet others",

@@ -38,7 +38,10 @@ _SQL_TYPES = {
     Type.DATE: "DATE",
     Type.TIMESTAMP: "TIMESTAMP",
 }
-_AS_IT_IS = {
+"""The engine's type of every column that is declared so. No other type is computed with: above all no float32, in which
+whole numbers above 2^24 are equal to their neighbours."""
+
+_EXACT = {
     Type.INTEGER: {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"},
     Type.REAL: {"DOUBLE", "FLOAT"},
     Type.TEXT: {"VARCHAR"},
@@ -46,7 +49,7 @@ _AS_IT_IS = {
     Type.DATE: {"DATE"},
     Type.TIMESTAMP: {"TIMESTAMP"},
 }
-"""Stored types that need no cast."""
+"""Stored types whose values are all values of the declared type."""
 
 _WIDE = ("DECIMAL", "HUGEINT", "UBIGINT", "UHUGEINT")
 _TIMES = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
@@ -147,6 +150,8 @@ class DuckDBEngine:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
             name, kind = stored[table.unit.lower()]
+            if isinstance(source, DuckDBTable) and kind == "VARCHAR":
+                _check_collation(self._connection, relation, name)
             columns += f", {_unit(identifier(name), kind, form)} AS {identifier(UNIT_ID)}"
         made = f"{'TABLE' if _is_kept(table, source) else 'VIEW'} {identifier(table.name)}"
         self._connection.execute(f"CREATE {made} AS SELECT {columns} FROM {relation}")
@@ -173,17 +178,15 @@ def stored_as(connection: duckdb.DuckDBPyConnection, table: Table, source: Sourc
     return f"SELECT {columns} FROM {relation}"
 
 
-def is_key(connection: duckdb.DuckDBPyConnection, relation: str, fields: Sequence[Field]) -> bool:
-    """Whether no two rows hold the same values here. Numbers are compared as float64, as a join of mixed types does;
-    a row with NULL has no partner in any join."""
-    columns = [identifier(field.name) for field in fields]
-    compared = [
-        f"CAST({column} AS DOUBLE)" if field.type.is_number else column
-        for column, field in zip(columns, fields, strict=True)
-    ]
-    present = " AND ".join(f"{column} IS NOT NULL" for column in columns)
-    grouped = f"SELECT 1 FROM {relation} WHERE {present} GROUP BY {', '.join(compared)} HAVING COUNT(*) > 1 LIMIT 1"
-    return connection.execute(grouped).fetchone() is None
+def is_key(connection: duckdb.DuckDBPyConnection, table: str, fields: Sequence[Field]) -> bool:
+    """Whether no two rows of a loaded table are equal here, by the `=` that joins run: the table is joined with itself.
+
+    A join compares each column in the type it is loaded as, or whole numbers in float64, where joins.py checks that
+    this makes no two of them equal. A row with NULL has no partner in any join.
+    """
+    same = " AND ".join(f"a.{column} = b.{column}" for column in (identifier(field.name) for field in fields))
+    pairs = f"SELECT 1 FROM {table} AS a JOIN {table} AS b ON {same} AND a.rowid <> b.rowid LIMIT 1"
+    return connection.execute(pairs).fetchone() is None
 
 
 def _described(connection: duckdb.DuckDBPyConnection, relation: str) -> Stored:
@@ -204,12 +207,29 @@ def _unit_form(tables: Sequence[tuple[Table, Stored]]) -> str:
         return ""
     if kinds == {"VARCHAR"} and all(t.field(t.unit or "").type is Type.TEXT for t, _ in owned):
         return ""
-    if kinds <= _AS_IT_IS[Type.INTEGER]:
+    if kinds <= _EXACT[Type.INTEGER]:
         return "BIGINT"
     names = ", ".join(f"`{table.name}`" for table, _ in owned)
     raise Misconfigured(
         f"{names} write their units in different forms ({', '.join(sorted(kinds))}), so one person could be two units. "
         "Store the unit as integers in all of them, or as text in all of them and declare it as text."
+    )
+
+
+def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name: str) -> None:
+    """Refuses units that are stored with a collation, which the engine refuses to compare with another one.
+
+    'Ann' and 'ann' would be one unit in this table and two in the next, so rows of one could meet rows of both.
+    """
+    try:
+        for other in ("NOCASE", "NOACCENT"):
+            connection.execute(f"EXPLAIN SELECT 1 FROM {relation} WHERE {identifier(name)} = ('' COLLATE {other})")
+        return
+    except duckdb.BinderException:
+        _LOG.debug("a unit is stored with a collation")
+    raise Misconfigured(
+        f"the unit `{name}` is stored with a collation, by which different texts can be one unit. "
+        "Store it as plain VARCHAR, in one spelling for each unit."
     )
 
 
@@ -241,7 +261,7 @@ def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
 
 def _type_of(stored: str) -> Type | None:
     """The type that a stored column is read as; None if it is not read at all."""
-    for kind, names in _AS_IT_IS.items():
+    for kind, names in _EXACT.items():
         if stored in names:
             return kind
     if stored.startswith(_WIDE):
@@ -277,12 +297,20 @@ def _read(field: Field, stored: Stored, table: Table, *, hide: bool) -> str:
         advice = "Correct the declaration." if hide else nearest(field.name, (known for known, _ in stored.values()))
         raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {advice}")
     column, name = identifier(found[0]), identifier(field.name)
-    if found[1] in _AS_IT_IS[field.type]:
-        return f"{column} AS {name}"
+    if found[1] in _EXACT[field.type]:
+        return f"{_exact(column, found[1], field.type)} AS {name}"
     if _type_of(found[1]) is None:
         raise Misconfigured(f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not read. Leave it out.")
     cast = f"TRY_CAST({column} AS {_SQL_TYPES[field.type]})"
     return f"{_in_years(column, found[1], cast)} AS {name}"
+
+
+def _exact(column: str, stored: str, kind: Type) -> str:
+    """The same value as the engine's type. Text is compared byte by byte, whatever collation the column is stored with:
+    of values that a collation calls equal the engine shows any, and that one need not be among the declared values."""
+    if kind is Type.TEXT:
+        return f'{column} COLLATE "C"'
+    return column if stored == _SQL_TYPES[kind] else f"CAST({column} AS {_SQL_TYPES[kind]})"
 
 
 def _in_years(column: str, kind: str, cast: str) -> str:

@@ -1,7 +1,8 @@
 """Public tables: rows of nobody, so types, values, bounds and keys may be read from them.
 
-Guarantee:  nothing here reads a private row. A key of a public table is checked on the rows that the engine keeps
-            (engines/duckdb.py), which do not change while it runs; so a private row has one partner at most.
+Guarantee:  nothing here reads a private row. A key of a public table is proved on the rows that the engine keeps, which
+            do not change while it runs, by joining them with themselves (`is_key` in engines/duckdb.py); so a private
+            row has one partner at most (query/relations/joins.py).
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ Guarantee:  every row of a derived table belongs to one unit, and the rows of a 
             private rows and of public tables; at row level every private row makes at most one row. So removing a unit
             removes its own rows of the derived table and changes nobody else's.
 Proof:      by induction over the tables below; a stored table has it.
-            Joined, public.  A row meets the public rows with its values of the join columns. Those columns hold a key
-                of the public table (`Table.keys`, checked when it is loaded), so it meets one at most, chosen by itself
-                and by public rows; an outer join keeps it without a partner. Its unit stays with it.
+            Joined, public.  A row meets the public rows that are equal to its values of the join columns, both sides in
+                one type. There is one such row at most by construction, since the public side is grouped by those
+                values (cells/derived_rows.py), and which one is decided by public rows; and they hold a key of the
+                public table, proved when it is loaded (relations/joins.py). An outer join keeps a row without a
+                partner. Its unit stays with it.
             Joined, by unit.  A row meets rows of its own unit only: the units are compared as they are stored, not as
                 the analyst wrote it. What a pair holds, and whether a row stays without one, is a function of both.
             United.  Rows stand beside each other, each with its own unit.

@@ -262,10 +262,25 @@ def test_public_tables_with_double_keys_are_not_joined() -> None:
         opened({"places": pa.table({"code": [1, 1]})}, public_keys={"places": ["code"]})
 
 
-def test_integers_that_are_one_float_are_no_key() -> None:
-    """threat:A34 a real column would meet both."""
-    table = read_public("p", Frame(pa.table({"code": pa.array([2**53, 2**53 + 1], pa.int64())})))
-    assert table.keys == ()
+def exact(curator: Curator, text: str) -> list[list[int]]:
+    return cells(curator._vault.engine, curator.preview(text, epsilon=1).plan)
+
+
+LARGE = {"places": pa.table({"code": pa.array([2**53, 2**53 + 1], pa.int64()), "name": ["a", "b"]})}
+
+
+def test_integers_that_are_one_float_are_a_key_among_integers_only() -> None:
+    """threat:A34 a whole number meets its equal; a real would meet both."""
+    curator = opened(LARGE, unit=None)
+    assert exact(curator, JOIN.replace("v.code", "v.code + 9007199254740990")) == [[2]]
+    with pytest.raises(Refused, match=r"above 2\^53 several of them are one real.*CAST"):
+        curator.sql(JOIN.replace("v.code", "v.cost"), epsilon=1)
+    assert curator.budget.spent.amount == 0
+
+
+def test_integers_within_float64_are_compared_with_reals() -> None:
+    places = {"places": pa.table({"code": pa.array([1, 3, 2**53], pa.int64())})}
+    assert exact(opened(places, unit=None), JOIN.replace("v.code", "v.cost")) == [[2]]
 
 
 def test_several_columns_can_be_a_key_together() -> None:

@@ -2,6 +2,19 @@
 
 Every derived table is a sub-query with the declared columns and, unless rows are units, the unit as it is stored. Every
 column is read through the name of its side, and has the engine's type for its declared one.
+
+Joins. Both sides of every condition are cast to one type, `common` of their declared types:
+
+    integer = integer  BIGINT      text = text          VARCHAR, byte by byte     date = date            DATE
+    real = any number  DOUBLE      boolean = boolean    BOOLEAN                   timestamp = timestamp  TIMESTAMP
+
+Guarantee:  a private row has at most one public partner, whatever the public table holds.
+Proof:      the public side is grouped by its compared values, so no two of its rows are equal in all of them. Both
+            sides are of one engine type, where `=` is an equivalence and the same one as that of GROUP BY (0.0 and
+            -0.0 are equal in both; NaN and NULL are NULL, and meet nothing). Two partners of one row would be equal to
+            it, so to each other, so they are one row.
+This does not rest on `Table.keys`, by which a join that needs it is refused (relations/joins.py).
+Checked by: tests/query/relations/test_joined_types.py
 """
 
 from __future__ import annotations
@@ -13,11 +26,11 @@ from sqlglot import exp
 from lapwing.errors import Bug
 from lapwing.query.catalog import UNIT_ID, Table
 from lapwing.query.derived import Derived, Joined, PerUnit, Selected, United
-from lapwing.query.language.emission import Leaf, between, emit, real, value, whole
+from lapwing.query.language.emission import Leaf, between, emit, real, typed, value
 from lapwing.query.language.expression import Column, Expression, Key, Slot
 from lapwing.query.language.operators import bounds_of, cast, number
+from lapwing.query.language.operators_base import common
 from lapwing.query.language.operators_base import where as if_met
-from lapwing.query.language.operators_logic import EQUAL
 from lapwing.query.question import Aggregate
 from lapwing.query.relations.per_unit import kind_of
 from lapwing.query.types import Type
@@ -45,35 +58,63 @@ def _query(table: Table, source: Derived) -> exp.Query:
 
 
 def _joined(table: Table, source: Joined) -> exp.Select:
-    left, right = [(_LEFT, field.name) for field in source.left.fields], [(_RIGHT, f.name) for f in source.right.fields]
     names = [field.name for field in table.fields]
-    columns = [_aliased(_column(*place), name) for place, name in zip([*left, *right], names, strict=False)]
+    left = [_column(_LEFT, field.name) for field in source.left.fields]
+    right = [_column(_RIGHT, field.name if source.by_unit else f"c{i}") for i, field in enumerate(source.right.fields)]
+    columns = [_aliased(node, name) for node, name in zip([*left, *right], names, strict=False)]
     if source.outer:
         columns.append(_aliased(exp.Coalesce(this=_column(_RIGHT, names[-1]), expressions=[exp.false()]), names[-1]))
     if table.unit is not None:
         columns.append(_aliased(_column(_LEFT, UNIT_ID), UNIT_ID))
-    met = [EQUAL.emit(emit(a, _read(_LEFT)), emit(b, _read(_RIGHT))) for a, b in source.on]
-    if source.by_unit:
-        met.append(exp.EQ(this=_column(_LEFT, UNIT_ID), expression=_column(_RIGHT, UNIT_ID)))
     partners = exp.Join(
-        this=_partners(source, names[-1]) if source.outer else from_node(source.right, _RIGHT),
+        this=_of_the_unit(source, names[-1]) if source.by_unit else _one_a_key(source, names[-1]),
         side="LEFT" if source.outer else None,
         kind=None if source.outer else "INNER",
-        on=exp.and_(*met, copy=False),
+        on=exp.and_(*_met(source), copy=False),
     )
     query = exp.Select(expressions=columns).from_(from_node(source.left, _LEFT), copy=False)
     query.append("joins", partners)
     return query
 
 
-def _partners(source: Joined, marker: str) -> exp.Expression:
-    """The right rows that can be partners, each with a mark that says so."""
-    columns = [exp.Column(this=exp.Star(), table=exp.to_identifier(_INNER, quoted=True)), _aliased(exp.true(), marker)]
+def _met(source: Joined) -> list[exp.Expression]:
+    """The conditions of a join, each between two values of one type."""
+    mine = [_compared(a, b, _LEFT) for a, b in source.on]
+    if not source.by_unit:
+        return [exp.EQ(this=node, expression=_column(_RIGHT, f"o{i}")) for i, node in enumerate(mine)]
+    yours = [_compared(b, a, _RIGHT) for a, b in source.on]
+    units = exp.EQ(this=_column(_LEFT, UNIT_ID), expression=_column(_RIGHT, UNIT_ID))
+    return [*(exp.EQ(this=a, expression=b) for a, b in zip(mine, yours, strict=True)), units]
+
+
+def _compared(expression: Expression, other: Expression, side: str) -> exp.Expression:
+    """One side of a condition, as the type in which both are compared."""
+    return typed(expression, common((expression.type, other.type)), _read(side))
+
+
+def _of_the_unit(source: Joined, mark: str) -> exp.Expression:
+    """The private rows that can be partners; where rows without one stay, each has a mark that says so."""
+    if not source.outer:
+        return from_node(source.right, _RIGHT)
+    columns = [exp.Column(this=exp.Star(), table=exp.to_identifier(_INNER, quoted=True)), _aliased(exp.true(), mark)]
     query = exp.Select(expressions=columns).from_(from_node(source.right, _INNER), copy=False)
-    return exp.Subquery(
-        this=_filtered(query, source.right_where),
-        alias=_alias(_RIGHT),
-    )
+    return exp.Subquery(this=_filtered(query, source.right_where), alias=_alias(_RIGHT))
+
+
+def _one_a_key(source: Joined, mark: str) -> exp.Expression:
+    """The public rows that can be partners, one for each combination of the compared values."""
+    compared = [_aliased(_compared(b, a, _INNER), f"o{i}") for i, (a, b) in enumerate(source.on)]
+    stored = [_aliased(_column(_INNER, field.name), f"c{i}") for i, field in enumerate(source.right.fields)]
+    rows = exp.Select(expressions=[*compared, *stored]).from_(from_node(source.right, _INNER), copy=False)
+    rows = _filtered(rows, source.right_where)
+    keys = [_column(_EACH, f"o{i}") for i in range(len(compared))]
+    first = [exp.Anonymous(this="FIRST", expressions=[_column(_EACH, f"c{i}")]) for i in range(len(stored))]
+    shown = [_aliased(key, f"o{i}") for i, key in enumerate(keys)]
+    shown += [_aliased(node, f"c{i}") for i, node in enumerate(first)]
+    shown += [_aliased(exp.true(), mark)] if source.outer else []
+    query = exp.Select(expressions=shown).from_(rows.subquery(_EACH, copy=False), copy=False)
+    query = query.group_by(*(key.copy() for key in keys), copy=False)
+    return exp.Subquery(this=query, alias=_alias(_RIGHT))
 
 
 def _united(table: Table, source: United) -> exp.Query:
@@ -86,7 +127,7 @@ def _united(table: Table, source: United) -> exp.Query:
 
 def _side(table: Table, side: Selected) -> exp.Select:
     columns = [
-        _aliased(_typed(column, field.type), field.name)
+        _aliased(typed(column, field.type, _read(_INNER)), field.name)
         for column, field in zip(side.columns, table.fields, strict=True)
     ]
     query = exp.Select(expressions=[*columns, _aliased(_column(_INNER, UNIT_ID), UNIT_ID)])
@@ -99,7 +140,7 @@ def _per_unit(table: Table, source: PerUnit) -> exp.Select:
     if unit is None:
         raise Bug("rows without a unit were grouped by it")
     inner = [_aliased(_column(_INNER, unit), "u"), _aliased(_column(_INNER, UNIT_ID), UNIT_ID)]
-    inner += [_aliased(_typed(key, key.type), f"k{i}") for i, key in enumerate(source.keys)]
+    inner += [_aliased(typed(key, key.type, _read(_INNER)), f"k{i}") for i, key in enumerate(source.keys)]
     inner += [_aliased(_argument(a), f"a{i}") for i, a in enumerate(source.aggregates) if a.arguments]
     rows = exp.Select(expressions=inner).from_(from_node(source.table, _INNER), copy=False)
     rows = _filtered(rows, source.where)
@@ -172,14 +213,6 @@ def _result(aggregate: Aggregate, name: str) -> exp.Expression:
             many = exp.Nullif(this=number(exp.Count(this=held.copy())), expression=exp.Literal.number(0))
             return exp.Div(this=exp.Paren(this=total), expression=many)
     raise Bug("an aggregate inside has no form")
-
-
-def _typed(expression: Expression, kind: Type | None) -> exp.Expression:
-    """The expression as its declared type: what is whole is an integer of the engine, what is real a float64."""
-    if kind is Type.REAL:
-        return number(value(expression, _read(_INNER)))
-    node = whole(expression, _read(_INNER))
-    return cast(node, exp.DType.BIGINT) if kind is Type.INTEGER else node
 
 
 def _read(side: str) -> Leaf:

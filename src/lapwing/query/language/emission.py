@@ -10,11 +10,22 @@ from sqlglot import exp
 
 from lapwing.query.language.expression import Call, Column, Expression, Key, Literal, Slot
 from lapwing.query.language.operators import cast, loose, number, settled, within_years
+from lapwing.query.language.operators_base import try_cast
 from lapwing.query.types import Type, Value
 
 Leaf = Callable[[Column | Key | Slot], exp.Expression]
 """How a column, a key or a released number is named where the expression runs."""
 
+
+_ENGINE = {
+    Type.INTEGER: exp.DType.BIGINT,
+    Type.REAL: exp.DType.DOUBLE,
+    Type.TEXT: exp.DType.TEXT,
+    Type.BOOLEAN: exp.DType.BOOLEAN,
+    Type.DATE: exp.DType.DATE,
+    Type.TIMESTAMP: exp.DType.TIMESTAMP,
+}
+"""The engine's type for each declared one."""
 
 _DIGITS = exp.DataType.build("DECIMAL(38, 0)", dialect="duckdb")
 
@@ -111,3 +122,11 @@ def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
     if expression.type is not Type.INTEGER or not isinstance(expression, Call):
         return node
     return exp.TryCast(this=exp.Round(this=node), to=exp.DataType(this=exp.DType.BIGINT))
+
+
+def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expression:
+    """The expression as the engine's type for this one: whole numbers as BIGINT, reals as float64; else NULL."""
+    if kind is None:
+        return exp.Null()
+    node = value(expression, leaf) if kind is Type.REAL else whole(expression, leaf)
+    return try_cast(node, _ENGINE[kind])

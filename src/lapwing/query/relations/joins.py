@@ -1,4 +1,11 @@
-"""Joins of rows: with a public table on a key of it, or of private tables on the protected unit."""
+"""Joins of rows: with a public table on a key of it, or of private tables on the protected unit.
+
+Guarantee:  the columns of a public table that a join compares hold a key of it, proved for the comparison that runs.
+Proof:      `Table.keys` are columns in which no two loaded rows are equal (engines/duckdb.py, `is_key`), each compared
+            in its own engine type. A join compares it in that type too (cells/derived_rows.py), but for whole numbers
+            beside reals, which it compares in float64. These are admitted only if the public numbers lie within 2^53,
+            where every whole number is a float64 of its own, so different keys stay different.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +28,7 @@ MOST_DEGREE = 3
 """Private tables joined on the unit: the rows of one unit are multiplied with each other."""
 
 _PARTNER = "has a partner"
+_MOST_EXACT = 1 << 53  # up to here every whole number is a float64 of its own
 
 Pairs = Sequence[tuple[Expression, Expression]]
 """What must be equal: an expression over the left row, one over the right row."""
@@ -42,8 +50,7 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
         turned = join(right, left, [(b, a) for a, b in pairs], how="left" if how == "right" else how, what=what)
         return replace(turned, left=turned.right, right=turned.left)
     _check_sides(left.table, right.table, what)
-    for a, b in pairs:
-        call(EQUAL, a, b, part=lambda: what)
+    pairs = [_equal(a, b, what) for a, b in pairs]
     if right.table.public:
         _check_key(right.table, pairs, what)
         return _joined(left, right, tuple(pairs), by_unit=False, outer=how == "left")
@@ -71,16 +78,39 @@ def _check_sides(left: Table, right: Table, what: str) -> None:
         )
 
 
+def _equal(a: Expression, b: Expression, what: str) -> tuple[Expression, Expression]:
+    """Both sides; a text beside a date is read as one."""
+    left, right = call(EQUAL, a, b, part=lambda: what).arguments
+    return left, right
+
+
 def _check_key(table: Table, pairs: Pairs, what: str) -> None:
     """Refuses a join in which a private row could have several partners."""
-    names = {b.name for _, b in pairs if isinstance(b, Column)}
-    if not any(names.issuperset(key) for key in table.keys):
+    compared = [(a, b) for a, b in pairs if isinstance(b, Column)]
+    exact = {b.name for a, b in compared if _is_exact(a, b)}
+    names = {b.name for _, b in compared}
+    if any(exact.issuperset(key) for key in table.keys):
+        return
+    if any(names.issuperset(key) for key in table.keys):
+        refuse(
+            what,
+            f"whole numbers of `{table.name}` are compared with reals, and above 2^53 several of them are one real.",
+            "Compare whole numbers with whole numbers: CAST(x AS INTEGER).",
+        )
+    else:
         keys = " or ".join(f"({', '.join(key)})" for key in table.keys[:6])
         refuse(
             what,
             f"rows of `{table.name}` are not told apart by these columns, so a row could have many partners.",
             f"Compare {keys}." if keys else f'Have the steward declare its key: key = ["column"] for `{table.name}`.',
         )
+
+
+def _is_exact(a: Expression, b: Column) -> bool:
+    """Whether different public values stay different where they are compared."""
+    if a.type is not Type.REAL or b.type is not Type.INTEGER:
+        return True
+    return b.bounds is not None and b.bounds.reach <= _MOST_EXACT
 
 
 def _joined(
