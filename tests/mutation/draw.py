@@ -124,15 +124,21 @@ def nearest(file: str) -> list[str]:
     """Every test file, the most likely to notice a mistake in the file first."""
     room, stem = Path(file).parent.as_posix(), Path(file).stem
     module = "lapwing." + file.removesuffix(".py").replace("/", ".")
-    names = re.findall(r"(?m)^(?:class|def) ([A-Za-z]\w+)", source(file))
+    names = [
+        name
+        for name in re.findall(r"(?m)^(?:class|def) ([A-Za-z]\w+)", source(file))
+        if "_" in name or name[0].isupper()
+    ]
     words = re.compile("|".join([re.escape(module) + r"\b", *(rf"\b{name}\b" for name in names)]))
 
-    def distance(path: Path) -> tuple[int, int, str]:
+    def distance(path: Path) -> tuple[int, int, int, str]:
         name, text = path.relative_to(ROOT / "tests").as_posix(), path.read_text(encoding="utf-8")
         mirrored = name.startswith(f"{room}/test_") and stem in path.stem
+        mirrored = mirrored or name in (f"test_{stem}.py", f"test_{room}.py")
         said = len(words.findall(text))
-        near = 0 if mirrored else 1 if module in text else 2 if said else 3 if name.startswith(room) else 4
-        return near, -said, name
+        kin = 2 if Path(name).parent.as_posix() == room else 3 if said else 4 if name.split("/")[0] in room else 5
+        near = 0 if mirrored else 1 if module in text else kin
+        return near, -said, name.count("/"), name
 
     every = [path for path in (ROOT / "tests").rglob("test_*.py") if "mutation" not in path.parts]
     return [path.relative_to(ROOT).as_posix() for path in sorted(every, key=distance) if path.name != "test_shape.py"]
