@@ -32,4 +32,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "low, high = start / 2, 4 * start + 1",
         "low, high = start / 2, (3) * start + 1",
     ): "the upper end of a search that narrows down to the same place",
+    (
+        "curator/curator.py",
+        "if not ready.found:",
+        "if False:",
+    ): "nothing was found and nothing charged for it, so the answer is replaced by an equal one",
 }
