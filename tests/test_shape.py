@@ -353,13 +353,13 @@ def test_the_map_lists_the_rooms_in_the_order_of_imports() -> None:
 
 
 def test_every_file_of_query_is_on_the_map() -> None:
+    """Those of sql/ and ibis/ are "the rest, node by node", and operators are meant by a star."""
     section = (ROOT / "CONTRIBUTING.md").read_text().split("## The way of a question")[1].split("## Commands")[0]
     named = set(re.findall(r"`([a-z]\w*\*?)`", section))
-    files = {path.stem for path in (PACKAGE / "query").rglob("[a-z]*.py")}
-    assert {name for name in named if not name.endswith("*")} <= files
-    assert {name for name in files if name not in named and not name.startswith("operators")} <= {
-        *("nodes", "expressions", "refused", "dates", "values"),  # "and the rest, node by node"
-    }
+    files = {path.stem: path.parent.name for path in (PACKAGE / "query").rglob("[a-z]*.py")}
+    assert named - {"operators*"} <= files.keys()
+    listed = {name for name, folder in files.items() if folder not in ("sql", "ibis") and "operators" not in name}
+    assert listed - named == set()
 
 
 def test_a_package_that_needs_posix_does_not_claim_every_system() -> None:
@@ -435,6 +435,33 @@ def test_every_cited_lecture_exists() -> None:
 def test_a_lecture_without_proof_is_found() -> None:
     page = "| L1 | x | `y` | tests/test_shape.py |\n| L2 | x | `y` | |\n| L3 | x | **not yet** | |\n"
     assert rows_without_proof(page) == ["L1 tests/test_shape.py", "L2"]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=from_root)
+def test_links_of_a_page_lead_somewhere(path: Path) -> None:
+    linked = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", path.read_text())
+    assert [name for name in linked if not (path.parent / name).exists()] == []
+
+
+def uncited_threats(page: str) -> list[str]:
+    """Threats that a row of the threat model names, such as (A1-A3, A27), and that none of its tests cites."""
+    found = []
+    for row in re.findall(r"(?m)^\|.*\|$", page):
+        ranges = re.findall(r"\bA(\d+)(?:-A(\d+))?", row.split("|")[1] + row.split("|")[2])
+        ids = {f"A{i}" for first, last in ranges for i in range(int(first), int(last or first) + 1)}
+        named = [ROOT / name for name in re.findall(r"tests/[\w/.]*\w", row)]
+        texts = [path.read_text() for name in named for path in ([name] if name.is_file() else name.rglob("test_*.py"))]
+        found += [name for name in sorted(ids) if not any(re.search(rf"threat:{name}\b", text) for text in texts)]
+    return found
+
+
+def test_every_threat_is_tried_by_a_test_that_its_row_names() -> None:
+    assert uncited_threats((ROOT / "docs" / "threat-model.md").read_text()) == []
+
+
+def test_a_threat_that_no_named_test_tries_is_found() -> None:
+    page = "| Asking again (A98-A99) | nothing | tests/test_docs.py, tests/noise |\n| no id | nothing | tests/noise |"
+    assert uncited_threats(page) == ["A98", "A99"]
 
 
 def test_every_picture_is_shown_by_a_page() -> None:

@@ -84,7 +84,7 @@ def test_same_question_is_free_and_equal_the_second_time(played: Any) -> None:
 
 
 def test_averaging_works_on_mere_noise_and_fails_twice_here(played: Any) -> None:
-    """lecture:L40 repeats are equal and free; fresh answers run out of budget."""
+    """lecture:L40 threat:A21 repeats are equal and free; fresh answers run out of budget."""
     attack = facts(played, "attack")
     assert abs(attack["only_noise"]["mean"] - attack["truth"]) < 1
     assert (attack["repeats"]["answers"], attack["repeats"]["different"]) == (REPEATS, 1)

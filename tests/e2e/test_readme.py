@@ -19,4 +19,12 @@ def test_readme_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert blocks
     for block in blocks:
         exec(compile(block, "README.md", "exec"), {})
-    assert "within 30" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for words in (
+        "within 30",
+        "\nEmma\n",
+        "Nothing was charged and no data were read.",
+        "\nepsilon = 0\n",
+        "95% intervals",
+    ):
+        assert words in printed

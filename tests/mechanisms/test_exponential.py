@@ -205,3 +205,13 @@ def test_a_million_candidates_are_fine() -> None:
     utilities = np.zeros(1_000_000, np.int64)
     utilities[123_456] = 200
     assert Exponential(epsilon=1).choose(np.arange(1_000_000), utilities) == 123_456
+
+
+def test_auction_sensitivity_at_each_price_is_the_price() -> None:
+    """lecture:L18 0.9, 1.0, 1.1 and 1.2, where the notes print 2.8, 2.0, 2.2 and 2.4; 4.2 at most."""
+    moved = dict.fromkeys(PRICES, Fraction(0))
+    for bid in PRICES:
+        for price, before, after in zip(PRICES, revenue(BIDS), revenue([*BIDS, bid]), strict=True):
+            moved[price] = max(moved[price], abs(after - before))
+    assert moved == {price: price for price in PRICES}
+    assert max(moved.values()) == Fraction("4.2")

@@ -1,6 +1,6 @@
 """Draws mutants at random from the rooms that privacy and answers rest on, and lists those that no test notices.
 
-    python tests/mutation/draw.py [--count 100] [--seed 1] [--only mechanisms/laplace.py] [--limit 900]
+    python tests/mutation/draw.py [--count 100] [--seed 1] [--only mechanisms/laplace.py] [--limit 900] [--near]
 
 The draw is fixed by the seed and the source: every line of code has a rank, the hash of seed, file and line, and the
 lines of least rank get one mistake each. A change elsewhere in the source leaves the other draws as they are. The
@@ -124,25 +124,31 @@ def nearest(file: str) -> list[str]:
     """Every test file, the most likely to notice a mistake in the file first."""
     room, stem = Path(file).parent.as_posix(), Path(file).stem
     module = "lapwing." + file.removesuffix(".py").replace("/", ".")
-    names = re.findall(r"(?m)^(?:class|def) ([A-Za-z]\w+)", source(file))
+    names = [
+        name
+        for name in re.findall(r"(?m)^(?:class|def) ([A-Za-z]\w+)", source(file))
+        if "_" in name or name[0].isupper()
+    ]
     words = re.compile("|".join([re.escape(module) + r"\b", *(rf"\b{name}\b" for name in names)]))
 
-    def distance(path: Path) -> tuple[int, int, str]:
+    def distance(path: Path) -> tuple[int, int, int, str]:
         name, text = path.relative_to(ROOT / "tests").as_posix(), path.read_text(encoding="utf-8")
         mirrored = name.startswith(f"{room}/test_") and stem in path.stem
+        mirrored = mirrored or name in (f"test_{stem}.py", f"test_{room}.py")
         said = len(words.findall(text))
-        near = 0 if mirrored else 1 if module in text else 2 if said else 3 if name.startswith(room) else 4
-        return near, -said, name
+        kin = 2 if Path(name).parent.as_posix() == room else 3 if said else 4 if name.split("/")[0] in room else 5
+        near = 0 if mirrored else 1 if module in text else kin
+        return near, -said, name.count("/"), name
 
     every = [path for path in (ROOT / "tests").rglob("test_*.py") if "mutation" not in path.parts]
     return [path.relative_to(ROOT).as_posix() for path in sorted(every, key=distance) if path.name != "test_shape.py"]
 
 
-def tried(mutant: Drawn, limit: float) -> Verdict:
-    """Runs the tests against it."""
+def tried(mutant: Drawn, limit: float, near: bool) -> Verdict:
+    """Runs the tests against it; if `near`, only those that come first."""
     ordered, found = nearest(mutant.file), None
     try:
-        for tests in (ordered[:NEAR], ordered[NEAR:]):
+        for tests in (ordered[:NEAR],) if near else (ordered[:NEAR], ordered[NEAR:]):
             found = found or first_failure(mutant.file, mutant.after, tests, limit=limit, each=EACH)
     except OutOfTime:
         return Verdict(mutant, None, f"(no test failed in {limit:.0f} s)")
@@ -167,11 +173,12 @@ def main() -> int:
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--only", default="")
     asked.add_argument("--limit", type=float, default=900)
+    asked.add_argument("--near", action="store_true", help="a quick look: only the nearest tests")
     terms = asked.parse_args()
     wanted = (mutant for mutant in drawn(terms.seed) if mutant.file.startswith(terms.only))
     chosen = list(itertools.islice(wanted, terms.count))
     with ThreadPoolExecutor(WORKERS) as pool:
-        verdicts = list(pool.map(lambda mutant: _known_or_tried(mutant, terms.limit), chosen))
+        verdicts = list(pool.map(lambda mutant: _known_or_tried(mutant, terms.limit, terms.near), chosen))
     return report(verdicts)
 
 
@@ -194,14 +201,14 @@ def shown(mutant: Drawn) -> str:
     return "\n".join(f"    {line}" for line in list(diff)[3:])
 
 
-def _known_or_tried(mutant: Drawn, limit: float) -> Verdict:
+def _known_or_tried(mutant: Drawn, limit: float, near: bool) -> Verdict:
     if mutant.reason is not None:
         return Verdict(mutant, None)
-    key = rank(tree(), mutant.place, mutant.after, limit)
+    key = rank(tree(), mutant.place, mutant.after, limit, near)
     known = {line["key"]: line for line in map(json.loads, KEPT.read_text().splitlines())} if KEPT.exists() else {}
     if key in known:
         return Verdict(mutant, known[key]["by"], known[key]["note"])
-    verdict = tried(mutant, limit)
+    verdict = tried(mutant, limit, near)
     with _lock, KEPT.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"key": key, "by": verdict.by, "note": verdict.note}) + "\n")
         print(f"{'noticed ' if verdict.by else 'SURVIVED'} {mutant.place} {verdict.by or verdict.note}", flush=True)

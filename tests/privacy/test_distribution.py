@@ -245,3 +245,10 @@ def test_losses_are_values() -> None:
     with pytest.raises(AttributeError):
         loss.pairs = ()  # type: ignore[misc]
     assert tightest_epsilon([1], [1]) == 0
+
+
+def test_the_gaussian_of_the_picture_exceeds_epsilon_five_times_as_often_as_delta_says() -> None:
+    """lecture:L4: rho = 1/8, as docs/lectures.md says: (1, 0.007)-DP, and a loss above 1 with probability 0.035."""
+    loss = PrivacyLoss.gaussian(variance=64, shift=4)
+    assert float(loss.delta(1)) == pytest.approx(0.007, abs=5e-4)
+    assert float(loss.tail(1)) == pytest.approx(0.035, abs=5e-4)

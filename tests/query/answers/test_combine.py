@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lapwing.curator import Curator
-from lapwing.errors import Misconfigured, Refused
+from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.noise import sample_gaussian, sample_laplace
@@ -238,3 +238,17 @@ def test_answers_of_another_version_or_question_are_not_joined(tmp_path: Any) ->
     curator.sql("SELECT COUNT(*) AS n FROM visits WHERE sex = 'F'", epsilon=1)
     joined = again(curator, ROWS, 1)
     assert joined.entries == (joined.entry,)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [*measures("laplace", [1], [8]), *measures("gaussian", [1], [8])],
+        measures("laplace", [1, 1], [8, 12]),
+    ],
+    ids=["noise", "steps"],
+)
+def test_answers_that_differ_in_more_than_their_price_are_never_joined(made: list[Measure]) -> None:
+    """Another kind of noise, or steps that do not divide each other: what is joined then would be wrong."""
+    with pytest.raises(Bug, match="differ in more than their price"):
+        _joined(made)
