@@ -111,7 +111,7 @@ class _Above:
         if box is None:
             return Answered(name, kind, values, reason=self._missing(used, together), chosen=chosen)
         open_ = bool(np.isnan(box[0].astype(float)).any())
-        reason = "the interval of a divisor holds 0" if open_ else None
+        reason = _open(expression) if open_ else None
         return Answered(name, kind, values, *box, reason, chosen=chosen)
 
     def _missing(self, used: set[int], together: int) -> str:
@@ -165,6 +165,13 @@ class _Above:
         values = self.value(expression)
         known = np.array([np.nan if value is None else float(value) for value in values.tolist()])
         return known, known
+
+
+def _open(expression: Expression) -> str:
+    """Why an interval has no ends in some group."""
+    if any(isinstance(part, Call) and part.operator.name == "/" for part in walk(expression)):
+        return "the interval of a divisor holds 0"
+    return "the interval reaches where the expression has no value"
 
 
 def _storable(values: Array, kind: Type) -> Array:
