@@ -250,6 +250,8 @@ def test_counts_that_could_overflow_are_cut(monkeypatch: pytest.MonkeyPatch) -> 
             counts = {one: np.full([sizes[i] for i in one], 2**63, np.uint64) for one in mechanism.measured}
             table = mechanism.release(counts).tables[(0, 1)]
             assert abs(table).max() <= MOST_COUNT * (1 + 1e-9)
+            assert abs(table - table.ravel()[0]).max() <= 1e-9 * abs(table).max()  # all alike, as they were
+            assert table.sum() >= MOST_COUNT * (1 - 1e-9)  # and no smaller than they must be
 
 
 @pytest.mark.usefixtures("seeded")

@@ -15,6 +15,7 @@ import pytest
 from lapwing.curator import Curator
 from lapwing.privacy import Budget
 from lapwing.query.answers.answer import Release
+from lapwing.query.answers.plot import arranged
 from lapwing.query.cells.release import Released
 from support.visits import frame, open_visits
 
@@ -152,3 +153,14 @@ def test_integers_beyond_64_bits_end_at_the_last_one(value: int) -> None:
 def test_wide_sums_become_floats() -> None:
     answer = at_most(open_visits(), "SELECT SUM(age) AS s FROM visits", [[2**70 + 1]])
     assert answer.to_arrow()["s"].to_pylist() == [float(2**70)]
+
+
+@pytest.mark.parametrize(("confidence", "told"), [(0.95, "95%"), (0.995, "99.5%"), (0.9999, "99.99%"), (0.5, "50%")])
+def test_a_confidence_is_never_printed_as_more_than_it_is(confidence: float, told: str) -> None:
+    curator = open_visits(budget=Budget(epsilon=9), confidence=confidence, groups_per_unit=1)
+    answer, seen = curator.sql(TEXT, epsilon=1), curator.preview(TEXT, epsilon=2)
+    spread = curator.distribution("age", epsilon=1)
+    for text in (str(answer), answer.methods(), str(seen), str(spread), spread.methods(), str(spread.quantile(0.5))):
+        assert told in text
+        assert "100%" not in text
+    assert told.replace("%", " %") in arranged(answer.columns, confidence=answer.confidence).subtitle

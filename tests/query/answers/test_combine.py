@@ -252,3 +252,21 @@ def test_answers_that_differ_in_more_than_their_price_are_never_joined(made: lis
     """Another kind of noise, or steps that do not divide each other: what is joined then would be wrong."""
     with pytest.raises(Bug, match="differ in more than their price"):
         _joined(made)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("price", [Fraction(1, 100), Fraction(1), Fraction(3)])
+def test_half_widths_of_joined_answers_grow_towards_confidence_one(kind: str, price: Fraction) -> None:
+    """Twice the same noise, halved: at every confidence the half-width covers, summed over the law of both."""
+    noise: Any = Laplace(epsilon=price, sensitivity=1) if kind == "laplace" else Gaussian(rho=price, sensitivity=1)
+    joined = _joined([Measure(COUNT, Fraction(1), noise)] * 2)
+    most = int(noise.error(1 - Fraction(1, 10**14))) + 1
+    z = np.arange(-most, most + 1)
+    law = np.exp(-np.abs(z) / float(noise.scale)) if kind == "laplace" else np.exp(-z * z / 2 / float(noise.variance))
+    both = np.convolve(law, law) / law.sum() ** 2
+    off = np.abs(np.arange(-2 * most, 2 * most + 1)) / 2
+    halves = [joined.error(1 - Fraction(1, 10**power)) for power in (1, 2, 4, 6, 8, 9, 10, 12, 30, 100, 300)]
+    assert halves == sorted(halves)
+    for power, half in zip((1, 2, 4, 6, 8, 9, 10, 12), halves, strict=False):
+        assert float(both[off >= float(half) + 0.5].sum()) <= 10.0**-power * (1 + 1e-6) + 1e-15
+    assert 0 < halves[6] < halves[8] < halves[9] < halves[10]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lapwing.privacy import Budget, Pure
-from lapwing.query.answers.present import Answered, present
+from lapwing.query.answers.present import Answered, _ranks, present
 from lapwing.query.answers.readings import half_width
 from lapwing.query.cells.release import Released
 from lapwing.query.planning.plan import Plan, make_plan
@@ -112,6 +112,25 @@ def test_keys_have_no_interval() -> None:
     assert found["next"].is_key
     assert found["next"].values.tolist() == [10, 11, 1001]
     assert not found["n"].is_key
+
+
+def test_null_and_what_is_no_number_come_last_in_both_directions() -> None:
+    """9 has no quotient: its divisor is 0."""
+    text = "SELECT site, COUNT(*) / COUNT(age) AS r FROM visits GROUP BY site ORDER BY "
+    for order, expected in (("r", [10, 1000, 9]), ("r DESC", [1000, 10, 9]), ("-r", [1000, 10, 9])):
+        found = columns(text + order, [0, 6, 1], [5, 6, 7])
+        assert found["site"].values.tolist() == expected
+        assert np.isnan(found["r"].values[-1].astype(float))
+    values = np.array([np.nan, 2.0, None, 1.0, float("nan"), -np.inf, np.inf], object)
+    assert _ranks(values, False).tolist() == [4, 2, 4, 1, 4, 0, 3]
+    assert _ranks(values, True).tolist() == [4, 1, 4, 2, 4, 3, 0]
+
+
+@pytest.mark.parametrize(("inner", "outer", "shown"), [(2, 1, [9]), (1, 3, [9]), (0, 2, []), (3, 2, [9, 10])])
+def test_a_limit_over_a_limit_is_the_smaller_one(inner: int, outer: int, shown: list[int]) -> None:
+    counts = f"SELECT site, COUNT(*) AS n FROM visits GROUP BY site ORDER BY n DESC LIMIT {inner}"
+    found = columns(f"SELECT site, n FROM ({counts}) LIMIT {outer}", [7, 6, 5])
+    assert found["site"].values.tolist() == shown
 
 
 def test_sorting_is_by_value_and_ties_keep_the_declared_order() -> None:

@@ -17,7 +17,8 @@ from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.soft_values import GRID
 from lapwing.mechanisms.top_k import TopK
 from lapwing.privacy.budget import Cost
-from lapwing.query.answers.present import Answered, Array, is_bare, present
+from lapwing.query.answers.present import Answered, Array, present
+from lapwing.query.answers.wording import percent
 from lapwing.query.cells.finding import Found
 from lapwing.query.cells.release import Released
 from lapwing.query.language.calculator import ARROW_TYPES
@@ -84,8 +85,13 @@ class Release:
     @property
     def notes(self) -> dict[str, str]:
         """Why an interval is missing, or what else to know, by column."""
-        missing = {column.name: column.reason for column in self.columns if column.reason is not None}
-        return {**_approximate(self.plan), **missing}
+        approximate, notes = _approximate(self.plan), {}
+        for column in self.columns:
+            chosen = CHOSEN if column.chosen and column.low is not None else None
+            known = [note for note in (approximate.get(column.name), chosen, column.reason) if note is not None]
+            if known:
+                notes[column.name] = "; ".join(known)
+        return notes
 
     def to_pandas(self) -> pd.DataFrame:
         return self.to_arrow().to_pandas()
@@ -140,12 +146,17 @@ class Release:
         """What was found privately before the answer, and its price."""
         return "".join(f"Found privately at {found.loss}: {found}. " for found in self.found)
 
-    def _covered(self) -> str:
+    def _covered(self, condition: str = "") -> str:
         """What intervals promise, if there is one."""
-        shown = [output.expression for output in self.plan.question.outputs]
-        if all(is_bare(self.plan, expression) or not _slots(expression) for expression in shown):
+        shown = [column for column in self.columns if column.low is not None]
+        if not shown:
             return ""
-        return f"Intervals cover the clipped statistic with {float(self.confidence):.0%} confidence, per number. "
+        chosen = [f"`{column.name}`" for column in shown if column.chosen]
+        together = f"of {' and '.join(chosen)}, by which rows were chosen, for all groups together"
+        each = "per number" if len(chosen) < len(shown) else together
+        more = f"; {together}" if 0 < len(chosen) < len(shown) else ""
+        level = f"{percent(self.confidence)} confidence"
+        return f"Intervals cover the clipped statistic with {level}, {each}{more}{condition}. "
 
     def __len__(self) -> int:
         return len(self.columns[0].values)
@@ -170,10 +181,9 @@ class Release:
     def _footer(self) -> str:
         notes = "".join(f"\n{name}: {reason}" for name, reason in self.notes.items())
         price = f"price {self.cost}" if self.cost else "stored answer, no price"
-        chosen = f"\n{_CHOSEN}" if _is_chosen(self.plan) else ""
         found = f"\n{self._found().strip()}" if self.found else ""
-        kind = f"{float(self.confidence):.0%} intervals" if self._covered() else "no intervals"
-        return f"{kind}; {price}; ledger entry {self.entry}{notes}{chosen}{found}"
+        kind = f"{percent(self.confidence)} intervals" if self._covered() else "no intervals"
+        return f"{kind}; {price}; ledger entry {self.entry}{notes}{found}"
 
     def _text(self) -> tuple[list[str], list[list[str]]]:
         cells: dict[str, list[str]] = {}
@@ -205,17 +215,7 @@ def _slots(expression: Expression) -> list[int]:
 
 
 _INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
-_CHOSEN = "These rows were chosen by their noisy numbers: of them, only intervals(simultaneous=True) hold as stated."
-
-
-def _is_chosen(plan: Plan) -> bool:
-    """Whether HAVING or LIMIT chose the rows of shown numbers by released ones."""
-    question = plan.question
-    if not any(isinstance(part, Slot) for output in question.outputs for part in walk(output.expression)):
-        return False  # no numbers are shown
-    by = [question.having] if question.having is not None else []
-    by += [order.expression for order in question.order if question.limit is not None]
-    return any(isinstance(part, Slot) for expression in by for part in walk(expression))
+CHOSEN = "rows were chosen by this noisy number; its intervals hold for all groups together, shown or not"
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:

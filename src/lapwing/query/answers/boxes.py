@@ -57,8 +57,14 @@ def _divided(a: Box, b: Box) -> Box:
 
 
 def _rising(function: Callable[[Array], Array]) -> Callable[[Box], Box]:
-    """Of a function that never falls; outside of its domain there is no bound."""
-    return lambda a: (function(a[0]), function(a[1]))
+    """Of a function that never falls; where the box leaves its domain, or reaches its pole, there is no bound."""
+
+    def bounds(a: Box) -> Box:
+        low, high = function(a[0]), function(a[1])
+        open_ = np.isnan(low) | np.isneginf(low)
+        return np.where(open_, np.nan, low), np.where(open_, np.nan, high)
+
+    return bounds
 
 
 def _absolute(a: Box) -> Box:

@@ -110,8 +110,7 @@ class Combined(Release):
         return (
             f"{self._joined_words()}. Together they are differentially private for adding or removing {unit} of "
             f"`{table.name}` (version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
-            f"Intervals cover the clipped statistic with {float(self.confidence):.0%} confidence, per number, {_IF}. "
-            f"{self._found()}"
+            f"{self._covered(f', {_IF}')}{self._found()}"
         ).strip()
 
     def _footer(self) -> str:

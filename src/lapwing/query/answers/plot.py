@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from lapwing.errors import Misconfigured
 from lapwing.query.answers.present import Answered
-from lapwing.query.answers.wording import asked, condition, label
+from lapwing.query.answers.wording import asked, condition, label, percent
 from lapwing.query.question import Question
 from lapwing.query.types import Type
 from lapwing.rational import Number, inside_unit
@@ -133,6 +133,8 @@ def arranged(
     roles = _roles(keys, rows=len(numbers[0].values), panels=len(numbers))
     shape = _shape(roles)
     notes = [f"Noisy, differentially private; {shape.value} is the {_percent(confidence)} interval"]
+    if chosen := [column.name for column in numbers if column.chosen]:
+        notes.append(f"rows were chosen by {' and '.join(chosen)}, whose intervals hold for all groups together")
     if shape is Shape.BARS and len(roles.along.different) > MOST_BARS:
         notes.append(f"the first {MOST_BARS} of {len(roles.along.different):,} groups")
     if shape is Shape.LINES and None in roles.along.values:
@@ -314,7 +316,7 @@ def _title(keys: list[_Key], numbers: list[Answered]) -> str:
 
 
 def _percent(confidence: Number) -> str:
-    return f"{float(100 * inside_unit(confidence, 'confidence')):.10g} %"
+    return percent(inside_unit(confidence, "confidence")).replace("%", " %")
 
 
 def picture_path(path: Path) -> Path:

@@ -4,7 +4,8 @@ Intervals. A released number has its own (readings.py). A column computed from m
 confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
 through the arithmetic (boxes.py). Where that gives no bound the interval is missing and `reason` says why.
 Intervals are made for every group. HAVING and LIMIT choose among groups by noisy numbers, and the chosen ones are those
-whose noise was lucky: only `simultaneous` intervals still hold for them together.
+whose noise was lucky: a number that was chosen by gets intervals that hold for all groups together, whatever is asked.
+Other numbers have noise of their own, which the choice does not depend on; theirs hold as they do without it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Answered:
     reason: str | None = None
     bare: bool = False
     """Whether it was asked for without an interval."""
+    chosen: bool = False
+    """Whether the rows were chosen by it, so that its intervals are those of all groups together."""
 
     @property
     def is_key(self) -> bool:
@@ -49,7 +52,7 @@ class Answered:
     def take(self, rows: Array) -> Answered:
         """The same column with these rows only."""
         low, high = (None if side is None else side[rows] for side in (self.low, self.high))
-        return Answered(self.name, self.type, self.values[rows], low, high, self.reason, self.bare)
+        return Answered(self.name, self.type, self.values[rows], low, high, self.reason, self.bare, self.chosen)
 
 
 def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
@@ -91,7 +94,7 @@ class _Above:
         self.keys = key_columns(plan, released)
         self.values = [values_of(plan, released, reading) for reading in plan.outline.readings]
         self.size = self.keys[0].size if self.keys else 1
-        self.together = max(1, self.size) if simultaneous else 1
+        self.simultaneous = simultaneous
 
     def column(self, name: str, expression: Expression) -> Answered:
         values = self.value(expression)
@@ -102,11 +105,21 @@ class _Above:
         if is_bare(self.plan, expression):
             return Answered(name, kind, values, bare=True)
         level = 1 - (1 - self.confidence) / len(used)
-        box = box_of(expression, lambda leaf: self.leaf(leaf, level))
+        chosen = any(self.plan.outline.readings[slot].measure in self.plan.outline.choosing for slot in used)
+        together = max(1, self.size) if self.simultaneous or chosen else 1
+        box = box_of(expression, lambda leaf: self.leaf(leaf, level, together))
         if box is None:
-            return Answered(name, kind, values, reason="no interval follows for this expression")
+            return Answered(name, kind, values, reason=self._missing(used, together), chosen=chosen)
         open_ = bool(np.isnan(box[0].astype(float)).any())
-        return Answered(name, kind, values, *box, "the interval of a divisor holds 0" if open_ else None)
+        reason = _open(expression) if open_ else None
+        return Answered(name, kind, values, *box, reason, chosen=chosen)
+
+    def _missing(self, used: set[int], together: int) -> str:
+        """Why there is no interval."""
+        shapes = [self.plan.outline.shapes[self.plan.outline.readings[slot].measure] for slot in used]
+        if together > 1 and any(isinstance(shape, Grid) for shape in shapes):
+            return "the interval of a quantile was released for one group, and does not hold for all together"
+        return "no interval follows for this expression"
 
     def rows(self) -> Array:
         """Row numbers that HAVING keeps, in the order asked for; ties stay in the order of the keys."""
@@ -142,16 +155,23 @@ class _Above:
         values[:] = found.to_pylist()
         return values
 
-    def leaf(self, expression: Expression, level: Fraction) -> tuple[Array, Array] | None:
+    def leaf(self, expression: Expression, level: Fraction, together: int) -> tuple[Array, Array] | None:
         """The interval of a released number; a key or a constant is its own."""
         if isinstance(expression, Slot):
             reading = self.plan.outline.readings[expression.index]
-            return intervals_of(self.plan, self.released, reading, level, simultaneous=self.together)
+            return intervals_of(self.plan, self.released, reading, level, simultaneous=together)
         if expression.type is None or not expression.type.is_number:
             return None
         values = self.value(expression)
         known = np.array([np.nan if value is None else float(value) for value in values.tolist()])
         return known, known
+
+
+def _open(expression: Expression) -> str:
+    """Why an interval has no ends in some group."""
+    if any(isinstance(part, Call) and part.operator.name == "/" for part in walk(expression)):
+        return "the interval of a divisor holds 0"
+    return "the interval reaches where the expression has no value"
 
 
 def _storable(values: Array, kind: Type) -> Array:

@@ -1,9 +1,11 @@
-"""What a picture says in words: the question, its condition, the values of keys."""
+"""What answers and pictures say in words: the question, its condition, the values of keys."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
+from lapwing.privacy.wording import at_least_text
 from lapwing.query.language.expression import Column, Expression, Key
 from lapwing.query.language.wording import cut, worded
 from lapwing.query.question import Question
@@ -26,6 +28,11 @@ def asked(question: Question) -> str:
 def condition(where: Expression) -> str:
     """Which rows count, in one line, cut short if it is long."""
     return cut(label(f"where {worded(where)}"), _LONGEST)
+
+
+def percent(confidence: Fraction) -> str:
+    """95%, 99.9%: never more than it is."""
+    return f"{at_least_text(100 * confidence)}%"
 
 
 def label(value: Any) -> str:

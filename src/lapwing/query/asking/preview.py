@@ -13,6 +13,7 @@ from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.wording import at_least_text, at_most_text
 from lapwing.query.answers.answer import describe
 from lapwing.query.answers.readings import PLAIN, half_width
+from lapwing.query.answers.wording import percent
 from lapwing.query.language.expression import Slot, walk
 from lapwing.query.planning.aggregates import COUNT_UNITS, COUNT_VALUES, Reading
 from lapwing.query.planning.plan import Plan
@@ -154,7 +155,7 @@ class Preview:
         mechanism = self.plan.measures[reading.measure].noise
         if isinstance(mechanism, GridQuantiles):
             off = mechanism.error(self.confidence)[reading.place]
-            return [f"{words}: within {off:,.0f} rows of its rank with {self._level} confidence{self._each()}"]
+            return [f"{words}: within {off:,.0f} rows of its rank with {self._level} confidence{self._each(reading)}"]
         if isinstance(mechanism, TopK):
             step = self.plan.measures[reading.measure].step
             short = float(Fraction(mechanism.error(self.confidence, candidates=self.plan.cells or 1)) * step)
@@ -166,9 +167,10 @@ class Preview:
             (rows, f"{words}: within {e:,.6g} with {self._level} confidence") for rows, e in errors if e is not None
         ]
         if not lines and mechanism is not None:
-            return [f"{words}: its interval comes with the answer and depends on the data{self._each()}"]
+            return [f"{words}: its interval comes with the answer and depends on the data{self._each(reading)}"]
         return [
-            f"{line}, if a group has at least {rows:,} rows" if depends else line + self._each() for rows, line in lines
+            f"{line}, if a group has at least {rows:,} rows" if depends else line + self._each(reading)
+            for rows, line in lines
         ]
 
     def _keys(self) -> list[str]:
@@ -180,16 +182,20 @@ class Preview:
         shown = f"one of {half:,} units is shown every second time, one of {most:,} units 95 times in 100"
         return [f"Groups are selected privately {price}: {shown}; smaller ones rarely or never."]
 
-    def _each(self) -> str:
+    def _each(self, reading: Reading) -> str:
         cells = self.plan.cells
+        if reading.measure in self.plan.outline.choosing:
+            together = "" if cells is None else f", in all {cells:,} groups together"
+            return together or ", before rows are chosen by it: then intervals hold for all groups together, and widen"
         return ", in each group" if cells is None else f", in each of {cells:,} groups" if cells > 1 else ""
 
     @property
     def _level(self) -> str:
-        return f"{float(self.confidence):.0%}"
+        return percent(self.confidence)
 
     def _error(self, reading: Reading, rows: int) -> float | None:
-        found = half_width(self.plan.measures[reading.measure], reading.statistic, self.confidence, rows=rows)
+        level = self.plan.outline.level(reading.measure, self.confidence)
+        found = half_width(self.plan.measures[reading.measure], reading.statistic, level, rows=rows)
         return None if found is None else float(found)
 
 

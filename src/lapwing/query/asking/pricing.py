@@ -168,7 +168,7 @@ def _cheapest(
 ) -> Share:
     """The lowest price at which all of these are as exact as they must be."""
     zcdp = budget.accounting is Accounting.ZCDP
-    shape = outline.shapes[index]
+    shape, level = outline.shapes[index], outline.level(index, confidence)
     statistics = [(outline.readings[slot].statistic, half) for slot, half in wanted]
     for name, _ in statistics:
         if name not in PLAIN and name != MEAN.name:
@@ -185,7 +185,7 @@ def _cheapest(
             measure = measured(shape, outline.groups, ZCDP(amount) if zcdp else Pure(amount))
         except Stop:  # there is no such noise: it would be too large at a low price, and hardly any at a high one
             return amount > 1
-        errors = [(half_width(measure, name, confidence, rows=rows), half) for name, half in statistics]
+        errors = [(half_width(measure, name, level, rows=rows), half) for name, half in statistics]
         return all(error is not None and error <= half for error, half in errors)
 
     amount = _least(is_enough)

@@ -102,7 +102,7 @@ _WINDOW = ("window functions mix rows of many units.", "Use group_by.")
 _INSIDE = ("a query inside an expression reads rows without a price.", "Ask it first, then write the released number.")
 _CHANCE = ("it is not a function of the row.", "Leave it out, or write a constant.")
 REFUSED: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(["Collect", "GroupConcat"], (_ROWS, _USE)),
+    **dict.fromkeys(["ArrayCollect", "GroupConcat"], (_ROWS, _USE)),
     **dict.fromkeys(["First", "Last", "Arbitrary", "ArgMax", "ArgMin", "Mode"], (_CHOICE, _USE)),
     **dict.fromkeys(["WindowFunction", "RowNumber", "Lag", "Lead", "CumeDist"], _WINDOW),
     **dict.fromkeys(["ScalarSubquery", "ExistsSubquery", "InSubquery"], _INSIDE),
@@ -122,13 +122,12 @@ class Values:
 
     def __init__(self, leaf: Leaf) -> None:
         self._leaf = leaf
-        self._known: dict[int, Expression] = {}
+        self._known: dict[int, tuple[Any, Expression]] = {}  # with the node, so that no other gets its id
 
     def read(self, node: Any) -> Expression:
-        known = self._known.get(id(node))
-        if known is None:
-            known = self._known[id(node)] = self._read(node)
-        return known
+        if id(node) not in self._known:
+            self._known[id(node)] = node, self._read(node)
+        return self._known[id(node)][1]
 
     def _read(self, node: Any) -> Expression:
         kind = kind_of(node)

@@ -21,6 +21,7 @@ from lapwing.privacy.budget import Cost
 from lapwing.privacy.loss import ZCDP
 from lapwing.query.answers.present import Answered
 from lapwing.query.answers.tabular import COUNT, SHARE, Tabular, fresh, worded
+from lapwing.query.answers.wording import percent
 from lapwing.query.catalog import Catalog
 from lapwing.query.strategies.axes import Axis, make_axis, require_cut, uncounted
 from lapwing.query.strategies.strategy import Bought, Counted, find_table, make_counted
@@ -45,7 +46,7 @@ class Estimate:
 
     def __str__(self) -> str:
         return (
-            f"{worded(self.value)} ({worded(self.low)} to {worded(self.high)}, {float(self.confidence):.0%} confidence)"
+            f"{worded(self.value)} ({worded(self.low)} to {worded(self.high)}, {percent(self.confidence)} confidence)"
         )
 
 
@@ -274,7 +275,7 @@ def _objects(values: list[Any]) -> Any:
 def footer(bought: Bought, confidence: Fraction) -> str:
     """Price and entry, and which rows are not counted."""
     price = f"price {bought.cost}" if bought.cost else "stored answer, no price"
-    paid = f"{float(confidence):.0%} intervals; {price}; ledger entry {bought.entry}"
+    paid = f"{percent(confidence)} intervals; {price}; ledger entry {bought.entry}"
     return f"{paid}\n{uncounted(bought.strategy.counted.axes)}"
 
 
@@ -300,7 +301,7 @@ def methods(bought: Bought, measured: str, confidence: Fraction) -> str:
         f"Counts are differentially private for adding or removing {unit} of `{table.name}` (version {table.version}) "
         f"at a price of {bought.strategy.loss}.{limits} Discrete {kind} noise is added to {measured}, for a unit that "
         f"adds at most {counted.cells_per_unit} in all; all counts come from these. {uncounted(counted.axes)} "
-        f"Intervals cover the limited counts with {float(confidence):.0%} confidence, per number. "
+        f"Intervals cover the limited counts with {percent(confidence)} confidence, per number. "
         f"Lapwing ledger entry {bought.entry}."
     )
 
