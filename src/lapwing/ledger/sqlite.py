@@ -55,6 +55,8 @@ class SqliteLedger:
         self._first = first
         self._terms = Terms.read(first)
         self._salt = salt
+        self._known: Head | None = None
+        """An entry that this process has committed. It need not prove again what comes before."""
 
     @classmethod
     def open(
@@ -156,6 +158,7 @@ class SqliteLedger:
             body, at = _digest(answer), charge.at
             entry = book.append(last, Kind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
             book.store(charge, entry, found, answer)
+        self._known = Head(self.id, entry.seq, entry.hash)
 
     def allow(self, analyst: str, cost: Cost) -> None:
         """Sets the most that one analyst may ever spend. It is a share of the total, never an addition to it."""
@@ -301,7 +304,8 @@ class SqliteLedger:
         if not book.begins_with(self._first):
             raise LedgerFailed(f"The ledger {self.path} was replaced while in use. No answer is given. Open it again.")
         seen = [(witness, witness.read()) for witness in self._witnesses]
-        last = book.check([(witness.name, head) for witness, head in seen if head is not None])
+        heads = [(witness.name, head) for witness, head in seen if head is not None]
+        last = book.check(heads if self._known is None else [*heads, ("this process", self._known)])
         missing = [witness for witness, head in seen if head is None]
         if not (missing and repair):
             return last
