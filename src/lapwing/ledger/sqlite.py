@@ -31,7 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
+from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.book import Book, insert, intact
 from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
 from lapwing.ledger.export import write_export
@@ -138,7 +138,12 @@ class SqliteLedger:
         if refusal is not None:
             whose, room = refusal
             raise BudgetExceeded(shortage(self.budget, total, room, whose), asked=total, remaining=room)
-        self._advance(last)
+        try:
+            self._advance(last)
+        except LapwingError as error:
+            raise LedgerFailed(
+                f"The price stays charged (entry {last.seq}), and asking again pays again. {error}"
+            ) from error
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
