@@ -13,7 +13,7 @@ from lapwing.privacy.budget import Cost
 from lapwing.query.answers.answer import Release
 from lapwing.query.answers.combine import combined
 from lapwing.query.answers.stored import decode
-from lapwing.query.asking.batch import Shared
+from lapwing.query.asking.batch import Named, Shared
 from lapwing.query.cells.release import Released
 from lapwing.query.planning.plan import Plan
 
@@ -55,15 +55,16 @@ class Answers:
         return [self.stored(plan, one.level, analyst=analyst, key=_key_of(key, i)) for i, (plan, one) in pairs]
 
     def all_new(
-        self, shared: Shared, which: Sequence[int], text: str, *, analyst: str, key: str | None
+        self, shared: Shared, which: Sequence[int], named: Named, *, analyst: str, key: str | None
     ) -> list[Release]:
         """New answers to these plans of a batch, charged together or not at all."""
+        asked = shared.read_off()
         charges = [
-            Charge(cost, shared.identity(i), _key_of(key, i), _note(shared.plans[i], text))
+            Charge(cost, shared.identity(i), _key_of(key, i), _note(shared.plans[i], named.title(asked[i])))
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
-        questions = shared.questions()
-        ready = [self._vault.ready(shared.plans[i], shared.merged[i].level, questions[i]) for i in which]
+        members = [[shared.members[index].question for index in numbers] for numbers in asked]
+        ready = [self._vault.ready(shared.plans[i], shared.merged[i].level, members[i]) for i in which]
         made = self._ledger.reserve_all(charges, analyst=analyst) if charges else ()
         paid = zip(which, made, ready, strict=True)
         return [self._bought(shared.plans[i], shared.merged[i].level, one, read) for i, one, read in paid]

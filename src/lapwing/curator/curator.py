@@ -189,7 +189,7 @@ class Curator:
         stored = None if refresh else self._answers.all_stored(shared, analyst=analyst, key=key)
         found = stored or [None] * len(shared.plans)
         missing = [place for place, answer in enumerate(found) if answer is None]
-        bought = iter(self._answers.all_new(shared, missing, named.title(), analyst=analyst, key=key))
+        bought = iter(self._answers.all_new(shared, missing, named, analyst=analyst, key=key))
         return batch_of(named.names, shared, [next(bought) if answer is None else answer for answer in found])
 
     def preview_batch(

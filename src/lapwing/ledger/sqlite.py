@@ -35,7 +35,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
+from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.book import Book, insert, intact
 from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
@@ -60,6 +60,8 @@ class SqliteLedger:
         self._first = first
         self._terms = Terms.read(first)
         self._salt = salt
+        self._known: Head | None = None
+        """An entry that this process has committed. It need not prove again what comes before."""
 
     @classmethod
     def open(
@@ -143,7 +145,12 @@ class SqliteLedger:
         if refusal is not None:
             whose, room = refusal
             raise BudgetExceeded(shortage(self.budget, total, room, whose), asked=total, remaining=room)
-        self._advance(last)
+        try:
+            self._advance(last)
+        except LapwingError as error:
+            raise LedgerFailed(
+                f"The price stays charged (entry {last.seq}), and asking again pays again. {error}"
+            ) from error
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
@@ -163,6 +170,7 @@ class SqliteLedger:
             body, at = _digest(answer), charge.at
             entry = book.append(last, Kind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
             book.store(charge, entry, found, answer)
+        self._known = Head(self.id, entry.seq, entry.hash)
 
     def allow(self, analyst: str, cost: Cost) -> None:
         """Sets the most that one analyst may ever spend. It is a share of the total, never an addition to it."""
@@ -311,7 +319,8 @@ class SqliteLedger:
         if not book.begins_with(self._first):
             raise LedgerFailed(f"The ledger {self.path} was replaced while in use. No answer is given. Open it again.")
         seen = [(witness, witness.read()) for witness in self._witnesses]
-        last = book.check([(witness.name, head) for witness, head in seen if head is not None])
+        heads = [(witness.name, head) for witness, head in seen if head is not None]
+        last = book.check(heads if self._known is None else [*heads, ("this process", self._known)])
         missing = [witness for witness, head in seen if head is None]
         if not (missing and repair):
             return last

@@ -11,10 +11,11 @@ import pytest
 
 import lapwing as lw
 from lapwing.ledger import Charge, SqliteLedger
+from lapwing.ledger.entry import Entry
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.privacy import Accounting, Cost, PrivacyLoss, compose_fixed
 from lapwing.query.asking.batch import Shared, read_batch
-from support.visits import Spy, frame, open_visits
+from support.visits import Spy, frame, open_visits, write_visits
 
 PURE, ZCDP = lw.Budget(epsilon=1000), lw.Budget(epsilon=1000, delta=1e-6)
 BASIC = lw.Budget(epsilon=1000, delta=1e-6, accounting="basic")
@@ -253,3 +254,29 @@ def test_charges_are_made_together_or_not_at_all(tmp_path: Path) -> None:
             ledger.reserve_all([Charge(half, "a", "k1"), Charge(half, "c", "k3")], analyst="ann")
         assert ledger.spent.amount == 1
         assert ledger.verify().ok
+
+
+def test_a_batch_takes_as_many_steps_for_each_question_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries that are read again and what the ledger says of each question: once both grew with the batch."""
+    seen = 0
+    read = Entry.read
+
+    def counted(row: Any) -> Entry:
+        nonlocal seen
+        seen += 1
+        return read(row)
+
+    monkeypatch.setattr(Entry, "read", counted)
+    steps, notes = {}, {}
+    for many in (8, 32):
+        folder = tmp_path / str(many)
+        folder.mkdir()
+        curator = open_visits(write_visits(folder), budget=PURE)
+        seen = 0
+        curator.batch([f"SELECT COUNT(*) AS n FROM visits WHERE age < {20 + i}" for i in range(many)], epsilon=1)
+        steps[many] = seen / many
+        notes[many] = sum(len(entry.note) for entry in curator.ledger.entries()) / many
+    assert steps[32] <= 1.2 * steps[8]
+    assert notes[32] <= 1.2 * notes[8]

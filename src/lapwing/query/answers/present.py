@@ -92,7 +92,7 @@ class _Above:
     def __init__(self, plan: Plan, released: Released, confidence: Fraction, simultaneous: bool) -> None:
         self.plan, self.released, self.confidence = plan, released, confidence
         self.keys = key_columns(plan, released)
-        self.values = [values_of(plan, released, reading) for reading in plan.outline.readings]
+        self.values: dict[int, Array] = {}
         self.size = self.keys[0].size if self.keys else 1
         self.simultaneous = simultaneous
 
@@ -134,6 +134,8 @@ class _Above:
     def value(self, expression: Expression) -> Array:
         match expression:
             case Slot(index=index):
+                if index not in self.values:  # a question of a batch reads few of many
+                    self.values[index] = values_of(self.plan, self.released, self.plan.outline.readings[index])
                 return self.values[index]
             case Key(index=index):
                 return self.keys[index]

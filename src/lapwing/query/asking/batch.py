@@ -38,7 +38,7 @@ from lapwing.query.planning.measures import Measure
 from lapwing.query.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
 from lapwing.query.planning.selection import units_needed
 from lapwing.query.planning.shapes import Total
-from lapwing.query.question import Order, Output, Question, moved
+from lapwing.query.question import Aggregate, Order, Output, Question, moved
 from lapwing.query.verdict import Refusal, Stop, refuse
 from lapwing.rational import Number, below_one, exact, positive
 
@@ -60,9 +60,9 @@ class Named:
     questions: tuple[Any, ...]
     weights: tuple[Fraction, ...]
 
-    def title(self) -> str:
-        """For the reader of the ledger."""
-        return f"batch of {len(self.names)}: {'; '.join(map(str, self.questions))}"
+    def title(self, which: Sequence[int]) -> str:
+        """What these questions ask for, for the reader of the ledger."""
+        return f"batch of {len(self.names)}: {'; '.join(str(self.questions[index]) for index in which)}"
 
 
 def read_batch(questions: object, weights: object = None) -> Named:
@@ -137,11 +137,11 @@ class Shared:
         """One charge of the whole paid request: what is left of the delta, on which prices depend, is no part of it."""
         return repr(("batch", self.merged[place].outline.match(), place, self.asked))
 
-    def questions(self) -> list[list[Question]]:
-        """For each plan the questions that are read off it."""
-        found: list[list[Question]] = [[] for _ in self.plans]
-        for member in self.members:
-            found[member.place].append(member.question)
+    def read_off(self) -> list[list[int]]:
+        """For each plan the numbers of the questions that are read off it."""
+        found: list[list[int]] = [[] for _ in self.plans]
+        for index, member in enumerate(self.members):
+            found[member.place].append(index)
         return found
 
     def costs(self, which: Sequence[int]) -> list[Cost]:
@@ -203,7 +203,8 @@ def _merge(
         if isinstance(outline, Refusal):
             raise Stop(outline)
         merged.append(Merged(outline, levels[first], max(named.weights[index] for index in (first, *others))))
-        members |= {index: Member(place, _on(questions[index], together)) for index in (first, *others)}
+        places = {aggregate: slot for slot, aggregate in enumerate(together.aggregates)}
+        members |= {index: Member(place, _on(questions[index], together, places)) for index in (first, *others)}
     return merged, [members[index] for index in range(len(questions))]
 
 
@@ -217,10 +218,10 @@ def _together(questions: Sequence[Question]) -> Question:
     return replace(first, aggregates=ordered, outputs=(), having=None, order=(), limit=None)
 
 
-def _on(question: Question, together: Question) -> Question:
-    """The question over the aggregates of the merged one."""
+def _on(question: Question, together: Question, places: Mapping[Aggregate, int]) -> Question:
+    """The question over the aggregates of the merged one, which are at these places."""
     keys = {index: index for index in range(len(question.keys))}
-    slots = {old: together.aggregates.index(aggregate) for old, aggregate in enumerate(question.aggregates)}
+    slots = {old: places[aggregate] for old, aggregate in enumerate(question.aggregates)}
     there = partial(moved, keys=keys, slots=slots)
     return replace(
         question,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor
 
 from sqlglot import exp
@@ -44,7 +45,27 @@ class Argument:
 
 def arguments(plan: Plan) -> list[Argument]:
     """The columns of `rows` that the measures read, each once."""
-    return list(dict.fromkeys(column for measure in plan.measures for column in _columns(measure)))
+    return list(_places(_Held(plan.measures)))
+
+
+class _Held:
+    """Measures that are equal if they are one object: to compare them by value takes as long as to read them."""
+
+    def __init__(self, measures: tuple[Measure, ...]) -> None:
+        self.measures = measures
+
+    def __hash__(self) -> int:
+        return id(self.measures)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and other.measures is self.measures
+
+
+@lru_cache(maxsize=8)
+def _places(held: _Held) -> dict[Argument, int]:
+    """The columns that the measures read and their places. Asked for each measure, so made once for a plan."""
+    columns = dict.fromkeys(column for measure in held.measures for column in _columns(measure))
+    return {column: place for place, column in enumerate(columns)}
 
 
 def _columns(measure: Measure) -> list[Argument]:
@@ -94,7 +115,7 @@ def _is_whole_column(measure: Measure) -> bool:
 
 def read(plan: Plan, measure: Measure, place: int = 0) -> exp.Expression:
     """The column of `rows` that holds the measure's argument."""
-    return named(f"a{arguments(plan).index(_columns(measure)[place])}")
+    return named(f"a{_places(_Held(plan.measures))[_columns(measure)[place]]}")
 
 
 def summed_measures(plan: Plan) -> list[Measure]:
