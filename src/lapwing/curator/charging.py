@@ -26,17 +26,18 @@ def bought(
     reservation: Reservation,
     *,
     match: str,
+    terms: str = "",
     read: Callable[[], _T],
     encode: Callable[[_T], bytes],
     decode: Callable[[bytes], _T],
 ) -> tuple[_T, Cost]:
-    """The answer to a charge, stored under `match`, and what was charged for it now."""
+    """The answer to a charge, stored under `match` and `terms`, and what was charged for it now."""
     if reservation.answer is not None:
         return decode(reservation.answer), reservation.cost - reservation.cost
     if not reservation.fresh:
         raise LedgerFailed(UNANSWERED)
     answer = read()
-    ledger.settle(reservation, encode(answer), match=match)
+    ledger.settle(reservation, encode(answer), match=match, terms=terms)
     return answer, reservation.cost
 
 

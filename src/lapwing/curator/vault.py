@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 CHANGED = (
     "The data changed without a new version, so nothing is answered. Nothing was charged. "
-    "Have the steward declare a new `version` for the table."
+    "Have the steward declare a new `version` for the table, and open it again with that version."
 )
 
 
@@ -69,7 +69,8 @@ class Vault:
     def check(self, table: Table) -> None:
         """Refuses if the data are not those that the version was declared for."""
         for base in table.bases:
-            if not base.public and not self._ledger.is_unchanged(base.name, fingerprint(self._sources[base.name])):
+            seen = fingerprint(self._sources[base.name])
+            if not base.public and not self._ledger.is_unchanged(base.name, base.version, seen):
                 raise Misconfigured(CHANGED)
 
     def marks(self, table: Table) -> tuple[bytes, ...]:
