@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from lapwing.curator.charging import bought
 from lapwing.curator.vault import Vault
-from lapwing.ledger import Charge, Reservation, SqliteLedger
+from lapwing.ledger import Charge, Offer, Reservation, SqliteLedger
 from lapwing.privacy.budget import Cost
 from lapwing.query.answers.answer import Release
 from lapwing.query.answers.combine import combined
@@ -35,12 +35,12 @@ class Answers:
         if own is not None and (again := self._again(outline, *own, level)).plan.prices == plan.prices:
             return again
         newest = {offer.terms: offer for offer in self._ledger.offers(match)}
-        best: Plan | None = None
+        best: tuple[Plan, Offer] | None = None
         for terms in best_terms(newest):
             made = priced(outline, prices_in(json.loads(terms)))
-            if made.is_as_good_as(plan, level) and (best is None or not best.is_as_good_as(made, level)):
-                best, chosen = made, newest[terms]
-        return None if best is None else self._again(outline, chosen.seq, self._ledger.offered(match, chosen), level)
+            if made.is_as_good_as(plan, level) and (best is None or not best[0].is_as_good_as(made, level)):
+                best = made, newest[terms]
+        return None if best is None else self._again(outline, best[1].seq, self._ledger.offered(match, best[1]), level)
 
     def new(self, plan: Plan, level: Fraction, text: str, *, analyst: str, key: str | None) -> Release:
         """A new answer, charged; or the one that this key was charged for before."""

@@ -32,6 +32,7 @@ from lapwing.ledger.witness import sync_folder
 
 APPLICATION = 0x4C415057  # "LAPW" in the header of the file
 CHECKPOINT_EVERY = 128  # commits of one process
+PAUSE = 0.0005  # seconds between two looks at a lock
 _KEEP = "SELECT RAISE(ABORT, 'the ledger is append-only')"
 
 SCHEMA = {
@@ -117,7 +118,7 @@ class Store:
                     self._durable = None  # nobody knows, should an interrupt come between the next two lines
                     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                     self._durable = durable
-                connection.execute("BEGIN IMMEDIATE")
+                self._begin(connection)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -226,17 +227,30 @@ class Store:
             raise
         return connection
 
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Takes the write lock. SQLite's own wait sleeps up to 0.1 s between two looks, and the lock is held for some
+        0.002: processes that share a ledger would sleep most of the time, and take turns instead of working."""
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            self._patiently(connection, "BEGIN IMMEDIATE")
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._timeout)}")
+
     def _journal(self, connection: sqlite3.Connection) -> str:
         """Switches to the write-ahead log. SQLite does not wait for a lock here, so we do: others may create it now."""
+        return str(self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()[0])
+
+    def _patiently(self, connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+        """Runs a statement as soon as no other process has the lock that it needs."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+                return connection.execute(statement)
             except sqlite3.OperationalError as error:
                 busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
                 if not busy or time.monotonic() > deadline:
                     raise
-                time.sleep(0.005)
+                time.sleep(PAUSE)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         with suppress(*FAULTS):
@@ -248,7 +262,7 @@ class Store:
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         """Moves what the log holds into the file. Failing is no harm: the commits stay in the log."""
         with suppress(*FAULTS):
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             try:
                 with closing(sqlite3.connect(str(self.path), timeout=self._timeout)) as second:
                     second.execute("PRAGMA fullfsync = ON")
