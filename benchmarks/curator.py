@@ -140,6 +140,34 @@ def a_second(visits: Path) -> tuple[float, float]:
     return 2000 * 1000 / stored, 100 * 1000 / median(took[1:])
 
 
+def together(visits: Path, processes: int, seconds: float = 4) -> float:
+    """How many fresh answers in a second so many processes give on one ledger, all together."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "visits.parquet"
+        source.write_bytes(visits.read_bytes())
+        (ready, start), (results, tell) = os.pipe(), os.pipe()
+        children = []
+        for number in range(processes):
+            if child := os.fork():
+                children.append(child)
+                continue
+            os.close(start)
+            curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
+            os.read(ready, 1)  # until the parent closes its end
+            made, end = 0, time.monotonic() + seconds
+            while time.monotonic() < end:
+                text = f"SELECT COUNT(*) AS n FROM visits WHERE cost < {made / 2 + number / 100_000}"
+                curator.sql(text, epsilon=0.01)
+                made += 1
+            os.write(tell, made.to_bytes(8))
+            os._exit(0)
+        time.sleep(3)  # all have opened the ledger by then
+        os.close(start)
+        for child in children:
+            os.waitpid(child, 0)
+        return sum(int.from_bytes(os.read(results, 8)) for _ in children) / seconds
+
+
 def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
     """Where the time of a fresh answer goes: the median of each step by itself, in milliseconds."""
     with tempfile.TemporaryDirectory() as folder:
@@ -224,6 +252,9 @@ def main() -> None:
         f"| {name} | {value:,.0f} | {least:,} | {'ok' if value >= least else 'below'} |"
         for name, value, least in (("stored answers", stored, 2000), ("fresh answers, durable charge", fresh, 100))
     ]
+    rates = {many: together(visits, many) for many in (1, 2, 4)}
+    lines += ["", "| fresh answers in a second, processes on one ledger | |", "|---|---:|"]
+    lines += [f"| {many} | {rate:,.0f} |" for many, rate in rates.items()]
     parts = steps(visits)
     lines += ["", "| a fresh answer, step by step | ms |", "|---|---:|"]
     lines += [f"| {name} | {value:.2f} |" for name, value in parts]

@@ -208,17 +208,32 @@ def test_equal_questions_find_all_stored_answers(memory: SqliteLedger) -> None:
     assert memory.find_answers("plan v3") == ()
 
 
+def test_of_equal_questions_the_newest_on_each_of_the_terms_is_offered(memory: SqliteLedger) -> None:
+    """And read with one look, if it is still the one that its entry records."""
+    for number, (match, terms) in enumerate([("m", "b"), ("m", "a"), ("m", "b"), ("other", "c"), (None, "a")]):
+        memory.settle(ask(memory, 0.1, key=str(number)), f"answer {number}".encode(), match=match, terms=terms)
+    offers = memory.offers("m")
+    assert [(offer.seq, offer.terms) for offer in offers] == [(6, "b"), (4, "a")]
+    assert [memory.offered("m", offer) for offer in offers] == [b"answer 2", b"answer 1"]
+    assert memory.offers("nothing") == ()
+    with pytest.raises(LedgerFailed, match="Entry 4: its stored answer is missing"):
+        memory.offered("other", offers[1])
+    assert memory.paid_with("m", "ann", "0") == (2, b"answer 0")
+    for match, analyst, key in (("other", "ann", "0"), ("m", "bob", "0"), ("m", "ann", "9")):
+        assert memory.paid_with(match, analyst, key) is None
+
+
 def test_versions_are_declared_once_and_compared_without_showing_the_data(memory: SqliteLedger) -> None:
     """ledger:B4 ledger:B14: a new version resets nothing; the ledger holds no plain hash of the file."""
     ask(memory, 0.4)
     assert memory.version("visits") is None
-    assert not memory.is_unchanged("visits", b"file one")
+    assert not memory.is_unchanged("visits", "1", b"file one")
     memory.declare([Declaration("visits", "1", "pid", b"file one")])
     memory.declare([Declaration("visits", "1", "pid", b"file one")])
     memory.declare([Declaration("other", "7", "pid", b"file one")])
     assert memory.version("visits") == "1"
-    assert memory.is_unchanged("visits", b"file one")
-    assert not memory.is_unchanged("visits", b"file two")
+    assert memory.is_unchanged("visits", "1", b"file one")
+    assert not memory.is_unchanged("visits", "1", b"file two")
     with pytest.raises(Misconfigured, match="Choose a new name"):
         memory.declare([Declaration("visits", "1", "pid", b"file two")])
     memory.declare([Declaration("visits", "2", "pid", b"file two")])

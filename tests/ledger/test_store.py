@@ -147,6 +147,25 @@ def test_a_locked_ledger_is_waited_for_and_then_refused(work: Work, place: Any) 
     assert ask(place.open(timeout=30)).fresh
 
 
+def test_a_lock_is_taken_soon_after_it_is_free(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's own wait would sleep longer each time; here two looks are at most a millisecond apart."""
+    ledger, pauses = place.open(), []
+    holder = sqlite3.connect(place.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 50:
+            holder.execute("ROLLBACK")
+
+    monkeypatch.setattr(store.time, "sleep", sleep)
+    assert ask(ledger).fresh
+    holder.close()
+    assert len(pauses) == 50
+    assert max(pauses) <= 0.001
+    assert connection(ledger).execute("PRAGMA busy_timeout").fetchone() == (5000,)
+
+
 @pytest.mark.parametrize("damage", ["header", "first page", "every page", "empty", "text"])
 def test_a_damaged_file_is_refused(place: Any, damage: str) -> None:
     """ledger:B13 gate:G36: and verify says so too."""

@@ -15,6 +15,7 @@ import pytest
 
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, verify_ledger
+from lapwing.ledger.chain import Walk
 from lapwing.ledger.entry import COLUMNS, Terms, canonical, cost_of, follow, ratio
 from lapwing.ledger.store import SCHEMA
 from lapwing.privacy import Accounting, Budget, Cost
@@ -214,9 +215,11 @@ def test_a_forged_entry_with_the_right_hash_must_still_add_up(filled: Any, name:
         ("UPDATE answer SET settled = 8 WHERE seq = 3", 4, "is missing"),
         ("UPDATE answer SET seq = 5 WHERE seq = 7", 8, "is missing"),
         ("DELETE FROM answer WHERE seq = 3", 4, "is missing"),
-        ("INSERT INTO answer VALUES (5, 4, NULL, X'00')", 5, "no entry records"),
+        ("INSERT INTO answer VALUES (5, 4, NULL, '', X'00')", 5, "no entry records"),
         ("UPDATE secret SET salt = X'00'", 1, "salt"),
         ("DELETE FROM secret", 1, "salt"),
+        ("UPDATE answer SET terms = '1' WHERE seq = 3", 4, "another question or price"),
+        ("INSERT INTO answer VALUES (5, 99, NULL, '', X'00')", 5, "no entry records"),
         ("DROP INDEX entry_key", None, "were changed"),
         ("CREATE TABLE more (x)", None, "were changed"),
         ("PRAGMA application_id = 7", None, "were changed"),
@@ -283,7 +286,7 @@ def test_every_operation_on_a_damaged_file_fails_with_a_next_step_or_gives_the_t
                 lambda: ledger.verify(),
                 lambda: ledger.export(filled.folder / "out.jsonl"),
                 lambda: ledger.find_answers("m"),
-                lambda: ledger.is_unchanged("visits", b"file"),
+                lambda: ledger.is_unchanged("visits", "1", b"file"),
                 lambda: ledger.declare([Declaration("visits", "1", "pid", b"file")]),
                 lambda: ask(ledger, key="one"),
                 lambda: ledger.settle(ask(ledger), b"answer", match="m"),
@@ -375,6 +378,28 @@ def test_a_head_of_another_ledger_does_not_fit(filled: Any) -> None:
 def test_a_damaged_witness_is_reported(filled: Any) -> None:
     filled.witness.write_bytes(b"rubbish")
     assert "damaged" in str(filled.verify())
+
+
+def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every entry a question is charged and answered by the same process; the report is that of the beginning."""
+    ledger = place.open(Budget(100))
+    for _ in range(3):
+        ledger.settle(ask(ledger), b"answer", match="m")
+    ask(ledger)
+    step, asked = Walk.step, []
+
+    def stepped(walk: Walk, entry: Entry) -> Any:
+        assert not ledger._store._lock.locked()
+        asked.append(ask(ledger))
+        ledger.settle(asked[-1], b"later", match="m")
+        return step(walk, entry)
+
+    monkeypatch.setattr(Walk, "step", stepped)
+    report = ledger.verify()
+    assert report.ok
+    assert (report.entries, report.unanswered, len(asked)) == (8, (8,), 8)
+    monkeypatch.undo()
+    assert ledger.verify().entries == 24
 
 
 def test_verify_waits_for_nobody_and_changes_nothing(filled: Any) -> None:

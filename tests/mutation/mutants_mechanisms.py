@@ -122,8 +122,8 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant(
         "a worse strategy will do",
         "curator/strategies.py",
-        "if found.strategy.price >= strategy.price and (",
-        "if (",
+        "if offer is None or price < strategy.price:",
+        "if offer is None:",
         "what was asked and paid for is not given",
         ("tests/query/strategies/test_strategy.py",),
     ),

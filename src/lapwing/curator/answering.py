@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from fractions import Fraction
 from hashlib import sha256
 
 from lapwing.curator.charging import UNJOINED, bought, saying
 from lapwing.curator.vault import Paid, Vault
-from lapwing.ledger import Charge, Reservation, SqliteLedger
+from lapwing.ledger import Charge, Offer, Reservation, SqliteLedger
 from lapwing.privacy.budget import Cost
 from lapwing.query.answers.answer import Release
 from lapwing.query.answers.combine import combined
+from lapwing.query.answers.prices import best_terms, prices_in, terms_of
 from lapwing.query.answers.stored import decode
 from lapwing.query.asking.batch import Named, Shared
 from lapwing.query.cells.release import Released
-from lapwing.query.planning.plan import Plan
+from lapwing.query.planning.plan import Outline, Plan, priced
 
 
 class Answers:
@@ -29,16 +31,17 @@ class Answers:
 
         A key that was used before for this question and price gives its own answer back.
         """
-        best: Release | None = None
-        for answer in self._ledger.find_answers(plan.outline.match()):
-            made, released = decode(plan.outline, answer.payload)
-            found = Release(made, released, nothing(self._ledger.budget.cost(made.loss)), answer.charge.seq, level)
-            same = (answer.charge.analyst, answer.charge.key, made.prices) == (analyst, key, plan.prices)
-            if key is not None and same:
-                return found
-            if made.is_as_good_as(plan, level) and (best is None or not best.plan.is_as_good_as(made, level)):
-                best = found
-        return best
+        outline, match = plan.outline, plan.outline.match()
+        own = None if key is None else self._ledger.paid_with(match, analyst, key)
+        if own is not None and (again := self._again(outline, *own, level)).plan.prices == plan.prices:
+            return again
+        newest = {offer.terms: offer for offer in self._ledger.offers(match)}
+        best: tuple[Plan, Offer] | None = None
+        for terms in best_terms(newest):
+            made = priced(outline, prices_in(json.loads(terms)))
+            if made.is_as_good_as(plan, level) and (best is None or not best[0].is_as_good_as(made, level)):
+                best = made, newest[terms]
+        return None if best is None else self._again(outline, best[1].seq, self._ledger.offered(match, best[1]), level)
 
     def new(
         self, plan: Plan, level: Fraction, text: str, *, delta: Fraction | None, analyst: str, key: str | None
@@ -76,11 +79,17 @@ class Answers:
             found = self._ledger.find_answers(outline.match())
         return combined(newest, [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found])
 
+    def _again(self, outline: Outline, seq: int, payload: bytes, level: Fraction) -> Release:
+        """A stored answer, for nothing."""
+        made, released = decode(outline, payload)
+        return Release(made, released, nothing(self._ledger.budget.cost(made.loss)), seq, level)
+
     def _bought(self, plan: Plan, level: Fraction, reservation: Reservation, read: Paid[Released]) -> Release:
         (made, released), cost = bought(
             self._ledger,
             reservation,
             match=plan.outline.match(),
+            terms=terms_of(plan.prices),
             read=lambda: _with(plan, *read()),
             decode=lambda payload: decode(plan.outline, payload),
         )

@@ -38,17 +38,18 @@ def bought(
     reservation: Reservation,
     *,
     match: str,
+    terms: str = "",
     read: Callable[[], tuple[_T, bytes]],
     decode: Callable[[bytes], _T],
 ) -> tuple[_T, Cost]:
-    """The answer to a charge, stored under `match`, and what was charged for it now."""
+    """The answer to a charge, stored under `match` and `terms`, and what was charged for it now."""
     if reservation.answer is not None:
         return decode(reservation.answer), reservation.cost - reservation.cost
     if not reservation.fresh:
         raise LedgerFailed(UNANSWERED)
     answer, payload = read()
     with saying(LOST, reservation.seq):
-        ledger.settle(reservation, payload, match=match)
+        ledger.settle(reservation, payload, match=match, terms=terms)
     return answer, reservation.cost
 
 

@@ -57,7 +57,7 @@ class Curator:
         self._strategies = Strategies(ledger, self._vault)
         self._preparer = Preparer(self._catalog, ledger, planned=self._planned, find=self._vault.ready_to_find)
         self._read_sql = lru_cache(maxsize=_REMEMBERED)(partial(read_sql, catalog=self._catalog))
-        self._kept: dict[Hashable, tuple[Hashable, Release]] = {}
+        self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     @property
     def catalog(self) -> Catalog:
@@ -131,13 +131,14 @@ class Curator:
         question, read = self._read_sql(sql), _reader(sql)
         if refresh or combine or key is not None or isinstance(question, Refusal):
             return self._answer(question, sql, terms, refresh, analyst, key, combine=combine, read=read)
-        name, seen = (sql, repr(terms)), (self._ledger.state, self._vault.marks(question.table))
-        before, kept = self._kept.get(name, (None, None))
-        if kept is not None and before == seen:
+        name, marks = (sql, repr(terms)), self._vault.marks(question.table)
+        match, seen, kept = self._kept.get(name, (None, None, None))
+        if kept is not None and seen == (self._settled(match), marks):
             return kept
+        before = self._ledger.state
         answer = self._answer(question, sql, terms, refresh, analyst, key, combine=combine, read=read)
         if not answer.cost:
-            self._keep(name, seen, answer)
+            self._keep(name, before, marks, answer)
         return answer
 
     def ask(
@@ -372,13 +373,21 @@ class Curator:
             return answer
         return replace(answer, found=ready.found, cost=answer.cost + ready.charged)
 
-    def _keep(self, name: Hashable, seen: Hashable, answer: Release) -> None:
-        """Keeps a stored answer at hand for the same words, as long as the ledger and the data stay as they were."""
+    def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
+        """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
+        table is declared anew and the data stay as they were. With findings: as long as nothing is written at all."""
+        match = None if answer.found else answer.plan.outline.match()
+        seen = self._settled(match), marks
+        if self._ledger.state != before:
+            return  # an answer may have come since this one was chosen
         if len(self._kept) >= _REMEMBERED:
             self._kept.clear()
         for column in (*answer.released.keys, *(cell for cells in answer.released.cells for cell in cells)):
             column.flags.writeable = False  # everybody who asks gets this answer
-        self._kept[name] = seen, answer
+        self._kept[name] = match, seen, answer
+
+    def _settled(self, match: str | None) -> Hashable:
+        return self._ledger.state if match is None else self._ledger.settled(match)
 
     def _shared(self, named: Named, confidence: Number | None, epsilon: Number, delta: Number | None) -> Shared:
         asked = [self._read(question) for question in named.questions]

@@ -38,15 +38,15 @@ class Strategies:
 
         A key that was used before for this question and price gives its own answer back.
         """
-        best: Bought | None = None
-        for answer in self._ledger.find_answers(strategy.counted.match()):
-            found = self._again(strategy.counted, answer.payload, answer.charge.seq)
-            same = (answer.charge.analyst, answer.charge.key) == (analyst, key)
-            if key is not None and same and found.strategy == strategy:
-                return found
-            if found.strategy.price >= strategy.price and (best is None or found.strategy.price >= best.strategy.price):
-                best = found
-        return best
+        counted, match = strategy.counted, strategy.counted.match()
+        own = None if key is None else self._ledger.paid_with(match, analyst, key)
+        if own is not None and (again := self._again(counted, *own)).strategy == strategy:
+            return again
+        offers = [(Fraction(offer.terms), offer.seq, offer) for offer in self._ledger.offers(match)]
+        price, seq, offer = max(offers, key=lambda known: known[:2], default=(Fraction(0), 0, None))
+        if offer is None or price < strategy.price:
+            return None
+        return self._again(counted, seq, self._ledger.offered(match, offer))
 
     def new(self, strategy: Strategy, where: str | None, *, analyst: str, key: str | None) -> Bought:
         """A new answer, charged; or the one that this key was charged for before."""
@@ -64,6 +64,7 @@ class Strategies:
             self._ledger,
             reservation,
             match=counted.match(),
+            terms=str(strategy.price),
             read=read,
             decode=lambda payload: decode_strategy(counted, payload),
         )
@@ -78,7 +79,7 @@ class Strategies:
     def _cost(self, strategy: Strategy) -> Cost:
         return self._ledger.budget.cost(strategy.loss)
 
-    def _again(self, counted: Counted, payload: bytes, entry: int) -> Bought:
+    def _again(self, counted: Counted, entry: int, payload: bytes) -> Bought:
         strategy, released = decode_strategy(counted, payload)
         cost = self._cost(strategy)
         return Bought(strategy, released, cost - cost, entry)

@@ -40,7 +40,7 @@ Paid = Callable[[], tuple[_T, bytes]]
 
 CHANGED = (
     "The data changed without a new version, so nothing is answered. Nothing was charged. "
-    "Have the steward declare a new `version` for the table."
+    "Have the steward declare a new `version` for the table, and open it again with that version."
 )
 UNREADY = (
     "This question could not be prepared ({kind}). Nothing was charged, and no data were read. "
@@ -110,8 +110,9 @@ class Vault:
 
     def is_unchanged(self, table: Table) -> bool:
         """Whether the data are those that the version was declared for."""
-        private = [base.name for base in table.bases if not base.public]
-        return all(self._ledger.is_unchanged(name, fingerprint(self._sources[name])) for name in private)
+        private = [base for base in table.bases if not base.public]
+        marks = {base.name: fingerprint(self._sources[base.name]) for base in private}
+        return all(self._ledger.is_unchanged(base.name, base.version, marks[base.name]) for base in private)
 
     def marks(self, table: Table) -> tuple[bytes, ...]:
         """What the data of a table look like from outside."""

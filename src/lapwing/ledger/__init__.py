@@ -5,7 +5,7 @@ from __future__ import annotations
 from lapwing.ledger.chain import Break
 from lapwing.ledger.declaration import Declaration
 from lapwing.ledger.entry import Entry, Head, Kind
-from lapwing.ledger.reservation import Answer, Charge, Reservation
+from lapwing.ledger.reservation import Answer, Charge, Offer, Reservation
 from lapwing.ledger.sqlite import SqliteLedger
 from lapwing.ledger.verify import Report, read_head, verify_ledger
 
@@ -17,6 +17,7 @@ __all__ = [
     "Entry",
     "Head",
     "Kind",
+    "Offer",
     "Report",
     "Reservation",
     "SqliteLedger",

@@ -12,12 +12,26 @@ from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.chain import broken_link, own_after, spent_after, wrong_sum
 from lapwing.ledger.declaration import Units
 from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind, Terms, added, cost_of, follow
-from lapwing.ledger.reservation import Answer
+from lapwing.ledger.reservation import Answer, Offer
 from lapwing.ledger.verify import mismatch
 from lapwing.privacy.budget import Cost
 
 _COLUMNS = ", ".join(COLUMNS)
 _INSERT = f"INSERT INTO entry ({_COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS))})"
+
+_ANSWER = "seq, settled, match_hash, terms, payload"
+_OFFERS = """WITH RECURSIVE known (terms) AS (
+  SELECT min(terms) FROM answer WHERE match_hash = :match
+  UNION ALL
+  SELECT (SELECT min(terms) FROM answer WHERE match_hash = :match AND terms > known.terms) FROM known
+  WHERE known.terms IS NOT NULL
+)
+SELECT (SELECT max(seq) FROM answer WHERE match_hash = :match AND terms = known.terms), terms
+FROM known WHERE terms IS NOT NULL"""
+
+_SETTLED = """SELECT (SELECT hash FROM entry WHERE seq = 1),
+  (SELECT max(settled) FROM answer WHERE match_hash = :match),
+  (SELECT max(seq) FROM entry WHERE kind = 'version' AND analyst = '')"""
 
 
 class Book:
@@ -111,19 +125,21 @@ class Book:
         )
         return insert(self._connection, entry)
 
-    def store(self, charge: Entry, settle: Entry, match_hash: str | None, payload: bytes) -> None:
-        """Stores the answer to a charge."""
-        row = (charge.seq, settle.seq, match_hash, payload)
-        self._connection.execute("INSERT INTO answer (seq, settled, match_hash, payload) VALUES (?, ?, ?, ?)", row)
+    def store(self, charge: Entry, settle: Entry, payload: bytes) -> None:
+        """Stores the answer to a charge, under the match and the terms that the entry records."""
+        row = (charge.seq, settle.seq, settle.remark("match_hash"), settle.remark("terms"), payload)
+        self._connection.execute(f"INSERT INTO answer ({_ANSWER}) VALUES (?, ?, ?, ?, ?)", row)
 
-    def answer(self, seq: int) -> bytes | None:
-        """The stored answer to a charge, checked against the entry that recorded it."""
-        wanted = "SELECT payload, (SELECT body FROM entry WHERE seq = settled) FROM answer WHERE seq = ?"
-        row = self._connection.execute(wanted, (seq,)).fetchone()
-        if row is None:
+    def answer(self, seq: int, match_hash: str | None = None) -> bytes | None:
+        """The stored answer to a charge, checked against the entry that recorded it; None if there is none, or if it
+        answers another question than the one that is named."""
+        row = self._connection.execute(f"SELECT {_ANSWER} FROM answer WHERE seq = ?", (seq,)).fetchone()
+        if row is None or match_hash not in (None, row[2]):
             return None
-        payload, digest = row
-        if not isinstance(payload, bytes) or sha256(payload).hexdigest() != digest:
+        _, settled, match, terms, payload = row
+        entry = self.at(settled)
+        recorded = (entry.body, entry.remark("of"), entry.remark("match_hash"), entry.remark("terms"))
+        if not isinstance(payload, bytes) or (sha256(payload).hexdigest(), seq, match, terms) != recorded:
             raise _damaged(f"Entry {seq}: its stored answer was changed.")
         return payload
 
@@ -134,6 +150,16 @@ class Book:
             payload = self.answer(seq)
             if payload is not None:
                 yield Answer(self.at(seq), payload)
+
+    def settled(self, match_hash: str) -> tuple[object, ...]:
+        """The hash of the first entry, the last answer to equal questions and the last declaration."""
+        found: tuple[object, ...] = self._connection.execute(_SETTLED, {"match": match_hash}).fetchone()
+        return found
+
+    def offers(self, match_hash: str) -> list[Offer]:
+        """The newest answer on each of the terms, the newest first; one look at the index for each."""
+        rows = self._connection.execute(_OFFERS, {"match": match_hash}).fetchall()
+        return [Offer(seq, terms) for seq, terms in sorted(rows, reverse=True)]
 
     def _declarations(self, order: str) -> Iterator[Entry]:
         rows = self._connection.execute(

@@ -47,3 +47,12 @@ class Answer:
 
     charge: Entry
     payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The newest of the stored answers to equal questions on the same terms."""
+
+    seq: int
+    """Of its charge."""
+    terms: str

@@ -40,7 +40,7 @@ from lapwing.ledger.book import Book, insert, intact
 from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
 from lapwing.ledger.export import write_export
-from lapwing.ledger.reservation import Answer, Charge, Reservation
+from lapwing.ledger.reservation import Answer, Charge, Offer, Reservation
 from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new, sync_names
 from lapwing.ledger.verify import Report, rows_after, verify
 from lapwing.ledger.witness import Witness, missing_ledger
@@ -154,8 +154,11 @@ class SqliteLedger:
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
-    def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None) -> None:
-        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does."""
+    def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None, terms: str = "") -> None:
+        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does.
+
+        `terms` says how good it is: of several answers on the same terms only the newest is offered.
+        """
         if not reservation.fresh:
             raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
         answer, found = bytes(payload), None if match is None else _digest(match)
@@ -166,10 +169,10 @@ class SqliteLedger:
                 raise LedgerFailed(f"Charge {reservation.seq} is not in this ledger. No answer is given.")
             if book.answer(charge.seq) is not None:
                 raise Misconfigured(f"Charge {charge.seq} was settled before. Each charge has one answer.")
-            note = {"of": charge.seq, "match_hash": found}
+            note = {"of": charge.seq, "match_hash": found, "terms": terms}
             body, at = _digest(answer), charge.at
             entry = book.append(last, Kind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
-            book.store(charge, entry, found, answer)
+            book.store(charge, entry, answer)
         self._known = Head(self.id, entry.seq, entry.hash)
 
     def allow(self, analyst: str, cost: Cost) -> None:
@@ -203,11 +206,13 @@ class SqliteLedger:
         with self._book(reading=True) as book:
             return next((str(entry.remark("version")) for entry in book.versions(table)), None)
 
-    def is_unchanged(self, table: str, fingerprint: bytes) -> bool:
-        """Whether the data are the ones that were declared last."""
+    def is_unchanged(self, table: str, version: str, fingerprint: bytes) -> bool:
+        """Whether this version and these data are the ones that were declared last."""
         with self._book(reading=True) as book:
-            marks = (str(entry.remark("mark")) for entry in book.versions(table))
-            return hmac.compare_digest(next(marks, ""), version_mark(self._salt, table, fingerprint))
+            last = next(book.versions(table), None)
+        if last is None or last.remark("version") != version:
+            return False
+        return hmac.compare_digest(str(last.remark("mark")), version_mark(self._salt, table, fingerprint))
 
     def answer(self, seq: int) -> bytes | None:
         """The stored answer to a charge."""
@@ -218,6 +223,32 @@ class SqliteLedger:
         """The stored answers to equal questions, the newest first."""
         with self._book(reading=True) as book:
             return tuple(book.answers(_digest(match)))
+
+    def offers(self, match: str) -> tuple[Offer, ...]:
+        """The newest stored answer to equal questions on each of the terms that were paid, the newest first."""
+        with self._book(reading=True) as book:
+            return tuple(book.offers(_digest(match)))
+
+    def offered(self, match: str, offer: Offer) -> bytes:
+        """The answer that was offered."""
+        with self._book(reading=True) as book:
+            payload = book.answer(offer.seq, _digest(match))
+        if payload is None:
+            raise LedgerFailed(f"The ledger is damaged. Entry {offer.seq}: its stored answer is missing.")
+        return payload
+
+    def paid_with(self, match: str, analyst: str, key: str) -> tuple[int, bytes] | None:
+        """The stored answer to an equal question that an analyst paid with this key, and its charge."""
+        with self._book(reading=True) as book:
+            charge = book.with_key(analyst, key)
+            payload = None if charge is None else book.answer(charge.seq, _digest(match))
+            return None if charge is None or payload is None else (charge.seq, payload)
+
+    def settled(self, match: str) -> tuple[object, ...]:
+        """As long as it is the same, this is the same ledger, no other answer to equal questions was stored, and no
+        table was declared anew."""
+        with self._store.read() as connection:
+            return self._store.opened, *Book(connection, self._terms).settled(_digest(match))
 
     @property
     def state(self) -> tuple[int, int, int]:
@@ -283,8 +314,7 @@ class SqliteLedger:
 
     def verify(self, *, against: Head | None = None) -> Report:
         """Checks every entry and answer, the witnesses, and a head that was exported before."""
-        with self._store.read() as connection:
-            return verify(connection, self._witnesses, against=against)
+        return verify(self._store.aside, self._witnesses, against=against)
 
     def export(self, path: Path | str) -> Head:
         """Writes all entries as JSON lines, and as the last line the head that proves them. No secret, no answer."""

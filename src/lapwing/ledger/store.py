@@ -5,7 +5,7 @@ Durable:       WAL with synchronous=FULL: a commit is on the disk when it return
                the end of the process, and the next durable one makes it survive the loss of power too.
 Checkpoints:   only while the write lock is held, from a second connection. SQLite before 3.51.3 can lose commits when a
                commit and a checkpoint meet (its "WAL-reset bug"), so its own, which do not take that lock, are off.
-Threads:       one connection and one lock.
+Threads:       one connection and one lock; long reads have a connection and a lock of their own, page by page.
 Forks:         SQLite keeps its locks per process and must not be carried into a child; even a connection that the
                child opens anew believes in locks that it does not hold, and loses commits when the parent closes its
                own (tests/ledger/test_forks.py shows it). So the connection is closed before a fork, and parent and
@@ -32,6 +32,7 @@ from lapwing.ledger.witness import sync_folder
 
 APPLICATION = 0x4C415057  # "LAPW" in the header of the file
 CHECKPOINT_EVERY = 128  # commits of one process
+PAUSE = 0.0005  # seconds between two looks at a lock
 _KEEP = "SELECT RAISE(ABORT, 'the ledger is append-only')"
 
 SCHEMA = {
@@ -43,12 +44,14 @@ SCHEMA = {
   seq INTEGER PRIMARY KEY REFERENCES entry (seq),
   settled INTEGER NOT NULL REFERENCES entry (seq),
   match_hash TEXT,
+  terms TEXT NOT NULL,
   payload BLOB NOT NULL
 )""",
     "secret": "CREATE TABLE secret (one INTEGER PRIMARY KEY CHECK (one = 1), salt BLOB NOT NULL)",
     "entry_key": "CREATE UNIQUE INDEX entry_key ON entry (analyst, key) WHERE key IS NOT NULL",
     "entry_kind": "CREATE INDEX entry_kind ON entry (kind, analyst, seq)",
-    "answer_match": "CREATE INDEX answer_match ON answer (match_hash, seq) WHERE match_hash IS NOT NULL",
+    "answer_match": "CREATE INDEX answer_match ON answer (match_hash, terms, seq) WHERE match_hash IS NOT NULL",
+    "answer_settled": "CREATE INDEX answer_settled ON answer (match_hash, settled) WHERE match_hash IS NOT NULL",
     **{
         f"{table}_no_{action.lower()}": f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table} "
         f"BEGIN {_KEEP}; END"
@@ -88,13 +91,15 @@ class Store:
         self.path = path
         self._timeout = timeout
         self._lock = threading.Lock()
+        self._aside_lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._process = os.getpid()
         self._closed = False
         self._durable: bool | None = None
         self._commits = 0
-        self._opened = 0
+        self.opened = 0
+        """How many connections there were; another process may have changed the file in between."""
         _Forks.watch(self)
 
     @contextmanager
@@ -113,7 +118,7 @@ class Store:
                     self._durable = None  # nobody knows, should an interrupt come between the next two lines
                     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                     self._durable = durable
-                connection.execute("BEGIN IMMEDIATE")
+                self._begin(connection)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -123,12 +128,30 @@ class Store:
             if self._commits % CHECKPOINT_EVERY == 0 and self.path is not None:
                 self._checkpoint(connection)
 
+    @contextmanager
+    def aside(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own for a long read, which nobody waits for but a fork."""
+        if self.path is None:
+            with self.read() as connection:
+                yield connection
+            return
+        with self._held():
+            self._ready()
+        with self._aside_lock:
+            try:
+                place = f"{self.path.resolve().as_uri()}?mode=ro"
+                with closing(sqlite3.connect(place, timeout=self._timeout, uri=True)) as connection:
+                    connection.text_factory = plain_text
+                    yield connection
+            except FAULTS as error:
+                raise failure(error, self.path) from error
+
     @property
     def state(self) -> tuple[int, int, int]:
         """Another one after every commit, of this process or of any other."""
         with self.read() as connection:
             (others,) = connection.execute("PRAGMA data_version").fetchone()
-            return self._opened, self._commits, int(others)
+            return self.opened, self._commits, int(others)
 
     def sync(self) -> None:
         """Makes every commit so far durable."""
@@ -179,7 +202,7 @@ class Store:
             raise Misconfigured("This ledger is closed. Open it again.")
         if self._connection is None:
             self._connection, self._durable = self._connect(), None
-            self._opened += 1
+            self.opened += 1
         if self.path is not None and self._file != _identity(self.path):
             self.drop()
             raise LedgerFailed(
@@ -204,17 +227,30 @@ class Store:
             raise
         return connection
 
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Takes the write lock. SQLite's own wait sleeps up to 0.1 s between two looks, and the lock is held for some
+        0.002: processes that share a ledger would sleep most of the time, and take turns instead of working."""
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            self._patiently(connection, "BEGIN IMMEDIATE")
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._timeout)}")
+
     def _journal(self, connection: sqlite3.Connection) -> str:
         """Switches to the write-ahead log. SQLite does not wait for a lock here, so we do: others may create it now."""
+        return str(self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()[0])
+
+    def _patiently(self, connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+        """Runs a statement as soon as no other process has the lock that it needs."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+                return connection.execute(statement)
             except sqlite3.OperationalError as error:
                 busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
                 if not busy or time.monotonic() > deadline:
                     raise
-                time.sleep(0.005)
+                time.sleep(PAUSE)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         with suppress(*FAULTS):
@@ -226,7 +262,7 @@ class Store:
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         """Moves what the log holds into the file. Failing is no harm: the commits stay in the log."""
         with suppress(*FAULTS):
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             try:
                 with closing(sqlite3.connect(str(self.path), timeout=self._timeout)) as second:
                     second.execute("PRAGMA fullfsync = ON")
@@ -238,6 +274,9 @@ class Store:
         """Closes the connection and keeps the lock. False if it is in use for too long."""
         if not self._lock.acquire(timeout=self._timeout):
             return False
+        if not self._aside_lock.acquire(timeout=self._timeout):
+            self._lock.release()
+            return False
         if self.path is not None:
             self.drop()
         return True
@@ -246,6 +285,7 @@ class Store:
         """Lets the store be used again; in the child not if it is in memory, where it would be a second budget."""
         if in_child and self.path is not None:
             self._process = os.getpid()
+        self._aside_lock.release()
         self._lock.release()
 
     def __del__(self) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +28,12 @@ from lapwing.privacy.budget import Budget
 _PAGE = 500
 _ROWS = f"SELECT {', '.join(COLUMNS)} FROM entry"
 _IN_ORDER = f"ORDER BY seq LIMIT {_PAGE}"
+
+
+_NOTE = COLUMNS.index("note")
+
+Reader = Callable[[], AbstractContextManager[sqlite3.Connection]]
+"""Lends a connection for one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +73,33 @@ def verify_ledger(path: Path | str, *, witness: Sequence[Path] = (), against: He
     try:
         with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = plain_text
-            return verify(connection, witnesses, against=against)
+            return verify(lambda: nullcontext(connection), witnesses, against=against)
     except FAULTS as error:
         return Report(0, None, Break(str(failure(error, place))))
 
 
-def verify(connection: sqlite3.Connection, witnesses: Sequence[Witness] = (), *, against: Head | None = None) -> Report:
-    """Checks everything, and reports the first entry that is wrong."""
-    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        return Report(0, None, Break("The file is empty: it never was a ledger, or it was emptied."))
+def verify(reader: Reader, witnesses: Sequence[Witness] = (), *, against: Head | None = None) -> Report:
+    """Checks everything up to the last entry there is now, and reports the first one that is wrong.
+
+    The connection is asked for one page at a time, so that others may write in between: what they append is not looked
+    at, and entries never change, so the report is that of one moment.
+    """
     heads = list(_heads(witnesses, against))  # before the entries, which may grow meanwhile
+    with reader() as connection:
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            return Report(0, None, Break("The file is empty: it never was a ledger, or it was emptied."))
+        end = connection.execute("SELECT max(seq) FROM entry").fetchone()[0]
+        renewed = connection.execute("SELECT seq, at FROM entry WHERE kind = 'witness' ORDER BY seq").fetchall()
     walk = Walk()
-    problem = _broken_entry(connection, walk)
+    problem = _broken_entry(reader, walk, end)
     head = None if walk.last is None or walk.terms is None else Head(walk.terms.ledger, walk.last.seq, walk.last.hash)
     if problem is None and head is not None:
-        problem = _broken_head(connection, head, heads) or _broken_store(connection, walk)
+        with reader() as connection:
+            problem = _broken_head(connection, head, heads) or _broken_store(connection, walk, head.seq)
     notes = [f"{source} is missing." for source, known in heads if known is None]
     if walk.unanswered:
         notes.append(f"{len(walk.unanswered)} charges have no stored answer. They stay charged.")
-    for seq, at in connection.execute("SELECT seq, at FROM entry WHERE kind = 'witness' ORDER BY seq").fetchall():
-        notes.append(f"Entry {seq} ({at}): a witness was missing and was written anew.")
+    notes += [f"Entry {seq} ({at}): a witness was missing and was written anew." for seq, at in renewed]
     budget = None if walk.terms is None else walk.terms.budget
     return Report(head.seq if head else 0, head, problem, tuple(walk.unanswered), tuple(notes), budget)
 
@@ -134,48 +147,61 @@ def mismatch(connection: sqlite3.Connection, head: Head, source: str, known: Hea
     return None if row == (known.hash,) else Break(altered(source, known), known.seq)
 
 
-def rows_after(connection: sqlite3.Connection, seq: int | None) -> list[tuple[Any, ...]]:
-    """The next rows of entries in order, from the very first if there is no number; none at the end."""
-    if seq is None:
-        return connection.execute(f"{_ROWS} {_IN_ORDER}").fetchall()
-    return connection.execute(f"{_ROWS} WHERE seq > ? {_IN_ORDER}", (seq,)).fetchall()
+def rows_after(connection: sqlite3.Connection, seq: int | None, end: int | None = None) -> list[tuple[Any, ...]]:
+    """The next rows of entries in order, from the very first if there is no number, up to an end if there is one."""
+    limits = [("seq > ?", seq), ("seq <= ?", end)]
+    asked = [(text, value) for text, value in limits if value is not None]
+    where = f"WHERE {' AND '.join(text for text, _ in asked)}" if asked else ""
+    return connection.execute(f"{_ROWS} {where} {_IN_ORDER}", [value for _, value in asked]).fetchall()
 
 
-def _rows(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
-    page = rows_after(connection, None)
-    while page:
-        yield from page
-        page = rows_after(connection, page[-1][0])
+def _broken_entry(reader: Reader, walk: Walk, end: int | None) -> Break | None:
+    seq: int | None = None
+    while True:
+        with reader() as connection:
+            page = rows_after(connection, seq, end)
+            answers = {row[0]: _answer_to(connection, row) for row in page if row[1] == Kind.SETTLE}
+        if not page:
+            return None if walk.last else Break("There are no entries.")
+        for row in page:
+            try:
+                entry = Entry.read(row)
+                problem = walk.step(entry) or _broken_answer(entry, answers.get(entry.seq))
+            except ValueError as error:
+                problem = Break(f"{error}.", row[0])
+            if problem is not None:
+                return problem
+        seq = page[-1][0]
 
 
-def _broken_entry(connection: sqlite3.Connection, walk: Walk) -> Break | None:
-    for row in _rows(connection):
-        try:
-            entry = Entry.read(row)
-            problem = walk.step(entry) or _broken_answer(connection, entry)
-        except ValueError as error:
-            problem = Break(f"{error}.", row[0])
-        if problem is not None:
-            return problem
-    return None if walk.last else Break("There are no entries.")
+def _answer_to(connection: sqlite3.Connection, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Of the answer that an entry records: which entry it names, the hash of its content, where it is found."""
+    try:
+        of = json.loads(row[_NOTE])["of"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    wanted = "SELECT settled, payload, match_hash, terms FROM answer WHERE seq = ?"
+    found = connection.execute(wanted, (of,)).fetchone() if type(of) is int and 0 < of < row[0] else None
+    if found is None:
+        return None
+    return found[0], sha256(found[1]).hexdigest() if isinstance(found[1], bytes) else None, *found[2:]
 
 
-def _broken_answer(connection: sqlite3.Connection, entry: Entry) -> Break | None:
+def _broken_answer(entry: Entry, found: tuple[Any, ...] | None) -> Break | None:
     if entry.kind != Kind.SETTLE:
         return None
-    wanted = "SELECT settled, match_hash, payload FROM answer WHERE seq = ?"
-    settled, match, payload = connection.execute(wanted, (entry.remark("of"),)).fetchone() or (None, None, None)
-    if settled != entry.seq:
+    if found is None or found[0] != entry.seq:
         return Break("the answer that it records is missing.", entry.seq)
-    if not isinstance(payload, bytes) or sha256(payload).hexdigest() != entry.body:
+    if found[1] != entry.body:
         return Break("the answer that it records was changed.", entry.seq)
-    if match != entry.remark("match_hash"):
-        return Break("the answer that it records was moved to another question.", entry.seq)
+    if found[2:] != (entry.remark("match_hash"), entry.remark("terms")):
+        return Break("the answer that it records was moved to another question or price.", entry.seq)
     return None
 
 
-def _broken_store(connection: sqlite3.Connection, walk: Walk) -> Break | None:
-    for (seq,) in connection.execute("SELECT seq FROM answer ORDER BY seq"):
+def _broken_store(connection: sqlite3.Connection, walk: Walk, end: int) -> Break | None:
+    older = "settled <= ? OR settled > (SELECT max(seq) FROM entry)"
+    for (seq,) in connection.execute(f"SELECT seq FROM answer WHERE {older} ORDER BY seq", (end,)):
         if seq not in walk.answered:
             return Break("an answer is stored that no entry records.", seq)
     salts = connection.execute("SELECT salt FROM secret").fetchall()

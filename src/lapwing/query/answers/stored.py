@@ -9,10 +9,9 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from lapwing.errors import Bug
-from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+from lapwing.query.answers.prices import prices_in, prices_out
 from lapwing.query.cells.release import Cells, Released, narrowed
-from lapwing.query.planning.plan import Outline, Plan, Prices, priced
+from lapwing.query.planning.plan import Outline, Plan, priced
 from lapwing.query.planning.shapes import Grid
 from lapwing.query.types import Type, Value
 
@@ -21,8 +20,7 @@ def encode(plan: Plan, released: Released) -> bytes:
     """The answer as JSON. Numbers are texts, so that no reader rounds them."""
     return json.dumps(
         {
-            "measures": [None if share is None else _loss_out(share) for share in plan.prices.measures],
-            "selection": None if plan.prices.selection is None else _loss_out(plan.prices.selection),
+            **prices_out(plan.prices),
             "steps": [str(measure.step) for measure in plan.measures],
             "keys": [[_value_out(value) for value in key] for key in released.keys],
             "cells": [[[str(value) for value in column.tolist()] for column in cells] for cells in released.cells],
@@ -33,40 +31,15 @@ def encode(plan: Plan, released: Released) -> bytes:
 def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     """The answer, and the plan that it was made by; the cells are read in the steps in which they were stored."""
     read = json.loads(payload)
-    measures = tuple(None if share is None else _share_in(share) for share in read["measures"])
-    selection = None if read["selection"] is None else _selection_in(read["selection"])
     kinds = [key.type for key in outline.question.keys]
     pairs = zip(read["keys"], kinds, strict=True) if outline.domain is None else ()
     keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in pairs)
     stored = zip(outline.shapes, read["cells"], strict=True)
     cells = tuple(tuple(_column_in(column, isinstance(shape, Grid)) for column in cells) for shape, cells in stored)
-    plan = priced(outline, Prices(measures, selection))
+    plan = priced(outline, prices_in(read))
     if read["steps"] != [str(measure.step) for measure in plan.measures]:
         raise Bug("a stored answer was made in other steps than its question has now; ask anew with refresh=True")
     return plan, Released(keys, cells)
-
-
-def _loss_out(loss: Loss) -> list[str]:
-    match loss:
-        case Pure(epsilon=epsilon):
-            return ["pure", str(epsilon)]
-        case ZCDP(rho=rho, delta=delta):
-            return ["zcdp", str(rho), str(delta)]
-        case Approximate(epsilon=epsilon, delta=delta):
-            return ["approximate", str(epsilon), str(delta)]
-        case _:
-            raise Bug("a price of this kind is not stored")
-
-
-def _share_in(loss: list[str]) -> Pure | ZCDP:
-    kind, *numbers = loss
-    return Pure(Fraction(numbers[0])) if kind == "pure" else ZCDP(Fraction(numbers[0]), Fraction(numbers[1]))
-
-
-def _selection_in(loss: list[str]) -> ZCDP | Approximate:
-    kind, *numbers = loss
-    make = ZCDP if kind == "zcdp" else Approximate
-    return make(Fraction(numbers[0]), Fraction(numbers[1]))
 
 
 def _value_out(value: Value) -> Any:

@@ -1,0 +1,82 @@
+"""The prices of an answer as text, and which of several stored answers can be the best."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from lapwing.errors import Bug
+from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+from lapwing.query.planning.plan import Prices
+
+_Parts = list[tuple[str, Fraction]]
+"""Every number of a price, and of which kind it is."""
+
+
+def prices_out(prices: Prices) -> dict[str, Any]:
+    """Prices as JSON. Numbers are texts, so that no reader rounds them."""
+    return {
+        "measures": [None if share is None else _loss_out(share) for share in prices.measures],
+        "selection": None if prices.selection is None else _loss_out(prices.selection),
+    }
+
+
+def prices_in(read: dict[str, Any]) -> Prices:
+    """The prices that `prices_out` wrote."""
+    measures = tuple(None if share is None else _share_in(share) for share in read["measures"])
+    return Prices(measures, None if read["selection"] is None else _selection_in(read["selection"]))
+
+
+def terms_of(prices: Prices) -> str:
+    """The terms under which an answer is stored."""
+    return json.dumps(prices_out(prices))
+
+
+def best_terms(offers: Iterable[str]) -> list[str]:
+    """Of the terms of stored answers those that no other one exceeds in every part, in their order.
+
+    More of every part of a price never makes an error larger, so the best answer is among them. There are as many as
+    ways to split a price, however many prices were paid.
+    """
+    kept: list[tuple[str, _Parts]] = []
+    for terms in offers:
+        parts = _parts(json.loads(terms))
+        if not any(_covers(other, parts) for _, other in kept):
+            kept = [(text, other) for text, other in kept if not _covers(parts, other)] + [(terms, parts)]
+    return [text for text, _ in kept]
+
+
+def _covers(one: _Parts, other: _Parts) -> bool:
+    if [kind for kind, _ in one] != [kind for kind, _ in other]:
+        return False
+    return all(a >= b for (_, a), (_, b) in zip(one, other, strict=True))
+
+
+def _parts(read: dict[str, Any]) -> _Parts:
+    losses = [loss for loss in (*read["measures"], read["selection"]) if loss is not None]
+    return [(kind, Fraction(number)) for kind, *numbers in losses for number in numbers]
+
+
+def _loss_out(loss: Loss) -> list[str]:
+    match loss:
+        case Pure(epsilon=epsilon):
+            return ["pure", str(epsilon)]
+        case ZCDP(rho=rho, delta=delta):
+            return ["zcdp", str(rho), str(delta)]
+        case Approximate(epsilon=epsilon, delta=delta):
+            return ["approximate", str(epsilon), str(delta)]
+        case _:
+            raise Bug("a price of this kind is not stored")
+
+
+def _share_in(loss: list[str]) -> Pure | ZCDP:
+    kind, *numbers = loss
+    return Pure(Fraction(numbers[0])) if kind == "pure" else ZCDP(Fraction(numbers[0]), Fraction(numbers[1]))
+
+
+def _selection_in(loss: list[str]) -> ZCDP | Approximate:
+    kind, *numbers = loss
+    make = ZCDP if kind == "zcdp" else Approximate
+    return make(Fraction(numbers[0]), Fraction(numbers[1]))
