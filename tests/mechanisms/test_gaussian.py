@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -55,6 +56,46 @@ def test_classic_formula_is_offered_below_one_only() -> None:
     )
     with pytest.raises(Misconfigured, match="proved only below 1"):
         Gaussian.classic(epsilon=1, delta=1e-6)
+
+
+def test_classic_formula_takes_vectors_by_their_l2_sensitivity() -> None:
+    """lecture:L16 and what the refusal of a longer vector advises works."""
+    with pytest.raises(Misconfigured, match=r"Make it with size=3\."):
+        Gaussian.classic(epsilon=0.5, delta=1e-6)([1, 2, 3])
+    vectors = Gaussian.classic(epsilon=0.5, delta=1e-6, size=3)
+    assert vectors.variance == Gaussian.classic(epsilon=0.5, delta=1e-6).variance
+    assert vectors.variance >= Gaussian(epsilon=0.5, delta=1e-6, size=3).variance
+    assert len(vectors([1, 2, 3])) == len(vectors([1.0, 2.0, 3.0])) == 3
+    assert vectors.on_grid.size == 3
+    with pytest.raises(Misconfigured, match=r"Make it with size=4\."):
+        vectors([1, 2, 3, 4])
+
+
+REAL = {
+    "rho": Gaussian(rho=0.5, sensitivity=3),
+    "epsilon and delta": Gaussian(epsilon=2, delta=1e-6),
+    "several": Gaussian(rho=0.1, size=10),
+    "classic": Gaussian.classic(epsilon=0.5, delta=1e-6, size=2),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize(("confidence", "k"), [(0.95, 1), (0.99, 1), (0.95, 100)])
+def test_real_error_is_that_on_the_grid_and_half_a_step_for_rounding(name: str, confidence: float, k: int) -> None:
+    mechanism = REAL[name]
+    units = mechanism.on_grid.error(confidence, simultaneous=k)
+    found = Fraction(mechanism.real_error(confidence, simultaneous=k))
+    least = (units + Fraction(1, 2)) * mechanism.grid.step
+    assert least < found <= least * (1 + Fraction(1, 2**51))
+    sigma = mechanism.on_grid.scale * float(mechanism.grid.step)
+    continuous = NormalDist(0, sigma).inv_cdf((1 + confidence ** (1 / k)) / 2)
+    assert float(found) == pytest.approx(continuous, rel=2e-5)
+
+
+def test_real_error_is_of_95_percent_and_one_value_unless_said_otherwise() -> None:
+    mechanism = REAL["rho"]
+    assert mechanism.real_error() == mechanism.real_error(0.95) == mechanism.real_error(0.95, simultaneous=1)
+    assert mechanism.real_error(0.95) < mechanism.real_error(0.95, simultaneous=2) < mechanism.real_error(0.999)
 
 
 def test_classic_noise_on_reals_is_classic_too() -> None:

@@ -230,6 +230,32 @@ def test_probability_error_and_half_agree(mechanism: WeightedGaussian) -> None:
             assert n == 1 or mechanism.probability((n - 1) * weight) < confidence + 1e-4
 
 
+@pytest.mark.parametrize(
+    ("made", "keys", "half", "error", "sure"),
+    [
+        ({"epsilon": 1, "delta": 1e-5, "keys_per_unit": 50}, 1, 20, 26, 31),
+        ({"epsilon": 1, "delta": 1e-5, "keys_per_unit": 50}, 2, 27, 36, 44),
+        ({"epsilon": 1, "delta": 1e-5, "keys_per_unit": 50}, 10, 61, 80, 97),
+        ({"rho": 0.1, "delta": 1e-6, "keys_per_unit": 10}, 1, 12, 16, 19),
+        ({"rho": 0.1, "delta": 1e-6, "keys_per_unit": 10}, 10, 38, 50, 60),
+    ],
+)
+def test_size_of_group_that_a_key_needs_is_pinned(
+    made: dict[str, Any], keys: int, half: int, error: int, sure: int
+) -> None:
+    """Exactly: one unit less is shown more rarely than stated, by `probability`. One key and 95 % unless said."""
+    mechanism = WeightedGaussian(**made)
+    assert (mechanism.half(keys=keys), mechanism.error(keys=keys), mechanism.error(0.999, keys=keys)) == (
+        half,
+        error,
+        sure,
+    )
+    weight = mechanism.weight(keys)
+    for units, chance in ((half, 0.5), (error, 0.95), (sure, 0.999)):
+        assert mechanism.probability(units * weight) >= chance > mechanism.probability((units - 1) * weight)
+    assert (mechanism.half(), mechanism.error()) == (mechanism.half(keys=1), mechanism.error(0.95, keys=1))
+
+
 @pytest.mark.usefixtures("seeded")
 def test_absent_keys_are_never_shown_and_large_ones_always() -> None:
     """Also a table that a WHERE has emptied."""

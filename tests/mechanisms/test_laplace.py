@@ -62,13 +62,42 @@ def test_error_is_the_smallest_covering_integer(confidence: float, expected: int
 
 
 @pytest.mark.parametrize("k", [1, 7, 100, 10_000])
-def test_simultaneous_error_is_exact_and_below_the_textbook_bound(k: int) -> None:
-    """lecture:L12 P[max error >= ln(k / beta) scale] <= beta; the exact quantile is never worse."""
+def test_simultaneous_error_is_exact(k: int) -> None:
+    """lecture:L12"""
     mechanism = Laplace(epsilon=0.1)
     t = mechanism.error(0.95, simultaneous=k)
     inside = [math.fsum(mechanism.pmf(z) for z in range(-s, s + 1)) ** k for s in (t - 1, t)]
     assert inside[0] < 0.95 <= inside[1]
-    assert t <= math.ceil(mechanism.textbook_error(0.95, simultaneous=k) - 0.5)
+
+
+@pytest.mark.parametrize("k", [1, 2, 10, 100, 10_000])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1, 2, 5])
+def test_textbook_bound_holds_for_continuous_noise_and_the_exact_one_for_integers(epsilon: float, k: int) -> None:
+    """lecture:L12 Theorem 3.8, P[max error >= ln(k / beta) scale] <= beta, and its statement for integers, exactly."""
+    mechanism, beta = Laplace(epsilon=epsilon), Fraction(1, 20)
+    t, exact = mechanism.textbook_error(0.95, simultaneous=k), mechanism.error(0.95, simultaneous=k)
+    assert 1 - (1 - math.exp(-t * epsilon)) ** k <= 0.05 * (1 + 1e-9)
+    assert mechanism.beyond(exact + 1, simultaneous=k)[1] <= beta < mechanism.beyond(exact, simultaneous=k)[0]
+
+
+def test_integer_noise_breaks_the_textbook_bound() -> None:
+    """lecture:L12 0.073 instead of 0.05 at epsilon = 1, and in 8 of these 25 settings."""
+    mechanism = Laplace(epsilon=1)
+    assert float(mechanism.beyond(mechanism.textbook_error(0.95))[0]) == pytest.approx(0.0728, abs=1e-4)
+    settings = [(Laplace(epsilon=e), k) for e in (0.1, 0.5, 1, 2, 5) for k in (1, 2, 10, 100, 10_000)]
+    broken = [
+        m.beyond(m.textbook_error(0.95, simultaneous=k), simultaneous=k)[0] > Fraction(1, 20) for m, k in settings
+    ]
+    assert sum(broken) == 8
+
+
+@pytest.mark.parametrize("t", [0, 0.2, 1, 1.5, 4])
+def test_beyond_is_the_mass_outside(t: float) -> None:
+    mechanism = Laplace(epsilon=0.7)
+    low, high = mechanism.beyond(t)
+    inside = math.fsum(mechanism.pmf(z) for z in range(1 - math.ceil(t), math.ceil(t)))
+    assert low <= high
+    assert float(low) == pytest.approx(1 - inside, abs=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [100, 1, 0.01])

@@ -17,7 +17,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.calibration import continuous_delta
 from lapwing.mechanisms.exponential import Exponential
 from lapwing.privacy.composition import compose_fixed
-from lapwing.privacy.convolution import Measure, from_above, from_below
+from lapwing.privacy.convolution import Grid, Measure, from_above, from_below
 from lapwing.privacy.distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, BoundedRange, Pure
 from lapwing.privacy.profile import highest, hockey_stick
@@ -255,6 +255,27 @@ def test_both_orders_of_the_neighbours_are_covered() -> None:
     assert len(compose_fixed([PrivacyLoss.laplace(scale=3, shift=2)]).above) == 1
 
 
+@pytest.mark.parametrize(("scale", "times", "epsilon"), [(1, 2, 2), (1, 50, 50), (Fraction(1, 3), 3, 9), (7, 7, 1)])
+def test_pure_releases_have_a_finite_epsilon_without_a_delta(scale: Fraction, times: int, epsilon: int) -> None:
+    """lecture:L30 epsilons add, exactly, although masses near 2^-70 are rounded and cut."""
+    both = compose_fixed([PrivacyLoss.laplace(scale=scale)] * times)
+    assert both.epsilon(0) == epsilon
+    assert both.delta(epsilon) == 0
+    assert both.delta(epsilon * Fraction(99, 100)) > 0
+    assert epsilon - Fraction(1, 10**9) < both.least_epsilon(0) <= epsilon or times > 40
+    mixed = compose_fixed([PrivacyLoss.worst(epsilon=Fraction(1, 7)), PrivacyLoss({0: 0.5, 1: 0.5}, {0: 0.2, 1: 0.8})])
+    assert mixed.epsilon(0) == pytest.approx(1 / 7 + math.log(2.5), abs=1e-12)
+    assert compose_fixed([PrivacyLoss.gaussian(variance=1)] * 2).epsilon(0) == math.inf
+
+
+def test_different_releases_cost_the_same_in_any_order() -> None:
+    losses = [PrivacyLoss.laplace(scale=Fraction(100 + i, 10)) for i in range(40)]
+    one, other = compose_fixed(losses, step=Fraction(1, 512)), compose_fixed(losses[::-1], step=Fraction(1, 512))
+    for delta in (1e-3, 1e-9):
+        assert float(one.epsilon(delta)) == pytest.approx(float(other.epsilon(delta)), rel=1e-12)
+        assert one.least_epsilon(delta) < one.epsilon(delta)
+
+
 def test_no_release_loses_nothing() -> None:
     empty = compose_fixed([])
     assert empty.releases == empty.epsilon(0) == empty.delta(0) == empty.least_delta(0) == 0
@@ -306,8 +327,8 @@ def test_a_measure_on_the_grid_bounds_its_pair(
         return (finite + measure.infinite) / 2**96
 
     true = float(hockey_stick(atoms, epsilon)[1])
-    assert delta(from_below(atoms, step)) <= true + 1e-12
-    assert true <= delta(from_above(atoms, step)) + 1e-12
+    assert delta(from_below(atoms, Grid(step))) <= true + 1e-12
+    assert true <= delta(from_above(atoms, Grid(step))) + 1e-12
 
 
 @pytest.mark.parametrize("up", [True, False])

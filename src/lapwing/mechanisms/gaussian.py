@@ -68,14 +68,15 @@ class Gaussian:
             raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")
 
     @classmethod
-    def classic(cls, *, epsilon: Number, delta: Number, sensitivity: Number = 1) -> Gaussian:
+    def classic(cls, *, epsilon: Number, delta: Number, sensitivity: Number = 1, size: int = 1) -> Gaussian:
         """The textbook calibration sigma = sensitivity sqrt(2 ln(1.25 / delta)) / epsilon, for teaching.
 
+        `sensitivity` is that in l2 of all `size` values together, so the noise of each does not grow with `size`.
         It is proved for epsilon < 1 only and more noise than needed there; `Gaussian(...)` is exact for every epsilon.
         The guarantee is checked on the discrete law (calibration.py); where it would fail, it is refused.
         """
         eps, slip = positive(epsilon, "epsilon"), _positive_delta(delta)
-        distance = positive(sensitivity, "sensitivity")
+        distance, coordinates = positive(sensitivity, "sensitivity"), count(size, "size")
         if eps >= 1:
             raise Misconfigured(
                 f"`epsilon` is {epsilon}; the classic formula is proved only below 1. "
@@ -83,10 +84,10 @@ class Gaussian:
             )
         logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / slip)).log())[1]
         variance = round_up(logarithm * (distance / eps) ** 2)
-        if variance < calibrate(eps, slip, distance, 1):
+        if variance < calibrate(eps, slip, distance, coordinates):
             raise Misconfigured("the classic formula gives too little noise on integers here. Use Gaussian(...).")
         classic = object.__new__(cls)
-        classic._set(distance, variance, Approximate(eps, slip), 1, textbook=True)
+        classic._set(distance, variance, Approximate(eps, slip), coordinates, textbook=True)
         return classic
 
     def __call__(self, values: Any) -> Any:
@@ -126,7 +127,7 @@ class Gaussian:
             return Gaussian(rho=self.loss.rho, sensitivity=sensitivity, size=self.size)
         epsilon, delta = self.loss.epsilon, self.loss.delta
         if self.textbook:
-            return Gaussian.classic(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
+            return Gaussian.classic(epsilon=epsilon, delta=delta, sensitivity=sensitivity, size=self.size)
         return Gaussian(epsilon=epsilon, delta=delta, sensitivity=sensitivity, size=self.size)
 
     def pmf(self, z: int) -> float:
