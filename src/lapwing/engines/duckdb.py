@@ -26,6 +26,7 @@ from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source
 from lapwing.engines.spill import Spill
 from lapwing.errors import Misconfigured
 from lapwing.query.catalog import UNIT_ID, Field, Table
+from lapwing.query.cells.key_tables import key_tables
 from lapwing.query.types import Type
 from lapwing.query.verdict import nearest
 
@@ -113,6 +114,8 @@ class DuckDBEngine:
         """The rows of a cells query."""
         text = _Writer(dialect="duckdb").generate(query, copy=False)
         with self._connection.cursor() as cursor:
+            for name, values in key_tables(query).items():
+                cursor.register(name, values)
             return interruptible(lambda: cursor.execute(text).to_arrow_table(), cursor.interrupt)
 
     def check(self, table: Table) -> None:
