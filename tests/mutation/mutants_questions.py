@@ -258,7 +258,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "keys outside the list",
         _BOUNDING,
-        "        query = query.where(listed(key, values), copy=False)\n",
+        '        query = query.where(listed(named(f"k{i}"), values, key.type, place=i), copy=False)\n',
         "        pass\n",
         "a group that nobody declared",
         CELLS,

@@ -25,6 +25,7 @@ from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source
 from lapwing.engines.spill import Spill
 from lapwing.errors import Bug, Misconfigured
 from lapwing.query.catalog import UNIT_ID, Field, Table
+from lapwing.query.cells.key_tables import key_tables
 from lapwing.query.types import Type
 from lapwing.query.verdict import nearest
 
@@ -110,6 +111,8 @@ class DuckDBEngine:
         """The rows of a cells query, or of its text."""
         text = query if isinstance(query, str) else self.written(query)
         with self._connection.cursor() as cursor:
+            for name, values in key_tables(query).items():
+                cursor.register(name, values)
             return interruptible(lambda: cursor.execute(text).to_arrow_table(), cursor.interrupt)
 
     def check(self, table: Table) -> None:

@@ -50,7 +50,8 @@ from lapwing.query.cells.contributions import (
     unit_totals,
 )
 from lapwing.query.cells.derived_rows import from_node
-from lapwing.query.language.emission import counted, emit, listed, whole
+from lapwing.query.cells.key_tables import listed
+from lapwing.query.language.emission import counted, emit, whole
 from lapwing.query.language.expression import Expression
 from lapwing.query.planning.measures import Measure
 from lapwing.query.planning.plan import Plan
@@ -304,8 +305,8 @@ def _units(plan: Plan) -> list[exp.Expression]:
 
 def _listed(plan: Plan, query: exp.Select) -> exp.Select:
     """Only the public values of each key, where they are public."""
-    for key, values in zip(_keys(plan), plan.domain, strict=True):
-        query = query.where(listed(key, values), copy=False)
+    for i, (key, values) in enumerate(zip(plan.question.keys, plan.domain, strict=True)):
+        query = query.where(listed(named(f"k{i}"), values, key.type, place=i), copy=False)
     return query
 
 

@@ -35,7 +35,8 @@ from lapwing.query.catalog import UNIT_ID, Field, Limit, Table
 from lapwing.query.cells.bounding import key_node
 from lapwing.query.cells.contributions import ROWS, aliased, named, source
 from lapwing.query.cells.derived_rows import from_node
-from lapwing.query.language.emission import counted, emit, listed, literal, real, value
+from lapwing.query.cells.key_tables import listed
+from lapwing.query.language.emission import counted, emit, literal, real, value
 from lapwing.query.language.expression import Column, walk
 from lapwing.query.language.operators import cast, number
 from lapwing.query.question import Question
@@ -240,7 +241,7 @@ def _counted(target: LimitOf) -> exp.Select:
     many = aliased(exp.Count(this=exp.Star()), _MANY)
     groups = _selected(named(_UNIT), many).from_(rows.subquery("r", copy=False), copy=False)
     for place, values in enumerate(domain or ()):
-        groups = groups.where(listed(keys[place], values), copy=False)
+        groups = groups.where(listed(keys[place], values, question.keys[place].type, place=place), copy=False)
     groups = groups.group_by(named(_UNIT), *(key.copy() for key in keys), copy=False)
     most = exp.Max(this=named(_MANY)) if target.limit is Limit.ROWS else exp.Count(this=exp.Star())
     query = _selected(aliased(most, _HIGH)).from_(groups.subquery("g", copy=False), copy=False)

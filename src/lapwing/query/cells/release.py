@@ -134,7 +134,8 @@ def release_tables(mechanism: Mechanism, tables: Tables) -> Answer:
 
 def narrowed(noisy: Cells) -> Cells:
     """int64 where every noisy number fits, Python integers otherwise: a function of released numbers only."""
-    fits = all(-_NARROW < value < _NARROW for value in noisy.tolist())
+    values = noisy.tolist()
+    fits = not values or (min(values) > -_NARROW and max(values) < _NARROW)
     return noisy.astype(np.int64 if fits else object)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date, datetime
 from fractions import Fraction
 
@@ -28,15 +28,6 @@ _ENGINE = {
 """The engine's type for each declared one."""
 
 _DIGITS = exp.DataType.build("DECIMAL(38, 0)", dialect="duckdb")
-
-
-def listed(key: exp.Expression, values: Sequence[Value]) -> exp.Expression:
-    """Whether a key is one of its public values; NULL may be one of them."""
-    known = [literal(value) for value in values if value is not None]
-    found: exp.Expression = exp.In(this=key.copy(), expressions=known) if known else exp.false()
-    if None in values:
-        found = exp.Or(this=found, expression=exp.Is(this=key.copy(), expression=exp.Null()))
-    return exp.Paren(this=found)
 
 
 def counted(node: exp.Expression) -> exp.Cast:
