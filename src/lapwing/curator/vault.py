@@ -40,7 +40,11 @@ class Vault:
     def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger, *, memory: str | None) -> None:
         self._sources = {table.name: source for table, source in tables}
         self._ledger = ledger
+        before = self._fingerprints()
         self.engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
+        if self._fingerprints() != before:  # a version stands for the rows that were loaded
+            self.engine.close()
+            raise Misconfigured("the data were written while they were opened. Open them again when they are complete.")
         self._declare_versions([table for table, _ in tables if not table.public])
 
     def released(self, plan: Plan) -> Released:
@@ -72,11 +76,14 @@ class Vault:
                 raise Misconfigured(CHANGED)
 
     def marks(self, table: Table) -> tuple[bytes, ...]:
-        """What the data of a table look like from outside."""
+        """The fingerprints of the data of a table."""
         return tuple(fingerprint(self._sources[base.name]) for base in table.bases)
 
     def close(self) -> None:
         self.engine.close()
+
+    def _fingerprints(self) -> list[bytes]:
+        return [fingerprint(source) for source in self._sources.values()]
 
     def _guarded(self, work: Callable[[], _T]) -> _T:
         try:
