@@ -8,8 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -284,20 +282,6 @@ def test_a_question_with_delta_pays_in_rho() -> None:
     assert answer.cost.unit == "rho"
     assert sum(m.noise.loss.to_zcdp().rho for m in answer.plan.measures) <= answer.cost.amount
     assert curator.budget.spent == answer.cost
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
-def test_frames_of_every_kind_are_read(make: Any) -> None:
-    data = make({"pid": [1, 2, 3], "sex": ["F", "M", "F"]})
-    curator = open_data(data, name="people", unit="pid", rows_per_unit=1, values={"sex": ["F", "M"]}, budget=Budget(1))
-    assert curator.sql("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", epsilon=1).to_arrow().num_rows == 2
-
-
-def test_pandas_objects_and_indexes_do_no_harm() -> None:
-    data = pd.DataFrame({"pid": [1, 2], "sex": ["F", None], "none": [None, None]}, index=[7, 9])
-    values = {"sex": ["F"], "none": ["a"]}
-    curator = open_data(data.astype(object), unit="pid", rows_per_unit=1, values=values, budget=Budget(epsilon=1))
-    assert curator.sql("SELECT none, COUNT(*) AS n FROM data GROUP BY none", epsilon=1).to_arrow().num_rows == 1
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from typing import Any
 
 from lapwing.curator import Curator
 from lapwing.engines.duckdb import stored_types
+from lapwing.engines.frames import frame_source, marked
 from lapwing.engines.public import read_public
-from lapwing.engines.source import Frame, Source, file_source, frame_source, marked
+from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import Misconfigured
 from lapwing.ledger import SqliteLedger
 from lapwing.privacy.budget import Budget
@@ -66,10 +67,11 @@ def open_data(
     if isinstance(source, Frame) and ledger is not None:
         source = marked(source)
     title = name or (source.path.stem if not isinstance(source, Frame) else "data")
-    kinds = {column: read_type(kind) for column, kind in (types or {}).items()}
-    given = {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges}
-    facts = {what: _by_column(what, declared) for what, declared in given.items()}
-    stored = {**_settled_types(source, facts["values"]), **kinds}
+    found = stored_types(source)
+    given = {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "types": types}
+    facts = {what: _by_column(what, declared, found) for what, declared in given.items()}
+    kinds = {column: read_type(kind) for column, kind in facts.pop("types").items()}
+    stored = {**_settled_types(source, found, facts["values"]), **kinds}
     for what, declared in facts.items():
         for column in declared:
             if column not in stored:
@@ -90,7 +92,7 @@ def open_data(
     table = Table(
         title,
         fields,
-        unit,
+        None if unit is None else _known(unit, found),
         rows_per_unit=read_limit(rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(groups_per_unit, "groups_per_unit"),
         auto=read_auto_limits({"rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit}),
@@ -108,10 +110,21 @@ def open_data(
     return Curator([(table, source), *shared], _ledger_for(source, budget, place), memory=size)
 
 
-def _by_column(what: str, declared: Any) -> Mapping[str, Any]:
+def _by_column(what: str, declared: Any, names: Iterable[str]) -> Mapping[str, Any]:
+    """What is declared, by the names of the columns as they are stored."""
     if declared is not None and not isinstance(declared, Mapping):
         raise Misconfigured(f"`{what}` must say which column it is about. Write {what}={{'age': ...}}.")
-    return declared or {}
+    known = {_known(column, names): fact for column, fact in (declared or {}).items()}
+    if len(known) < len(declared or {}):
+        raise Misconfigured(f"`{what}` names a column twice: SQL ignores case. Name each once.")
+    return known
+
+
+def _known(column: Any, names: Iterable[str]) -> str:
+    """The column that SQL finds under this name, as it is stored; the name itself if there is none."""
+    if not isinstance(column, str):
+        raise Misconfigured("a column is named by something that is no text. Write its name in quotes.")
+    return next((name for name in names if name.lower() == column.lower()), column)
 
 
 def _listed(values: Any) -> Any:
@@ -123,10 +136,10 @@ def _source_of(data: Any) -> Source:
     return file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
 
 
-def _settled_types(source: Source, values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
-    """The stored types. Of a pandas frame one missing value would change them, so numbers are real whatever their dtype
-    and truth values are text; what the declared values are decides otherwise."""
-    stored = stored_types(source)
+def _settled_types(source: Source, found: Mapping[str, Type], values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
+    """The types. Of a pandas frame one missing value would change what is found, so numbers are real whatever their
+    dtype and truth values are text; what the declared values are decides otherwise."""
+    stored = dict(found)
     if isinstance(source, Frame):
         stored |= dict.fromkeys(source.numbers, Type.REAL)
         for name, listed in values.items():

@@ -135,13 +135,14 @@ class _Reader:
         at = f"tables.{name}."
         self._known(found, _TABLE, at)
         columns = self._section(found, "columns", at)
-        unit = self._text(self._required(found, "unit", at), f"{at}unit")
+        given = self._text(self._required(found, "unit", at), f"{at}unit")
+        unit = next((column for column in columns if column.lower() == given.lower()), given)
         table = self._at(
             f"{at[:-1]}",
             lambda: Table(
                 name,
                 tuple(self._field(column, self._section(columns, column, f"{at}columns.")) for column in columns),
-                None if unit == ROW else unit,
+                None if given == ROW else unit,
                 self._limit(found, "rows_per_unit", at),
                 self._limit(found, "groups_per_unit", at),
                 self._text(found.get("version", "1"), f"{at}version"),

@@ -208,7 +208,7 @@ def test_a_file_is_told_from_another(tmp_path: Path) -> None:
     assert fingerprint(Parquet(path)) == before
     write_visits(tmp_path, people=41)
     assert fingerprint(Parquet(path)) != before
-    with pytest.raises(Misconfigured, match="cannot be read"):
+    with pytest.raises(Misconfigured, match="cannot be opened"):
         fingerprint(DuckDBTable(tmp_path / "gone.duckdb", "t"))
 
 

@@ -152,15 +152,26 @@ def test_text_that_cannot_be_sent_is_refused_before_the_charge() -> None:
     assert curator.budget.spent.amount == 0
 
 
-@pytest.mark.parametrize("row", ['7777,1,"hello', "7777,1,a\rb", '7777,1,"x\ny"', '"', '7777,"1'], ids=range(5))
+@pytest.mark.parametrize("row", ["7777,1,a\rb", '7777,1,"a"b""', 'x"7,"7777', '7777,1,5" x 6"'], ids=range(4))
 @pytest.mark.parametrize("place", [0, 10, 20])
-def test_an_open_quote_swallows_nobody(tmp_path: Path, row: str, place: int) -> None:
+def test_odd_quotations_swallow_nobody(tmp_path: Path, row: str, place: int) -> None:
     """threat:A6 one line is one row: a stray quote once deleted everybody after it."""
     lines = [ORDINARY[0], *ORDINARY[1 : place + 1], row, *ORDINARY[place + 1 :]]
     _, without = cells(csv_curator(tmp_path / "without", ORDINARY), "SELECT COUNT(*) AS n, SUM(x) AS s FROM t")
     _, with_row = cells(csv_curator(tmp_path / "with", lines), "SELECT COUNT(*) AS n, SUM(x) AS s FROM t")
     assert 0 <= with_row[0][0] - without[0][0] <= 1
     assert abs(with_row[1][0] - without[1][0]) <= 10
+
+
+@pytest.mark.parametrize("row", ['7777,1,"hello', '7777,1,"x\ny"', '"', '7777,"1'], ids=range(4))
+@pytest.mark.parametrize("place", [0, 10, 20])
+def test_an_open_quote_is_refused_at_open_and_nothing_is_asked(tmp_path: Path, row: str, place: int) -> None:
+    """threat:A6 the lines of a text with line breaks would each be a row, and a unit, of their own."""
+    lines = [ORDINARY[0], *ORDINARY[1 : place + 1], row, *ORDINARY[place + 1 :]]
+    with pytest.raises(lw.Misconfigured, match="an odd number of quotes") as caught:
+        csv_curator(tmp_path / "with", lines)
+    assert "7777" not in str(caught.value)
+    assert "Parquet" in str(caught.value)
 
 
 def test_patterns_take_the_same_time_on_every_text() -> None:

@@ -25,6 +25,7 @@ def draft(data: Path, unit: str, epsilon: Decimal, delta: Decimal, file: Path) -
     Budget(epsilon, delta)
     source = file_source(data)
     types = stored_types(source, guess=True)
+    unit = next((name for name in types if unit != ROW and name.lower() == unit.lower()), unit)
     if unit != ROW and unit not in types:
         raise Misconfigured(f'`--unit` is `{unit}`, no column of {data.name}. {nearest(unit, types)} Or write "row".')
     guessed = " # REVIEW: guessed from the first rows" if isinstance(source, Csv) else ""

@@ -55,7 +55,11 @@ class Vault:
         self._sources = {table.name: source for table, source in tables}
         self._private = [table for table, _ in tables if not table.public]
         self._ledger = ledger
+        before = self._fingerprints()
         self.engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
+        if self._fingerprints() != before:  # a version stands for the rows that were loaded
+            self.engine.close()
+            raise Misconfigured("the data were written while they were opened. Open them again when they are complete.")
         self._declare_versions(self._private)
 
     def ready(self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None) -> Paid[Released]:
@@ -115,7 +119,7 @@ class Vault:
         return all(self._ledger.is_unchanged(base.name, base.version, marks[base.name]) for base in private)
 
     def marks(self, table: Table) -> tuple[bytes, ...]:
-        """What the data of a table look like from outside."""
+        """The fingerprints of the data of a table."""
         return tuple(fingerprint(self._sources[base.name]) for base in table.bases)
 
     def close(self) -> None:
@@ -124,6 +128,9 @@ class Vault:
     def _asked(self, plan: Plan) -> Queries:
         """The queries of a plan as texts."""
         return queries(plan, self.engine.keyed_hash).written(self.engine.written)
+
+    def _fingerprints(self) -> list[bytes]:
+        return [fingerprint(source) for source in self._sources.values()]
 
     def _declare_versions(self, tables: Sequence[Table]) -> None:
         """Tells the ledger which tables are asked about, before anything is charged; new data are looked at first."""

@@ -19,9 +19,10 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
-from lapwing.engines.lines import read_lines
-from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source
+from lapwing.engines.lines import lines_schema, read_lines
+from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names
 from lapwing.engines.spill import Spill
 from lapwing.errors import Bug, Misconfigured
 from lapwing.query.catalog import UNIT_ID, Field, Table
@@ -61,6 +62,9 @@ _AS_TEXT = {"UUID"}
 Stored = dict[str, tuple[str, str]]
 """Columns as they are stored, by their name in small letters: the name and the engine's type."""
 
+_ALONE: dict[str, Any] = {"python_enable_replacements": "false", "autoinstall_known_extensions": "false"}
+"""Nothing is found by the names of a program's variables, and nothing is fetched from elsewhere."""
+
 _LOCK = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
@@ -86,7 +90,7 @@ class DuckDBEngine:
         spill = Spill()
         self._remove_folder = weakref.finalize(self, spill.remove)
         settings: dict[str, Any] = {
-            "python_enable_replacements": "false",
+            **_ALONE,
             "temp_directory": str(spill.path),
             "preserve_insertion_order": "false",
             **({} if memory is None else {"memory_limit": memory}),
@@ -136,9 +140,10 @@ class DuckDBEngine:
 
     def _load(self, tables: Sequence[tuple[Table, Source]]) -> None:
         self._connection.execute("SET enable_progress_bar = false")  # it would be shown where Python is interactive
-        paths = [str(source.path.resolve()) for _, source in tables if isinstance(source, Parquet)]
-        if paths:
-            self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, paths))}]")
+        paths = [source.path for _, source in tables if isinstance(source, Parquet)]
+        allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
+        if allowed:
+            self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, allowed))}]")
         found = [_stored(self._connection, number, source) for number, (_, source) in enumerate(tables)]
         stored = [_described(self._connection, relation) for relation in found]
         form = _unit_form([(table, columns) for (table, _), columns in zip(tables, stored, strict=True)])
@@ -152,12 +157,13 @@ class DuckDBEngine:
     def _declare(self, table: Table, source: Source, relation: str, stored: Stored, form: str) -> None:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
-            name, kind = stored[table.unit.lower()]
+            column, kind = stored[table.unit.lower()]
             if isinstance(source, DuckDBTable) and kind == "VARCHAR":
-                _check_collation(self._connection, relation, name)
-            columns += f", {_unit(identifier(name), kind, form)} AS {identifier(UNIT_ID)}"
-        made = f"{'TABLE' if _is_kept(table, source) else 'VIEW'} {identifier(table.name)}"
-        self._connection.execute(f"CREATE {made} AS SELECT {columns} FROM {relation}")
+                _check_collation(self._connection, relation, column)
+            columns += f", {_unit(identifier(column), kind, form)} AS {identifier(UNIT_ID)}"
+        made, name = "TABLE" if _is_kept(table, source) else "VIEW", identifier(table.name)
+        self._connection.execute(f"CREATE {made} {name} AS SELECT {columns} FROM {relation}")
+        _add_lines(self._connection, name, columns, relation, source)
         for key in table.keys:
             if not is_key(self._connection, identifier(table.name), [table.field(name) for name in key]):
                 raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
@@ -173,12 +179,22 @@ def _is_kept(table: Table, source: Source) -> bool:
     return table.public or isinstance(source, Csv | Frame) or small
 
 
-def stored_as(connection: duckdb.DuckDBPyConnection, table: Table, source: Source) -> str:
-    """A query for the declared columns of a source, in their declared types."""
+def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source: Source) -> None:
+    """Creates a table of the declared columns of a source, in their declared types."""
     relation = _stored(connection, 0, source)
     stored = _described(connection, relation)
     columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
-    return f"SELECT {columns} FROM {relation}"
+    connection.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM {relation}")
+    _add_lines(connection, name, columns, relation, source)
+
+
+def _add_lines(connection: duckdb.DuckDBPyConnection, name: str, columns: str, relation: str, source: Source) -> None:
+    """Adds the rows of a CSV file to its table, block by block, so that the file is never in memory as a whole."""
+    if isinstance(source, Csv):
+        for rows in read_lines(source.path):
+            connection.register(relation, rows)
+            connection.execute(f"INSERT INTO {name} SELECT {columns} FROM {relation}")
+        connection.unregister(relation)
 
 
 def is_key(connection: duckdb.DuckDBPyConnection, table: str, fields: Sequence[Field]) -> bool:
@@ -247,19 +263,27 @@ def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
     Columns of other types (times of day, intervals, lists, ...) are left out: no cast of theirs is safe on every value.
     """
     described: list[Any] | None = None
-    with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
+    with duckdb.connect(":memory:", config=_ALONE) as connection:
         try:
             described = connection.execute(f"DESCRIBE SELECT * FROM {_stored(connection, 0, source)}").fetchall()
             if guess and isinstance(source, Csv):
-                guessed = f"read_csv({_quoted(str(source.path.resolve()))}, header = true)"
+                pattern = pattern_of(source.path, connection)
+                guessed = f"read_csv({_quoted(pattern)}, header = true, hive_partitioning = false)"
                 types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {guessed}").fetchall()}
                 described = [(row[0], types.get(row[0], row[1])) for row in described]
         except duckdb.Error as error:
             _LOG.debug("reading the schema failed: %s", type(error).__name__)
+    if described is None and isinstance(source, Frame):
+        raise Misconfigured("a column of the frame is of a type that is not read. Convert it, or leave it out.")
     if described is None:
         raise Misconfigured("the data cannot be opened. Check path, format and rights.")
     kinds = {str(row[0]): _type_of(str(row[1])) for row in described}
-    return {name: kind for name, kind in kinds.items() if kind is not None}
+    found = {name: kind for name, kind in kinds.items() if kind is not None}
+    if not found:
+        raise Misconfigured(
+            "the data have no column of a type that is read: numbers, texts, truth values, dates, times."
+        )
+    return found
 
 
 def _type_of(stored: str) -> Type | None:
@@ -278,16 +302,34 @@ def _stored(connection: duckdb.DuckDBPyConnection, number: int, source: Source) 
     """The rows as they are stored, as something to select from."""
     match source:
         case Parquet(path=path):
-            return f"read_parquet({_quoted(str(path.resolve()))})"
-        case Csv(path=path):
-            connection.register(f"lw_lines_{number}", read_lines(path))
+            pattern = _quoted(pattern_of(path, connection))
+            check_names(_parquet_names(connection, pattern))
+            return f"read_parquet({pattern}, hive_partitioning = false)"
+        case Csv(path=path):  # the columns; the rows are added block by block
+            connection.register(f"lw_lines_{number}", lines_schema(path).empty_table())
             return f"lw_lines_{number}"
         case DuckDBTable(path=path, table=name):
-            connection.execute(f"ATTACH {_quoted(str(path.resolve()))} AS source{number} (READ_ONLY)")
+            check_file(path)
+            attached = f"{_quoted(str(path.resolve()))} AS source{number} (READ_ONLY, TYPE duckdb)"
+            connection.execute(f"ATTACH {attached}")
             return f"source{number}.{identifier(name)}"
         case Frame(data=data):
             connection.register(f"lw_frame_{number}", data)
             return f"lw_frame_{number}"
+
+
+def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
+    """The names of the columns as they are in the file: the engine renames those that differ only by case.
+
+    The schema lists each node before its children; the columns are the children of the first.
+    """
+    query = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({pattern})"
+    names, inside = [], 0
+    for name, children in connection.execute(query).fetchall()[1:]:
+        if inside == 0:
+            names.append(str(name))
+        inside += children - (inside > 0)
+    return names
 
 
 def _read(field: Field, stored: Stored, table: Table, *, hide: bool) -> str:

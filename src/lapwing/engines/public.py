@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import duckdb
 
-from lapwing.engines.duckdb import identifier, is_key, stored_as, stored_types
+from lapwing.engines.duckdb import identifier, is_key, store, stored_types
 from lapwing.engines.source import Source
 from lapwing.errors import Misconfigured
 from lapwing.query.catalog import Field, Table
@@ -48,7 +48,7 @@ def read_public(name: str, source: Source, key: Sequence[str] = ()) -> Table:
 
 
 def _found(connection: duckdb.DuckDBPyConnection, plain: Table, source: Source, names: tuple[str, ...]) -> Table:
-    connection.execute(f"CREATE TABLE {_ROWS} AS {stored_as(connection, plain, source)}")
+    store(connection, _ROWS, plain, source)
     fields = tuple(_field(connection, field) for field in plain.fields)
     tried = dict.fromkeys([*([names] if names else []), *((field.name,) for field in fields)])
     keys = tuple(key for key in tried if is_key(connection, _ROWS, [plain.field(column) for column in key]))

@@ -1,14 +1,13 @@
-"""Where a table's rows are, and how to notice that they changed."""
+"""Where a table's rows are, and what they are told by."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from lapwing.engines.files import digest_of
 from lapwing.errors import Misconfigured
 
 
@@ -61,82 +60,25 @@ def file_source(path: Path, table: str | None = None) -> Source:
             raise Misconfigured(f"`{path.name}` ends in `{other}`; known are .parquet, .csv and .duckdb files.")
 
 
-def frame_source(data: Any) -> Frame:
-    """The source for a pandas, polars or Arrow frame."""
-    import pyarrow as pa
-
-    try:
-        if isinstance(data, pa.Table):
-            return Frame(_typed(data))
-        if type(data).__module__.partition(".")[0] == "pandas":
-            return Frame(_typed(pa.Table.from_pandas(_with_texts(data), preserve_index=False)), _numbers(data))
-        if hasattr(data, "__arrow_c_stream__"):
-            return Frame(_typed(pa.table(data)))
-        problem = "the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame."
-    except pa.ArrowException:
-        problem = "a column of the frame mixes types. Convert it to one type first."
-    raise Misconfigured(problem)  # outside the handler: Arrow's own message quotes a value
-
-
-def marked(frame: Frame) -> Frame:
-    """The frame with a mark of its content."""
-    import pyarrow as pa
-
-    digest = blake2b(digest_size=16)
-    with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), frame.data.schema) as stream:
-        stream.write_table(frame.data)
-    return replace(frame, mark=digest.digest())
-
-
-class _Sink:
-    """A file that only digests what is written to it."""
-
-    closed = False
-
-    def __init__(self, digest: Any) -> None:
-        self.digest = digest
-
-    def write(self, data: Any) -> int:
-        self.digest.update(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-
-def _with_texts(data: Any) -> Any:
-    """Columns of Python objects as texts: what they hold must not decide their type. A missing value makes objects of
-    truth values, so these are texts as well."""
-    names = [name for name, kind in data.dtypes.items() if isinstance(kind, np.dtype) and kind.kind in "Ob"]
-    return data.assign(**{name: data[name].map(_text, na_action="ignore") for name in names}) if names else data
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _numbers(data: Any) -> frozenset[str]:
-    """Columns of numpy numbers; the types of other columns do not change with a missing value."""
-    kinds = ((str(name), kind) for name, kind in data.dtypes.items())
-    return frozenset(name for name, kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iuf")
-
-
-def _typed(table: Any) -> Any:
-    """The table with columns that hold nothing but NULL as text, so that they have a type like any other."""
-    import pyarrow as pa
-
-    fields = [pa.field(f.name, pa.string()) if pa.types.is_null(f.type) else f for f in table.schema]
-    return table.cast(pa.schema(fields))
+def check_names(names: Iterable[str]) -> None:
+    """Refuses columns that SQL cannot name or does not tell apart: it ignores case."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if not name or any(c == "\0" or "\ud800" <= c <= "\udfff" for c in name):
+            raise Misconfigured("a column has no name, or one that is no text. Rename it.")
+        if name.lower() in seen:
+            pair = f"`{seen[name.lower()]}` and `{name}`"
+            raise Misconfigured(f"the columns {pair} have the same name: SQL ignores case. Rename one of them.")
+        seen[name.lower()] = name
 
 
 def fingerprint(source: Source) -> bytes:
-    """What a file looks like from outside: its size and the time it was last written."""
+    """What the rows are told by: a digest of the whole file, with its log of changes if it has one."""
     match source:
         case Frame(mark=mark):
             return mark
-        case Parquet() | Csv() | DuckDBTable():
-            try:
-                status = source.path.stat()
-            except OSError:
-                raise Misconfigured(f"`{source.path}` cannot be read. Check the path and its rights.") from None
-            return f"{status.st_size}:{status.st_mtime_ns}".encode()
+        case Parquet(path=path) | Csv(path=path):
+            return digest_of(path)
+        case DuckDBTable(path=path):
+            log = path.resolve().with_name(f"{path.resolve().name}.wal")
+            return digest_of(path) + (digest_of(log) if log.exists() else b"")

@@ -1,0 +1,82 @@
+"""Files of rows: the named one is read and nothing else, and what it holds is told from what it held before.
+
+Guarantee:  a changed byte is noticed when the file is opened and before every question, unless the system reports the
+            same device, inode, size and times as before. A copy with the same bytes is the same data.
+Proof:      the fingerprint is the SHA-256 of all bytes. It is computed once for each state that the system reports, of
+            which the time of change (ctime) cannot be set by a program; a state that began less than two seconds ago is
+            not remembered, since a write in the same tick of the clock would not change it.
+Checked by: tests/engines/test_files.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import time
+from functools import lru_cache
+from pathlib import Path
+
+import duckdb
+
+from lapwing.errors import Misconfigured
+
+_TICK = 2_000_000_000
+"""Nanoseconds; no file system counts its times in longer steps."""
+
+_State = tuple[int, int, int, int, int]
+
+
+def check_file(path: Path) -> None:
+    """Refuses what is not a regular file that can be read: to open a pipe would wait without end."""
+    name = path.name.encode(errors="replace").decode()
+    try:
+        mode = path.stat().st_mode
+        readable = not stat.S_ISREG(mode) or os.access(path, os.R_OK)
+        str(path.resolve()).encode()
+    except (OSError, ValueError):  # ValueError: a null byte, or bytes that are not UTF-8
+        readable, mode = False, 0
+    if not readable:
+        raise Misconfigured(f"`{name}` cannot be opened. Check path and rights.")
+    if stat.S_ISDIR(mode):
+        raise Misconfigured(f"`{name}` is a folder. Pass one file.")
+    if not stat.S_ISREG(mode):
+        raise Misconfigured(f"`{name}` is a pipe or a device. Write the rows to a file and pass that.")
+
+
+def pattern_of(path: Path, connection: duckdb.DuckDBPyConnection) -> str:
+    """The pattern that stands for this file alone: the engine takes every name of a file for a pattern.
+
+    What the engine finds by it is compared with the name, so nothing rests on knowing all its special characters.
+    """
+    check_file(path)
+    whole = str(path.resolve())
+    pattern = re.sub(r"[*?\[]", r"[\g<0>]", whole)
+    quoted = pattern.replace("'", "''")  # a parameter would make the engine load pandas
+    if connection.execute(f"SELECT file FROM glob('{quoted}')").fetchall() != [(whole,)]:
+        raise Misconfigured(f"the engine cannot read a file named `{path.name}`. Rename it, using letters and digits.")
+    return pattern
+
+
+def digest_of(path: Path) -> bytes:
+    """The SHA-256 of what a file holds."""
+    check_file(path)
+    state = _state(path.stat())
+    settled = time.time_ns() - state[-1] > _TICK
+    return _remembered(path, state) if settled else _digest(path, state)
+
+
+def _digest(path: Path, state: _State) -> bytes:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").digest()
+        if _state(os.fstat(file.fileno())) != state:
+            raise Misconfigured(f"`{path.name}` was written while it was read. Try again when it is complete.")
+    return found
+
+
+_remembered = lru_cache(maxsize=64)(_digest)
+
+
+def _state(status: os.stat_result) -> _State:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,0 +1,152 @@
+"""pandas, polars and Arrow frames as Arrow tables whose types follow from the types of the columns, never from values.
+
+A missing value turns pandas' integers into floats and its truth values into objects, so numpy numbers are read as real,
+and truth values and objects as texts. Each value is converted by itself: what is no text is NULL.
+Checked by: tests/engines/test_frames.py
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lapwing.engines.source import Frame, check_names
+from lapwing.errors import Misconfigured
+
+_ROWS_AT_A_TIME = 1 << 16
+
+
+def frame_source(data: Any) -> Frame:
+    """The source for a pandas, polars or Arrow frame."""
+    if _is_pandas(data):
+        table, numbers = _from_pandas(data), _numbers(data)
+    elif hasattr(data, "to_frame"):
+        raise Misconfigured("the data are a single column. Pass a frame: data.to_frame().")
+    elif isinstance(data, pa.Table | pa.RecordBatch) or hasattr(data, "__arrow_c_stream__"):
+        table, numbers = _from_arrow(data), frozenset()
+    else:
+        raise Misconfigured("the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame.")
+    if not table.num_columns:
+        raise Misconfigured("the frame has no columns. Pass one that has.")
+    check_names(table.schema.names)
+    return Frame(_typed(table), numbers)
+
+
+def marked(frame: Frame) -> Frame:
+    """The frame with a mark of its content, whatever chunks it is held in."""
+    digest = sha256()
+    with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), frame.data.schema) as stream:
+        for start in range(0, frame.data.num_rows, _ROWS_AT_A_TIME):
+            stream.write_table(frame.data.slice(start, _ROWS_AT_A_TIME).combine_chunks())
+    return replace(frame, mark=digest.digest())
+
+
+class _Sink:
+    """A file that only digests what is written to it."""
+
+    closed = False
+
+    def __init__(self, digest: Any) -> None:
+        self.digest = digest
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+def _is_pandas(data: Any) -> bool:
+    """Whether it is a pandas frame or of a kind derived from it. pandas is not imported for those who have none."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def _from_arrow(data: Any) -> pa.Table:
+    with suppress(Exception):  # of any library; the message may quote a value
+        if isinstance(data, pa.RecordBatch):
+            return pa.Table.from_batches([data])
+        return data if isinstance(data, pa.Table) else pa.table(data)
+    raise Misconfigured("the frame cannot be read. Convert each column to a single plain type first.")
+
+
+def _from_pandas(data: Any) -> pa.Table:
+    """The columns, without the index."""
+    if data.columns.nlevels > 1 or not all(isinstance(name, str | int | np.integer) for name in data.columns):
+        raise Misconfigured("a column of the frame has no single text as its name. Rename the columns.")
+    names = [str(name) for name in data.columns]
+    check_names(names)
+    return pa.table([_column(data.iloc[:, i], name) for i, name in enumerate(names)], names=names)
+
+
+def _numbers(data: Any) -> frozenset[str]:
+    """Columns of numpy numbers; the types of other columns do not change with a missing value."""
+    kinds = ((str(name), kind) for name, kind in data.dtypes.items())
+    return frozenset(name for name, kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iuf")
+
+
+def _column(column: Any, name: str) -> Any:
+    kind = column.dtype
+    if type(kind).__name__ == "SparseDtype":
+        raise Misconfigured(f"`{name}` is sparse. Convert it with `.sparse.to_dense()` first.")
+    with suppress(Exception):  # of any library; the message may quote a value
+        if isinstance(kind, np.dtype) and kind.kind == "b":
+            return _truths(pa.array(column.to_numpy()))
+        if isinstance(kind, np.dtype) and kind.kind == "O":
+            return _texts(column.to_numpy())
+        if type(kind).__name__ == "CategoricalDtype":
+            return _categories(column, name)
+        found = pa.array(column, from_pandas=True)
+        if not isinstance(found.type, pa.BaseExtensionType):
+            return found
+    raise Misconfigured(f"`{name}` is of the type {kind}, which is not read. Convert the column, or leave it out.")
+
+
+def _truths(values: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.if_else(values, "True", "False")
+
+
+def _categories(column: Any, name: str) -> Any:
+    """The categories as a column of their own, and from it one value a row."""
+    codes = column.cat.codes.to_numpy()
+    categories = _column(column.cat.categories.to_series(), name)
+    return categories.take(pa.array(codes, mask=codes < 0))
+
+
+def _texts(values: Any) -> pa.Array:
+    """Objects as texts. Those of one common kind at once, with the same result as one by one."""
+    from pandas import isna
+    from pandas.api.types import infer_dtype
+
+    kind = infer_dtype(values, skipna=True)
+    if kind == "boolean":
+        return _truths(pa.array(values, pa.bool_(), from_pandas=True))
+    with suppress(UnicodeError):
+        if kind == "string":
+            return pa.array(values, pa.string(), from_pandas=True)
+    texts = [None if missing else _text(value) for value, missing in zip(values, isna(values), strict=True)]
+    return pa.array(texts, pa.string())
+
+
+def _text(value: Any) -> str | None:
+    """The text of one object, or None if it has none that can be stored."""
+    with suppress(Exception):  # whatever its own code raises concerns this value alone
+        text = str.__str__(value) if isinstance(value, str) else str(value)
+        text.encode()
+        return text
+    return None
+
+
+def _typed(table: pa.Table) -> pa.Table:
+    """The table with types that the engine has: NULL becomes text, so that it is a type like any other."""
+    kinds = ((f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in table.schema)
+    return table.cast(pa.schema([(name, pa.float32() if kind == pa.float16() else kind) for name, kind in kinds]))
