@@ -75,20 +75,20 @@ class Vault:
 
     def ready_tables(self, strategy: Strategy) -> Paid[Answer]:
         """For the noisy tables of a strategy, whose noise was drawn when it was made."""
-        text = _prepared(lambda: self.engine.written(tables_query(strategy, self.engine.keyed_hash)))
+        query = _prepared(lambda: self.engine.written(tables_query(strategy, self.engine.keyed_hash)))
 
         def read() -> tuple[Answer, bytes]:
-            released = release_tables(strategy.mechanism, exact_tables(strategy, self.engine.cells(text)))
+            released = release_tables(strategy.mechanism, exact_tables(strategy, self.engine.cells(query)))
             return released, encode_strategy(strategy, released)
 
         return lambda: _guarded(read)
 
     def ready_to_find(self, target: Target, mechanism: AutoBounds) -> Paid[Found]:
         """For bounds or a limit that are found privately, by a mechanism that has drawn noise before."""
-        text = _prepared(lambda: self.engine.written(powers_query(target)))
+        query = _prepared(lambda: self.engine.written(powers_query(target)))
 
         def read() -> tuple[Found, bytes]:
-            found = found_by(target, mechanism, self.engine.cells(text))
+            found = found_by(target, mechanism, self.engine.cells(query))
             return found, encode_found(found)
 
         return lambda: _guarded(read)
@@ -126,7 +126,7 @@ class Vault:
         self.engine.close()
 
     def _asked(self, plan: Plan) -> Queries:
-        """The queries of a plan as texts."""
+        """The queries of a plan as the engine runs them."""
         return queries(plan, self.engine.keyed_hash).written(self.engine.written)
 
     def _fingerprints(self) -> list[bytes]:

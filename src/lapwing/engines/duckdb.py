@@ -26,7 +26,7 @@ from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, che
 from lapwing.engines.spill import Spill
 from lapwing.errors import Bug, Misconfigured
 from lapwing.query.catalog import UNIT_ID, Field, Table
-from lapwing.query.cells.key_tables import key_tables
+from lapwing.query.cells.key_tables import Written, key_tables
 from lapwing.query.types import Type
 from lapwing.query.verdict import nearest
 
@@ -104,20 +104,21 @@ class DuckDBEngine:
         names = ", ".join(f"`{table.name}`" for table, _ in tables)
         raise Misconfigured(f"the data of {names} cannot be opened. Check path, format and rights.")
 
-    def written(self, query: exp.Select) -> str:
-        """The query as text that the engine can parse. Fails, if at all, before anything is charged."""
+    def written(self, query: exp.Select) -> Written:
+        """The query as the engine runs it. Fails, if at all, before anything is charged."""
+        tables = key_tables(query)
         text = query.sql(dialect="duckdb", copy=False)
         if len(self._connection.extract_statements(text)) != 1:
             raise Bug("a query was written as several")
-        return text
+        return Written(text, tables)
 
-    def cells(self, query: exp.Select | str) -> pa.Table:
-        """The rows of a cells query, or of its text."""
-        text = query if isinstance(query, str) else self.written(query)
+    def cells(self, query: exp.Select | Written) -> pa.Table:
+        """The rows of a cells query."""
+        run = query if isinstance(query, Written) else self.written(query)
         with self._connection.cursor() as cursor:
-            for name, values in key_tables(query).items():
+            for name, values in run.tables.items():
                 cursor.register(name, values)
-            return interruptible(lambda: cursor.execute(text).to_arrow_table(), cursor.interrupt)
+            return interruptible(lambda: cursor.execute(run.text).to_arrow_table(), cursor.interrupt)
 
     def check(self, table: Table) -> None:
         """Reads every value once, so that a damaged file is refused to the steward and not to a question."""

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from lapwing.errors import Bug
 from lapwing.query.answers.prices import prices_in, prices_out
 from lapwing.query.cells.release import Cells, Released, narrowed
 from lapwing.query.planning.plan import Outline, Plan, priced

@@ -50,7 +50,7 @@ from lapwing.query.cells.contributions import (
     unit_totals,
 )
 from lapwing.query.cells.derived_rows import from_node
-from lapwing.query.cells.key_tables import listed
+from lapwing.query.cells.key_tables import Written, listed
 from lapwing.query.language.emission import counted, emit, whole
 from lapwing.query.language.expression import Expression
 from lapwing.query.planning.measures import Measure
@@ -79,12 +79,12 @@ _CELL, _TIMES = "lw_cell", "lw_times"
 class Queries:
     """What the engine runs: the cells of sums over units, and a query of its own for every other shape."""
 
-    cells: exp.Select | str | None
-    others: tuple[tuple[int, exp.Select | str], ...]
+    cells: exp.Select | Written | None
+    others: tuple[tuple[int, exp.Select | Written], ...]
     """The number of the measure, and its query."""
 
-    def written(self, write: Callable[[Any], str]) -> Queries:
-        """The same as texts, as the engine writes them."""
+    def written(self, write: Callable[[Any], Written]) -> Queries:
+        """The same as the engine writes them."""
         cells = None if self.cells is None else write(self.cells)
         return Queries(cells, tuple((index, write(query)) for index, query in self.others))
 

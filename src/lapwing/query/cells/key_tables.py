@@ -8,7 +8,8 @@ Checked by: tests/query/cells/test_key_tables.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
@@ -22,6 +23,14 @@ MANY = 250
 
 _COLUMN = "v"
 _VALUES = "lw_values"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A query as an engine runs it: its text, and the tables of public values beside it."""
+
+    text: str
+    tables: Mapping[str, pa.Table]
 
 
 def listed(key: exp.Expression, values: Sequence[Value], kind: Type | None, *, place: int) -> exp.Expression:
