@@ -31,7 +31,7 @@ from lapwing.query.verdict import Refusal
 from support.questions import TYPES
 from support.reference import reference_cells
 from support.relations import SITES, STAYS, World, make_world
-from support.visits import interval
+from support.visits import frame, interval, open_visits
 
 
 def planned(text: str, catalog: Catalog) -> Plan:
@@ -507,3 +507,18 @@ def test_ibis_and_sql_ask_the_same(name: str) -> None:
 def test_ibis_refuses_what_could_mix_units(expression: Callable[[], Any]) -> None:
     """threat:A34"""
     assert isinstance(read_ibis(expression(), CATALOG), Refusal)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_released_numbers_keep_their_meaning_when_others_are_left_out() -> None:
+    """An aggregate that nothing shows is not paid, and the places of those after it move: in all that is above."""
+    inner = "SELECT sex, COUNT(DISTINCT pid) AS people, SUM(cost) AS s, COUNT(*) AS n FROM visits GROUP BY sex"
+    outer = f"SELECT sex, s / n AS mean, n + 1 AS more FROM ({inner}) WHERE n * 2 > 10 ORDER BY s - n DESC"
+    curator = open_visits(frame(40), budget=Budget(epsilon=10**4), groups_per_unit=1)
+    plan = curator.preview(outer, epsilon=1000).plan
+    assert {aggregate.words() for aggregate in plan.question.aggregates} == {"SUM(cost)", "COUNT(*)"}
+    costs = {sex: [i % 50 + 0.5 for i in range(80) if "FM"[i // 2 % 2] == sex] for sex in "FM"}
+    expected = sorted(costs.items(), key=lambda item: -sum(item[1]))
+    found = curator.sql(outer, epsilon=1000).to_arrow().to_pylist()
+    assert [(row["sex"], row["more"]) for row in found] == [(sex, len(values) + 1) for sex, values in expected]
+    assert [row["mean"] for row in found] == pytest.approx([sum(v) / len(v) for _, v in expected], abs=0.1)
