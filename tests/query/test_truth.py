@@ -17,7 +17,7 @@ import lapwing as lw
 from lapwing.curator import Curator
 
 UNITS, ROWS = 300, 2
-BOUNDS = {"x": (-20, 80), "y": (0, 50), "i": (0, 9_000), "w": (0, 1_000_000)}
+BOUNDS = {"x": (-20, 80), "y": (0, 50), "i": (0, 9_000), "w": (0, 1_000_000), "r": (0.5, 1_000_000.25)}
 SITES = ["a", "b", "c"]
 EPSILON, CONFIDENCE = 500, 1 - 1e-9
 BUDGETS = {
@@ -33,6 +33,7 @@ AGGREGATES = {
     "COUNT(*) FILTER (WHERE i > 4000)": 1,
     "SUM(i)": 6_000,
     "SUM(w)": 600_000,
+    "SUM(r)": 600_000,
     "SUM(x)": 60,
     "AVG(x)": 0.5,
     "VAR_POP(x)": 10,
@@ -62,8 +63,10 @@ def data() -> pa.Table:
         for _ in range(ROWS):
             x = None if random.random() < 0.1 else random.randrange(-79, 319) / 4
             y = 10 + 0.3 * (x or 0) + random.randrange(0, 40) / 4
-            i, w = random.randrange(9_001), random.randrange(1_000_001)
-            rows.append({"u": unit, "site": site, "x": x, "y": y, "i": i, "w": w, "k": random.randrange(40)})
+            i, w = random.randrange(9_001), random.randrange(1, 1_000_001)
+            rows.append(
+                {"u": unit, "site": site, "x": x, "y": y, "i": i, "w": w, "r": w + 0.25, "k": random.randrange(40)}
+            )
     return pa.Table.from_pylist(rows)
 
 
@@ -94,3 +97,21 @@ def test_a_shown_number_is_the_truth_and_lies_in_its_interval(aggregate: str, bu
         assert abs(row["z"] - float(true["z"])) <= AGGREGATES[aggregate], (row, true)
         assert row["z_low"] <= row["z"] <= row["z_high"]
         assert row["z_low"] - 1e-9 <= float(true["z"]) <= row["z_high"] + 1e-9, (row, true)
+
+
+PER_UNIT = {"SUM(i)": 60_000, "SUM(w)": 6_000_000, "SUM(r)": 6_000_000, "SUM(x)": 600, "COUNT(*)": 10, "COUNT(x)": 10}
+"""By what is computed for each unit how far the total of it may be from the truth."""
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("budget", ["pure", "zcdp"])
+@pytest.mark.parametrize("inner", PER_UNIT)
+def test_totals_of_what_each_unit_adds_up_are_the_truth(inner: str, budget: str) -> None:
+    """The sums of one unit lie far above 4,096 here."""
+    text = f"SELECT SUM(v) AS s, AVG(v) AS m, MEDIAN(v) AS q FROM (SELECT u, {inner} AS v FROM t GROUP BY u)"
+    [row] = opened(budget, "public").sql(text, epsilon=EPSILON).intervals().to_pylist()
+    [true] = truth(text)
+    assert abs(row["s"] - float(true["s"])) <= PER_UNIT[inner]
+    assert abs(row["m"] - true["m"]) <= PER_UNIT[inner] / UNITS * 3
+    assert abs(row["q"] - true["q"]) <= PER_UNIT[inner] / UNITS * 30
+    assert all(row[f"{name}_low"] - 1e-9 <= float(true[name]) <= row[f"{name}_high"] + 1e-9 for name in "smq")

@@ -10,9 +10,9 @@ Checked by: tests/query/sql/test_precedence.py
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot import TokenType, exp
 
 from lapwing.query.sql.nodes import Node
 from lapwing.query.sql.refused import part_of
@@ -57,7 +57,7 @@ LEVELS: dict[type[Node], int] = {
 _CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # an operator of these does not continue another of its level
 
 
-def check_spellings(tokens: Iterable[Token]) -> None:
+def check_spellings(tokens: Iterable[Any]) -> None:
     """Refuses operators that mean something else in DuckDB."""
     for token in tokens:
         instead = SPELLINGS.get(token.text.upper())
@@ -65,9 +65,9 @@ def check_spellings(tokens: Iterable[Token]) -> None:
             refuse(f"`{token.text}`", "it is not an operator here.", f"Write {instead}.")
 
 
-def bind(statement: Node) -> None:
+def bind(statement: exp.Expr) -> None:
     """Makes every `%` of the tree bind as `*` does, and refuses what needs brackets."""
-    nodes = list(statement.walk())
+    nodes = [node for node in statement.walk() if isinstance(node, exp.Expression)]
     for node in nodes:
         is_inner = type(node.parent) in _TERMS and node.arg_key == "this"
         if type(node) in _TERMS and not is_inner:
