@@ -31,3 +31,13 @@ def test_a_ledger_in_memory_is_not_doubled_by_a_fork(work: Work) -> None:
 def test_a_fork_while_threads_are_charging_harms_nobody(work: Work, tmp_path: Path) -> None:
     result = work("fork_under_load", tmp_path)
     assert result == {"codes": [7] * 5, "ok": True, "child": "1/2"}
+
+
+def test_a_fork_waits_for_a_long_read(place: Any) -> None:
+    """Its connection must not be carried into the child either."""
+    held = place.open(timeout=0.1)._store
+    with held.aside() as connection:
+        assert connection.execute("SELECT count(*) FROM entry").fetchone() == (1,)
+        assert not held.fork_begins()
+    assert held.fork_begins()
+    held.fork_ends(in_child=False)
