@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sqlglot import exp
 
 from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
@@ -262,3 +263,30 @@ def test_units_with_a_collation_are_refused(collation: str, tmp_path: Path) -> N
     with pytest.raises(Misconfigured, match="`who` is stored with a collation"):
         DuckDBEngine([(Table("t", fields, "who", 1), DuckDBTable(tmp_path / "t.duckdb", "t"))], salt=1)
     DuckDBEngine([(Table("plain", fields, "who", 1), DuckDBTable(tmp_path / "t.duckdb", "plain"))], salt=1).close()
+
+
+@pytest.mark.parametrize("rows", [1, 20], ids=["among rows", "among totals"])
+def test_groups_with_the_same_hash_are_chosen_by_their_keys(rows: int) -> None:
+    """threat:A34 the hash has 32 bits, so groups of a unit may share one; then as many are chosen, the first by key."""
+    data = pa.table({"p": [1] * 6 + [2] * 2, "k": [5, 3, 4, 0, 2, 1, 5, 4]})
+    table = Table("t", (Field("p", Type.INTEGER), Field("k", Type.INTEGER, values=tuple(range(6)))), "p", rows, 2)
+    question = read_sql("SELECT k, COUNT(*) AS n FROM t GROUP BY k", Catalog((table,)))
+    assert isinstance(question, Question)
+    plan = make_plan(question, Pure(1))
+    assert isinstance(plan, Plan)
+    engine = DuckDBEngine([(table, Frame(data))], salt=1)
+    arranged = arrange(plan, engine.cells(cells_query(plan, lambda _: exp.Literal.number(7))))
+    assert arranged.cells[0][0].tolist() == [1, 1, 0, 0, 1, 1]
+
+
+def test_the_keyed_hash_has_32_bits_and_depends_on_the_salt() -> None:
+    frames = [(Table("t", (Field("x", Type.INTEGER),), None), Frame(pa.table({"x": range(100)})))]
+    found = []
+    for salt in (1, 1, 2):
+        engine = DuckDBEngine(frames, salt=salt)
+        node = engine.keyed_hash([exp.column("x")])
+        rows = engine._connection.execute(f"SELECT {node.sql('duckdb')} AS h FROM t ORDER BY x").fetchall()
+        found.append([int(h) for (h,) in rows])
+    assert found[0] == found[1] != found[2]
+    assert max(found[0]) < 2**32
+    assert len(set(found[0])) > 95
