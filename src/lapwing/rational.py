@@ -22,6 +22,11 @@ Number = int | float | Fraction | Decimal
 """What a parameter may be. numpy's integers and floats are read too."""
 
 _MOST_DIGITS = 400
+_MOST_BITS = 13_000  # Python prints integers of up to 4,300 digits
+_LARGEST = Fraction(10**40)
+_SHOWN = 60
+_FARTHEST = 1 << 20  # ends of balls lie between 2^-1,048,576 and its inverse, or are cut
+_TOO_LARGE = "a parameter is so large or so small that no result can be computed. Pass ordinary numbers."
 
 
 class _Precision:
@@ -46,24 +51,50 @@ def exact(value: object, name: str) -> Fraction:
         case bool():
             raise Misconfigured(f"`{name}` is {value!r}; it must be a number, not a truth value. Pass a number.")
         case Fraction():
-            return value
+            return _printable(value, name)
         case Integral() | Rational():
-            return Fraction(int(value.numerator), int(value.denominator))
-        case Decimal() if value.is_finite() and abs(value.adjusted()) > _MOST_DIGITS:
+            return _printable(Fraction(int(value.numerator), int(value.denominator)), name)
+        case Decimal() if value.is_finite() and _length(value) > _MOST_DIGITS:
             raise Misconfigured(f"`{name}` has more than {_MOST_DIGITS} digits. Pass an ordinary number.")
         case Decimal() | Real() if not _is_snan(value) and isfinite(value):
             return Fraction(str(value))
         case Decimal() | Real():
             raise Misconfigured(f"`{name}` is {value}; it must be finite. Pass an ordinary number.")
         case _:
-            raise Misconfigured(f"`{name}` is {value!r}; it must be a number. Pass an int, float, Fraction or Decimal.")
+            raise Misconfigured(
+                f"`{name}` is {shown(value)}; it must be a number. Pass an int, float, Fraction or Decimal."
+            )
+
+
+def _printable(number: Fraction, name: str) -> Fraction:
+    if max(abs(number.numerator), number.denominator).bit_length() > _MOST_BITS:
+        raise Misconfigured(f"`{name}` is a number of thousands of digits. Pass an ordinary number.")
+    return number
+
+
+def ordinary(number: Fraction, name: str) -> Fraction:
+    """The number itself, where a formula needs one from 10^-40 to 10^40."""
+    if not 1 / _LARGEST <= number <= _LARGEST:
+        raise Misconfigured(
+            f"`{name}` is {shown(number)}; it must lie between 1e-40 and 1e40. Pass an ordinary number."
+        )
+    return number
+
+
+def shown(value: object) -> str:
+    """A parameter as a message shows it: short, whatever was passed."""
+    try:
+        text = str(value) if isinstance(value, int | float | Fraction | Decimal) else repr(value)
+    except Exception:  # noqa: BLE001 such as an int of more digits than Python prints
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def positive(value: object, name: str) -> Fraction:
     """Reads a number above 0."""
     number = exact(value, name)
     if number <= 0:
-        raise Misconfigured(f"`{name}` is {value}; it must be above 0. Pass a positive number.")
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be above 0. Pass a positive number.")
     return number
 
 
@@ -71,7 +102,7 @@ def nonnegative(value: object, name: str) -> Fraction:
     """Reads a number of at least 0."""
     number = exact(value, name)
     if number < 0:
-        raise Misconfigured(f"`{name}` is {value}; it must be at least 0. Pass 0 or a positive number.")
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be at least 0. Pass 0 or a positive number.")
     return number
 
 
@@ -79,7 +110,7 @@ def below_one(value: object, name: str) -> Fraction:
     """Reads a number in [0, 1), such as delta."""
     number = exact(value, name)
     if not 0 <= number < 1:
-        raise Misconfigured(f"`{name}` is {value}; it must be at least 0 and below 1. Use 0 for pure DP.")
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be at least 0 and below 1. Use 0 for pure DP.")
     return number
 
 
@@ -87,7 +118,7 @@ def inside_unit(value: object, name: str) -> Fraction:
     """Reads a number strictly between 0 and 1, such as a confidence."""
     number = exact(value, name)
     if not 0 < number < 1:
-        raise Misconfigured(f"`{name}` is {value}; it must lie strictly between 0 and 1. Pass for example 0.95.")
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must lie strictly between 0 and 1. Pass for example 0.95.")
     return number
 
 
@@ -95,7 +126,7 @@ def count(value: object, name: str, *, least: int = 1) -> int:
     """Reads a whole number that is at least `least`."""
     number = exact(value, name)
     if number.denominator != 1 or number < least:
-        raise Misconfigured(f"`{name}` is {value}; it must be a whole number of at least {least}.")
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be a whole number of at least {least}.")
     return int(number)
 
 
@@ -116,7 +147,7 @@ def enclose(formula: Callable[[], arb], *, bits: int = 128) -> tuple[Fraction, F
         try:
             ctx.prec = bits
             value = formula()
-            return _dyadic(value.lower()), _dyadic(value.upper())
+            return _dyadic(value.lower(), up=False), _dyadic(value.upper(), up=True)
         finally:
             ctx.prec = before
 
@@ -149,9 +180,22 @@ def root_up(value: int) -> Fraction:
     return Fraction(isqrt((value << 40) - 1) + 1, 1 << 20) if value else Fraction(0)
 
 
-def _dyadic(value: arb) -> Fraction:
-    mantissa, exponent = value.man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+def _dyadic(value: arb, *, up: bool) -> Fraction:
+    """The end of a ball; next to 0 it is rounded to one side, as nobody can write so many digits."""
+    if not value.is_finite():
+        raise Misconfigured(_TOO_LARGE)
+    mantissa, exponent = (int(part) for part in value.man_exp())
+    if mantissa and exponent + mantissa.bit_length() < -_FARTHEST:
+        tiny = Fraction(1, 1 << _FARTHEST) if up == (mantissa > 0) else Fraction(0)
+        return tiny if mantissa > 0 else -tiny
+    if exponent > _FARTHEST:
+        raise Misconfigured(_TOO_LARGE)
+    return Fraction(mantissa) * Fraction(2) ** exponent
+
+
+def _length(value: Decimal) -> int:
+    """How many digits it takes to write it, on the longer side of the point."""
+    return max(abs(value.adjusted()), len(value.as_tuple().digits))
 
 
 def _is_snan(value: object) -> bool:

@@ -102,7 +102,7 @@ def read_settings(path: Path) -> Settings:
         raise Misconfigured(f"{path}: the file cannot be read. Make one with `lapwing init DATA`.") from None
     try:
         found = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also an int of more digits than Python reads
         raise Misconfigured(f"{path}: it is not TOML: {error}. Mend that line.") from None
     return _Reader(path).settings(found)
 

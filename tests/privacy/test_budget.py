@@ -234,8 +234,8 @@ WEAK = {
     "a little": (
         (8.5, 0),
         (
-            "An epsilon above 8 protects hardly anyone: 8.5 lets the answers raise a chance of 1 in 1,000 that a person "
-            "is in the data to 83.1 %. Use 1 or less where you can."
+            "An epsilon above 8 protects hardly anyone: 8.5 lets the answers raise a chance of 1 in 1,000 that a "
+            "person is in the data to 83.1 %. Use 1 or less where you can."
         ),
     ),
     "delta": (

@@ -208,7 +208,8 @@ def subsets(one: Set) -> list[Set]:
 
 def set_tables(made: object, sizes: object, sets: Iterable[Iterable[int]] | None, ways: object, unit: object) -> None:
     """Sets what both mechanisms are made of: sizes, sets and cells_per_unit."""
-    lengths = read_sizes(tuple(sizes) if isinstance(sizes, Iterable) else sizes)
+    scalar = isinstance(sizes, np.ndarray) and not sizes.ndim
+    lengths = read_sizes(tuple(sizes) if isinstance(sizes, Iterable) and not scalar else sizes)
     object.__setattr__(made, "sizes", lengths)
     object.__setattr__(made, "sets", read_sets(sets, ways, lengths))
     object.__setattr__(made, "cells_per_unit", count(unit, "cells_per_unit"))

@@ -17,7 +17,7 @@ from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.values import Integers, noised
 from lapwing.noise import sample_gaussian
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.rational import Number, ball, below_one, count, enclose, inside_unit, positive, round_up
+from lapwing.rational import Number, ball, below_one, count, enclose, inside_unit, ordinary, positive, round_up, shown
 
 _SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law bounds them within one unit
 _MOST_EPSILON = 700
@@ -55,14 +55,16 @@ class Gaussian:
         sensitivity: Number = 1,
         size: int = 1,
     ) -> None:
-        distance, coordinates = positive(sensitivity, "sensitivity"), count(size, "size")
+        distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
         if rho is not None and epsilon is None and delta is None:
-            price = positive(rho, "rho")
+            price = ordinary(positive(rho, "rho"), "rho")
             self._set(distance, distance**2 / (2 * price), ZCDP(price), coordinates)
         elif rho is None and epsilon is not None and delta is not None:
             eps, slip = positive(epsilon, "epsilon"), _positive_delta(delta)
             if eps > _MOST_EPSILON:
-                raise Misconfigured(f"`epsilon` is {epsilon}; above {_MOST_EPSILON} it protects nobody. Pass less.")
+                raise Misconfigured(
+                    f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less."
+                )
             self._set(distance, calibrate(eps, slip, distance, coordinates), Approximate(eps, slip), coordinates)
         else:
             raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")
@@ -75,11 +77,11 @@ class Gaussian:
         It is proved for epsilon < 1 only and more noise than needed there; `Gaussian(...)` is exact for every epsilon.
         The guarantee is checked on the discrete law (calibration.py); where it would fail, it is refused.
         """
-        eps, slip = positive(epsilon, "epsilon"), _positive_delta(delta)
-        distance, coordinates = positive(sensitivity, "sensitivity"), count(size, "size")
+        eps, slip = ordinary(positive(epsilon, "epsilon"), "epsilon"), _positive_delta(delta)
+        distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
         if eps >= 1:
             raise Misconfigured(
-                f"`epsilon` is {epsilon}; the classic formula is proved only below 1. "
+                f"`epsilon` is {shown(epsilon)}; the classic formula is proved only below 1. "
                 "Use Gaussian(epsilon=..., delta=...), which is exact for every epsilon."
             )
         logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / slip)).log())[1]
@@ -143,7 +145,8 @@ class Gaussian:
         Up to sigma = 4,096 it is the smallest such t (sums in float64, rounded to the safe side by a share 1e-9);
         beyond, P[Z >= m] <= P[N >= m - 1] with N normal makes it at most one too large. [CKS20, Prop. 25]
         """
-        level, k = float(inside_unit(confidence, "confidence")), count(simultaneous, "simultaneous")
+        level = float(ordinary(inside_unit(confidence, "confidence"), "confidence"))
+        k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
         outside = -math.expm1(math.log(level) / k) * (1 - 1e-9)  # what one value may leave out
         if self.scale > _SUMMED:
             from scipy.special import ndtri  # slow to import
@@ -176,7 +179,7 @@ def _positive_delta(delta: Number) -> Fraction:
     value = below_one(delta, "delta")
     if not value:
         raise Misconfigured("`delta` is 0; Gaussian noise needs a delta above 0. Pass delta, or use Laplace.")
-    return value
+    return ordinary(value, "delta")
 
 
 @lru_cache(maxsize=16)

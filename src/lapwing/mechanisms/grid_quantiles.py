@@ -21,7 +21,7 @@ from lapwing.mechanisms.grid_quantile import (
     read_histogram,
     root_down,
 )
-from lapwing.mechanisms.scores import flag
+from lapwing.mechanisms.scores import at_least, flag
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.rational import Number, count, exact, inside_unit, positive
 
@@ -155,7 +155,7 @@ class GridQuantiles:
     def error(self, confidence: Number = 0.95) -> tuple[float, ...]:
         """With this probability each estimate, by itself, is off the rank q n by at most so many rows."""
         level = inside_unit(confidence, "confidence")
-        return tuple((aim.off(level) + aim.kept + 1) / UNIT for aim in self.aims)
+        return tuple(at_least(Fraction(aim.off(level) + aim.kept + 1, UNIT)) for aim in self.aims)
 
     def __call__(self, cells: object, weights: object) -> QuantileTable:
         """The quantiles of one histogram: which cells hold something, and how much weight in units of 2^-20 rows."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.errors import Bug, Misconfigured
-from lapwing.mechanisms.keys_accounting import Integers, read_counts, read_delta, read_epsilon
+from lapwing.mechanisms.keys_accounting import Integers, read_counts, read_delta, read_epsilon, read_keys
 from lapwing.mechanisms.keys_weighted import WeightedGaussian
 from lapwing.noise import sample_bernoulli
 from lapwing.privacy.loss import Approximate
@@ -59,7 +59,7 @@ class TruncatedGeometric:
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
         object.__setattr__(self, "epsilon", read_epsilon(epsilon))
         object.__setattr__(self, "delta", read_delta(delta))
-        object.__setattr__(self, "keys_per_unit", count(keys_per_unit, "keys_per_unit"))
+        object.__setattr__(self, "keys_per_unit", read_keys(keys_per_unit))
         self._table()  # refuses a table that would be too long
 
     @property
@@ -118,7 +118,7 @@ def best_selection(*, epsilon: Number, delta: Number, keys_per_unit: int = 1) ->
     That is the worst case of WeightedGaussian, and all cases are alike to TruncatedGeometric; so WeightedGaussian has
     a tie. With one key a unit TruncatedGeometric is optimal, at usual deltas the other is better from three on.
     """
-    kappa = count(keys_per_unit, "keys_per_unit")
+    kappa = read_keys(keys_per_unit)
     weighted = WeightedGaussian(epsilon=epsilon, delta=delta, keys_per_unit=kappa)
     worst, least = weighted.half(keys=kappa), weighted.half()
     try:

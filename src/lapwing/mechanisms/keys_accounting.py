@@ -43,7 +43,6 @@ Checked by: tests/mechanisms/test_keys_accounting.py
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -55,13 +54,15 @@ from flint import arb
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.calibration import smoothed_delta
 from lapwing.mechanisms.gaussian import Gaussian
+from lapwing.noise.table import Law, require_served
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.rational import Number, ball, below_one, enclose, positive
+from lapwing.rational import Number, ball, below_one, count, enclose, ordinary, positive, shown
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOST_EPSILON = 700
+MOST_KEYS = 10**9
 TAIL_SHARE = 1e-5
 """The float64 tails below are right to this share."""
 
@@ -89,8 +90,8 @@ def read_epsilon(epsilon: Number) -> Fraction:
     """An epsilon that protects somebody."""
     value = positive(epsilon, "epsilon")
     if value > MOST_EPSILON:
-        raise Misconfigured(f"`epsilon` is {epsilon}; above {MOST_EPSILON} it protects nobody. Pass less.")
-    return value
+        raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {MOST_EPSILON} it protects nobody. Pass less.")
+    return ordinary(value, "epsilon")
 
 
 def read_delta(delta: Number) -> Fraction:
@@ -98,7 +99,15 @@ def read_delta(delta: Number) -> Fraction:
     value = below_one(delta, "delta")
     if not value:
         raise Misconfigured("`delta` is 0; then no key may depend on the data. Pass a delta above 0, or list the keys.")
-    return value
+    return ordinary(value, "delta")
+
+
+def read_keys(keys: object) -> int:
+    """How many keys a unit holds at most."""
+    most = count(keys, "keys_per_unit")
+    if most > MOST_KEYS:
+        raise Misconfigured(f"`keys_per_unit` is {shown(most)}; at most {MOST_KEYS:,} are served. Sample them down.")
+    return most
 
 
 def share_of_key(delta: Fraction, keys: int) -> Fraction:
@@ -154,8 +163,10 @@ def gaussian_loss(
     """
     slip = read_delta(delta)
     if rho is not None and epsilon is None:
-        price = positive(rho, "rho")
-        return ZCDP(price, slip), squared / (2 * price)
+        price = ordinary(positive(rho, "rho"), "rho")
+        variance = squared / (2 * price)
+        require_served(Law(1 / (2 * variance), 2))
+        return ZCDP(price, slip), variance
     if epsilon is None or rho is not None:
         raise Misconfigured("pass either `epsilon` or `rho`, together with `delta`.")
     value = read_epsilon(epsilon)
@@ -240,7 +251,11 @@ def _least_total(variance: Fraction) -> arb:
 
 def _least(holds: Callable[[int], bool], most: int) -> int:
     """The least m in 1..most that holds, where everything above one that holds does too, and `most` does."""
-    return 1 + bisect_left(range(1, most), True, key=holds)
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
 
 
 def _doublings(share: Fraction) -> int:

@@ -33,6 +33,7 @@ from lapwing.mechanisms.keys_accounting import (
     read_counts,
     read_delta,
     read_epsilon,
+    read_keys,
     share_of_key,
 )
 from lapwing.mechanisms.values import saturating_sum
@@ -165,7 +166,7 @@ class LaplaceThreshold(CountThreshold):
     scale: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        price, slip, kappa = read_epsilon(epsilon), read_delta(delta), count(keys_per_unit, "keys_per_unit")
+        price, slip, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
         scale, share = kappa / price, share_of_key(slip, kappa)
         object.__setattr__(self, "loss", Approximate(price, slip))
         object.__setattr__(self, "keys_per_unit", kappa)
@@ -211,7 +212,7 @@ class GaussianThreshold(CountThreshold):
     def __init__(
         self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int = 1
     ) -> None:
-        kappa = count(keys_per_unit, "keys_per_unit")
+        kappa = read_keys(keys_per_unit)
         distance = Fraction(math.isqrt((kappa << 80) - 1) + 1, 1 << 40)  # sqrt(kappa), rounded up
         loss, variance = gaussian_loss(epsilon, delta, rho, distance, Fraction(kappa), kappa)
         object.__setattr__(self, "loss", loss)

@@ -19,6 +19,7 @@ from lapwing.mechanisms.keys_accounting import (
     gaussian_margin,
     gaussian_tails,
     read_counts,
+    read_keys,
     share_of_key,
 )
 from lapwing.mechanisms.values import saturating_sum
@@ -67,7 +68,7 @@ class WeightedGaussian:
     def __init__(
         self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int
     ) -> None:
-        most = count(keys_per_unit, "keys_per_unit")
+        most = read_keys(keys_per_unit)
         loss, variance = gaussian_loss(epsilon, delta, rho, Fraction(self.one), Fraction(self.one**2), most)
         object.__setattr__(self, "loss", loss)
         object.__setattr__(self, "keys_per_unit", most)

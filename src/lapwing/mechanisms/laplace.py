@@ -13,7 +13,7 @@ from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.values import Integers, noised
 from lapwing.noise import sample_laplace
 from lapwing.privacy.loss import Pure
-from lapwing.rational import Number, ball, count, decide, enclose, inside_unit, nonnegative, positive
+from lapwing.rational import Number, ball, count, decide, enclose, inside_unit, nonnegative, ordinary, positive
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -84,8 +84,10 @@ class Laplace:
 
     def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
         """The smallest t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values."""
-        level, k = inside_unit(confidence, "confidence"), count(simultaneous, "simultaneous")
-        scale, outside = float(self.scale), -math.expm1(math.log1p(-float(1 - level)) / k)
+        level = ordinary(inside_unit(confidence, "confidence"), "confidence")
+        k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
+        inside = math.log1p(-float(1 - level)) if level > Fraction(1, 2) else math.log(level)
+        scale, outside = float(ordinary(self.scale, "scale")), -math.expm1(inside / k)
         t = max(0, math.ceil(scale * math.log(2 / (outside * (1 + math.exp(-1 / scale))))) - 1)
         while not self._covers(t, level, k):
             t += 1
@@ -95,6 +97,7 @@ class Laplace:
 
     def real_error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """The same for real values, rounding to the grid included."""
+        ordinary(self.scale, "scale")
         units = self.on_grid.error(confidence, simultaneous=simultaneous)
         return math.nextafter(float((units + Fraction(1, 2)) * self.grid.step), math.inf)
 
@@ -102,24 +105,28 @@ class Laplace:
         """Theorem 3.8: P[max error >= scale ln(k / beta)] <= beta, beta = 1 - confidence, for *continuous* noise.
 
         The integers drawn here break it: P[|Z| >= t] = 2 r^ceil(t) / (1 + r) with r = exp(-1 / scale) is up to a factor
-        2 / (1 + r) above exp(-t / scale). At epsilon = 1 and 95 % it is 0.073 instead of 0.05. What holds for integers is
-        P[max error > error(confidence)] <= beta, exactly; `beyond(t)` gives the probability for any t.
+        2 / (1 + r) above exp(-t / scale). At epsilon = 1 and 95 % it is 0.073 instead of 0.05. What holds for integers
+        is P[max error > error(confidence)] <= beta, exactly; `beyond(t)` gives the probability for any t.
         """
         beta = 1 - inside_unit(confidence, "confidence")
-        return float(self.scale) * math.log(count(simultaneous, "simultaneous") / beta)
+        k = ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous")
+        return float(ordinary(self.scale, "scale")) * math.log(k / beta)
 
     def beyond(self, t: Number, *, simultaneous: int = 1) -> tuple[Fraction, Fraction]:
         """Proven bounds of P[max of `simultaneous` independent |Z_i| >= t], for integer values."""
         least, k = math.ceil(nonnegative(t, "t")), count(simultaneous, "simultaneous")
         if not least:
             return Fraction(1), Fraction(1)
-        rate = 1 / self.scale
-        return enclose(lambda: 1 - (1 - 2 * (-ball(rate * least)).exp() / (1 + (-ball(rate)).exp())) ** k)
+        rate, near = 1 / self.scale, min(least, math.ceil(1000 * self.scale))
+        low, high = enclose(lambda: 1 - (1 - 2 * (-ball(rate * near)).exp() / (1 + (-ball(rate)).exp())) ** k)
+        return (low, high) if near == least else (Fraction(0), high)
 
     @property
     def variance(self) -> float:
         """2 r / (1 - r)^2 with r = exp(-1 / scale); close to 2 scale^2."""
-        return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
+        if self.scale < Fraction(1, 1000):  # below 10^-433
+            return 0.0
+        return 0.5 / math.sinh(0.5 / float(ordinary(self.scale, "scale"))) ** 2
 
     def _covers(self, t: int, level: Fraction, k: int) -> bool:
         """Whether (1 - 2 r^(t+1) / (1 + r))^k >= level, decided by balls of growing precision."""

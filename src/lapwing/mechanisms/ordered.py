@@ -139,9 +139,8 @@ def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:
 
 def _floats(values: Any) -> npt.NDArray[np.float64]:
     """Every record as a float64; integers too large for it are infinite."""
-    given = values if hasattr(values, "__array__") else list(values)
     try:
-        numbers = _converted(given)
+        numbers = _converted(values if hasattr(values, "__array__") else list(values))
     except (TypeError, ValueError):
         raise _unreadable() from None
     if np.isnan(numbers).any():

@@ -192,7 +192,7 @@ class RandomizedResponse:
 def _distinct(answers: object) -> tuple[Hashable, ...]:
     if isinstance(answers, str | bytes) or not isinstance(answers, Sequence | np.ndarray):
         raise Misconfigured("`answers` must be a list of the possible answers. Pass for example ['no', 'yes'].")
-    listed = tuple(answers.tolist() if isinstance(answers, np.ndarray) else answers)
+    listed = tuple(np.atleast_1d(answers).tolist() if isinstance(answers, np.ndarray) else answers)
     try:
         distinct = len(set(listed)) == len(listed) and all(answer == answer for answer in listed)
     except TypeError:

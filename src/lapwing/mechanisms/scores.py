@@ -22,7 +22,7 @@ import numpy.typing as npt
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.rational import Number, count, exact, positive
+from lapwing.rational import Number, count, exact, positive, shown
 
 T = TypeVar("T")
 Wholes = npt.NDArray[Any]
@@ -200,7 +200,7 @@ def counted(candidates: int, best: int) -> tuple[int, int]:
 def flag(value: object, name: str) -> bool:
     """Reads a truth value; nothing else counts as one."""
     if not isinstance(value, bool):
-        raise Misconfigured(f"`{name}` is {value!r}; it must be True or False.")
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be True or False.")
     return value
 
 

@@ -18,7 +18,7 @@ from lapwing.mechanisms.sparse_margin import margin
 from lapwing.mechanisms.sparse_run import Run
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.rational import Number, count, exact, positive
+from lapwing.rational import Number, count, exact, ordinary, positive
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
 _STEPS = 8  # towards the ratio, which hardly moves after two
@@ -92,6 +92,7 @@ class GeometricSparse:
         _require_relation(neighbours, self.monotone)
         object.__setattr__(self, "ratio", self._best_ratio() if ratio is None else positive(ratio, "ratio"))
         object.__setattr__(self, "shift", self._best_shift() if shift is None else exact(shift, "shift"))
+        ordinary(1 + abs(self.shift), "shift")
         object.__setattr__(self, "crossing", self._crossing())
 
     def start(self) -> Run:
@@ -152,7 +153,7 @@ class GeometricSparse:
 
     def _best_ratio(self) -> Fraction:
         """In 64ths. Rounding is harmless here and below: every ratio and every shift is private."""
-        moved = self._moves * self.answers
+        moved = int(ordinary(Fraction(self._moves * self.answers), "answers"))
         ratio = math.sqrt(moved)
         for _ in range(_STEPS):
             aboves = (ratio + moved) / (ratio + self._moves)

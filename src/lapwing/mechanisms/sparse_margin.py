@@ -23,7 +23,7 @@ import numpy.typing as npt
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.crossing import Crossing
 from lapwing.mechanisms.scores import nearest
-from lapwing.rational import Number, count, inside_unit
+from lapwing.rational import Number, count, inside_unit, ordinary
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,6 +42,8 @@ def margin(crossing: Crossing, confidence: Number, queries: int) -> int | float:
         raise Misconfigured(f"`confidence` is closer to 1 than {_LEAST}; no margin is computed there. Pass less.")
     if below + crossing.answers > _MOST:
         raise Misconfigured(f"`queries` and `answers` are more than {_MOST} together; no margin is computed there.")
+    for name, scale in (("bar scale", crossing.bar_scale), ("query scale", crossing.query_scale)):
+        ordinary(scale, name)
     worst = _Worst(crossing, most)
     high = 1
     while worst.failure(high, below) * _SLACK > most:

@@ -101,7 +101,7 @@ def table_of(law: Law) -> Table:
 
 def build_table(law: Law, sizes: WordSizes) -> Table:
     """The table of a law for words of these sizes."""
-    _require_served(law)
+    require_served(law)
     reach = sizes.tail * math.log(2)
     reach = reach if law.power == 1 else math.sqrt(2 * reach)
     direct = 64 if law.power == 1 else 160
@@ -116,7 +116,7 @@ def build_table(law: Law, sizes: WordSizes) -> Table:
     return Table(law, sizes, block_bits, blocks, thresholds, base, guide_base, guide_accept)
 
 
-def _require_served(law: Law) -> None:
+def require_served(law: Law) -> None:
     """Compares in rationals: a scale far outside the limits may not fit a float."""
     squared = 1 / law.rate**2 if law.power == 1 else 1 / (2 * law.rate)
     if law.rate <= 0 or not SMALLEST**2 <= squared <= LARGEST**2:

@@ -34,7 +34,7 @@ from lapwing.errors import Misconfigured, Refused, WeakBudget
 from lapwing.privacy.convert import epsilon_of_rho, rho_of_epsilon
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure, read_loss
 from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, weakness
-from lapwing.rational import Number, below_one, nonnegative, positive, round_down, round_up
+from lapwing.rational import Number, below_one, nonnegative, positive, round_down, round_up, shown
 
 _FINEST = 40
 _QUESTION_SHARE = 100  # a question that needs a delta takes this part of what is left, unless it says otherwise
@@ -232,7 +232,7 @@ def _accounting(value: object) -> Accounting:
     choices = {kind.value: kind for kind in Accounting}
     if isinstance(value, str) and value in choices:
         return choices[value]
-    raise Misconfigured(f"`accounting` is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
+    raise Misconfigured(f"`accounting` is {shown(value)}; it must be one of {', '.join(map(repr, choices))}.")
 
 
 def _settled(value: Fraction) -> Fraction:

@@ -27,7 +27,7 @@ from lapwing.noise.lazy import exp_neg
 from lapwing.privacy.convolution import BITS, NUDGE, Grid, Measure, from_above, from_below, product
 from lapwing.privacy.distribution import PrivacyLoss
 from lapwing.privacy.profile import Amount, Pair, highest, lowest, short
-from lapwing.rational import Number, ball, below_one, enclose, nonnegative, positive
+from lapwing.rational import Number, ball, below_one, enclose, nonnegative, ordinary, positive
 
 Times = list[tuple[PrivacyLoss, int]]
 """Different losses, each with how often it occurs."""
@@ -101,7 +101,7 @@ def compose_fixed(losses: Iterable[PrivacyLoss], *, step: Number | None = None) 
     Figure:     `round(float(compose_fixed([PrivacyLoss.laplace(scale=500, shift=50)] * 100).epsilon(1e-6)), 2)` = 4.69
     """
     times = _counted(losses)
-    width = _chosen_step(times) if step is None else positive(step, "step")
+    width = _chosen_step(times) if step is None else ordinary(positive(step, "step"), "step")
     ways = [times]
     if not all(_is_symmetric(loss) for loss, _ in times):
         ways.append([(loss.reversed, n) for loss, n in times])

@@ -31,7 +31,7 @@ from flint import fmpz_poly
 
 from lapwing.errors import Misconfigured
 from lapwing.privacy.profile import Atom, Enclosure, log_ratio
-from lapwing.rational import ball, enclose
+from lapwing.rational import ball, enclose, shown
 
 BITS = 96
 """Masses are integers in units of 2^-96."""
@@ -200,4 +200,6 @@ def _scaled_down(mass: int, *, up: bool) -> int:
 
 def _require_feasible(cells: int) -> None:
     if cells > _MOST_CELLS:
-        raise Misconfigured(f"The grid would have {cells} cells; at most {_MOST_CELLS} are kept. Pass a larger `step`.")
+        raise Misconfigured(
+            f"The grid would have {shown(cells)} cells; at most {_MOST_CELLS} are kept. Pass a larger `step`."
+        )

@@ -41,7 +41,7 @@ from lapwing.privacy.profile import (
     short,
     swapped,
 )
-from lapwing.rational import Number, ball, below_one, count, enclose, exact, nonnegative, positive
+from lapwing.rational import Number, ball, below_one, count, enclose, exact, nonnegative, ordinary, positive, shown
 
 _MOST_OUTCOMES = 1 << 16
 _REACH = 14  # sigmas to both sides of a Gaussian law
@@ -73,7 +73,7 @@ class PrivacyLoss:
     @staticmethod
     def laplace(*, scale: Number, shift: int = 1) -> PrivacyLoss:
         """Of discrete Laplace noise on an integer that moves by `shift`."""
-        width, distance = positive(scale, "scale"), count(shift, "shift")
+        width, distance = ordinary(positive(scale, "scale"), "scale"), count(shift, "shift")
         _require_feasible(distance + 1)
         law = _laplace(width, distance)
         return _of(read_pairs(law, law[::-1]), (2 - distance % 2) / width)
@@ -197,7 +197,7 @@ def _gaussian(variance: Fraction, shift: int, reach: int) -> list[Enclosure]:
 def _require_feasible(outcomes: int) -> None:
     if outcomes > _MOST_OUTCOMES:
         raise Misconfigured(
-            f"The law would have {outcomes} outcomes; at most {_MOST_OUTCOMES} are kept. "
+            f"The law would have {shown(outcomes)} outcomes; at most {_MOST_OUTCOMES} are kept. "
             "Divide the shift and the noise by the same number."
         )
 

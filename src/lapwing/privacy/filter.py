@@ -8,6 +8,7 @@ from lapwing.errors import BudgetExceeded, Misconfigured
 from lapwing.privacy.budget import Budget, Cost, remaining_text
 from lapwing.privacy.loss import Loss
 from lapwing.privacy.wording import at_least_text
+from lapwing.rational import shown
 
 
 class _Spent:
@@ -36,7 +37,7 @@ class Filter:
 
     def __init__(self, budget: Budget) -> None:
         if not isinstance(budget, Budget):
-            raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
+            raise Misconfigured(f"{shown(budget)} is not a budget. Pass Budget(epsilon=...).")
         self._budget = budget
         self._total = budget.capacity
         self._known = _Spent(self._total - self._total)

@@ -46,7 +46,7 @@ from typing import assert_never
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.privacy.convert import epsilon_of_rho, group_delta
 from lapwing.privacy.wording import at_most_text
-from lapwing.rational import Number, below_one, count, nonnegative
+from lapwing.rational import Number, below_one, count, nonnegative, shown
 
 
 class _Sum:
@@ -259,7 +259,7 @@ def read_loss(value: object) -> Loss:
             return value
         case _:
             raise Misconfigured(
-                f"{value!r} is not a privacy loss. Pass Pure(epsilon), BoundedRange(epsilon), ZCDP(rho) "
+                f"{shown(value)} is not a privacy loss. Pass Pure(epsilon), BoundedRange(epsilon), ZCDP(rho) "
                 "or Approximate(epsilon, delta)."
             )
 
