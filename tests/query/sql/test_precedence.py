@@ -66,7 +66,7 @@ def read(sql: str) -> Expression | Refusal | None:
 
 
 def ours(expressions: list[Expression]) -> list[list[Any]]:
-    found = calculate(expressions, ROWS, KINDS, 8)
+    found = calculate(expressions, ROWS, KINDS, 8) if expressions else []
     return [column.to_pylist() for column in found]
 
 
