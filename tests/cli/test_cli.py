@@ -414,10 +414,13 @@ def contents() -> dict[str, bytes]:
 def test_the_doctor_notices_what_ask_refuses_and_changes_nothing(run: Any, ailment: str) -> None:
     assert run("ask", BY_SEX, "--epsilon", "0.1").code == 0
     assert run("doctor").code == 0
+    gc.collect()  # closes the ledgers of the commands above, which would write to their files later
     AILMENTS[ailment](run)
     before = contents()
     done = run("doctor")
-    assert (done.code, contents() == before) == (1, True)
+    assert done.code == 1
+    after = contents()
+    assert [name for name in before | after if before.get(name) != after.get(name)] == []
     assert "FAIL" in done.out
     assert "lapwing-doctor" not in done.out  # it says where the files are, not their copies
     assert run("ask", BY_SEX, "--epsilon", "0.1", "--refresh").code != 0
