@@ -195,6 +195,26 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(
     assert CANARY not in caplog.text
 
 
+def test_the_operator_finds_the_incident_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line at the level of errors: the number that the analyst was told, and the kind of failure alone."""
+    curator = open_visits()
+
+    def broken(_: Any) -> None:
+        raise pa.ArrowInvalid(CANARY)
+
+    monkeypatch.setattr(curator._vault.engine, "cells", broken)
+    with caplog.at_level(logging.DEBUG, "lapwing"), pytest.raises(EngineFailed) as caught:
+        curator.sql(BY_SEX, epsilon=0.1)
+    incident = caught.value.incident
+    assert [(r.name, r.levelno, r.getMessage()) for r in caplog.records if "incident" in r.getMessage()] == [
+        ("lapwing.curator", logging.ERROR, f"incident {incident}: ArrowInvalid")
+    ]
+    assert len(incident) == 12
+    assert int(incident, 16) >= 0
+
+
 HOSTILE = [
     BY_SEX,
     "SELECT SUM(cost) AS s FROM visits WHERE name = 'x'",

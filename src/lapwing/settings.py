@@ -100,10 +100,14 @@ def read_settings(path: Path) -> Settings:
         text = path.read_text(encoding="utf-8")
     except OSError:
         raise Misconfigured(f"{path}: the file cannot be read. Make one with `lapwing init DATA`.") from None
+    except UnicodeDecodeError as error:
+        raise Misconfigured(f"{path}: byte {error.start + 1} is not UTF-8. Save the file as UTF-8.") from None
     try:
         found = tomllib.loads(text, parse_float=Decimal)
     except ValueError as error:  # also an int of more digits than Python reads
         raise Misconfigured(f"{path}: it is not TOML: {error}. Mend that line.") from None
+    except RecursionError:
+        raise Misconfigured(f"{path}: lists and tables are nested too deeply. Write them flat.") from None
     return _Reader(path).settings(found)
 
 
@@ -201,6 +205,8 @@ class _Reader:
     def _text(self, value: Any, key: str) -> str:
         if not isinstance(value, str) or not value:
             self._fail(key, "must be text", "Write it in quotes.")
+        if "\0" in value:
+            self._fail(key, "holds a null character", "Remove it.")
         return value
 
     def _known(self, found: Mapping[str, Any], names: set[str], at: str) -> None:

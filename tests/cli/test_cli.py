@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -253,7 +256,7 @@ def test_a_picture_that_cannot_be_written_is_told_before_the_charge(run: Any) ->
 def test_doctor_checks_everything(run: Any) -> None:
     done = run("doctor")
     assert done.code == 0
-    assert [line.split()[0] for line in done.out.splitlines()] == ["ok"] * 5
+    assert [line.split()[0] for line in done.out.splitlines()] == ["ok"] * 6
     assert all(check["ok"] for check in run("doctor", "--json").json)
     assert run("budget").code == 0
     text = Path("lapwing.toml").read_text()
@@ -308,3 +311,168 @@ def test_the_program_answers_from_a_shell(run: Any) -> None:
     command[6] = "0.95"
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (refused.returncode, refused.stderr) == (4, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\xff\xfe", "byte 1 is not UTF-8"),
+        (b"a = " + b"[" * 5000 + b"]" * 5000, "nested too deeply"),
+        (b'a = "\0"', "it is not TOML"),
+        (
+            b'ledger = "a\\u0000"\n[budget]\nepsilon = 1\n[tables.t]\nunit = "row"\nsource = "t.csv"\ncolumns = {}',
+            "`ledger` holds a null character",
+        ),
+        (
+            b'[budget]\nepsilon = 1\n[tables.t]\nunit = "row"\nsource = "a\\u0000.csv"\n[tables.t.columns]\n',
+            "null character",
+        ),
+    ],
+    ids=["not UTF-8", "deep", "null byte", "null in the ledger", "null in a source"],
+)
+def test_a_file_that_cannot_be_read_is_told_in_a_sentence(run: Any, content: bytes, said: str) -> None:
+    Path("bad.toml").write_bytes(content)
+    commands = (["budget"], ["ledger", "show"], ["ledger", "verify"], ["ask", BY_SEX, "--epsilon", "1"])
+    for command in commands:
+        done = run(*command, "--file", "bad.toml")
+        assert (done.code, done.out) == (2, "")
+        assert said in done.err
+    assert run("doctor", "--file", "bad.toml").code == 1
+
+
+def test_bad_paths_are_told_in_a_sentence(run: Any) -> None:
+    Path("folder.png").mkdir()
+    terms = ("--unit", "pid", "--epsilon", "1")
+    for code, *command in (
+        (2, "init", "visits.parquet", *terms, "--file", "no/x.toml"),
+        (2, "init", "visits.parquet", *terms, "--file", "visits.parquet/x.toml"),
+        (2, "init", "nobody.csv", *terms, "--file", "new.toml"),
+        (2, "budget", "--file", "."),
+        (2, "ledger", "show", "--file", "nobody/x.toml"),
+        (2, "ledger", "export", "."),
+        (1, "ledger", "export", "nobody/x.jsonl"),
+        (2, "ask", BY_SEX, "--epsilon", "0.1", "--plot", "folder.png"),
+    ):
+        done = run(*command)
+        assert (done.code, done.out, done.err.count("\n")) == (code, "", 1), command
+    assert json.loads(run("budget", "--json").out)["spent"]["epsilon"] == 0
+
+
+def test_an_export_never_replaces_what_is_no_ordinary_file(run: Any) -> None:
+    """Written beside it and renamed, it would take the place of a device."""
+    os.mkfifo("pipe")
+    done = run("ledger", "export", "pipe")
+    assert (done.code, Path("pipe").is_fifo()) == (2, True)
+    assert "no ordinary file" in done.err
+
+
+def _full() -> int:
+    if not Path("/dev/full").is_char_device():
+        pytest.skip("this system has no /dev/full")
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+def _broken() -> int:
+    """A pipe that nobody reads any more."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+NOWHERE: dict[str, tuple[Callable[[], int], list[str], str]] = {
+    "full": (_full, [], "No space left on device"),
+    "broken pipe": (_broken, [], "Broken pipe"),
+    "closed": (lambda: os.open(os.devnull, os.O_WRONLY), ["sh", "-c", 'exec "$@" >&-', "sh"], "it is closed"),
+}
+
+
+@pytest.mark.parametrize("where", NOWHERE)
+def test_an_answer_that_cannot_be_printed_is_told_with_its_charge(run: Any, where: str, tmp_path: Path) -> None:
+    """Exit code 1, and on standard error what was charged; asked again, the stored answer is free."""
+    opened, before, why = NOWHERE[where]
+    out = opened()
+    command = [*before, sys.executable, "-m", "lapwing", "ask", BY_SEX, "--epsilon", "0.25"]
+    done = subprocess.run(command, cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(out)
+    charged = (
+        "The answer was charged (epsilon = 0.25) and is stored: ask again without --refresh, and it costs nothing."
+    )
+    assert (done.returncode, done.stderr) == (1, f"The output could not be written ({why}). {charged}\n")
+    assert run("ask", BY_SEX, "--epsilon", "0.25", "--json").json["price"]["epsilon"] == 0
+    assert run("budget", "--json").json["spent"]["epsilon"] == 0.25
+
+
+def test_a_picture_that_cannot_be_written_is_told_with_the_charge(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lapwing.query.answers.answer.Release.plot", full)
+    done = run("ask", BY_SEX, "--epsilon", "0.25", "--plot", "x.png")
+    assert done.code == 1
+    assert "The picture could not be written (No space left on device). The answer was charged" in done.err
+
+
+def spend_all(run: Any) -> None:
+    assert run("ask", BY_SEX, "--epsilon", "0.9", "--refresh").code == 0
+
+
+def damage(path: str) -> Callable[[Any], None]:
+    return lambda _: Path(path).write_bytes(b"x" * 4096)
+
+
+def put_back_an_older_copy(run: Any) -> None:
+    old = {path: path.read_bytes() for path in Path(".lapwing").iterdir()}
+    assert run("ask", BY_SEX, "--epsilon", "0.5", "--refresh").code == 0
+    for path in Path(".lapwing").iterdir():
+        path.unlink()
+    for path, content in old.items():
+        path.write_bytes(content)
+
+
+def declare(old: str, new: str) -> Callable[[Any], None]:
+    return lambda _: Path("lapwing.toml").write_text(Path("lapwing.toml").read_text().replace(old, new)) and None
+
+
+AILMENTS: dict[str, Callable[[Any], Any]] = {
+    "changed data": lambda _: write_visits(Path(), people=41),
+    "lost data": lambda _: Path("visits.parquet").unlink(),
+    "a lost column": declare('"age" =', '"nobody" ='),
+    "another budget": declare("epsilon = 1", "epsilon = 2"),
+    "the budget is spent": spend_all,
+    "a lost ledger": lambda _: [path.unlink() for path in Path(".lapwing").iterdir()],
+    "an older ledger": put_back_an_older_copy,
+    "a damaged ledger": damage(".lapwing/ledger.db"),
+    "a damaged witness": damage("visits.parquet.lapwing"),
+    "a lost public table": declare("[tables.", '[public.regions]\nsource = "nobody.csv"\n[tables.'),
+    "a file that is no TOML": damage("lapwing.toml"),
+}
+
+
+def contents() -> dict[str, bytes]:
+    """What the files hold, without SQLite's shared memory, once the ledgers of earlier commands are closed."""
+    gc.collect()
+    files = [path for path in Path().rglob("*") if path.is_file() and not path.name.endswith("-shm")]
+    return {str(path): path.read_bytes() for path in files if path.stat().st_size}
+
+
+@pytest.mark.parametrize("ailment", AILMENTS)
+def test_the_doctor_notices_what_ask_refuses_and_changes_nothing(run: Any, ailment: str) -> None:
+    assert run("ask", BY_SEX, "--epsilon", "0.1").code == 0
+    assert run("doctor").code == 0
+    gc.collect()  # closes the ledgers of the commands above, which would write to their files later
+    AILMENTS[ailment](run)
+    before = contents()
+    done = run("doctor")
+    assert done.code == 1
+    after = contents()
+    assert [name for name in before | after if before.get(name) != after.get(name)] == []
+    assert "FAIL" in done.out
+    assert "lapwing-doctor" not in done.out  # it says where the files are, not their copies
+    assert run("ask", BY_SEX, "--epsilon", "0.1", "--refresh").code != 0
+
+
+def test_the_doctor_makes_no_ledger(run: Any) -> None:
+    before = contents()
+    done = run("doctor")
+    assert (done.code, contents()) == (0, before)
+    assert "ok    serving" in done.out

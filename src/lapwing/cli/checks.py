@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from lapwing.errors import Misconfigured
+from lapwing.errors import LapwingError, Misconfigured
 from lapwing.noise import SYSTEM
 from lapwing.noise.bernoulli import exp_is_sound
-from lapwing.settings import read_settings
+from lapwing.settings import Settings, read_settings
 
 
 def _settings(file: Path) -> str:
@@ -21,7 +25,7 @@ def _data(file: Path) -> str:
     from lapwing.engines.duckdb import DuckDBEngine
 
     settings = read_settings(file)
-    DuckDBEngine(settings.tables, salt=0).close()
+    DuckDBEngine([*settings.tables, *settings.public], salt=0, memory=settings.memory).close()
     return "every declared column is there"
 
 
@@ -53,10 +57,61 @@ def _ledger(file: Path) -> str:
     return str(report).splitlines()[0]
 
 
+def _serving(file: Path) -> str:
+    """Opens everything as `ask` does, on a copy of the ledger: whatever would refuse a question refuses here."""
+    settings = read_settings(file)
+    for path in (settings.ledger, settings.ledger.parent, *settings.witnesses):
+        if path.exists() and not os.access(path, os.W_OK):
+            raise Misconfigured(f"{path} cannot be written by this user. Give this user the right to write it.")
+    with TemporaryDirectory(prefix="lapwing-doctor-") as folder:
+        try:
+            return _served(settings, Path(folder))
+        except LapwingError as error:
+            text = str(error)
+    for number, witness in enumerate(settings.witnesses):
+        text = text.replace(str(Path(folder) / f"{number}"), str(witness))
+    raise Misconfigured(text.replace(str(Path(folder) / "ledger.db"), str(settings.ledger)))
+
+
+def _served(settings: Settings, folder: Path) -> str:
+    from lapwing.curator import Curator
+    from lapwing.ledger import SqliteLedger
+
+    place, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
+    _copy(settings.ledger, place)
+    for known, copied in zip(settings.witnesses, witnesses, strict=True):
+        if known.exists():
+            copied.write_bytes(known.read_bytes())
+    with SqliteLedger.open(place, settings.budget, witness=witnesses) as ledger:
+        curator = Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)
+        room = ledger.remaining
+        curator.close()
+        if not ledger.budget.affordable(room):
+            raise Misconfigured("the budget is spent: no question fits any more. Stored answers are still given.")
+    return "a question would be answered"
+
+
+def _copy(ledger: Path, to: Path) -> None:
+    """The ledger as it is now, if there is one."""
+    from lapwing.ledger.store import failure
+
+    if not ledger.exists():
+        return
+    try:
+        with (
+            closing(sqlite3.connect(f"{ledger.resolve().as_uri()}?mode=ro", uri=True)) as source,
+            closing(sqlite3.connect(to)) as copied,
+        ):
+            source.backup(copied)
+    except sqlite3.Error as error:
+        raise failure(error, ledger) from None
+
+
 CHECKS: dict[str, Callable[[Path], str]] = {
     "settings": _settings,
     "data": _data,
     "randomness": _randomness,
     "arithmetic": _arithmetic,
     "ledger": _ledger,
+    "serving": _serving,
 }

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import typer
-
 from lapwing.cli.demo_health import (
     EPSILON,
     QUESTION,
@@ -25,6 +23,7 @@ from lapwing.cli.demo_health import (
     the_same_again,
 )
 from lapwing.cli.demo_names import the_names
+from lapwing.cli.output import echo
 from lapwing.cli.scene import Scene, bullets, command, say, show, stage
 from lapwing.data import births, health
 from lapwing.opening import load
@@ -39,7 +38,7 @@ def run(*, as_json: bool = False) -> None:
             if not as_json:
                 show(console, scene, number)
     if as_json:
-        typer.echo(json.dumps(facts))
+        echo(json.dumps(facts))
 
 
 def story(folder: Path) -> Iterator[Scene]:

@@ -9,12 +9,14 @@ import json
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lapwing.cli.output import Unwritten, answered, echo
 from lapwing.cli.progress import waiting
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused, WeakBudget
 
@@ -61,8 +63,11 @@ def run() -> None:
         sys.exit(code)
     except LapwingError as error:
         code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
-        _complain(type(error).__name__, str(error))
+        _complain(type(error).__name__, str(error), printable=not isinstance(error, Unwritten))
         sys.exit(code)
+    except OSError as error:
+        _complain("OSError", f"{error.filename or 'a file'}: {error.strerror or error}. Check the path and its rights.")
+        sys.exit(1)
     except Exception as error:
         if type(error).__module__.startswith(("click", "typer")):
             _complain("usage", getattr(error, "message", None) or str(error))
@@ -76,7 +81,7 @@ def start(version: Annotated[bool, typer.Option("--version", help="Print the ver
     if version:
         from importlib.metadata import version as installed
 
-        typer.echo(f"lapwing {installed('lapwing')}")
+        echo(f"lapwing {installed('lapwing')}")
         raise typer.Exit
 
 
@@ -104,8 +109,11 @@ def init(
     if file.exists():
         raise Misconfigured(f"{file} exists already. Move it away, or write another with --file.")
     size, slip = _number(epsilon, "epsilon"), _number(delta, "delta")
-    file.write_text(draft(data, unit, size, slip, file), encoding="utf-8")
-    weak = Budget(size, slip).weakness
+    text, weak = draft(data, unit, size, slip, file), Budget(size, slip).weakness
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Misconfigured(f"{file} cannot be written ({error.strerror}). Name another with --file.") from None
     told = f"Wrote {file}. Review every line marked REVIEW before you ask questions.\n{weak}".rstrip()
     _print({"written": str(file), "warning": weak or None}, as_json, told)
 
@@ -139,12 +147,13 @@ def ask(
         picture_path(plot)
     with waiting("reading the rows"):
         release = _curator(file).sql(question, **terms, refresh=refresh, analyst=analyst, key=key)
-    if as_csv:
-        typer.echo(release.to_csv(), nl=False)
-    else:  # each costs its imports
-        _print(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))
-    if plot is not None:
-        release.plot(plot)
+    with answered(release.cost):
+        if as_csv:
+            echo(release.to_csv(), nl=False)
+        else:  # each costs its imports
+            _print(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))
+        if plot is not None:
+            release.plot(plot)
 
 
 @app.command()
@@ -194,7 +203,8 @@ def batch(
         return
     with waiting("reading the rows"):
         answers = _curator(file).batch(questions, **terms, refresh=refresh, analyst=analyst, key=key)
-    _print(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
+    with answered(answers.cost):
+        _print(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
 
 
 @app.command()
@@ -321,11 +331,16 @@ def _number(text: str, name: str) -> Any:
 
 
 def _print(value: Any, as_json: bool, text: str) -> None:
-    typer.echo(json.dumps(value, default=str) if as_json else text)
+    echo(json.dumps(value, default=str) if as_json else text)
 
 
-def _complain(kind: str, message: str) -> None:
-    if "--json" in sys.argv:
-        typer.echo(json.dumps({"error": kind, "message": message}))
-    else:
-        typer.echo(message, err=True)
+def _complain(kind: str, message: str, *, printable: bool = True) -> None:
+    """Says it as JSON if that was asked for; on standard error if nothing can be printed."""
+    said = json.dumps({"error": kind, "message": message}) if "--json" in sys.argv else message
+    try:
+        if "--json" in sys.argv and printable:
+            return echo(said)
+    except Unwritten:
+        pass
+    with suppress(OSError):
+        typer.echo(said, err=True)

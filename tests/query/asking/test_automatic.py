@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lapwing.privacy import Budget
 from lapwing.privacy.budget import Accounting, Cost
 from lapwing.query.catalog import Limit
 from lapwing.query.cells.finding import BoundsOf, Found
-from support.visits import CANARY, Spy, frame, write_visits
+from support.visits import CANARY, Spy, frame, open_visits, write_visits
 
 PURE, ZCDP, BASIC = Budget(epsilon=8), Budget(epsilon=8, delta=1e-6), Budget(8, 1e-6, accounting="basic")
 pytestmark = pytest.mark.usefixtures("seeded")
@@ -434,3 +435,22 @@ class TestServing:
         with pytest.raises(Misconfigured, match="too small or too large"):
             curator.sql(TOTAL, epsilon=epsilon, bounds="auto")
         assert charges(curator) == []
+
+
+@pytest.mark.parametrize(
+    ("price", "fits"), [(Fraction(1, 4), True), (Fraction(1, 2), True), (Fraction(51, 100), False)]
+)
+def test_a_question_that_finds_bounds_is_held_to_its_allowance(price: Fraction, fits: bool) -> None:
+    """What is found and the answer together: up to the last bit of the allowance it is answered, beyond it nothing is
+    charged, not even for finding."""
+    curator = open_visits(budget=Budget(epsilon=10))
+    curator.ledger.allow("ann", Cost(Accounting.PURE, Fraction(3, 4)))
+    curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.25, analyst="ann")
+    ask = partial(curator.sql, "SELECT SUM(site) AS s FROM visits", epsilon=price, bounds="auto", analyst="ann")
+    if fits:
+        assert ask().cost.amount == price
+        assert curator.ledger.spent_by("ann").amount == Fraction(1, 4) + price
+    else:
+        with pytest.raises(BudgetExceeded, match=r"is left of the allowance of ann\. Nothing was charged"):
+            ask()
+        assert curator.ledger.spent_by("ann").amount == Fraction(1, 4)

@@ -1,0 +1,51 @@
+"""What the program prints. If that fails, it is said on standard error, and so is what was charged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import typer
+
+from lapwing.errors import LapwingError
+
+if TYPE_CHECKING:
+    from lapwing.privacy.budget import Cost
+
+
+class Unwritten(LapwingError):
+    """Standard output, or a picture, could not be written."""
+
+
+def echo(text: str, *, nl: bool = True) -> None:
+    """Prints and makes sure that it is printed."""
+    try:
+        if sys.stdout is None:
+            raise OSError("it is closed")
+        typer.echo(text, nl=nl)
+        sys.stdout.flush()
+    except OSError as error:
+        _discard()
+        raise Unwritten(f"The output could not be written ({error.strerror or error}).") from error
+
+
+@contextmanager
+def answered(cost: Cost) -> Iterator[None]:
+    """While an answer is shown: should that fail, says that it is stored and what it cost."""
+    try:
+        yield
+    except (OSError, LapwingError) as error:
+        why = str(error) if isinstance(error, LapwingError) else f"The picture could not be written ({error.strerror})."
+        price = f"The answer was charged ({cost})" if cost else "The answer cost nothing"
+        raise Unwritten(f"{why} {price} and is stored: ask again without --refresh, and it costs nothing.") from error
+
+
+def _discard() -> None:
+    """Sends what is still to be printed to nowhere: Python would try again at its end, and fail."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
