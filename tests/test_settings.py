@@ -8,6 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lapwing.cli.draft import draft
@@ -61,6 +63,14 @@ def settings(tmp_path: Path, text: str) -> Settings:
     path = tmp_path / "lapwing.toml"
     path.write_text(text)
     return read_settings(path)
+
+
+def test_the_unit_is_found_as_sql_finds_it(tmp_path: Path) -> None:
+    (visits, _), *_ = settings(tmp_path, GOOD.replace('unit = "pid"', 'unit = "PID"', 1)).tables
+    assert visits.unit == "pid"
+    pq.write_table(pa.table({"Pid": [1], "x": [1]}), tmp_path / "t.parquet")
+    text = draft(tmp_path / "t.parquet", "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
+    assert 'unit = "Pid"' in text
 
 
 def test_reads_what_is_declared(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ class DuckDBEngine:
 
     def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None = None) -> None:
         self._salt = salt
+        self._kept = {table.name for table, source in tables if _is_kept(table, source)}
         spill = Spill()
         self._remove_folder = weakref.finalize(self, spill.remove)
         settings: dict[str, Any] = {
@@ -122,7 +123,11 @@ class DuckDBEngine:
             return interruptible(lambda: cursor.execute(run.text).to_arrow_table(), cursor.interrupt)
 
     def check(self, table: Table) -> None:
-        """Reads every value once, so that a damaged file is refused to the steward and not to a question."""
+        """Reads every value once, so that a damaged file is refused to the steward and not to a question.
+
+        What is kept was read when it was loaded."""
+        if table.name in self._kept:
+            return
         columns = ", ".join(f"BIT_XOR(HASH({identifier(field.name)}))" for field in table.fields)
         try:
             self._connection.execute(f"SELECT {columns} FROM {identifier(table.name)}").fetchall()
@@ -155,7 +160,7 @@ class DuckDBEngine:
         form = _unit_form([(table, columns) for (table, _), columns in zip(tables, stored, strict=True)])
         for (table, source), relation, columns in zip(tables, found, stored, strict=True):
             self._declare(table, source, relation, columns, form)
-        if all(_is_kept(table, source) and self._rows(table) <= _AT_A_TIME for table, source in tables):
+        if all(table.name in self._kept and self._rows(table) <= _AT_A_TIME for table, _ in tables):
             self._connection.execute("SET threads = 1")
         for statement in _LOCK:
             self._connection.execute(statement)
@@ -167,7 +172,7 @@ class DuckDBEngine:
             if isinstance(source, DuckDBTable) and kind == "VARCHAR":
                 _check_collation(self._connection, relation, column)
             columns += f", {_unit(identifier(column), kind, form)} AS {identifier(UNIT_ID)}"
-        made, name = "TABLE" if _is_kept(table, source) else "VIEW", identifier(table.name)
+        made, name = "TABLE" if table.name in self._kept else "VIEW", identifier(table.name)
         self._connection.execute(f"CREATE {made} {name} AS SELECT {columns} FROM {relation}")
         _add_lines(self._connection, name, columns, relation, source)
         for key in table.keys:
@@ -181,8 +186,10 @@ class DuckDBEngine:
 
 def _is_kept(table: Table, source: Source) -> bool:
     """Whether it is read once for all questions. To open a small Parquet file again takes longer than they do."""
-    small = isinstance(source, Parquet) and source.path.stat().st_size <= SMALL
-    return table.public or isinstance(source, Csv | Frame) or small
+    if isinstance(source, Parquet):
+        check_file(source.path)
+        return table.public or source.path.stat().st_size <= SMALL
+    return table.public or isinstance(source, Csv | Frame)
 
 
 def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source: Source) -> None:
