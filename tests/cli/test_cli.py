@@ -226,7 +226,7 @@ def test_the_ledger_is_verified_against_an_export(run: Any, tmp_path: Path) -> N
         assert words in done.out + done.err
     for path in (".", "nothing.jsonl"):
         assert run("ledger", "verify", "--against", path).code == 2
-    assert "is not a file" in run("ledger", "export", ".").err
+    assert "is a folder" in run("ledger", "export", ".").err
 
 
 def test_a_damaged_ledger_is_found(run: Any, tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_an_export_never_replaces_what_is_no_ordinary_file(run: Any) -> None:
     os.mkfifo("pipe")
     done = run("ledger", "export", "pipe")
     assert (done.code, Path("pipe").is_fifo()) == (2, True)
-    assert "no ordinary file" in done.err
+    assert "is not an ordinary file" in done.err
 
 
 def _full() -> int:

@@ -15,8 +15,10 @@ from lapwing.ledger.witness import sync_folder
 
 def write_export(path: Path, ledger: str, entries: Iterable[Entry]) -> Head:
     """Writes the file, all of it or nothing, readable by its owner only."""
-    if path.is_dir() or (path.exists() and not path.is_file()):
-        raise Misconfigured(f"{path} is not a file. Name one to write, for example {path / 'ledger.jsonl'}.")
+    if path.is_dir():
+        raise Misconfigured(f"{path} is a folder. Name a file to write, for example {path / 'ledger.jsonl'}.")
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced
+        raise Misconfigured(f"{path} is not an ordinary file. Name another file to write.")
     fresh = path.with_name(path.name + ".new")
     try:
         head = _write(fresh, ledger, entries)
