@@ -141,11 +141,10 @@ def texts(count: int, seed: int) -> list[str]:
     return [written(random, random.choice([number, "b", "b", "t"]), number, 4) for number in numbers]
 
 
-@pytest.mark.parametrize(("count", "least"), [(800, 600), pytest.param(6_400, 5_000, marks=pytest.mark.slow)])
-def test_random_expressions_mean_what_duckdb_computes(
-    count: int, least: int, engine: duckdb.DuckDBPyConnection
-) -> None:
-    trees = [(text, read(text)) for text in texts(count, seed=20261116)]
+@pytest.mark.parametrize("seed", range(8))
+def test_random_expressions_mean_what_duckdb_computes(seed: int, engine: duckdb.DuckDBPyConnection) -> None:
+    """At least 5,000 in all."""
+    trees = [(text, read(text)) for text in texts(800, seed)]
     readable = [(text, tree) for text, tree in trees if tree is not None and not isinstance(tree, Refusal)]
     unreadable, wrong, compared = [], [], 0
     for part in batched(readable, 25):
@@ -159,7 +158,7 @@ def test_random_expressions_mean_what_duckdb_computes(
                 wrong += [text] if differ and differ - divided_by_zero(tree) else []
     assert unreadable == []
     assert wrong == []
-    assert compared >= least
+    assert compared >= 5_000 / 8
 
 
 def divided_by_zero(tree: Expression) -> set[int]:
