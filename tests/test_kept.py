@@ -60,8 +60,8 @@ def test_an_answer_that_was_charged_earlier_and_stored_later_is_noticed(path: Pa
     plan = curator.preview(BY_SEX, epsilon=1).plan
     slow = ledger.reserve(ledger.budget.cost(plan.loss), analyst="ann", body="q")
     answer = kept(curator)
-    ledger.settle(slow, b"{}", match=plan.outline.match(), terms="another")
-    assert ledger.settled(plan.outline.match())[2] == slow.seq + 3
+    ledger.settle(slow, b"{}", match=plan.outline.identity.text, terms="another")
+    assert ledger.settled(plan.outline.identity.text)[2] == slow.seq + 3
     assert answer.entry == slow.seq + 1
 
 

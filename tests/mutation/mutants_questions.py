@@ -8,6 +8,7 @@ PLAN = ("tests/query/planning/test_plan.py",)
 CELLS = ("tests/query/cells/test_bounding.py", "tests/query/test_neighbours.py")
 WHOLE = ("tests/test_curator.py", "tests/query/answers/test_stored.py", "tests/query/test_gate.py")
 _PLAN = "query/planning/plan.py"
+_IDENTITY = "query/identity.py"
 _MEASURES = "query/planning/measures.py"
 _BOUNDING = "query/cells/bounding.py"
 _RELEASE = "query/cells/release.py"
@@ -308,8 +309,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "read before the charge",
         _ANSWERING,
-        "        body, note = plan.identity(delta), _note(plan, text)\n",
-        "        read()\n        body, note = plan.identity(delta), _note(plan, text)\n",
+        "        body, note = plan.request(delta).text, _note(plan, text)\n",
+        "        read()\n        body, note = plan.request(delta).text, _note(plan, text)\n",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),
@@ -331,17 +332,17 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "stored answers for any version",
-        _PLAN,
-        "limits = (self.table.unit, self.table.version, ",
-        "limits = (self.table.unit, ",
+        _IDENTITY,
+        'return ("table", table.name, table.version, table.unit)',
+        'return ("table", table.name, table.unit)',
         "an old answer for new data",
         ("tests/query/answers/test_stored.py", "tests/query/planning/test_plan.py"),
     ),
     Mutant(
         "stored answers for any bounds",
         _PLAN,
-        "shapes = [facts_of(shape) for shape in self.shapes]",
-        "shapes = [facts_of(shape)[0] for shape in self.shapes]",
+        "tuple(map(shape_facts, self.shapes)),",
+        "len(self.shapes),",
         "an answer made under another policy",
         ("tests/query/answers/test_stored.py",),
     ),
@@ -365,16 +366,16 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "find bounds of any version",
         _FINDING,
-        '("bounds", table.name, table.version, ',
-        '("bounds", table.name, ',
+        'Identity("bounds", (rows_facts(self.table), ',
+        'Identity("bounds", (self.table.name, ',
         "bounds of older data are used",
         FINDING,
     ),
     Mutant(
         "find for any rows",
         _FINDING,
-        "facts = (asked.canonical(), types, ",
-        "facts = (types, ",
+        "rows = rows_facts(table), table.unit, expression_facts(asked.where, table)",
+        "rows = rows_facts(table), table.unit",
         "a limit of another question is used",
         FINDING,
     ),

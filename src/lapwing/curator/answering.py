@@ -31,7 +31,7 @@ class Answers:
 
         A key that was used before for this question and price gives its own answer back.
         """
-        outline, match = plan.outline, plan.outline.match()
+        outline, match = plan.outline, plan.outline.identity.text
         own = None if key is None else self._ledger.paid_with(match, analyst, key)
         if own is not None and (again := self._again(outline, *own, level)).plan.prices == plan.prices:
             return again
@@ -48,7 +48,7 @@ class Answers:
     ) -> Release:
         """A new answer, charged; or the one that this key was charged for before. `delta` is the one that was named."""
         cost, read = self._ledger.budget.cost(plan.loss), self._vault.ready(plan, level)
-        body, note = plan.identity(delta), _note(plan, text)
+        body, note = plan.request(delta).text, _note(plan, text)
         reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
         return self._bought(plan, level, reservation, read)
 
@@ -63,7 +63,7 @@ class Answers:
         """New answers to these plans of a batch, charged together or not at all."""
         asked = shared.read_off()
         charges = [
-            Charge(cost, shared.identity(i), _key_of(key, i), _note(shared.plans[i], named.title(asked[i])))
+            Charge(cost, shared.request(i).text, _key_of(key, i), _note(shared.plans[i], named.title(asked[i])))
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
         members = [[shared.members[index].question for index in numbers] for numbers in asked]
@@ -76,7 +76,7 @@ class Answers:
         """The answer joined with all that are stored for the same question, itself among them."""
         outline = newest.plan.outline
         with saying(UNJOINED, newest.entry):
-            found = self._ledger.find_answers(outline.match())
+            found = self._ledger.find_answers(outline.identity.text)
         return combined(newest, [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found])
 
     def _again(self, outline: Outline, seq: int, payload: bytes, level: Fraction) -> Release:
@@ -88,7 +88,7 @@ class Answers:
         (made, released), cost = bought(
             self._ledger,
             reservation,
-            match=plan.outline.match(),
+            match=plan.outline.identity.text,
             terms=terms_of(plan.prices),
             read=lambda: _with(plan, *read()),
             decode=lambda payload: decode(plan.outline, payload),

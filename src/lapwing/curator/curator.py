@@ -16,6 +16,7 @@ from lapwing.curator.vault import Vault
 from lapwing.engines.source import Source
 from lapwing.errors import Misconfigured
 from lapwing.ledger import SqliteLedger
+from lapwing.privacy.encoding import encode_loss
 from lapwing.privacy.statement import Statement
 from lapwing.query.answers.answer import Release
 from lapwing.query.answers.combine import refusal_to_combine
@@ -27,6 +28,7 @@ from lapwing.query.asking.pricing import Terms, Within, plan_on_terms
 from lapwing.query.asking.watch import Watch, make_session
 from lapwing.query.catalog import Catalog, Table
 from lapwing.query.ibis import read_ibis, unbound
+from lapwing.query.identity import Identity
 from lapwing.query.planning.plan import Plan
 from lapwing.query.question import Question
 from lapwing.query.sql import read_sql
@@ -308,8 +310,8 @@ class Curator:
         session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
         price, many = self._ledger.budget.cost(session.loss), session.answers
         note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
-        body = repr(("watch", bar, session))
-        reservation = self._ledger.reserve(price, analyst=analyst, body=body, note=note)
+        body = Identity("watch", (str(bar), many, queries, signed, encode_loss(session.loss)))
+        reservation = self._ledger.reserve(price, analyst=analyst, body=body.text, note=note)
         paid = reservation.cost, reservation.seq
         return Watch(
             session, bar, paid, read=self._read, unchanged=self._vault.is_unchanged, ready=self._vault.ready_to_look
@@ -376,7 +378,7 @@ class Curator:
     def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
         table is declared anew and the data stay as they were. With findings: as long as nothing is written at all."""
-        match = None if answer.found else answer.plan.outline.match()
+        match = None if answer.found else answer.plan.outline.identity.text
         seen = self._settled(match), marks
         if self._ledger.state != before:
             return  # an answer may have come since this one was chosen

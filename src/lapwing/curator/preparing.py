@@ -25,6 +25,7 @@ from lapwing.query.asking.automatic import Automatic, Read, needs_of
 from lapwing.query.asking.pricing import Terms
 from lapwing.query.catalog import Catalog
 from lapwing.query.cells.finding import Found, Target, decode_found, mechanism_for
+from lapwing.query.identity import Identity
 from lapwing.query.planning.plan import Plan, make_outline
 from lapwing.query.question import Question
 from lapwing.query.verdict import Refusal, raised
@@ -115,13 +116,14 @@ class Preparer:
         """One finding: charged, released and stored. What was charged now."""
         mechanism = mechanism_for(target, search.each or Fraction(0))
         price, own = self._ledger.budget.cost(mechanism.loss), _key_of(key, target)
-        body, note = repr((target.match, str(mechanism.epsilon))), {"question": f"find {target}"}
+        request = Identity("find", (target.identity.facts, str(mechanism.epsilon)))
+        note = {"question": f"find {target}"}
         read = self._find(target, mechanism)
-        reservation = self._ledger.reserve(price, analyst=analyst, body=body, key=own, note=note)
+        reservation = self._ledger.reserve(price, analyst=analyst, body=request.text, key=own, note=note)
         _, cost = bought(
             self._ledger,
             reservation,
-            match=target.match,
+            match=target.identity.text,
             read=read,
             decode=lambda payload: decode_found(target, payload),
         )
@@ -137,7 +139,7 @@ class Preparer:
                 own is not None and (answer.charge.analyst, answer.charge.key) == (analyst, own),
                 decode_found(target, answer.payload),
             )
-            for answer in reversed(self._ledger.find_answers(target.match))
+            for answer in reversed(self._ledger.find_answers(target.identity.text))
         ]
 
     @property
@@ -150,4 +152,4 @@ STAYS = "What was found for it is stored and stays charged; the answer was not c
 
 def _key_of(key: str | None, target: Target) -> str | None:
     """The key of a finding that is part of a request with this key."""
-    return None if key is None else f"find:{sha256(repr((key, target.match)).encode()).hexdigest()}"
+    return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"

@@ -38,7 +38,7 @@ class Strategies:
 
         A key that was used before for this question and price gives its own answer back.
         """
-        counted, match = strategy.counted, strategy.counted.match()
+        counted, match = strategy.counted, strategy.counted.identity.text
         own = None if key is None else self._ledger.paid_with(match, analyst, key)
         if own is not None and (again := self._again(counted, *own)).strategy == strategy:
             return again
@@ -54,7 +54,7 @@ class Strategies:
         words, plan = _words(counted, where), counted.outline.question.canonical()
         note = {"question": words, "plan": plan, "version": counted.table.version}
         ready = self._vault.ready_tables(strategy)
-        reservation = self._ledger.reserve(cost, analyst=analyst, body=strategy.identity(), key=key, note=note)
+        reservation = self._ledger.reserve(cost, analyst=analyst, body=strategy.request.text, key=key, note=note)
 
         def read() -> tuple[tuple[Strategy, Answer], bytes]:
             released, payload = ready()
@@ -63,7 +63,7 @@ class Strategies:
         (made, released), paid = bought(
             self._ledger,
             reservation,
-            match=counted.match(),
+            match=counted.identity.text,
             terms=str(strategy.price),
             read=read,
             decode=lambda payload: decode_strategy(counted, payload),

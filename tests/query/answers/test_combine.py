@@ -90,7 +90,9 @@ def test_the_numbers_are_means_weighted_by_inverse_variance(budget: Budget) -> N
     for epsilon in (0.5, 1.0):
         curator.sql(BY_SEX, epsilon=epsilon, refresh=True)
     joined = again(curator, BY_SEX, 2)
-    found = [decode(joined.plan.outline, a.payload) for a in curator.ledger.find_answers(joined.plan.outline.match())]
+    found = [
+        decode(joined.plan.outline, a.payload) for a in curator.ledger.find_answers(joined.plan.outline.identity.text)
+    ]
     table = joined.to_arrow()
     for index, name in enumerate(("n", "c")):
         parts = [(plan.measures[index], released.cells[index][0]) for plan, released in found]

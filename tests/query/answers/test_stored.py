@@ -185,7 +185,7 @@ def test_bounds_of_a_column_that_is_only_counted_or_compared_do_not_count(tmp_pa
 def test_a_payload_with_other_steps_is_never_read() -> None:
     curator = open_visits(budget=lw.Budget(epsilon=10))
     plan = curator.sql("SELECT SUM(cost) AS s FROM visits", epsilon=1).plan
-    [answer] = curator.ledger.find_answers(plan.outline.match())
+    [answer] = curator.ledger.find_answers(plan.outline.identity.text)
     payload = json.loads(answer.payload)
     assert payload["steps"] == [str(plan.measures[0].step)]
     payload["steps"] = [str(2 * plan.measures[0].step)]
@@ -196,7 +196,7 @@ def test_a_payload_with_other_steps_is_never_read() -> None:
 def test_an_identity_holds_every_digit_of_the_price() -> None:
     """A retry key that was used is compared with it."""
     plans = [make_plan(question(TEXT), Pure(price)) for price in (Fraction(1), 1 + Fraction(1, 10**15))]
-    assert len({plan.identity() for plan in plans if isinstance(plan, Plan)}) == 2
+    assert len({plan.request().text for plan in plans if isinstance(plan, Plan)}) == 2
 
 
 def question(text: str) -> Question:

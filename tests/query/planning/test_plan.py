@@ -195,11 +195,11 @@ def test_other_losses_are_refused() -> None:
 def test_the_identity_knows_everything_that_the_cells_depend_on() -> None:
     """threat:A29 equal identities mean the same paid request; the words, output names and sorting do not matter."""
     text = "SELECT site, COUNT(*) AS n, SUM(age) AS s FROM visits GROUP BY site"
-    base = plan(text).identity()
+    base = plan(text).request()
     same = "SELECT SUM(age) AS other, COUNT(*) * 2 AS m FROM VISITS v GROUP BY v.site ORDER BY m LIMIT 1"
-    assert plan(same).identity() == base
-    assert plan(text, Pure(2)).identity() != base
+    assert plan(same).request() == base
+    assert plan(text, Pure(2)).request() != base
     for change in ({"rows_per_unit": 4}, {"groups_per_unit": 1}, {"version": "2"}, {"unit": None}):
-        assert plan(text, **change).identity() != base
-    assert plan(text + " ").identity() == base
-    assert plan("SELECT site, COUNT(*) AS n, SUM(age) AS s FROM visits WHERE sick GROUP BY site").identity() != base
+        assert plan(text, **change).request() != base
+    assert plan(text + " ").request() == base
+    assert plan("SELECT site, COUNT(*) AS n, SUM(age) AS s FROM visits WHERE sick GROUP BY site").request() != base

@@ -328,7 +328,7 @@ def test_a_changed_public_table_is_another_question() -> None:
     one, two = (read_public("p", Frame(pa.table({"code": [1, 2], "size": sizes}))) for sizes in ([1, 2], [1, 3]))
     private = Table("visits", (Field("pid", Type.INTEGER), Field("code", Type.INTEGER)), "pid", 1)
     text = "SELECT COUNT(*) AS n FROM visits JOIN p USING (code)"
-    assert len({planned(text, Catalog((private, public))).outline.match() for public in (one, two)}) == 2
+    assert len({planned(text, Catalog((private, public))).outline.identity.text for public in (one, two)}) == 2
 
 
 CATALOG = make_world(Random(2)).catalog

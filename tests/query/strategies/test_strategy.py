@@ -429,4 +429,4 @@ def test_the_identity_of_a_strategy_holds_every_digit_of_the_price() -> None:
     what = counted(small_table(), columns=["sex", "site"])
     prices = (Fraction(1), 1 + Fraction(1, 10**15))
     made = [make_strategy(what, budget.price(epsilon=price)) for budget in (PURE, ZCDP) for price in prices]
-    assert len({strategy.identity() for strategy in made}) == 4
+    assert len({strategy.request for strategy in made}) == 4

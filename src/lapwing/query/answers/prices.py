@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.errors import Bug
+from lapwing.privacy.encoding import decode_loss, encode_loss
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
 from lapwing.query.planning.plan import Prices
 
@@ -18,15 +19,15 @@ _Parts = list[tuple[str, Fraction]]
 def prices_out(prices: Prices) -> dict[str, Any]:
     """Prices as JSON. Numbers are texts, so that no reader rounds them."""
     return {
-        "measures": [None if share is None else _loss_out(share) for share in prices.measures],
-        "selection": None if prices.selection is None else _loss_out(prices.selection),
+        "measures": [None if share is None else encode_loss(share) for share in prices.measures],
+        "selection": None if prices.selection is None else encode_loss(prices.selection),
     }
 
 
 def prices_in(read: dict[str, Any]) -> Prices:
     """The prices that `prices_out` wrote."""
-    measures = tuple(None if share is None else _share_in(share) for share in read["measures"])
-    return Prices(measures, None if read["selection"] is None else _selection_in(read["selection"]))
+    measures = tuple(None if share is None else _share(decode_loss(share)) for share in read["measures"])
+    return Prices(measures, None if read["selection"] is None else _selection(decode_loss(read["selection"])))
 
 
 def terms_of(prices: Prices) -> str:
@@ -59,24 +60,13 @@ def _parts(read: dict[str, Any]) -> _Parts:
     return [(kind, Fraction(number)) for kind, *numbers in losses for number in numbers]
 
 
-def _loss_out(loss: Loss) -> list[str]:
-    match loss:
-        case Pure(epsilon=epsilon):
-            return ["pure", str(epsilon)]
-        case ZCDP(rho=rho, delta=delta):
-            return ["zcdp", str(rho), str(delta)]
-        case Approximate(epsilon=epsilon, delta=delta):
-            return ["approximate", str(epsilon), str(delta)]
-        case _:
-            raise Bug("a price of this kind is not stored")
+def _share(loss: Loss) -> Pure | ZCDP:
+    if not isinstance(loss, Pure | ZCDP):
+        raise Bug("a share of a price is pure or zCDP")
+    return loss
 
 
-def _share_in(loss: list[str]) -> Pure | ZCDP:
-    kind, *numbers = loss
-    return Pure(Fraction(numbers[0])) if kind == "pure" else ZCDP(Fraction(numbers[0]), Fraction(numbers[1]))
-
-
-def _selection_in(loss: list[str]) -> ZCDP | Approximate:
-    kind, *numbers = loss
-    make = ZCDP if kind == "zcdp" else Approximate
-    return make(Fraction(numbers[0]), Fraction(numbers[1]))
+def _selection(loss: Loss) -> ZCDP | Approximate:
+    if not isinstance(loss, ZCDP | Approximate):
+        raise Bug("keys are selected for a delta")
+    return loss

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any, assert_never
@@ -12,6 +11,7 @@ import numpy as np
 from lapwing.errors import Bug
 from lapwing.query.answers.prices import prices_in, prices_out
 from lapwing.query.cells.release import Cells, Released, narrowed
+from lapwing.query.payload import read_payload, write_payload
 from lapwing.query.planning.plan import Outline, Plan, priced
 from lapwing.query.planning.shapes import Grid
 from lapwing.query.types import Type, Value
@@ -19,19 +19,18 @@ from lapwing.query.types import Type, Value
 
 def encode(plan: Plan, released: Released) -> bytes:
     """The answer as JSON. Numbers are texts, so that no reader rounds them."""
-    return json.dumps(
-        {
-            **prices_out(plan.prices),
-            "steps": [str(measure.step) for measure in plan.measures],
-            "keys": [[_value_out(value) for value in key] for key in released.keys],
-            "cells": [[[str(value) for value in column.tolist()] for column in cells] for cells in released.cells],
-        }
-    ).encode()
+    return write_payload(
+        "cells",
+        **prices_out(plan.prices),
+        steps=[str(measure.step) for measure in plan.measures],
+        keys=[[_value_out(value) for value in key] for key in released.keys],
+        cells=[[[str(value) for value in column.tolist()] for column in cells] for cells in released.cells],
+    )
 
 
 def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     """The answer, and the plan that it was made by; the cells are read in the steps in which they were stored."""
-    read = json.loads(payload)
+    read = read_payload("cells", payload)
     kinds = [key.type for key in outline.question.keys]
     pairs = zip(read["keys"], kinds, strict=True) if outline.domain is None else ()
     keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in pairs)

@@ -34,6 +34,7 @@ from lapwing.privacy.composition import compose_fixed
 from lapwing.privacy.distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
 from lapwing.query.asking.pricing import Left, usable_delta
+from lapwing.query.identity import Identity
 from lapwing.query.planning.measures import Measure
 from lapwing.query.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
 from lapwing.query.planning.selection import units_needed
@@ -133,9 +134,9 @@ class Shared:
     asked: str
     """What was asked for at which price, as it was written."""
 
-    def identity(self, place: int) -> str:
+    def request(self, place: int) -> Identity:
         """One charge of the whole paid request: what is left of the delta, on which prices depend, is no part of it."""
-        return repr(("batch", self.merged[place].outline.match(), place, self.asked))
+        return Identity("batch", (self.merged[place].outline.identity.facts, place, self.asked))
 
     def read_off(self) -> list[list[int]]:
         """For each plan the numbers of the questions that are read off it."""
@@ -194,7 +195,7 @@ def _merge(
             raise Stop(replace(outline, part=f"question {named.names[index]}, {outline.part}"))
         chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
         rows = (question.table.canonical, question.table.version, question.where, question.keys, levels[index])
-        alike.setdefault(outline.match() if chosen else rows, []).append(index)
+        alike.setdefault(outline.identity.text if chosen else rows, []).append(index)
     merged: list[Merged] = []
     members: dict[int, Member] = {}
     for place, (first, *others) in enumerate(alike.values()):
@@ -250,8 +251,8 @@ def _split(merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Frac
 def _as_written(merged: Sequence[Merged], epsilon: Number, delta: Number | None) -> str:
     """The whole batch in a digest: its questions, their weights and its price."""
     price = str(positive(epsilon, "epsilon")), None if delta is None else str(below_one(delta, "delta"))
-    parts = [(one.outline.match(), str(one.level), str(one.weight)) for one in merged]
-    return sha256(repr((price, parts)).encode()).hexdigest()
+    parts = tuple((one.outline.identity.facts, str(one.level), str(one.weight)) for one in merged)
+    return sha256(Identity("batch", (price, parts)).text.encode()).hexdigest()
 
 
 def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: Left) -> Fraction:

@@ -20,9 +20,8 @@ Checked by: tests/query/cells/test_finding.py
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
@@ -36,9 +35,11 @@ from lapwing.query.cells.bounding import key_node
 from lapwing.query.cells.contributions import ROWS, aliased, named, source
 from lapwing.query.cells.derived_rows import from_node
 from lapwing.query.cells.key_tables import listed
+from lapwing.query.identity import Identity, domain_facts, expression_facts, rows_facts
 from lapwing.query.language.emission import counted, emit, literal, real, value
-from lapwing.query.language.expression import Column, walk
+from lapwing.query.language.expression import Column
 from lapwing.query.language.operators import cast, number
+from lapwing.query.payload import read_payload, write_payload
 from lapwing.query.question import Question
 from lapwing.query.types import Interval, Type, Value
 
@@ -69,10 +70,9 @@ class BoundsOf:
         return 1 if self.table.by_row else 2
 
     @property
-    def match(self) -> str:
-        """Equal texts ask for the same bounds, whatever they cost."""
-        table, kind = self.table, self.field.type.value
-        return repr(("bounds", table.name, table.version, table.unit, self.field.name, kind, self.powers))
+    def identity(self) -> Identity:
+        """Which bounds are asked for, whatever they cost."""
+        return Identity("bounds", (rows_facts(self.table), self.field.name, self.field.type.value, self.powers))
 
     @property
     def widest(self) -> Interval:
@@ -107,14 +107,12 @@ class LimitOf:
         return 1
 
     @property
-    def match(self) -> str:
-        """Equal texts ask for the same limit: what is counted does not depend on the aggregates."""
-        asked, table = replace(self.question, aggregates=()), self.question.table
-        parts = (part for expression in asked.below for part in walk(expression))
-        types = sorted({(part.name, part.type.value) for part in parts if isinstance(part, Column)})
-        keys = [[repr(one) for one in values] for values in self.domain or ()]
-        facts = (asked.canonical(), types, self.domain is None, keys, table.unit, table.version, self.powers)
-        return repr(("limit", self.limit.value, *facts))
+    def identity(self) -> Identity:
+        """Which limit is asked for, whatever it costs; what is counted does not depend on the aggregates."""
+        asked, table = self.question, self.question.table
+        keys = tuple(expression_facts(key, table) for key in asked.keys)
+        rows = rows_facts(table), table.unit, expression_facts(asked.where, table)
+        return Identity("limit", (self.limit.value, rows, keys, domain_facts(self.domain), self.powers))
 
     def most(self, power: int) -> int:
         """The limit that this power stands for."""
@@ -191,12 +189,12 @@ def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list
 
 def encode_found(found: Found) -> bytes:
     """What was found, for the ledger."""
-    return json.dumps({"epsilon": str(found.epsilon), "powers": list(found.powers)}).encode()
+    return write_payload("found", epsilon=str(found.epsilon), powers=found.powers)
 
 
 def decode_found(target: Target, payload: bytes) -> Found:
     """What was found before."""
-    read = json.loads(payload)
+    read = read_payload("found", payload)
     return Found(target, Fraction(read["epsilon"]), tuple(read["powers"]))
 
 

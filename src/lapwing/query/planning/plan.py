@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 
 from lapwing.errors import Misconfigured
@@ -25,14 +25,23 @@ from lapwing.mechanisms.gaussian import Gaussian
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.laplace import Laplace
 from lapwing.mechanisms.top_k import TopK
+from lapwing.privacy.encoding import encode_loss
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
 from lapwing.query.catalog import Table
+from lapwing.query.identity import (
+    Identity,
+    aggregate_facts,
+    domain_facts,
+    expression_facts,
+    number_facts,
+    rows_facts,
+)
 from lapwing.query.language.expression import Column, Expression, Slot, walk
 from lapwing.query.planning.aggregates import Reading, shapes_of
 from lapwing.query.planning.domain import domain_of
 from lapwing.query.planning.measures import Measure, Share, measured
 from lapwing.query.planning.selection import Selection, choose_selection, units_needed
-from lapwing.query.planning.shapes import Best, Shape, Total, facts_of
+from lapwing.query.planning.shapes import Best, Shape, Total, shape_facts
 from lapwing.query.question import Order, Question
 from lapwing.query.types import Type, Value
 from lapwing.query.verdict import Refusal, Stop, refuse
@@ -40,7 +49,7 @@ from lapwing.query.verdict import Refusal, Stop, refuse
 MOST_CELLS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outline:
     """What will be read and how it is bounded; everything but the price."""
 
@@ -86,19 +95,24 @@ class Outline:
             return confidence
         return 1 - (1 - confidence) / math.prod(map(len, self.domain))
 
-    def match(self) -> str:
-        """Everything but the price that an answer is made by: equal texts ask for the same numbers.
+    @cached_property
+    def identity(self) -> Identity:
+        """Everything but the price that an answer is made by, in the order in which it is stored.
 
-        Unlike `Question.canonical` it keeps the order of keys and aggregates, in which an answer is stored, and the
-        limits, bounds and values that were declared when it was asked. Every number in it is exact: a step of the
-        noisy cells follows from them, and cells read with another step are other numbers.
+        A step of the noisy cells follows from it, so that cells are never read in another step.
         """
-        keys = [[repr(value) for value in values] for values in self.domain or ()]
-        limits = (self.table.unit, self.table.version, self.table.row_limit, self.groups, self.limit_groups)
-        shapes = [facts_of(shape) for shape in self.shapes]
-        parts = (part for expression in self.question.below for part in walk(expression))
-        types = sorted({(part.name, part.type.value) for part in parts if isinstance(part, Column)})
-        return repr((self.question.canonical(), types, self.domain is None, keys, shapes, self.counted, limits))
+        question, table = self.question, self.table
+        facts = (
+            rows_facts(table),
+            expression_facts(question.where, table),
+            tuple(expression_facts(key, table) for key in question.keys),
+            domain_facts(self.domain),
+            tuple(aggregate_facts(aggregate, table) for aggregate in question.aggregates),
+            tuple(map(shape_facts, self.shapes)),
+            self.counted,
+            (table.unit, table.row_limit, self.groups, self.limit_groups),
+        )
+        return Identity("cells", facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +170,13 @@ class Plan:
         """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
         return None if self.outline.domain is None else math.prod(map(len, self.outline.domain))
 
-    def identity(self, delta: Fraction | None = None) -> str:
-        """The whole paid request as it was written: `Outline.match`, the price, and the delta if one was named.
+    def request(self, delta: Fraction | None = None) -> Identity:
+        """The paid request as it was written: what is asked, the price, and the delta if one was named.
 
         What the keys take of the delta otherwise depends on what is left, and a retry must not.
         """
-        return repr((self.outline.match(), self.prices.without_delta, None if delta is None else str(delta)))
+        shares = tuple(None if share is None else encode_loss(share) for share in self.prices.without_delta)
+        return Identity("question", (self.outline.identity.facts, shares, number_facts(delta)))
 
     def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
         """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""

@@ -19,7 +19,8 @@ from fractions import Fraction
 from typing import assert_never
 
 from lapwing.mechanisms.soft_values import GRID
-from lapwing.query.language.expression import Column, Expression, walk
+from lapwing.query.identity import Facts, interval_facts, number_facts
+from lapwing.query.language.expression import Column, Expression
 from lapwing.query.language.operators import is_exact_integer
 from lapwing.query.types import Interval, Type, shown
 
@@ -161,36 +162,20 @@ class Grid:
 Shape = Total | Soft | Pair | Distinct | Grid
 
 
-def arguments_of(shape: Shape) -> tuple[Expression, ...]:
-    """What a shape reads of each row."""
-    if isinstance(shape, Pair):
-        return shape.x, shape.y
-    return () if shape.argument is None else (shape.argument,)
-
-
-def facts_of(shape: Shape) -> tuple[object, ...]:
-    """Everything that its cells are made and read by, exactly: the number behind a bound, never a printed form of it.
-
-    Columns are clipped before they are computed with, so that their bounds count beside those of the result.
-    """
-    columns = {part.name: part.bounds for e in arguments_of(shape) for part in walk(e) if isinstance(part, Column)}
-    clipped = [(name, _ends(bounds)) for name, bounds in sorted(columns.items())]
+def shape_facts(shape: Shape) -> Facts:
+    """Everything that its cells are made and read by, exactly. What it reads of a row stands with the aggregates."""
     match shape:
         case Total(summed=summed, interval=interval, best=best):
             chosen = None if best is None else (best.many, best.largest)
-            return "total", summed, shape.whole, _ends(interval), chosen, clipped if summed else []
+            return ("total", summed, shape.whole, interval_facts(interval), chosen)
         case Soft(bounds=bounds, rows=rows, squares=squares):
-            return "soft", _ends(bounds), rows, squares, clipped
+            return ("soft", interval_facts(bounds), rows, squares)
         case Pair(x_bounds=x_bounds, y_bounds=y_bounds, rows=rows):
-            return "pair", _ends(x_bounds), _ends(y_bounds), rows, clipped
+            return ("pair", interval_facts(x_bounds), interval_facts(y_bounds), rows)
         case Distinct(rows=rows):
-            return "distinct", rows
+            return ("distinct", rows)
         case Grid(bounds=bounds, rows=rows, bins=bins, points=points):
-            levels = [str(level) for level in shape.at]
-            return "grid", _ends(bounds), rows, levels, bins, points, str(shape.confidence), clipped
+            levels = tuple(map(number_facts, shape.at))
+            return ("grid", interval_facts(bounds), rows, levels, bins, points, number_facts(shape.confidence))
         case _:
             assert_never(shape)
-
-
-def _ends(interval: Interval | None) -> tuple[str, str] | None:
-    return None if interval is None else (str(interval.low), str(interval.high))

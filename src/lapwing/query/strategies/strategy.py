@@ -10,7 +10,6 @@ Checked by: tests/query/strategies/test_strategy.py
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -28,12 +27,15 @@ from lapwing.mechanisms.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.marginals import Marginals
 from lapwing.mechanisms.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.privacy.budget import Cost
+from lapwing.privacy.encoding import encode_loss
 from lapwing.privacy.loss import ZCDP, Loss, Pure
 from lapwing.query.catalog import Catalog, Table
 from lapwing.query.cells.bounding import Hash, queries
 from lapwing.query.cells.groups import Public
 from lapwing.query.cells.release import Answer, Mechanism, Tables
+from lapwing.query.identity import Identity
 from lapwing.query.language.emission import counted as as_count
+from lapwing.query.payload import read_payload, write_payload
 from lapwing.query.planning.measures import Measure
 from lapwing.query.planning.plan import Outline, Plan, Prices, make_outline
 from lapwing.query.question import Question
@@ -65,10 +67,11 @@ class Counted:
         """The most that one unit adds to the counts in all."""
         return self.outline.groups * self.outline.shapes[0].reach(Fraction(1))
 
-    def match(self) -> str:
+    @property
+    def identity(self) -> Identity:
         """Everything but the price that an answer is made by, the order of the axes included."""
-        axes = [(axis.name, [str(edge) for edge in axis.edges]) for axis in self.axes]
-        return repr(("strategy", _FORM, self.outline.match(), axes, self.sets))
+        axes = tuple((axis.name, tuple(map(str, axis.edges))) for axis in self.axes)
+        return Identity("strategy", (_FORM, self.outline.identity.facts, axes, self.sets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +95,10 @@ class Strategy:
         """The tables that the mechanism reads."""
         return ((0,),) if isinstance(self.mechanism, PrefixSums | Ranges) else self.mechanism.measured
 
-    def identity(self) -> str:
+    @property
+    def request(self) -> Identity:
         """The whole paid request."""
-        return repr((self.counted.match(), str(self.price), self.loss))
+        return Identity("strategy", (self.counted.identity.facts, str(self.price), encode_loss(self.loss)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,15 +271,15 @@ def encode_strategy(strategy: Strategy, released: Answer) -> bytes:
         numbers = [released.sums.tolist()]
     else:
         numbers = [released.tables[one].ravel().tolist() for one in strategy.counted.sets or ()]
-    kind = "zcdp" if isinstance(strategy.loss, ZCDP) else "pure"
-    return json.dumps({"kind": kind, "price": str(strategy.price), "numbers": numbers}).encode()
+    accounting = "zcdp" if isinstance(strategy.loss, ZCDP) else "pure"
+    return write_payload("strategy", accounting=accounting, price=str(strategy.price), numbers=numbers)
 
 
 def decode_strategy(counted: Counted, payload: bytes) -> tuple[Strategy, Answer]:
     """The answer, and the strategy that it was made by."""
-    read = json.loads(payload)
+    read = read_payload("strategy", payload)
     price = Fraction(read["price"])
-    strategy = Strategy(counted, _mechanism(counted, ZCDP(price) if read["kind"] == "zcdp" else Pure(price)))
+    strategy = Strategy(counted, _mechanism(counted, ZCDP(price) if read["accounting"] == "zcdp" else Pure(price)))
     numbers = [_kept(np.array(flat, np.float64)) for flat in read["numbers"]]
     if isinstance(strategy.mechanism, PrefixSums | Ranges):
         return strategy, RangeRelease(numbers[0], strategy.mechanism)
