@@ -58,7 +58,8 @@ def planned(text: str, table: Table, random: Random) -> Plan:
     assert isinstance(question, Question), f"{text}: {question}"
     budgets = [ZCDP, BASIC] if "town" in text or "day" in text else [PURE, ZCDP, BASIC]
     terms = Terms(epsilon=random.choice([0.1, 1, 2]))
-    plan = plan_on_terms(question, random.choice(budgets), terms, table.confidence)
+    budget = random.choice(budgets)
+    plan = plan_on_terms(question, budget, terms, table.confidence, lambda: budget.capacity.delta)
     assert isinstance(plan, Plan), f"{text}: {plan}"
     return plan
 
