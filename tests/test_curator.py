@@ -445,3 +445,70 @@ def test_groups_are_paid_once_and_separate_questions_each() -> None:
     for sex in "FM":
         curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE sex = '{sex}'", epsilon=0.25)
     assert curator.budget.spent.amount == Fraction(3, 4)
+
+
+@pytest.mark.parametrize("question", [5, None, b"SELECT 1", ["SELECT 1"]])
+def test_a_question_that_is_no_text_is_refused(question: Any) -> None:
+    curator = open_visits()
+    with pytest.raises(Refused, match=r"it is not a text. Write one SELECT in quotes; Ibis .* Nothing was charged"):
+        curator.sql(question, epsilon=0.1)
+    with pytest.raises(Refused, match=r"curator.sql\('SELECT ...'\)"):
+        curator.ask(BY_SEX, epsilon=0.1)
+    assert not curator.budget.spent
+
+
+@pytest.mark.parametrize("key", [5, [1], "", b"a"])
+def test_a_key_that_is_no_text_is_refused(key: Any) -> None:
+    curator = open_visits()
+    with pytest.raises(Misconfigured, match="`key` must be a text"):
+        curator.sql(BY_SEX, epsilon=0.1, key=key)
+    assert not curator.budget.spent
+
+
+@pytest.mark.parametrize("rows", [0, -4, 2.5, "many"])
+def test_assumed_rows_are_a_whole_number_everywhere(rows: Any) -> None:
+    curator = open_visits()
+    for ask in (curator.preview, curator.sql):
+        with pytest.raises(Misconfigured, match="`assume_rows` is"):
+            ask(BY_SEX, epsilon=0.1, assume_rows=rows)
+
+
+def test_a_delta_that_a_pure_budget_does_not_have_is_refused_free_of_charge() -> None:
+    with pytest.raises(Refused, match=r"Leave `delta` out. Nothing was charged."):
+        open_visits().sql(BY_SEX, epsilon=0.1, delta=1e-6)
+
+
+def test_advice_about_keys_names_the_columns_and_works() -> None:
+    """values = [...] for an expression cannot be declared, only for its columns."""
+    frame = pa.table({"p": [1], "town": ["a"], "seen": ["2020-01-05"]})
+    facts: dict[str, Any] = {"unit": "p", "rows_per_unit": 1, "groups_per_unit": 1, "budget": Budget(epsilon=1)}
+    shouted = "SELECT UPPER(town) AS t, COUNT(*) AS n FROM data GROUP BY t"
+    with pytest.raises(Refused, match=r"GROUP BY an expression: .* values = \[.*\] for `town`; .* selects them. Noth"):
+        open_data(frame, **facts).preview(shouted, epsilon=0.1)
+    assert open_data(frame, values={"town": ["a"]}, **facts).preview(shouted, epsilon=0.1)
+    years = "SELECT {} AS y, COUNT(*) AS n FROM data GROUP BY y"
+    with pytest.raises(Refused, match=r"for `seen`; .* Or clip it: CLIP\(..., 0, 100\)"):
+        open_data(frame, types={"seen": "date"}, **facts).preview(years.format("YEAR(seen)"), epsilon=0.1)
+    clipped = years.format("CLIP(YEAR(seen), 2019, 2023)")
+    assert open_data(frame, types={"seen": "date"}, **facts).preview(clipped, epsilon=0.1)
+
+
+def test_a_filter_that_is_no_condition_is_told_as_one() -> None:
+    for aggregate in ("COUNT(*)", "COUNT(DISTINCT pid)", "COUNT(sex)"):
+        with pytest.raises(Refused, match=r"its filter is not a condition. Write a comparison"):
+            open_visits().preview(f"SELECT {aggregate} FILTER (WHERE sex) AS n FROM visits", epsilon=0.1)
+
+
+def test_advice_on_opening_works(tmp_path: Path) -> None:
+    """Columns of a CSV file are text until a type is declared; rows are units with None."""
+    path = tmp_path / "t.csv"
+    path.write_text("p,cost\n1,2.5\n")
+    facts: dict[str, Any] = {"unit": "p", "budget": Budget(epsilon=1), "bounds": {"cost": (0, 5)}}
+    with pytest.raises(Misconfigured, match="Declare the type as integer or real, or remove it"):
+        open_data(path, **facts)
+    with pytest.raises(Misconfigured, match="Pass unit=None if every row is a unit"):
+        open_data(path, **(facts | {"unit": "row"}))
+    for name in (3, ""):
+        with pytest.raises(Misconfigured, match="`name` must be a text"):
+            open_data(path, name=name, **facts)
+    open_data(path, types={"cost": "real"}, **facts).close()

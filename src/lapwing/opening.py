@@ -56,6 +56,7 @@ def open_data(
 
     `unit` names the column that says whose row it is; None makes every row a unit of its own. A file keeps its ledger
     in `.lapwing/ledger.db` beside it, a frame in memory, unless `ledger` says otherwise.
+    `types` says what the columns hold, types={"cost": "real"}; without it those of a CSV file are text.
     `values` are the groups that everybody knows of, `edges` those of histograms, GROUP BY BUCKET(age).
     "auto" in place of bounds or of a limit has it found privately by the questions that need it, for a share of their
     price; it is better to declare what is known.
@@ -66,8 +67,10 @@ def open_data(
     source = _source_of(data)
     if isinstance(source, Frame) and ledger is not None:
         source = marked(source)
-    title = name or (source.path.stem if not isinstance(source, Frame) else "data")
+    title = _title(name, source)
     found = stored_types(source)
+    if unit == "row" and _known(unit, found) not in found:
+        raise Misconfigured("`unit` is `row`, which is no column of the data. Pass unit=None if every row is a unit.")
     given = {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "types": types}
     facts = {what: _by_column(what, declared, found) for what, declared in given.items()}
     kinds = {column: read_type(kind) for column, kind in facts.pop("types").items()}
@@ -108,6 +111,15 @@ def open_data(
     place = None if ledger is None else Path(ledger)
     size = None if memory is None else read_memory(memory)
     return Curator([(table, source), *shared], _ledger_for(source, budget, place), memory=size)
+
+
+def _title(name: Any, source: Source) -> str:
+    """What the table is called in questions: as the caller says, or like its file."""
+    if name is None:
+        return "data" if isinstance(source, Frame) else source.path.stem
+    if not (isinstance(name, str) and name):
+        raise Misconfigured("`name` must be a text, what questions call the table. Write for example name='visits'.")
+    return name
 
 
 def _by_column(what: str, declared: Any, names: Iterable[str]) -> Mapping[str, Any]:

@@ -476,3 +476,21 @@ def test_the_doctor_makes_no_ledger(run: Any) -> None:
     done = run("doctor")
     assert (done.code, contents()) == (0, before)
     assert "ok    serving" in done.out
+
+
+def test_the_doctor_says_that_lines_of_a_csv_file_are_left_out(run: Any) -> None:
+    Path("t.csv").write_bytes("p,name\n1,Ann\n2,Jörg\n".encode("latin-1"))
+    assert run("init", "t.csv", "--unit", "p", "--epsilon", "1", "--file", "t.toml").code == 0
+    assert (
+        "Lines of `t.csv` are left out: they are not UTF-8, or have too many" in run("doctor", "--file", "t.toml").out
+    )
+    Path("t.csv").write_text("p,name\n1,Ann\n2,Jörg\n", encoding="utf-8")
+    assert "left out" not in run("doctor", "--file", "t.toml").out
+
+
+def test_the_draft_says_where_types_come_from(run: Any) -> None:
+    Path("t.csv").write_text("p\n1\n")
+    for data, guessed in (("t.csv", True), ("visits.parquet", False)):
+        assert run("init", data, "--unit", "row", "--epsilon", "1", "--file", f"{data}.toml").code == 0
+        first = Path(f"{data}.toml").read_text().splitlines()[0]
+        assert ("no value stands here, but types were guessed from the first rows." in first) is guessed

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+from lapwing.engines import duckdb as duckdb_module
 from lapwing.engines import interrupt as interrupt_module
 from lapwing.engines.interrupt import _Watcher, interruptible
 from lapwing.ledger import SqliteLedger, verify_ledger
-from lapwing.opening import load
+from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 
 TOML = """
@@ -263,3 +265,29 @@ def test_real_signals_never_stop_the_next_question(handler: Any) -> None:
         sender.join()
         assert ask(short) == (499999500000,)
     assert interrupted == 300
+
+
+def test_an_interrupt_while_a_csv_file_is_loaded_is_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: Any
+) -> None:
+    """DuckDB has an error of its own for it, which would be a traceback."""
+    handler(signal.default_int_handler)
+    (tmp_path / "t.csv").write_text("p\n1\n")
+    rows, begun = pa.table({"p": ["1"] * 1_000_000}), threading.Event()
+
+    def endless(_: Path) -> Iterator[pa.Table]:
+        while True:
+            yield rows
+            begun.set()
+
+    def interrupt() -> None:
+        begun.wait(timeout=60)
+        time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(duckdb_module, "read_lines", endless)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        open_data(tmp_path / "t.csv", unit=None, budget=Budget(epsilon=1))
+    thread.join()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lapwing.engines import lines
-from lapwing.engines.lines import lines_schema, read_lines
+from lapwing.engines.lines import drops_lines, lines_schema, read_lines
 from lapwing.errors import Misconfigured
 
 HEADER = b"a,b,c\n"
@@ -148,3 +148,13 @@ def test_names_are_read_like_fields_and_tabs_separate_tsv(tmp_path: Path) -> Non
 def test_a_file_without_rows_has_its_columns(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"a,b,c")
     assert rows(tmp_path / "t.csv") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "dropped"),
+    [(b"1,2,3", False), (b"", False), (b"\r", False), (b"1", False), (b"1,2,3,4", True), (b"M\xfcller,2,3", True)],
+)
+def test_whether_a_line_is_dropped_is_told(tmp_path: Path, line: bytes, dropped: bool) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(HEADER + b"4,5,6\n" + line + b"\n7,8,9\n")
+    assert drops_lines(path) is dropped

@@ -23,10 +23,16 @@ def _settings(file: Path) -> str:
 
 def _data(file: Path) -> str:
     from lapwing.engines.duckdb import DuckDBEngine
+    from lapwing.engines.lines import drops_lines
+    from lapwing.engines.source import Csv
 
     settings = read_settings(file)
-    DuckDBEngine([*settings.tables, *settings.public], salt=0, memory=settings.memory).close()
-    return "every declared column is there"
+    tables = [*settings.tables, *settings.public]
+    DuckDBEngine(tables, salt=0, memory=settings.memory).close()
+    files = dict.fromkeys(source.path for _, source in tables if isinstance(source, Csv))
+    found = [f"`{path.name}`" for path in files if drops_lines(path)]
+    left = f". Lines of {', '.join(found)} are left out: they are not UTF-8, or have too many fields" if found else ""
+    return f"every declared column is there{left}"
 
 
 def _randomness(_: Path) -> str:

@@ -37,6 +37,7 @@ def draft(data: Path, unit: str, epsilon: Decimal, delta: Decimal, file: Path) -
         name=_quoted(data.stem),
         source=_quoted(where),
         unit=_quoted(unit),
+        but=", but types were guessed from the first rows" if guessed else "",
         limits="" if unit == ROW else _LIMITS,
         columns=columns,
     )
@@ -66,7 +67,7 @@ _LIMITS = """\
 """
 
 _TEXT = """\
-# What is protected and what may be asked. Review every line marked REVIEW: no value was read from the rows.
+# What is protected and what may be asked. Review every line marked REVIEW: no value stands here{but}.
 
 # What the engine may take before it writes to files: memory = "4GB"
 

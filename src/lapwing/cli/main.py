@@ -102,7 +102,7 @@ def init(
     file: Settings = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Writes lapwing.toml for a steward to review. Reads column names and types, no values."""
+    """Writes lapwing.toml for a steward to review. Takes names and types of columns from the data, no values."""
     from lapwing.cli.draft import draft
     from lapwing.privacy.budget import Budget
 

@@ -130,6 +130,8 @@ class Curator:
         """
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        if not isinstance(sql, str):
+            raise raised(_NO_TEXT)
         question, read = self._read_sql(sql), _reader(sql)
         if refresh or combine or key is not None or isinstance(question, Refusal):
             return self._answer(question, sql, terms, refresh, analyst, key, combine=combine, read=read)
@@ -425,6 +427,11 @@ class Curator:
     def _previewed(self, make: Make, epsilon: Number, confidence: Number | None) -> StrategyPreview:
         strategy = self._strategies.made(make, epsilon)
         return self._strategies.preview(strategy, _level(strategy.counted.table, confidence))
+
+
+_NO_TEXT = Refusal(
+    "the question", "it is not a text.", "Write one SELECT in quotes; Ibis expressions go to curator.ask."
+)
 
 
 def _reader(question: Any) -> Read:

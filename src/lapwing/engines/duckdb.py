@@ -99,7 +99,7 @@ class DuckDBEngine:
         }
         self._connection = duckdb.connect(":memory:", config=settings)
         try:
-            self._load(tables)
+            interruptible(lambda: self._load(tables), self._connection.interrupt)
             return
         except duckdb.Error as error:
             _LOG.debug("loading failed: %s", type(error).__name__)
@@ -129,8 +129,9 @@ class DuckDBEngine:
         if table.name in self._kept:
             return
         columns = ", ".join(f"BIT_XOR(HASH({identifier(field.name)}))" for field in table.fields)
+        text = f"SELECT {columns} FROM {identifier(table.name)}"
         try:
-            self._connection.execute(f"SELECT {columns} FROM {identifier(table.name)}").fetchall()
+            interruptible(lambda: self._connection.execute(text).fetchall(), self._connection.interrupt)
             return
         except duckdb.Error as error:
             _LOG.debug("reading failed: %s", type(error).__name__)

@@ -53,6 +53,13 @@ def read_lines(path: Path, block: int = _BLOCK) -> Iterator[pa.Table]:
     yield pa.concat_tables(tables)
 
 
+def drops_lines(path: Path) -> bool:
+    """Whether any line is dropped. For the steward only: it depends on the rows."""
+    schema, delimiter = lines_schema(path), _delimiter(path)
+    blocks = (_Block(part, path.name, delimiter) for part in _blocks(path, _BLOCK))
+    return any(sum(table.num_rows for table in block.tables(schema)) < block.lines for block in blocks)
+
+
 def lines_schema(path: Path) -> pa.Schema:
     """The columns that the first line names, all of them text."""
     check_file(path)
@@ -63,7 +70,7 @@ def lines_schema(path: Path) -> pa.Schema:
     if not names or b"\0" in line or len({name.lower() for name in names}) != len(names) or not all(names):
         raise Misconfigured(
             f"`{path.name}`: the first line must name every column, separated by commas (in .tsv files by tabs), each "
-            "name once; upper and lower case are the same. Correct the first line."
+            "name once, in UTF-8; upper and lower case are the same. Correct the first line."
         )
     return pa.schema([(name, pa.string()) for name in names])
 
@@ -107,6 +114,11 @@ class _Block:
             yield self._parsed(self._taken(fits & ~odd & (self.cuts == cuts)), schema, int(cuts) + 1)
         if odd.any():
             yield self._one_by_one(odd, schema)
+
+    @property
+    def lines(self) -> int:
+        """How many lines hold anything."""
+        return int(self._filled().sum())
 
     def _places(self, byte: int) -> _Places:
         return np.flatnonzero(self.data == byte) if byte in self.text else np.zeros(0, np.intp)

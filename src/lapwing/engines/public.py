@@ -16,6 +16,7 @@ from fractions import Fraction
 import duckdb
 
 from lapwing.engines.duckdb import identifier, is_key, store, stored_types
+from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import Source
 from lapwing.errors import Misconfigured
 from lapwing.query.catalog import Field, Table
@@ -37,7 +38,7 @@ def read_public(name: str, source: Source, key: Sequence[str] = ()) -> Table:
     table: Table | None = None
     with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
         try:
-            table = _found(connection, plain, source, names)
+            table = interruptible(lambda: _found(connection, plain, source, names), connection.interrupt)
         except duckdb.Error as error:
             _LOG.debug("reading a public table failed: %s", type(error).__name__)
     if table is None:

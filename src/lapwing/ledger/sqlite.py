@@ -239,6 +239,7 @@ class SqliteLedger:
 
     def paid_with(self, match: str, analyst: str, key: str) -> tuple[int, bytes] | None:
         """The stored answer to an equal question that an analyst paid with this key, and its charge."""
+        _check_names(analyst, key)
         with self._book(reading=True) as book:
             charge = book.with_key(analyst, key)
             payload = None if charge is None else book.answer(charge.seq, _digest(match))

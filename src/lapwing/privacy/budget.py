@@ -162,7 +162,9 @@ class Budget:
         asked, part = positive(epsilon, "epsilon"), below_one(delta, "delta")
         match self.accounting:
             case Accounting.PURE if part:
-                raise Refused(f"A pure budget has no delta to spend; {delta} was asked. Leave `delta` out.")
+                raise Refused(
+                    f"A pure budget has no delta to spend; {delta} was asked. Leave `delta` out. Nothing was charged."
+                )
             case Accounting.ZCDP:
                 return ZCDP(self._rho(asked), part)
             case Accounting.PURE | Accounting.BASIC:

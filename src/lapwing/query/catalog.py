@@ -56,7 +56,10 @@ class Field:
             )
         for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
             if interval is not None and not self.type.is_number:
-                raise Misconfigured(f"`{self.name}.{name}` is set, but the type is {self.type.value}. Remove it.")
+                raise Misconfigured(
+                    f"`{self.name}.{name}` is set, but the type is {self.type.value}. "
+                    "Declare the type as integer or real, or remove it."
+                )
             if interval is not None and interval.low > interval.high:
                 raise Misconfigured(
                     f"`{self.name}.{name}` is {interval}; the first number must not be above the second. Exchange them."

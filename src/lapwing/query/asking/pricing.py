@@ -51,6 +51,10 @@ class Terms:
     taken: Fraction = Fraction(0)
     """What findings have taken of the price already, in the budget's currency."""
 
+    def __post_init__(self) -> None:
+        if self.assume_rows is not None:
+            count(self.assume_rows, "assume_rows")
+
 
 Left = Callable[[], Fraction]
 """What is left of the delta."""

@@ -63,6 +63,8 @@ INSTEAD: dict[str, tuple[str, str]] = {
 }
 """Relations that are refused, by the name of their class: why, and what to write instead."""
 
+_BUILD = "Build one from curator.table(name), or ask in SQL: curator.sql('SELECT ...')."
+
 
 def unbound(table: Table) -> Any:
     """The table for writing questions: its schema only, it cannot execute."""
@@ -74,7 +76,7 @@ def unbound(table: Table) -> Any:
 def read_ibis(expression: Any, catalog: Catalog) -> Question | Refusal:
     """The question that an expression asks, or why it is refused. Free, and without a look at the data."""
     if not callable(getattr(expression, "op", None)):
-        return Refusal("the question", "it is not an Ibis expression.", "Build one from curator.table(name).")
+        return Refusal("the question", "it is not an Ibis expression.", _BUILD)
     try:
         return normalised(question_of(_Reading(catalog).asked(expression.op())))
     except Stop as stop:

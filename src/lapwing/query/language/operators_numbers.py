@@ -176,7 +176,8 @@ DIVIDE = Operator(
     NUMBERS,
     extent.divided,
     sql="x / y",
-    meaning="The quotient; NULL if y is 0. Bounded if 0 is outside of the bounds of y. x // y drops decimals.",
+    meaning="The quotient; NULL if y is 0. Bounded if 0 is outside of the bounds of y. x // y drops decimals, "
+    "also of reals, which DuckDB divides as / does.",
 )
 REMAINDER = Operator(
     "%",

@@ -257,12 +257,13 @@ def priced(outline: Outline, prices: Prices) -> Plan:
 
 def unknown_keys(question: Question) -> tuple[str, str, str]:
     """The refusal of keys that are not public where no delta can be spent."""
-    names = [key for key in question.keys if domain_of(key, question.table) is None]
-    shown = names[0].name if names and isinstance(names[0], Column) else "the expression"
+    key = next(key for key in question.keys if domain_of(key, question.table) is None)
+    names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
+    clip = "" if isinstance(key, Column) or key.type is not Type.INTEGER else " Or clip it: CLIP(..., 0, 100)."
     return (
-        f"GROUP BY `{shown}`",
+        f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
         "its values are not public, and a value that appears only if somebody is there would expose them.",
-        f'Have the steward declare them: values = ["...", "..."] for `{shown}`; or a budget with a delta selects them.',
+        f'Have the steward declare values = ["...", "..."] for {names}; or a budget with a delta selects them.{clip}',
     )
 
 

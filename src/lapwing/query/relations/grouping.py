@@ -131,4 +131,6 @@ def quantile(argument: Expression, level: Expression, condition: Expression | No
 
 def where(value: Expression, condition: Expression, part: Part) -> Expression:
     """The value where the condition holds, else NULL."""
+    if condition.type not in (Type.BOOLEAN, None):
+        refuse(part(), "its filter is not a condition.", "Write a comparison, such as `age > 40`.")
     return call(CASE, condition, value, NULL, part=part)
