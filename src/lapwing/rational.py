@@ -122,6 +122,16 @@ def inside_unit(value: object, name: str) -> Fraction:
     return number
 
 
+def confidence_of(value: object) -> Fraction:
+    """Reads a confidence whose distances from 0 and from 1 are ordinary numbers."""
+    level = inside_unit(value, "confidence")
+    if not 1 / _LARGEST <= level <= 1 - 1 / _LARGEST:
+        raise Misconfigured(
+            f"`confidence` is {shown(value)}; it must lie between 1e-40 and 1 - 1e-40. Pass for example 0.95."
+        )
+    return level
+
+
 def count(value: object, name: str, *, least: int = 1) -> int:
     """Reads a whole number that is at least `least`."""
     number = exact(value, name)

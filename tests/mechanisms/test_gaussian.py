@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.calibration import continuous_delta, discrete_delta
@@ -124,6 +125,19 @@ def test_error_is_the_smallest_covering_integer(sigma: float, k: int) -> None:
 def test_error_beyond_the_sums_is_at_most_one_too_large() -> None:
     sigma = 10**6
     assert Gaussian(rho=Fraction(1, 2 * sigma**2)).error(0.95) in (1_959_964, 1_959_965)
+
+
+@pytest.mark.parametrize("sigma", [1, 10**6])
+@pytest.mark.parametrize("digits", [15, 16, 20, 40])
+def test_error_next_to_certainty_is_the_normal_quantile(sigma: int, digits: int) -> None:
+    error = Gaussian(rho=Fraction(1, 2 * sigma**2)).error(1 - Fraction(1, 10**digits))
+    assert error == pytest.approx(-sigma * ndtri(10.0**-digits / 2), rel=1e-6, abs=1)
+
+
+@pytest.mark.parametrize("confidence", [1 - Fraction(1, 10**41), Fraction(1, 10**41), 1 - Fraction(1, 10**400)])
+def test_confidence_beyond_what_can_be_computed_is_refused(confidence: Fraction) -> None:
+    with pytest.raises(Misconfigured, match="it must lie between 1e-40 and 1 - 1e-40"):
+        Gaussian(rho=1).error(confidence)
 
 
 def test_pmf_sums_to_one_and_joins_at_the_cut() -> None:

@@ -318,6 +318,18 @@ def test_interval_covers_the_count_of_a_shown_key(mechanism: CountThreshold, con
         assert chances @ covered >= confidence * chances.sum() * (1 - 1e-9)
 
 
+@EVERY
+@pytest.mark.parametrize("digits", [9, 12, 15])
+def test_interval_misses_as_rarely_as_it_says_next_to_certainty(mechanism: CountThreshold, digits: int) -> None:
+    for n in [1, 2, mechanism.threshold, mechanism.threshold + 1, mechanism.threshold + 2, mechanism.threshold + 40]:
+        law = law_of(mechanism, n)
+        shown = np.array([o for o in law if o != HIDDEN])
+        chances = np.array([float(law[o].mid()) for o in shown.tolist()])
+        low, high = mechanism.interval(shown, 1 - Fraction(1, 10**digits))
+        missed = (n < low) | (high < n)
+        assert chances @ missed <= chances.sum() / 10**digits
+
+
 def test_plain_interval_never_covers_a_key_of_one_unit() -> None:
     """What the corrected interval is for: a shown singleton is off by the threshold at least."""
     mechanism = LaplaceThreshold(epsilon=1, delta=1e-5)
@@ -414,7 +426,7 @@ def test_a_gaussian_threshold_takes_epsilon_or_rho(given_: dict[str, int]) -> No
         GaussianThreshold(delta=1e-5, **given_)
 
 
-@pytest.mark.parametrize("bad", [0, 1, 1 - 1e-12, "a"])
+@pytest.mark.parametrize("bad", [0, 1, 1 - Fraction(1, 10**16), "a"])
 def test_confidence_is_refused_where_nothing_is_proved(bad: Any) -> None:
     mechanism = LaplaceThreshold(epsilon=1, delta=1e-5)
     for ask in (mechanism.error, lambda level: mechanism.interval([100], level)):

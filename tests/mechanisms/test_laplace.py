@@ -100,6 +100,19 @@ def test_beyond_is_the_mass_outside(t: float) -> None:
     assert float(low) == pytest.approx(1 - inside, abs=1e-12)
 
 
+@pytest.mark.parametrize(("epsilon", "t", "k"), [(1000, 1, 1), (1, 3, 10**30), (1, 10**300, 1)])
+def test_beyond_is_a_probability(epsilon: int, t: int, k: int) -> None:
+    low, high = Laplace(epsilon=epsilon).beyond(t, simultaneous=k)
+    assert 0 <= low <= high <= 1
+
+
+@pytest.mark.parametrize("confidence", [1 - Fraction(1, 10**41), Fraction(1, 10**41), 1 - Fraction(1, 10**400)])
+def test_confidence_beyond_what_can_be_computed_is_refused(confidence: Fraction) -> None:
+    for error in (Laplace(epsilon=1).error, Laplace(epsilon=1).real_error, Laplace(epsilon=1).textbook_error):
+        with pytest.raises(Misconfigured, match="it must lie between 1e-40 and 1 - 1e-40"):
+            error(confidence)
+
+
 @pytest.mark.parametrize("epsilon", [100, 1, 0.01])
 def test_real_error_is_the_continuous_quantile(epsilon: float) -> None:
     """lecture:L11 on the fine grid P[|Y| >= t b] = exp(-t) holds to six digits."""

@@ -63,6 +63,28 @@ draw = lambda: rng.integers(0, 2**63, 64).tolist()
 
 FOUR_CHILDREN = "print(json.dumps([draw(), *(drawn_in_child() for _ in range(4)), draw()]))"
 
+FORK_IN_A_DRAW = """
+from lapwing.noise.bits import Stream
+
+reader, writer = os.pipe()
+forked = []
+
+def fork_once(frame, event, _):
+    if frame.f_code is Stream.fill.__code__ and not forked:
+        forked.append(os.fork())
+
+before = draw()
+sys.settrace(fork_once)
+words = draw()
+sys.settrace(None)
+if not forked[0]:
+    os.write(writer, json.dumps(words).encode())
+    os._exit(0)
+os.close(writer)
+with os.fdopen(reader) as pipe:
+    print(json.dumps([before, words, json.load(pipe)]))
+"""
+
 GRANDCHILD = """
 before = draw()
 reader, writer = os.pipe()
@@ -138,6 +160,13 @@ def test_forked_children_never_repeat_the_parent() -> None:
     """threat:A28 a parent and four children draw 64 words each; all words differ."""
     streams = run(FORKS + SYSTEM_DRAW + FOUR_CHILDREN)
     assert len(streams) == 6
+    assert_distinct(streams)
+
+
+def test_child_of_a_fork_in_the_middle_of_a_draw_never_repeats_the_parent() -> None:
+    """threat:A28 a signal handler forks, and both processes go on with the draw that it interrupted."""
+    streams = run(FORKS + SYSTEM_DRAW + FORK_IN_A_DRAW)
+    assert len(streams) == 3
     assert_distinct(streams)
 
 

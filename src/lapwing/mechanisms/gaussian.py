@@ -17,7 +17,7 @@ from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.values import Integers, noised
 from lapwing.noise import sample_gaussian
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.rational import Number, ball, below_one, count, enclose, inside_unit, ordinary, positive, round_up, shown
+from lapwing.rational import Number, ball, below_one, confidence_of, count, enclose, ordinary, positive, round_up, shown
 
 _SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law bounds them within one unit
 _MOST_EPSILON = 700
@@ -145,9 +145,10 @@ class Gaussian:
         Up to sigma = 4,096 it is the smallest such t (sums in float64, rounded to the safe side by a share 1e-9);
         beyond, P[Z >= m] <= P[N >= m - 1] with N normal makes it at most one too large. [CKS20, Prop. 25]
         """
-        level = float(ordinary(inside_unit(confidence, "confidence"), "confidence"))
+        level = confidence_of(confidence)
         k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
-        outside = -math.expm1(math.log(level) / k) * (1 - 1e-9)  # what one value may leave out
+        inside = math.log1p(-float(1 - level)) if level > Fraction(1, 2) else math.log(level)
+        outside = -math.expm1(inside / k) * (1 - 1e-9)  # what one value may leave out
         if self.scale > _SUMMED:
             from scipy.special import ndtri  # slow to import
 

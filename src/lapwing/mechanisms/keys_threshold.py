@@ -39,12 +39,14 @@ from lapwing.mechanisms.keys_accounting import (
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.rational import Number, count, inside_unit
+from lapwing.rational import Number, count, inside_unit, shown
 
 Flags = npt.NDArray[np.bool_]
 
-_MOST_CONFIDENCE = 1 - Fraction(1, 10**9)
-_REACH = 40  # noise scales beyond which nothing is searched: e^-40
+MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
+"""Of intervals: what lies beyond the reach of the search is far less likely than the rest."""
+
+_REACH = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,8 +240,8 @@ class GaussianThreshold(CountThreshold):
 def _outside(confidence: Number) -> float:
     """1 - confidence, less than the tails' error allows for."""
     level = inside_unit(confidence, "confidence")
-    if level > _MOST_CONFIDENCE:
-        raise Misconfigured(f"`confidence` is {confidence}; it must be at most {float(_MOST_CONFIDENCE)}. Pass less.")
+    if level > MOST_CONFIDENCE:
+        raise Misconfigured(f"`confidence` is {shown(confidence)}; it must be at most 1 - 1e-15. Pass less.")
     return float(1 - level) * (1 - 3 * TAIL_SHARE)
 
 

@@ -13,7 +13,7 @@ from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.values import Integers, noised
 from lapwing.noise import sample_laplace
 from lapwing.privacy.loss import Pure
-from lapwing.rational import Number, ball, count, decide, enclose, inside_unit, nonnegative, ordinary, positive
+from lapwing.rational import Number, ball, confidence_of, count, decide, enclose, nonnegative, ordinary, positive
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -84,7 +84,7 @@ class Laplace:
 
     def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
         """The smallest t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values."""
-        level = ordinary(inside_unit(confidence, "confidence"), "confidence")
+        level = confidence_of(confidence)
         k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
         inside = math.log1p(-float(1 - level)) if level > Fraction(1, 2) else math.log(level)
         scale, outside = float(ordinary(self.scale, "scale")), -math.expm1(inside / k)
@@ -108,7 +108,7 @@ class Laplace:
         2 / (1 + r) above exp(-t / scale). At epsilon = 1 and 95 % it is 0.073 instead of 0.05. What holds for integers
         is P[max error > error(confidence)] <= beta, exactly; `beyond(t)` gives the probability for any t.
         """
-        beta = 1 - inside_unit(confidence, "confidence")
+        beta = 1 - confidence_of(confidence)
         k = ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous")
         return float(ordinary(self.scale, "scale")) * math.log(k / beta)
 
@@ -119,7 +119,7 @@ class Laplace:
             return Fraction(1), Fraction(1)
         rate, near = 1 / self.scale, min(least, math.ceil(1000 * self.scale))
         low, high = enclose(lambda: 1 - (1 - 2 * (-ball(rate * near)).exp() / (1 + (-ball(rate)).exp())) ** k)
-        return (low, high) if near == least else (Fraction(0), high)
+        return max(low, Fraction(0)) if near == least else Fraction(0), min(high, Fraction(1))
 
     @property
     def variance(self) -> float:

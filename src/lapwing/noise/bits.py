@@ -10,7 +10,8 @@ Proof:      a draw takes a stream out of the list of idle streams with one `list
 Keys:       made from OS entropy; old keys and served bytes are erased; each new key mixes in fresh OS entropy, so a
             copied process or machine image soon goes its own way.
 Fork:       a child never continues its parent's streams: each remembers the fork count read before its key was made,
-            and a draw uses no stream of another count.
+            and a draw uses no stream of another count. A draw in whose middle a signal handler forks begins anew in
+            the child.
 Pickle:     the source travels by name, so whoever unpickles it draws from keys of their own.
 There is no seed. Tests bring their own `BitSource`.
 Checked by: tests/noise/test_bits.py, tests/noise/test_bits_nested.py
@@ -125,8 +126,11 @@ class SystemBits:
         return "SYSTEM"
 
     def _fill(self, out: npt.NDArray[np.uint8]) -> None:
-        stream = self._take()
-        stream.fill(out)
+        while True:
+            stream = self._take()
+            stream.fill(out)
+            if stream.born == Forks.count:
+                break
         self._idle.append(stream)
 
     def _take(self) -> Stream:

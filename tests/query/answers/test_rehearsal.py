@@ -86,3 +86,18 @@ def test_what_fails_without_data_fails_before_the_charge(step: str, way: str, mo
     assert curator.budget.spent == spent
     monkeypatch.undo()
     assert session.left == 1  # no row was read, so the session goes on
+
+
+@pytest.mark.parametrize("chosen", ["HAVING COUNT(DISTINCT pid) > 1", "ORDER BY n DESC LIMIT 2"])
+@pytest.mark.parametrize("confidence", [1 - Fraction(1, 10**7), 1 - Fraction(1, 10**9)])
+def test_selected_keys_that_are_chosen_by_their_counts_are_answered_at_high_confidence(
+    chosen: str, confidence: Fraction
+) -> None:
+    """Their intervals hold for all shown groups together, and how many are shown is not known before the charge."""
+    text = f"SELECT age, COUNT(DISTINCT pid) AS n FROM visits GROUP BY age {chosen}"
+    _, counts = rich().sql(text, epsilon=50, confidence=confidence).columns
+    assert counts.values.size > 1
+    assert counts.low is not None
+    assert counts.high is not None
+    assert (counts.low <= counts.values).all()
+    assert (counts.values <= counts.high).all()

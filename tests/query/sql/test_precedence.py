@@ -223,6 +223,22 @@ def test_a_chain_that_needs_brackets_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["p = q IS NULL::BOOLEAN", "i < j IS NOT NULL::INTEGER::BOOLEAN", "p = i NOT NULL :: BOOLEAN"]
+)
+def test_a_cast_behind_is_null_needs_brackets(text: str) -> None:
+    refusal = read(text)
+    assert isinstance(refusal, Refusal)
+    assert refusal.why == "without brackets it does not say what is cast."
+
+
+@pytest.mark.parametrize(
+    "text", ["p = (q IS NULL)::BOOLEAN", "CAST(q IS NULL AS INTEGER) = i", "COALESCE(i, NULL::INTEGER)"]
+)
+def test_casts_that_say_what_they_take_are_read(text: str) -> None:
+    assert isinstance(read(text), Call)
+
+
+@pytest.mark.parametrize(
     "text", ["!p", "i ?? j", "i <=> j", "i == j", "s ^@ 'a'", "s ~~ 'a'", "s !~~ 'a'", "s ~~* 'a'", "@ i"]
 )
 def test_operators_that_duckdb_reads_otherwise_are_refused_with_what_to_write(text: str) -> None:

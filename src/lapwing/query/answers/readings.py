@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lapwing.errors import Bug
 from lapwing.mechanisms import soft_regression, soft_spread, soft_values
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
-from lapwing.mechanisms.keys_threshold import CountThreshold
+from lapwing.mechanisms.keys_threshold import MOST_CONFIDENCE, CountThreshold
 from lapwing.mechanisms.moment_intervals import reach
 from lapwing.mechanisms.moments import (
     SoftMean,
@@ -123,7 +123,9 @@ def _soft_half_width(
             return None
 
 
-def _of_total(plan: Plan, measure: Measure, cells: Cells, level: Fraction, simultaneous: int) -> tuple[Array, Array]:
+def _of_total(
+    plan: Plan, measure: Measure, cells: Cells, level: Fraction, simultaneous: int
+) -> tuple[Array, Array] | None:
     if measure.noise is None:
         return _of_shown(plan, cells, 1 - (1 - level) / simultaneous)
     error = float(measure.error(level, simultaneous=simultaneous))
@@ -181,10 +183,12 @@ def _pair(measure: Measure) -> soft_regression.SoftColumns:
     return soft_regression.SoftColumns(measure.additive, x, y)
 
 
-def _of_shown(plan: Plan, counts: Cells, level: Fraction) -> tuple[Array, Array]:
-    """Counts that were shown because they were large: the interval allows for that."""
+def _of_shown(plan: Plan, counts: Cells, level: Fraction) -> tuple[Array, Array] | None:
+    """Counts that were shown because they were large: the interval allows for that. None above what it can say."""
     if not isinstance(plan.selection, CountThreshold):
         raise Bug("the selection released no counts")
+    if level > MOST_CONFIDENCE:
+        return None
     low, high = plan.selection.interval(counts, level)
     return low.astype(float), high.astype(float)
 

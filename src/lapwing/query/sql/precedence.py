@@ -9,7 +9,7 @@ Checked by: tests/query/sql/test_precedence.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import TokenType, exp
@@ -34,6 +34,9 @@ SPELLINGS: dict[str, str] = {
 
 _NAMES = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR})
 
+_CAST_CHECKS = frozenset({(word, TokenType.NULL, TokenType.DCOLON) for word in (TokenType.IS, TokenType.NOT)})
+"""x = y IS NULL::BOOLEAN: DuckDB casts the whole of it, the parser what follows `=`."""
+
 _SUMS: frozenset[type[Node]] = frozenset({exp.Add, exp.Sub})
 _PRODUCTS: frozenset[type[Node]] = frozenset({exp.Mul, exp.Div, exp.IntDiv})
 _TERMS = _SUMS | {exp.Mod}
@@ -57,8 +60,12 @@ LEVELS: dict[type[Node], int] = {
 _CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # an operator of these does not continue another of its level
 
 
-def check_spellings(tokens: Iterable[Any]) -> None:
-    """Refuses operators that mean something else in DuckDB."""
+def check_spellings(tokens: Sequence[Any]) -> None:
+    """Refuses operators that mean something else in DuckDB, and casts of which the tree does not say what they take."""
+    for before, null, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        kinds = before.token_type, null.token_type, cast.token_type
+        if kinds in _CAST_CHECKS:
+            refuse("`IS NULL::`", "without brackets it does not say what is cast.", "Write (x IS NULL)::INTEGER.")
     for token in tokens:
         instead = SPELLINGS.get(token.text.upper())
         if instead is not None and token.token_type not in _NAMES:
