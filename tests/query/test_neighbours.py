@@ -57,8 +57,8 @@ def planned(text: str, table: Table, random: Random) -> Plan:
     question = read_sql(text, catalog(table))
     assert isinstance(question, Question), f"{text}: {question}"
     budgets = [ZCDP, BASIC] if "town" in text or "day" in text else [PURE, ZCDP, BASIC]
-    terms = Terms(epsilon=random.choice([0.1, 1, 2]))
-    plan = plan_on_terms(question, random.choice(budgets), terms, table.confidence)
+    terms, budget = Terms(epsilon=random.choice([0.1, 1, 2])), random.choice(budgets)
+    plan = plan_on_terms(question, budget, terms, table.confidence, lambda: budget.delta)
     assert isinstance(plan, Plan), f"{text}: {plan}"
     return plan
 

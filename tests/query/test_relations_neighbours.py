@@ -31,7 +31,8 @@ def asked(random: Random, shape: Shape, world: World) -> tuple[str, Plan]:
         hidden, text = False, make_question(random, shape)
         question = read(text, world)
     budget = random.choice([ZCDP, BASIC] if hidden else [PURE, ZCDP, BASIC])
-    plan = plan_on_terms(question, budget, Terms(epsilon=random.choice([0.1, 1, 2])), question.table.confidence)
+    terms = Terms(epsilon=random.choice([0.1, 1, 2]))
+    plan = plan_on_terms(question, budget, terms, question.table.confidence, lambda: budget.delta)
     assert isinstance(plan, Plan), f"{text}: {plan}"
     return text, plan
 
