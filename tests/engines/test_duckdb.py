@@ -265,6 +265,31 @@ def test_units_with_a_collation_are_refused(collation: str, tmp_path: Path) -> N
     DuckDBEngine([(Table("plain", fields, "who", 1), DuckDBTable(tmp_path / "t.duckdb", "plain"))], salt=1).close()
 
 
+def test_units_of_two_lists_are_refused_without_telling_them(tmp_path: Path) -> None:
+    """threat:A13 the type of an ENUM lists its values, and here they are people."""
+    fields, place = (Field("who", Type.TEXT),), tmp_path / "t.duckdb"
+    with duckdb.connect(str(place)) as connection:
+        connection.execute("CREATE TABLE a (who ENUM('ZZCANARY'))")
+        connection.execute("CREATE TABLE b (who ENUM('ZZCANARY', 'bob'))")
+    with pytest.raises(Misconfigured, match=r"in different forms \(ENUM\), so") as caught:
+        DuckDBEngine([(Table(name, fields, "who", 1), DuckDBTable(place, name)) for name in "ab"], salt=1)
+    assert "ZZCANARY" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP"])
+@pytest.mark.parametrize("declared", [Type.DATE, Type.TIMESTAMP, Type.TEXT])
+def test_times_without_end_are_no_failure(kind: str, declared: Type, tmp_path: Path) -> None:
+    """threat:A12 the engine casts the largest value of a column while it plans a query."""
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE t (v {kind})")
+        connection.execute("INSERT INTO t VALUES ('infinity'), ('-infinity'), ('2020-01-02 00:00:00')")
+    table = Table("t", (Field("v", declared),), None)
+    engine = DuckDBEngine([(table, DuckDBTable(tmp_path / "t.duckdb", "t"))], salt=1)
+    engine.check(table)
+    day = "CAST(v AS VARCHAR) LIKE '2020-01-02%'"
+    assert engine._connection.execute(f"SELECT COUNT(*) FROM t WHERE {day}").fetchone() == (1,)
+
+
 @pytest.mark.parametrize("rows", [1, 20], ids=["among rows", "among totals"])
 def test_groups_with_the_same_hash_are_chosen_by_their_keys(rows: int) -> None:
     """threat:A34 the hash has 32 bits, so groups of a unit may share one; then as many are chosen, the first by key."""

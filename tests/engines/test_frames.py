@@ -21,6 +21,7 @@ from lapwing.query.types import Type
 
 BUDGET = lw.Budget(epsilon=100_000)
 FACTS: dict[str, Any] = {"name": "t", "unit": "pid", "rows_per_unit": 1, "budget": BUDGET}
+ROWS: dict[str, Any] = {"name": "t", "unit": None, "budget": BUDGET}
 
 
 class Derived(pd.DataFrame):
@@ -83,14 +84,14 @@ class Silent:
         raise ValueError("ZZCANARY")
 
 
-ANY = ["a", Word.YES, True, False, 7, 1.5, b"x", None, np.nan, pd.NaT, pd.NA, decimal.Decimal("NaN"), "\ud800",
-       Silent(), date(2020, 1, 1), {"k": 1}]  # fmt: skip
+ANY = ["a", Word.YES, True, False, 7, 1.5, b"x", None, np.nan, pd.NaT, pd.NA, decimal.Decimal("NaN"),
+       decimal.Decimal("sNaN"), "\ud800", Silent(), date(2020, 1, 1), {"k": 1}]  # fmt: skip
 
 
 @pytest.mark.parametrize("others", [[], ["a"], [True], [7, "a"]], ids=["alone", "texts", "truths", "mixed"])
 def test_an_object_is_read_the_same_among_any_others(others: list[Any]) -> None:
     """Columns of one kind are converted at once, and no value may change how another one is read."""
-    texts = ["a", "yes", "True", "False", "7", "1.5", "b'x'", *[None] * 7, "2020-01-01", "{'k': 1}"]
+    texts = ["a", "yes", "True", "False", "7", "1.5", "b'x'", *[None] * 8, "2020-01-01", "{'k': 1}"]
     for value, text in zip(ANY, texts, strict=True):
         assert read(objects(value, *others))[0] == text
 
@@ -100,6 +101,17 @@ def test_truth_values_of_pandas_are_texts_whether_or_not_one_is_missing() -> Non
     assert (read(whole), read(missing)) == (["True", "False"], ["True", None])
     curator = lw.open(missing, unit=None, name="t", values={"v": [True, None]}, budget=BUDGET)
     assert curator.sql("SELECT v, COUNT(*) AS n FROM t GROUP BY v", epsilon=1000).to_arrow()["n"].to_pylist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", [None, "category"])
+def test_numbers_of_pandas_are_real_whether_or_not_one_is_missing(dtype: Any) -> None:
+    """threat:A20 a missing value makes floats of the integers, and of the categories made of them."""
+    for values in ([1, 2], [1, 2, None]):
+        data = pd.Series(values) if dtype is None else pd.Series(values).astype(dtype)
+        curator = lw.open(pd.DataFrame({"v": data}), **ROWS)
+        assert curator.catalog.tables[0].field("v").type is Type.REAL
+        curator = lw.open(pd.DataFrame({"v": data}), values={"v": [1, 2]}, **ROWS)
+        assert curator.catalog.tables[0].field("v").type is Type.INTEGER
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,18 @@ def test_a_long_field_is_read_and_an_endless_line_refused(tmp_path: Path, monkey
 
 @pytest.mark.parametrize(
     "header",
-    [b"", b"\n", b"a,a,b\n", b"a,,b\n", b'a,"b\n', b"a,\xff\n", b"A,b,a\n", b"a," + b"x" * (1 << 20) + b"\n"],
-    ids=["empty", "blank", "double", "nameless", "open", "no text", "case", "long"],
+    [
+        b"",
+        b"\n",
+        b"a,a,b\n",
+        b"a,,b\n",
+        b'a,"b\n',
+        b"a,\xff\n",
+        b"A,b,a\n",
+        b"a," + b"x" * (1 << 20) + b"\n",
+        b"a,b\rann,31\rbob,40\r",
+    ],
+    ids=["empty", "blank", "double", "nameless", "open", "no text", "case", "long", "returns"],
 )
 def test_a_header_that_names_no_columns_is_refused_without_quoting_it(tmp_path: Path, header: bytes) -> None:
     path = tmp_path / "t.csv"

@@ -243,8 +243,9 @@ def _unit_form(tables: Sequence[tuple[Table, Stored]]) -> str:
     if kinds <= _EXACT[Type.INTEGER]:
         return "BIGINT"
     names = ", ".join(f"`{table.name}`" for table, _ in owned)
+    forms = ", ".join(sorted({kind.split("(")[0] for kind in kinds}))  # in brackets an ENUM lists its values
     raise Misconfigured(
-        f"{names} write their units in different forms ({', '.join(sorted(kinds))}), so one person could be two units. "
+        f"{names} write their units in different forms ({forms}), so one person could be two units. "
         "Store the unit as integers in all of them, or as text in all of them and declare it as text."
     )
 
@@ -360,7 +361,7 @@ def _read(field: Field, stored: Stored, table: Table, *, hide: bool) -> str:
         return f"{_exact(column, found[1], field.type)} AS {name}"
     if _type_of(found[1]) is None:
         raise Misconfigured(f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not read. Leave it out.")
-    cast = f"TRY_CAST({column} AS {_SQL_TYPES[field.type]})"
+    cast = f"TRY_CAST({_settled(column, found[1])} AS {_SQL_TYPES[field.type]})"
     return f"{_in_years(column, found[1], cast)} AS {name}"
 
 
@@ -370,6 +371,12 @@ def _exact(column: str, stored: str, kind: Type) -> str:
     if kind is Type.TEXT:
         return f'{column} COLLATE "C"'
     return column if stored == _SQL_TYPES[kind] else f"CAST({column} AS {_SQL_TYPES[kind]})"
+
+
+def _settled(column: str, stored: str) -> str:
+    """The column, milliseconds as TIMESTAMP: to cast their infinity to DATE fails while the engine plans the query, by
+    what it knows of the largest value, whether or not such rows are left out."""
+    return f"CAST({column} AS TIMESTAMP)" if stored == "TIMESTAMP_MS" else column
 
 
 def _in_years(column: str, kind: str, cast: str) -> str:

@@ -87,9 +87,14 @@ def _from_pandas(data: Any) -> pa.Table:
 
 
 def _numbers(data: Any) -> frozenset[str]:
-    """Columns of numpy numbers; the types of other columns do not change with a missing value."""
-    kinds = ((str(name), kind) for name, kind in data.dtypes.items())
+    """Columns of numpy numbers or of categories that are; the types of others do not change with a missing value."""
+    kinds = ((str(name), _held(kind)) for name, kind in data.dtypes.items())
     return frozenset(name for name, kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iuf")
+
+
+def _held(kind: Any) -> Any:
+    """The type of the values; categories have one of their own."""
+    return kind.categories.dtype if type(kind).__name__ == "CategoricalDtype" else kind
 
 
 def _column(column: Any, name: str) -> Any:
@@ -124,7 +129,6 @@ def _categories(column: Any, name: str) -> Any:
 
 def _texts(values: Any) -> pa.Array:
     """Objects as texts. Those of one common kind at once, with the same result as one by one."""
-    from pandas import isna
     from pandas.api.types import infer_dtype
 
     kind = infer_dtype(values, skipna=True)
@@ -133,8 +137,25 @@ def _texts(values: Any) -> pa.Array:
     with suppress(UnicodeError):
         if kind == "string":
             return pa.array(values, pa.string(), from_pandas=True)
-    texts = [None if missing else _text(value) for value, missing in zip(values, isna(values), strict=True)]
+    texts = [None if missing else _text(value) for value, missing in zip(values, _missing(values), strict=True)]
     return pa.array(texts, pa.string())
+
+
+def _missing(values: Any) -> Any:
+    """Which objects are missing. All at once, unless one cannot even be compared: such a value is missing too."""
+    from pandas import isna
+
+    with suppress(Exception):
+        return isna(values)
+    return [_is_missing(value) for value in values]
+
+
+def _is_missing(value: Any) -> bool:
+    from pandas import isna
+
+    with suppress(Exception):
+        return isna(value) is True
+    return True
 
 
 def _text(value: Any) -> str | None:

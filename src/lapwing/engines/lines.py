@@ -61,13 +61,22 @@ def drops_lines(path: Path) -> bool:
 
 
 def lines_schema(path: Path) -> pa.Schema:
-    """The columns that the first line names, all of them text."""
+    """The columns that the first line names, all of them text.
+
+    One with a return inside is refused: where lines end with returns alone, every row would be part of a name.
+    """
     check_file(path)
     with path.open("rb") as file:
         first = file.readline(_LONGEST_HEADER)
     line = first.removeprefix(_BOM).rstrip(b"\r\n")
     names = _fields(line, _delimiter(path)) if len(first) < _LONGEST_HEADER else None
-    if not names or b"\0" in line or len({name.lower() for name in names}) != len(names) or not all(names):
+    if (
+        not names
+        or b"\0" in line
+        or b"\r" in line
+        or len({name.lower() for name in names}) != len(names)
+        or not all(names)
+    ):
         raise Misconfigured(
             f"`{path.name}`: the first line must name every column, separated by commas (in .tsv files by tabs), each "
             "name once, in UTF-8; upper and lower case are the same. Correct the first line."
