@@ -66,9 +66,13 @@ def _ledger(file: Path) -> str:
 def _serving(file: Path) -> str:
     """Opens everything as `ask` does, on a copy of the ledger: whatever would refuse a question refuses here."""
     settings = read_settings(file)
-    for path in (settings.ledger, settings.ledger.parent, *settings.witnesses):
+    logs = (Path(f"{settings.ledger}{ending}") for ending in ("-wal", "-shm"))
+    for path in (_there(settings.ledger), settings.ledger.parent, *logs, *map(_there, settings.witnesses)):
         if path.exists() and not os.access(path, os.W_OK):
             raise Misconfigured(f"{path} cannot be written by this user. Give this user the right to write it.")
+    for path in (settings.ledger, *settings.witnesses):
+        if path.is_dir() or (not path.exists() and not _there(path).is_dir()):
+            raise Misconfigured(f"{path} cannot be made: there is a folder of that name, or a file for a folder.")
     with TemporaryDirectory(prefix="lapwing-doctor-") as folder:
         try:
             return _served(settings, Path(folder))
@@ -77,6 +81,11 @@ def _serving(file: Path) -> str:
     for number, witness in enumerate(settings.witnesses):
         text = text.replace(str(Path(folder) / f"{number}"), str(witness))
     raise Misconfigured(text.replace(str(Path(folder) / "ledger.db"), str(settings.ledger)))
+
+
+def _there(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists: whoever makes the file must write there."""
+    return next(place for place in (path, *path.resolve().parents) if place.exists())
 
 
 def _served(settings: Settings, folder: Path) -> str:

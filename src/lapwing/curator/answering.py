@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from hashlib import sha256
 
-from lapwing.curator.charging import UNJOINED, bought, saying
+from lapwing.curator.charging import UNJOINED, bought, reading_terms, saying
 from lapwing.curator.vault import Paid, Vault
-from lapwing.ledger import Charge, Offer, Reservation, SqliteLedger
+from lapwing.ledger import Charge, Reservation, SqliteLedger
 from lapwing.privacy.budget import Cost
 from lapwing.query.answers.answer import Release
 from lapwing.query.answers.combine import combined
-from lapwing.query.answers.prices import best_terms, prices_in, terms_of
+from lapwing.query.answers.prices import best_terms, enough_terms, prices_in, terms_of
 from lapwing.query.answers.stored import decode
 from lapwing.query.asking.batch import Named, Shared
 from lapwing.query.cells.release import Released
@@ -36,12 +36,12 @@ class Answers:
         if own is not None and (again := self._again(outline, *own, level)).plan.prices == plan.prices:
             return again
         newest = {offer.terms: offer for offer in self._ledger.offers(match)}
-        best: tuple[Plan, Offer] | None = None
-        for terms in best_terms(newest):
-            made = priced(outline, prices_in(json.loads(terms)))
-            if made.is_as_good_as(plan, level) and (best is None or not best[0].is_as_good_as(made, level)):
-                best = made, newest[terms]
-        return None if best is None else self._again(outline, best[1].seq, self._ledger.offered(match, best[1]), level)
+        with reading_terms():
+            first, others = best_terms(newest), enough_terms(newest, terms_of(plan.prices))
+        best = _best(plan, level, first) or _best(plan, level, others)
+        if best is None:
+            return None
+        return self._again(outline, newest[best].seq, self._ledger.offered(match, newest[best]), level)
 
     def new(
         self, plan: Plan, level: Fraction, text: str, *, delta: Fraction | None, analyst: str, key: str | None
@@ -98,6 +98,16 @@ class Answers:
 
 def _with(plan: Plan, released: Released, payload: bytes) -> tuple[tuple[Plan, Released], bytes]:
     return (plan, released), payload
+
+
+def _best(plan: Plan, level: Fraction, offers: Sequence[str]) -> str | None:
+    """Of these terms the best, if an answer on them is as good as the plan; of equal ones the first."""
+    best: tuple[str, Plan] | None = None
+    for terms in offers:
+        made = priced(plan.outline, prices_in(json.loads(terms)))
+        if made.is_as_good_as(plan, level) and (best is None or not best[1].is_as_good_as(made, level)):
+            best = terms, made
+    return None if best is None else best[0]
 
 
 def nothing(cost: Cost) -> Cost:

@@ -63,6 +63,18 @@ def saying(words: str, entry: int) -> Iterator[None]:
 
 
 @contextmanager
+def reading_terms() -> Iterator[None]:
+    """If the terms of a stored answer cannot be read inside, says that the ledger is damaged."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
+        raise LedgerFailed(
+            "The ledger is damaged. The terms of a stored answer cannot be read. No answer is given. "
+            "Run `lapwing ledger verify`."
+        ) from None
+
+
+@contextmanager
 def instead_of_nothing(words: str) -> Iterator[None]:
     """Says these words where an error of ours would say that nothing was charged."""
     try:

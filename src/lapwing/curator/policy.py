@@ -50,10 +50,11 @@ def _values(values: Sequence[Value]) -> list[str | None] | dict[str, Any]:
 
 
 def _part(source: Source) -> str:
-    """Which table of a file; frames in memory that carry no mark of their contents are told apart as objects."""
+    """Which table of a file, whose names are not case-sensitive; frames in memory that carry no mark of their contents
+    are told apart as objects."""
     match source:
         case DuckDBTable(table=table):
-            return table
+            return table.lower()
         case Frame(mark=b"memory"):
             return str(id(source.data))
         case _:

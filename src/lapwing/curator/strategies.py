@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from lapwing.curator.charging import bought
+from lapwing.curator.charging import bought, reading_terms
 from lapwing.curator.vault import Vault
 from lapwing.ledger import SqliteLedger
 from lapwing.privacy.budget import Cost
@@ -42,7 +42,8 @@ class Strategies:
         own = None if key is None else self._ledger.paid_with(match, analyst, key)
         if own is not None and (again := self._again(counted, *own)).strategy == strategy:
             return again
-        offers = [(Fraction(offer.terms), offer.seq, offer) for offer in self._ledger.offers(match)]
+        with reading_terms():
+            offers = [(Fraction(offer.terms), offer.seq, offer) for offer in self._ledger.offers(match)]
         price, seq, offer = max(offers, key=lambda known: known[:2], default=(Fraction(0), 0, None))
         if offer is None or price < strategy.price:
             return None

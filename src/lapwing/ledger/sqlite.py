@@ -320,7 +320,8 @@ class SqliteLedger:
     def export(self, path: Path | str) -> Head:
         """Writes all entries as JSON lines, and as the last line the head that proves them. No secret, no answer."""
         file = Path(path)
-        if file.resolve() in [known.resolve() for known in (self.path, *(w.path for w in self._witnesses)) if known]:
+        own = [] if self.path is None else [Path(f"{self.path}{ending}") for ending in ("", "-wal", "-shm")]
+        if file.resolve() in [known.resolve() for known in (*own, *(witness.path for witness in self._witnesses))]:
             raise Misconfigured(f"{file} is part of the ledger itself. Export to another file.")
         self._store.sync()
         return write_export(file, self.id, self.entries())

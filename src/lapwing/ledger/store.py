@@ -6,6 +6,8 @@ Durable:       WAL with synchronous=FULL: a commit is on the disk when it return
 Checkpoints:   only while the write lock is held, from a second connection. SQLite before 3.51.3 can lose commits when a
                commit and a checkpoint meet (its "WAL-reset bug"), so its own, which do not take that lock, are off.
 Threads:       one connection and one lock; long reads have a connection and a lock of their own, page by page.
+Signals:       a handler that comes in the middle of a transaction, and uses the ledger, is refused; it would wait for
+               the very thread that it stopped.
 Forks:         SQLite keeps its locks per process and must not be carried into a child; even a connection that the
                child opens anew believes in locks that it does not hold, and loses commits when the parent closes its
                own (tests/ledger/test_forks.py shows it). So the connection is closed before a fork, and parent and
@@ -90,8 +92,10 @@ class Store:
     def __init__(self, path: Path | None, *, timeout: float) -> None:
         self.path = path
         self._timeout = timeout
-        self._lock = threading.Lock()
-        self._aside_lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come while its own thread holds it
+        self._aside_lock = threading.RLock()
+        self._busy = self._looking = False
+        """Whether the thread that holds the lock is in the middle of something."""
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._process = os.getpid()
@@ -138,6 +142,7 @@ class Store:
         with self._held():
             self._ready()
         with self._aside_lock:
+            outer, self._looking = self._looking, True
             try:
                 place = f"{self.path.resolve().as_uri()}?mode=ro"
                 with closing(sqlite3.connect(place, timeout=self._timeout, uri=True)) as connection:
@@ -145,6 +150,8 @@ class Store:
                     yield connection
             except FAULTS as error:
                 raise failure(error, self.path) from error
+            finally:
+                self._looking = outer
 
     @property
     def state(self) -> tuple[int, int, int]:
@@ -192,10 +199,18 @@ class Store:
                 "Open it in the process that uses it."
             )
         with self._lock:
+            if self._busy:  # the lock keeps other threads out
+                raise LedgerFailed(
+                    "The ledger is in the middle of another question of this thread, which a signal interrupted. Ask "
+                    "after it; if it was given up, close the ledger and open it again. No answer is given."
+                )
             try:
+                self._busy = True
                 yield
             except FAULTS as error:
                 raise failure(error, self.path) from error
+            finally:
+                self._busy = False
 
     def _ready(self) -> sqlite3.Connection:
         if self._closed:
@@ -274,7 +289,11 @@ class Store:
         """Closes the connection and keeps the lock. False if it is in use for too long."""
         if not self._lock.acquire(timeout=self._timeout):
             return False
-        if not self._aside_lock.acquire(timeout=self._timeout):
+        if self._busy or not self._aside_lock.acquire(timeout=self._timeout):
+            self._lock.release()
+            return False
+        if self._looking:
+            self._aside_lock.release()
             self._lock.release()
             return False
         if self.path is not None:

@@ -123,8 +123,9 @@ def read_head(path: Path | str) -> Head:
 def _head_in(line: str) -> Head | None:
     try:
         facts = json.loads(line)["head"]
-        return Head(str(facts["ledger"]), int(facts["seq"]), str(facts["hash"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        seq = int(facts["seq"])
+        return Head(str(facts["ledger"]), seq, str(facts["hash"])) if seq > 0 else None
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
 
 
@@ -133,7 +134,7 @@ def _entry_in(line: str) -> tuple[int, str] | None:
     try:
         facts = json.loads(line)
         return (int(facts["seq"]), str(facts["hash"])) if "previous" in facts else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
 
 

@@ -149,7 +149,7 @@ def _parse(line: bytes) -> Head | None:
     try:
         facts = json.loads(line)
         head = Head(str(facts["ledger"]), int(facts["seq"]), str(facts["hash"]))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None
     return head if facts.get("check") == _check(head) and len(line) == _LINE else None
 

@@ -38,8 +38,8 @@ def terms_of(prices: Prices) -> str:
 def best_terms(offers: Iterable[str]) -> list[str]:
     """Of the terms of stored answers those that no other one exceeds in every part, in their order.
 
-    More of every part of a price never makes an error larger, so the best answer is among them. There are as many as
-    ways to split a price, however many prices were paid.
+    More of every part of a price makes no error larger, with one exception (`enough_terms`), so the best answer is
+    among them. There are as many as ways to split a price, however many prices were paid.
     """
     kept: list[tuple[str, _Parts]] = []
     for terms in offers:
@@ -47,6 +47,16 @@ def best_terms(offers: Iterable[str]) -> list[str]:
         if not any(_covers(other, parts) for _, other in kept):
             kept = [(text, other) for text, other in kept if not _covers(parts, other)] + [(terms, parts)]
     return [text for text, _ in kept]
+
+
+def enough_terms(offers: Iterable[str], asked: str) -> list[str]:
+    """Of the terms of stored answers those with at least as much as is asked in every part, in their order.
+
+    Where keys are selected by the better of two mechanisms, more of a price may change to one that shows half of the
+    groups sooner and the rest later: then an answer that cost more is not as good, and one of these still may be.
+    """
+    wanted = _parts(json.loads(asked))
+    return [terms for terms in offers if _covers(_parts(json.loads(terms)), wanted)]
 
 
 def _covers(one: _Parts, other: _Parts) -> bool:

@@ -177,7 +177,8 @@ def share(
         merged, members = _merge(questions, named, levels)
         slip = _slip(merged, budget, delta, left)
         composed = budget.accounting is Accounting.BASIC and positive(epsilon, "epsilon") <= _LARGE
-        plans = tuple(_split(merged, budget, epsilon, slip, composed=composed))
+        usual = _slip(merged, budget, delta, lambda: budget.capacity.delta)
+        plans = tuple(_split(merged, budget, epsilon, slip, usual, composed=composed))
         asked = _as_written(merged, epsilon, delta)
         return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0), asked)
     except Stop as stop:
@@ -233,16 +234,20 @@ def _on(question: Question, together: Question, places: Mapping[Aggregate, int])
     )
 
 
-def _split(merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Fraction, *, composed: bool) -> list[Plan]:
-    """The plans at one price for all; raises Stop if noise for one of them cannot be drawn."""
+def _split(
+    merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Fraction, usual: Fraction, *, composed: bool
+) -> list[Plan]:
+    """The plans at one price for all; raises Stop if noise for one of them cannot be drawn.
+
+    The shares are those of the usual delta, at which nothing is spent yet: as delta runs out no part gets more than it
+    got before, where prices add up, and a batch that was paid is not charged again for a better part.
+    """
     unknown = sum(one.outline.domain is None for one in merged)
-    part = slip / unknown if unknown else Fraction(0)
-    if composed:
-        part /= 2  # the other half is for the composition
+    parts = 2 * unknown if composed else unknown  # the other half is for the composition
     whole = budget.price(epsilon=epsilon)
-    even = [_even(one, budget, epsilon, part) for one in merged]
+    even = [_even(one, budget, epsilon, usual / max(1, parts)) for one in merged]
     needs = [_needs(one, plan) for one, plan in zip(merged, even, strict=True)]
-    prices = _shared(even, needs, whole, powers=composed)
+    prices = [_with_delta(one, slip / max(1, parts)) for one in _shared(even, needs, whole, powers=composed)]
     if composed and slip:
         prices = _scaled(prices, positive(epsilon, "epsilon"), slip)
     return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
@@ -334,6 +339,10 @@ def _prices(plan: Plan, amounts: Sequence[Fraction], *, zcdp: bool) -> Prices:
             return Prices(shares, ZCDP(next(rest), delta))
         case Approximate(delta=delta):
             return Prices(shares, Approximate(next(rest), delta))
+
+
+def _with_delta(prices: Prices, delta: Fraction) -> Prices:
+    return prices if prices.selection is None else replace(prices, selection=replace(prices.selection, delta=delta))
 
 
 def _scaled(prices: Sequence[Prices], epsilon: Fraction, delta: Fraction) -> list[Prices]:
