@@ -42,7 +42,8 @@ ROOMS = (
 )
 # The same inside of query/, which has rooms of its own; those of one line may know each other.
 QUERY_ROOMS = (
-    *(("types", "verdict"), ("language",), ("catalog", "derived", "question", "identity", "payload"), ("planning",), ("relations",)),
+    *(("types", "verdict"), ("language",), ("catalog", "derived", "question", "identity", "payload")),
+    *(("planning",), ("relations",)),
     *(("sql", "ibis"), ("cells",), ("answers",), ("strategies",), ("asking",)),
 )
 MOST_LINES = 600
