@@ -4,7 +4,7 @@
 
 prints one table and writes it to benchmarks/results/coverage.md. The table of rows is opened and the question planned
 as ever, and the engine counts its exact cells once. Then `release`, the one place where noise is added, draws thousands
-of answers from those cells, and query/answers/readings.py makes numbers and intervals of them: what an analyst would be
+of answers from those cells, and answers/readings.py makes numbers and intervals of them: what an analyst would be
 given, without reading SQL and without charging a ledger each time.
 """
 
@@ -21,12 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import lapwing as lw
-from lapwing.query.answers.readings import intervals_of, values_of
-from lapwing.query.cells.bounding import queries
-from lapwing.query.cells.release import Arranged, Released, fetched, release
-from lapwing.query.language.expression import Slot
-from lapwing.query.planning.plan import Plan
-from lapwing.query.planning.shapes import Grid
+from lapwing.answers.readings import intervals_of, values_of
+from lapwing.cells.bounding import queries
+from lapwing.cells.release import Arranged, Released, fetched, release
+from lapwing.language.expression import Slot
+from lapwing.measures.shapes import Grid
+from lapwing.planning.plan import Plan
 from noise import aligned
 
 RESULTS = Path(__file__).resolve().parent / "results" / "coverage.md"

@@ -24,14 +24,14 @@ from typing import Any
 
 import duckdb
 
+from lapwing.answers.stored import encode
+from lapwing.asking.pricing import Terms, plan_on_terms
+from lapwing.cells.bounding import queries
+from lapwing.cells.release import arrange, release
 from lapwing.curator import Curator
 from lapwing.opening import open_data
 from lapwing.privacy import Budget
-from lapwing.query.answers.stored import encode
-from lapwing.query.asking.pricing import Terms, plan_on_terms
-from lapwing.query.cells.bounding import queries
-from lapwing.query.cells.release import arrange, release
-from lapwing.query.sql import read_sql
+from lapwing.reading.sql import read_sql
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / ".data"

@@ -27,8 +27,8 @@ from statistics import median
 import numpy as np
 from scipy.stats import spearmanr
 
-from lapwing.mechanisms.gaussian import Gaussian
-from lapwing.mechanisms.laplace import Laplace
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.noise import sample_choice, sample_heads
 
 HERE = Path(__file__).resolve().parent

@@ -7,23 +7,23 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from lapwing.query.catalog import Catalog, Field, Table
-from lapwing.query.derived import MOST_TABLES
-from lapwing.query.language.expression import Operator
-from lapwing.query.language.operators_base import MOST_SIZE
-from lapwing.query.language.operators_buckets import BUCKETS
-from lapwing.query.language.operators_casts import CASTS
-from lapwing.query.language.operators_dates import TEMPORAL
-from lapwing.query.language.operators_logic import LOGIC
-from lapwing.query.language.operators_numbers import NUMERIC
-from lapwing.query.language.operators_text import MOST_TEXT, TEXTUAL
-from lapwing.query.planning.aggregates import FUNCTIONS
-from lapwing.query.relations.joins import MOST_DEGREE
-from lapwing.query.relations.relation import MOST_TOTAL
-from lapwing.query.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
-from lapwing.query.sql.refused import CLAUSES, NAMES, NODES
-from lapwing.query.types import Interval, Type
-from lapwing.query.verdict import Refusal
+from lapwing.catalog.derived import MOST_TABLES
+from lapwing.catalog.table import Catalog, Field, Table
+from lapwing.language.expression import Operator
+from lapwing.language.operators.base import MOST_SIZE
+from lapwing.language.operators.buckets import BUCKETS
+from lapwing.language.operators.casts import CASTS
+from lapwing.language.operators.dates import TEMPORAL
+from lapwing.language.operators.logic import LOGIC
+from lapwing.language.operators.numbers import NUMERIC
+from lapwing.language.operators.text import MOST_TEXT, TEXTUAL
+from lapwing.language.refusal import Refusal
+from lapwing.language.types import Interval, Type
+from lapwing.measures.aggregates import FUNCTIONS
+from lapwing.reading.relations.joins import MOST_DEGREE
+from lapwing.reading.relations.relation import MOST_TOTAL
+from lapwing.reading.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
+from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
 
 PAGE = Path(__file__).with_name("sql.md")
 

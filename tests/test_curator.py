@@ -16,8 +16,8 @@ from lapwing.curator import Curator
 from lapwing.curator import vault as vault_module
 from lapwing.data import births
 from lapwing.errors import BudgetExceeded, EngineFailed, LapwingError, LedgerFailed, Misconfigured, Refused
-from lapwing.mechanisms.gaussian import Gaussian
-from lapwing.mechanisms.laplace import Laplace
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 from support.tape import SeededBits

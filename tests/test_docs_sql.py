@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lapwing.query.language.operators import OPERATORS
-from lapwing.query.sql import read_sql
-from lapwing.query.sql.refused import CLAUSES, NAMES, NODES
-from lapwing.query.verdict import Refusal
+from lapwing.language.operators.table import OPERATORS
+from lapwing.language.refusal import Refusal
+from lapwing.reading.sql import read_sql
+from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
 
 DOCS = Path(__file__).parents[1] / "docs"
 MAKER = runpy.run_path(str(DOCS / "make_sql.py"))

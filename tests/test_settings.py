@@ -15,9 +15,9 @@ import pytest
 from lapwing.cli.draft import draft
 from lapwing.engines.source import Csv, DuckDBTable, Parquet
 from lapwing.errors import Misconfigured, Refused
+from lapwing.language.types import Type
 from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
-from lapwing.query.types import Type
 from lapwing.settings import Settings, read_memory, read_settings, read_values
 from support.visits import CANARY, interval, write_visits
 

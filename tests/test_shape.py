@@ -24,27 +24,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 # From the ground up: a room imports itself and the rooms before it, never the package root, which imports them all.
 ROOMS = (
-    *(
-        "errors",
-        "rational",
-        "noise",
-        "privacy",
-        "mechanisms",
-        "data",
-        "query",
-        "engines",
-        "settings",
-        "ledger",
-        "curator",
-        "opening",
-    ),
-    *("collect", "lab", "server", "cli"),
-)
-# The same inside of query/, which has rooms of its own; those of one line may know each other.
-QUERY_ROOMS = (
-    *(("types", "verdict"), ("language",), ("catalog", "derived", "question", "identity", "payload")),
-    *(("planning",), ("relations",)),
-    *(("sql", "ibis"), ("cells",), ("answers",), ("strategies",), ("asking",)),
+    *("errors", "numbers", "noise", "privacy", "mechanisms", "classroom", "data"),
+    *("language", "catalog", "engines", "measures", "planning", "reading", "cells", "answers", "workloads", "asking"),
+    *("settings", "ledger", "curator", "opening", "collect", "lab", "server", "cli"),
 )
 MOST_LINES = 600
 
@@ -55,14 +37,17 @@ RANDOM_DEVICES = ("/dev/random", "/dev/urandom")
 RANDOM_ALLOWED = {"noise/bits.py": ["os.urandom"]}
 
 # Above mechanisms/ noise is drawn in three files only, and tried before the charge in one more.
-DRAWING_ROOMS = ("query", "curator", "opening")
+DRAWING_ROOMS = (
+    *("language", "catalog", "measures", "planning", "reading", "cells", "answers", "workloads", "asking"),
+    *("curator", "opening"),
+)
 DRAWING = ("draw", "draw_noise", "release", "keep", "choose", "respond", "signed", "start")
 MECHANISMS = ("mechanism", "noise", "selection")
 DRAWING_ALLOWED = {
-    "query/cells/release.py": ["choose", "draw", "keep", "release"],
-    "query/cells/finding.py": ["draw_noise", "mechanism", "signed", "start"],
-    "query/asking/watch.py": ["draw_noise", "start"],
-    "query/planning/measures.py": ["draw"],  # of nothing: what cannot be drawn is refused before the charge
+    "cells/release.py": ["choose", "draw", "keep", "release"],
+    "cells/finding.py": ["draw_noise", "mechanism", "signed", "start"],
+    "asking/watch.py": ["draw_noise", "start"],
+    "measures/measure.py": ["draw"],  # of nothing: what cannot be drawn is refused before the charge
 }
 # Everything that the founding lectures teach.
 LECTURES = (
@@ -106,14 +91,6 @@ def upward_imports(source: str, package: str, room: str) -> list[str]:
     return [".".join(name) for name in own if name[0] == "lapwing" and not set(name[1:2]) & set(allowed)]
 
 
-def upward_within_query(source: str, package: str, room: str) -> list[str]:
-    """Imports of a room of query/ above this one."""
-    level = next(i for i, rooms in enumerate(QUERY_ROOMS) if room in rooms)
-    allowed = {name for rooms in QUERY_ROOMS[: level + 1] for name in rooms}
-    own = [name.split(".") for name, _ in imported(ast.parse(source), package)]
-    return [".".join(name) for name in own if name[:2] == ["lapwing", "query"] and not set(name[2:3]) & allowed]
-
-
 def dotted(node: ast.expr, names: dict[str, str]) -> str:
     """The dotted name of an attribute chain, local names replaced by what they stand for."""
     match node:
@@ -155,7 +132,7 @@ def samplers(source: str) -> list[str]:
 def missing_files(source: str, path: Path) -> list[str]:
     """Files that docstrings and comments name and that are not there.
 
-    A name alone may be that of any module; one with a folder starts at its own folder, at query/, the package, docs/ or
+    A name alone may be that of any module; one with a folder starts at its own folder, the package, docs/ or
     the root.
     """
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
@@ -163,7 +140,7 @@ def missing_files(source: str, path: Path) -> list[str]:
     words = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
     docs = [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
     named = {name for text in (*comments, *docs) for name in re.findall(r"[\w./-]*\w\.(?:py|md|toml|png)\b", text)}
-    starts = (path.parent, PACKAGE / "query", PACKAGE, ROOT / "docs", ROOT)
+    starts = (path.parent, path.parent.parent, PACKAGE, ROOT / "docs", ROOT)
     modules = {source.name for source in SOURCES}
     found = {name for name in named if name in modules or any((start / name).exists() for start in starts)}
     return sorted(named - found - set(WRITTEN_BY_USERS))
@@ -245,19 +222,6 @@ def test_imports_point_downwards(path: Path) -> None:
     assert upward_imports(path.read_text(), package, room(path)) == []
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "query").rglob("[a-z]*.py")), ids=inside)
-def test_imports_within_query_point_downwards(path: Path) -> None:
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    assert upward_within_query(path.read_text(), ".".join(["lapwing", *parts[:-1]]), parts[1]) == []
-
-
-def test_an_upward_import_within_query_is_found() -> None:
-    planted = "from lapwing.query.types import Type\nfrom lapwing.query.answers.answer import Release"
-    found = ["lapwing.query.answers.answer.Release"]
-    assert upward_within_query(planted, "lapwing.query.cells", "cells") == found
-    assert upward_within_query(planted, "lapwing.query.asking", "asking") == []
-
-
 @pytest.mark.parametrize(
     ("planted", "found"),
     [
@@ -275,7 +239,7 @@ def test_an_upward_import_is_found(planted: str, found: str) -> None:
 
 
 def test_a_downward_import_is_allowed() -> None:
-    planted = "import numpy\nfrom lapwing.errors import Bug\nfrom . import bits\nfrom ..rational import exact"
+    planted = "import numpy\nfrom lapwing.errors import Bug\nfrom . import bits\nfrom ..numbers import exact"
     assert upward_imports(planted, "lapwing.noise", "noise") == []
 
 
@@ -343,24 +307,21 @@ def test_files_named_in_docstrings_exist(path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_found() -> None:
     planted = '"""See gone.py, docs/sql.md, sql/reader.py and lapwing.toml."""\nx = 1  # release.py, cells/lost.py\n'
-    assert missing_files(planted, PACKAGE / "query" / "question.py") == ["cells/lost.py", "gone.py"]
+    assert missing_files(planted, PACKAGE / "reading" / "sources.py") == ["cells/lost.py", "gone.py"]
 
 
 def test_the_map_lists_the_rooms_in_the_order_of_imports() -> None:
-    house, query = (ROOT / "CONTRIBUTING.md").read_text().split("## The way of a question")
+    house = (ROOT / "CONTRIBUTING.md").read_text().split("## The way of a question")[0]
     built = {room(path) for path in SOURCES}
     assert [name for row in rooms_of_the_map(house) for name in row] == [name for name in ROOMS if name in built]
-    assert [set(row) for row in rooms_of_the_map(query.split("## Commands")[0])] == [set(row) for row in QUERY_ROOMS]
 
 
-def test_every_file_of_query_is_on_the_map() -> None:
-    """Those of sql/ and ibis/ are "the rest, node by node", and operators are meant by a star."""
+def test_every_file_on_the_way_of_a_question_is_on_the_map() -> None:
     section = (ROOT / "CONTRIBUTING.md").read_text().split("## The way of a question")[1].split("## Commands")[0]
-    named = set(re.findall(r"`([a-z]\w*\*?)`", section))
-    files = {path.stem: path.parent.name for path in (PACKAGE / "query").rglob("[a-z]*.py")}
-    assert named - {"operators*"} <= files.keys()
-    listed = {name for name, folder in files.items() if folder not in ("sql", "ibis") and "operators" not in name}
-    assert listed - named == set()
+    for row in re.findall(r"(?m)^\| `([a-z/]+)/` \| (.*) \|$", section):
+        folder, words = row
+        files = {path.stem for path in (PACKAGE / folder).rglob("[a-z]*.py")}
+        assert set(re.findall(r"`([a-z]\w*)`", words)) == files
 
 
 def test_a_package_that_needs_posix_does_not_claim_every_system() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from lapwing.mechanisms.moment_intervals import tail_of
-from lapwing.mechanisms.moments import GRID, SoftMean
+from lapwing.mechanisms.moments.intervals import tail_of
+from lapwing.mechanisms.moments.mean import GRID, SoftMean
 
 mpl.use("agg")
 import matplotlib.pyplot as plt

@@ -18,11 +18,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from lapwing.mechanisms.gaussian import Gaussian
-from lapwing.mechanisms.laplace import Laplace
-from lapwing.mechanisms.response import RandomizedResponse
-from lapwing.privacy.composition import Composition, compose_fixed
-from lapwing.privacy.distribution import PrivacyLoss
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.choice.response import RandomizedResponse
+from lapwing.privacy.analysis.composition import Composition, compose_fixed
+from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.loss import Pure
 
 BLUE, RED, GREEN, PALE = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea"

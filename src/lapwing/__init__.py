@@ -1,5 +1,22 @@
 """Differential privacy with exact noise, honest intervals and a budget that holds."""
 
+from lapwing.answers.answer import Release
+from lapwing.asking.batch_answer import Batch, BatchPreview
+from lapwing.asking.preview import Preview
+from lapwing.asking.watch import Watch
+from lapwing.classroom import (
+    Database,
+    Norm,
+    Refutation,
+    Sensitivity,
+    databases,
+    deterministic,
+    global_sensitivity,
+    local_sensitivity,
+    local_sensitivity_at_distance,
+    refute,
+    units,
+)
 from lapwing.curator import Curator
 from lapwing.errors import (
     BudgetExceeded,
@@ -63,33 +80,18 @@ from lapwing.privacy import (
     Budget,
     Composition,
     Cost,
-    Database,
     Filter,
     Loss,
     Neighbours,
-    Norm,
     PrivacyLoss,
     Pure,
-    Refutation,
-    Sensitivity,
     compose_fixed,
-    databases,
-    deterministic,
-    global_sensitivity,
-    local_sensitivity,
-    local_sensitivity_at_distance,
     posterior,
-    refute,
     tightest_delta,
     tightest_epsilon,
-    units,
 )
-from lapwing.query.answers.answer import Release
-from lapwing.query.asking.batch_answer import Batch, BatchPreview
-from lapwing.query.asking.preview import Preview
-from lapwing.query.asking.watch import Watch
-from lapwing.query.strategies.distribution import Distribution
-from lapwing.query.strategies.marginals import MarginalTables
+from lapwing.workloads.distribution import Distribution
+from lapwing.workloads.marginals import MarginalTables
 
 __all__ = [
     "ZCDP",

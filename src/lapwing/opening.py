@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lapwing.asking.automatic import AUTO
+from lapwing.catalog.table import Field, Table
 from lapwing.curator import Curator
 from lapwing.engines.duckdb import stored_types
 from lapwing.engines.frames import frame_source, marked
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import Misconfigured
+from lapwing.language.refusal import nearest
+from lapwing.language.types import Type, type_of
 from lapwing.ledger import SqliteLedger
+from lapwing.numbers import Number, inside_unit
 from lapwing.privacy.budget import Budget
-from lapwing.query.asking.automatic import AUTO
-from lapwing.query.catalog import Field, Table
-from lapwing.query.types import Type, type_of
-from lapwing.query.verdict import nearest
-from lapwing.rational import Number, inside_unit
 from lapwing.settings import (
     read_auto_limits,
     read_edges,

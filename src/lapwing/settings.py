@@ -36,15 +36,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from lapwing.asking.automatic import AUTO
+from lapwing.catalog.table import Catalog, Field, Limit, Table
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import LapwingError, Misconfigured
+from lapwing.language.refusal import nearest
+from lapwing.language.types import Interval, Type, Value
+from lapwing.numbers import count, exact, inside_unit
 from lapwing.privacy.budget import Budget
-from lapwing.query.asking.automatic import AUTO
-from lapwing.query.catalog import Catalog, Field, Limit, Table
-from lapwing.query.types import Interval, Type, Value
-from lapwing.query.verdict import nearest
-from lapwing.rational import count, exact, inside_unit
 
 T = TypeVar("T")
 

@@ -406,7 +406,7 @@ def test_a_picture_that_cannot_be_written_is_told_with_the_charge(run: Any, monk
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lapwing.query.answers.answer.Release.plot", full)
+    monkeypatch.setattr("lapwing.answers.answer.Release.plot", full)
     done = run("ask", BY_SEX, "--epsilon", "0.25", "--plot", "x.png")
     assert done.code == 1
     assert "The picture could not be written (No space left on device). The answer was charged" in done.err

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.mechanisms.laplace import Laplace
-from lapwing.mechanisms.propose_test_release import ProposedMedian
-from lapwing.mechanisms.quantile import Quantile
-from lapwing.mechanisms.smooth import SmoothMedian
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.local.propose_test_release import ProposedMedian
+from lapwing.mechanisms.local.smooth import SmoothMedian
+from lapwing.mechanisms.quantiles.single import Quantile
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lapwing.privacy.database import databases
+from lapwing.classroom.database import databases
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "what_dp_is.py"
 

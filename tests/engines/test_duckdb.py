@@ -12,19 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
+from lapwing.catalog.table import Catalog, Field, Table
+from lapwing.cells.bounding import cells_query
+from lapwing.cells.release import arrange
 from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
 from lapwing.errors import Misconfigured
+from lapwing.language.types import Type
 from lapwing.opening import open_data
+from lapwing.planning.plan import Plan, make_plan
+from lapwing.planning.question import Question
 from lapwing.privacy import Budget, Pure
-from lapwing.query.catalog import Catalog, Field, Table
-from lapwing.query.cells.bounding import cells_query
-from lapwing.query.cells.release import arrange
-from lapwing.query.planning.plan import Plan, make_plan
-from lapwing.query.question import Question
-from lapwing.query.sql import read_sql
-from lapwing.query.types import Type
+from lapwing.reading.sql import read_sql
 from support.visits import CANARY, frame, interval, open_visits, write_visits
 
 LOCKED = [

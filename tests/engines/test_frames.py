@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import lapwing as lw
+from lapwing.catalog.table import Field, Table
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.frames import frame_source, marked
-from lapwing.query.catalog import Field, Table
-from lapwing.query.types import Type
+from lapwing.language.types import Type
 
 BUDGET = lw.Budget(epsilon=100_000)
 FACTS: dict[str, Any] = {"name": "t", "unit": "pid", "rows_per_unit": 1, "budget": BUDGET}

@@ -18,18 +18,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lapwing.classroom.sensitivity import global_sensitivity
 from lapwing.errors import Refused
-from lapwing.mechanisms.exponential import Exponential
-from lapwing.mechanisms.gaussian import Gaussian
-from lapwing.mechanisms.laplace import Laplace
-from lapwing.mechanisms.noisy_max import NoisyMax
-from lapwing.mechanisms.permute_and_flip import PermuteAndFlip
-from lapwing.mechanisms.response import RandomizedResponse
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.choice.exponential import Exponential
+from lapwing.mechanisms.choice.noisy_max import NoisyMax
+from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
+from lapwing.mechanisms.choice.response import RandomizedResponse
+from lapwing.numbers import ball, enclose
 from lapwing.privacy import ZCDP, Approximate, BoundedRange, Loss, Pure, group_delta
-from lapwing.privacy.distribution import PrivacyLoss
-from lapwing.privacy.profile import Enclosure, tightest_delta, tightest_epsilon
-from lapwing.privacy.sensitivity import global_sensitivity
-from lapwing.rational import ball, enclose
+from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.profile import Enclosure, tightest_delta, tightest_epsilon
 
 always = settings(deadline=None, derandomize=True, max_examples=40)
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.gaussian import Gaussian
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.grid import Grid
-from lapwing.mechanisms.laplace import Laplace
 
 REALS = st.floats(-1e6, 1e6)
 

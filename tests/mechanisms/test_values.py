@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.gaussian import Gaussian
-from lapwing.mechanisms.laplace import Laplace
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.values import saturating_sum
 
 NOISY = [Laplace(epsilon=1, size=8), Gaussian(rho=0.5, size=8), Gaussian(epsilon=1, delta=1e-6, size=8)]

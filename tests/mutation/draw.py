@@ -1,6 +1,6 @@
 """Draws mutants at random from the rooms that privacy and answers rest on, and lists those that no test notices.
 
-    python tests/mutation/draw.py [--count 100] [--seed 1] [--only mechanisms/laplace.py] [--limit 900] [--near]
+    python tests/mutation/draw.py [--count 100] [--seed 1] [--only privacy/loss.py] [--limit 900] [--near]
 
 The draw is fixed by the seed and the source: every line of code has a rank, the hash of seed, file and line, and the
 lines of least rank get one mistake each. A change elsewhere in the source leaves the other draws as they are. The
@@ -33,10 +33,10 @@ from equivalent import EQUIVALENT
 from trial import PACKAGE, ROOT, OutOfTime, first_failure
 
 ROOMS = (
-    *("rational.py", "noise", "privacy", "mechanisms", "ledger", "curator"),
-    *(f"query/{room}" for room in ("planning", "relations", "cells", "answers", "strategies", "asking")),
+    *("numbers.py", "noise", "privacy", "mechanisms", "classroom", "ledger", "curator"),
+    *("measures", "planning", "reading/relations", "cells", "answers", "workloads", "asking"),
 )
-PICTURES = ("query/answers/plot.py", "query/answers/chart.py")
+PICTURES = ("answers/plot.py", "answers/chart.py")
 """Where a mark stands in a picture is no answer."""
 EACH = 120  # seconds: a test that takes longer has failed
 NEAR = 8  # files of tests that run before all others are even read

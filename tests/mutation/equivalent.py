@@ -8,17 +8,17 @@ from __future__ import annotations
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
-        "mechanisms/keys_threshold.py",
+        "mechanisms/keys/threshold.py",
         "return float(self._shown(np.array([n]))[0]) if n else 0.0",
         "return float(self._shown(np.array([n]))[(-1)]) if n else 0.0",
     ): "the array has one entry, so its last is its first",
     (
-        "query/cells/bounding.py",
+        "cells/bounding.py",
         'inner = _selected(*_keys(plan), aliased(cell, _CELL)).from_(_rows(plan).subquery("r", copy=False), copy=False)',  # noqa: E501
         "inner = (_selected(*_keys(plan), aliased(cell, _CELL)).from_(_rows(plan).subquery('r', copy=False)))",
     ): "sqlglot then copies the subquery before it uses it; the query is the same",
     (
-        "rational.py",
+        "numbers.py",
         "bits *= 2",
         "bits *= 3",
     ): "how fast the precision grows until the bounds decide; what is decided stays the same",
@@ -28,7 +28,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "_PAGE = (499)",
     ): "how many entries are read at a time",
     (
-        "mechanisms/calibration.py",
+        "mechanisms/additive/calibration.py",
         "low, high = start / 2, 4 * start + 1",
         "low, high = start / 2, (3) * start + 1",
     ): "the upper end of a search that narrows down to the same place",

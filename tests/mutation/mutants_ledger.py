@@ -5,11 +5,11 @@ from __future__ import annotations
 from mutant import Mutant
 
 PROMISED = ("tests/ledger/test_promises.py", "tests/ledger/test_sqlite.py", "tests/ledger/test_store.py")
-GROUPED = ("tests/query/cells/test_groups.py",)
+GROUPED = ("tests/cells/test_groups.py",)
 _BOOK = "ledger/book.py"
 _SQLITE = "ledger/sqlite.py"
 _STORE = "ledger/store.py"
-_GROUPS = "query/cells/groups.py"
+_GROUPS = "cells/groups.py"
 
 LEDGER: tuple[Mutant, ...] = (
     # what may be spent

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-NOISE = ("tests/mechanisms/test_laplace.py", "tests/mechanisms/test_gaussian.py")
-SOFT = ("tests/mechanisms/test_moments.py", "tests/mechanisms/test_soft_values.py")
+NOISE = ("tests/mechanisms/additive/test_laplace.py", "tests/mechanisms/additive/test_gaussian.py")
+SOFT = ("tests/mechanisms/moments/test_mean.py", "tests/mechanisms/moments/test_values.py")
 KEYS = (
-    "tests/mechanisms/test_keys.py",
-    "tests/mechanisms/test_keys_threshold.py",
-    "tests/mechanisms/test_keys_weighted.py",
+    "tests/mechanisms/keys/test_selection.py",
+    "tests/mechanisms/keys/test_threshold.py",
+    "tests/mechanisms/keys/test_weighted.py",
 )
 
 MECHANISMS: tuple[Mutant, ...] = (
     # mechanisms
     Mutant(
         "Laplace scale",
-        "mechanisms/laplace.py",
+        "mechanisms/additive/laplace.py",
         "return self.sensitivity / self.epsilon",
         "return self.sensitivity / self.epsilon / 2",
         "half the noise",
@@ -24,7 +24,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a value spreads twice",
-        "mechanisms/moments.py",
+        "mechanisms/moments/mean.py",
         "noise_of(epsilon, rho, rows * GRID)",
         "noise_of(epsilon, rho, rows * GRID // 2)",
         "half the noise",
@@ -32,7 +32,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "every noisy count at the threshold is shown",
-        "mechanisms/keys_threshold.py",
+        "mechanisms/keys/threshold.py",
         "keep[at] = sample_bernoulli(self.edge, at.size)",
         "keep[at] = True",
         "more than delta for a key of one unit",
@@ -40,15 +40,15 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "permute-and-flip at the price of the exponential law",
-        "mechanisms/grid_quantiles.py",
+        "mechanisms/quantiles/grid_quantiles.py",
         "        return self.rho is None",
         "        return True",
         "four times rho",
-        ("tests/mechanisms/test_grid_quantiles.py",),
+        ("tests/mechanisms/quantiles/test_grid_quantiles.py",),
     ),
     Mutant(
         "threshold one too low",
-        "mechanisms/keys_threshold.py",
+        "mechanisms/keys/threshold.py",
         "keep = (held > 0) & (noisy > self.threshold)",
         "keep = (held > 0) & (noisy > self.threshold - 2)",  # at the threshold itself the edge decides
         "off by one",
@@ -56,7 +56,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "weights rounded up",
-        "mechanisms/keys_weighted.py",
+        "mechanisms/keys/weighted.py",
         "    return math.isqrt(WeightedGaussian.one**2 // keys)",
         "    return math.isqrt(WeightedGaussian.one**2 // keys) + 1",
         "the l2 norm exceeds 1",
@@ -64,7 +64,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "geometric step rounded up",
-        "mechanisms/keys.py",
+        "mechanisms/keys/selection.py",
         "step = min((grown * last >> more) + slip,",
         "step = min((grown * last >> more) + slip + 1,",
         "a ratio above e^epsilon",
@@ -73,43 +73,43 @@ MECHANISMS: tuple[Mutant, ...] = (
     # many counts from one strategy
     Mutant(
         "twice the rho of every part",
-        "mechanisms/marginals.py",
+        "mechanisms/ranges/marginals.py",
         "/ (2 * mechanism.rho * share)",
         "/ (4 * mechanism.rho * share)",
         "half the variance",
-        ("tests/mechanisms/test_marginals.py",),
+        ("tests/mechanisms/ranges/test_marginals.py",),
     ),
     Mutant(
         "contrasts taken for shorter",
-        "mechanisms/marginals.py",
+        "mechanisms/ranges/marginals.py",
         "return math.prod(sizes[i] * (sizes[i] - 1) for i in part)",
         "return math.prod(sizes[i] for i in part)",
         "the sensitivity of whole contrasts is larger",
-        ("tests/mechanisms/test_marginals.py",),
+        ("tests/mechanisms/ranges/test_marginals.py",),
     ),
     Mutant(
         "every table at the whole epsilon",
-        "mechanisms/laplace_marginals.py",
+        "mechanisms/ranges/laplace_marginals.py",
         "Laplace(epsilon=self.epsilon / len(self.measured), sensitivity",
         "Laplace(epsilon=self.epsilon, sensitivity",
         "tables compose",
-        ("tests/mechanisms/test_marginals.py",),
+        ("tests/mechanisms/ranges/test_marginals.py",),
     ),
     Mutant(
         "forget the cells of a unit",
-        "query/strategies/strategy.py",
+        "workloads/strategy.py",
         "return self.outline.groups * self.outline.shapes[0].reach(Fraction(1))",
         "return self.outline.shapes[0].reach(Fraction(1))",
         "a unit in many cells is not covered",
-        ("tests/query/strategies/test_strategy.py",),
+        ("tests/workloads/test_strategy.py",),
     ),
     Mutant(
         "no limit of the cells of a unit",
-        "query/strategies/strategy.py",
+        "workloads/strategy.py",
         "return min(cells, table.groups_per_unit), table.groups_per_unit < cells",
         "return min(cells, table.groups_per_unit), False",
         "a unit adds to more cells than it was made for",
-        ("tests/query/strategies/test_strategy.py",),
+        ("tests/workloads/test_strategy.py",),
     ),
     Mutant(
         "read again for nothing",
@@ -117,7 +117,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "    if not reservation.fresh:",
         "    if False:",
         "one charge, two answers",
-        ("tests/query/strategies/test_strategy.py", "tests/test_curator.py"),
+        ("tests/workloads/test_strategy.py", "tests/test_curator.py"),
     ),
     Mutant(
         "a worse strategy will do",
@@ -125,6 +125,6 @@ MECHANISMS: tuple[Mutant, ...] = (
         "if offer is None or price < strategy.price:",
         "if offer is None:",
         "what was asked and paid for is not given",
-        ("tests/query/strategies/test_strategy.py",),
+        ("tests/workloads/test_strategy.py",),
     ),
 )

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-PLAN = ("tests/query/planning/test_plan.py",)
-CELLS = ("tests/query/cells/test_bounding.py", "tests/query/test_neighbours.py")
-WHOLE = ("tests/test_curator.py", "tests/query/answers/test_stored.py", "tests/query/test_gate.py")
-_PLAN = "query/planning/plan.py"
-_IDENTITY = "query/identity.py"
-_MEASURES = "query/planning/measures.py"
-_BOUNDING = "query/cells/bounding.py"
-_RELEASE = "query/cells/release.py"
+PLAN = ("tests/planning/test_plan.py",)
+CELLS = ("tests/cells/test_bounding.py", "tests/cells/test_neighbours.py")
+WHOLE = ("tests/test_curator.py", "tests/answers/test_stored.py", "tests/e2e/test_gate.py")
+_PLAN = "planning/plan.py"
+_IDENTITY = "catalog/identity.py"
+_MEASURES = "measures/measure.py"
+_BOUNDING = "cells/bounding.py"
+_RELEASE = "cells/release.py"
 _CURATOR = "curator/curator.py"
 _ANSWERING = "curator/answering.py"
 _VAULT = "curator/vault.py"
-_AGGREGATES = "query/planning/aggregates.py"
-_SHAPES = "query/planning/shapes.py"
-_CONTRIBUTIONS = "query/cells/contributions.py"
-_FINDING = "query/cells/finding.py"
-FINDING = ("tests/query/cells/test_finding.py", "tests/query/asking/test_automatic.py")
+_AGGREGATES = "measures/aggregates.py"
+_SHAPES = "measures/shapes.py"
+_CONTRIBUTIONS = "cells/contributions.py"
+_FINDING = "cells/finding.py"
+FINDING = ("tests/cells/test_finding.py", "tests/asking/test_automatic.py")
 
 QUESTIONS: tuple[Mutant, ...] = (
     # how much noise
@@ -61,7 +61,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "TopK(k=best.many, epsilon=epsilon, sensitivity=reach,",
         "TopK(k=best.many, epsilon=epsilon, sensitivity=1,",
         "a unit with many rows is not covered",
-        ("tests/query/test_best.py",),
+        ("tests/planning/test_best.py",),
     ),
     Mutant(
         "choose the best groups as if no part were negative",
@@ -69,7 +69,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "monotone = interval.low >= 0 or interval.high <= 0",
         "monotone = True",
         "half the noise",
-        ("tests/query/test_best.py",),
+        ("tests/planning/test_best.py",),
     ),
     Mutant(
         "swap l2 for l1",
@@ -101,7 +101,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "return len(self.shapes) + (self.domain is None and self.counted is None)",
         "return len(self.shapes)",
         "the selection of keys is not paid for",
-        ("tests/query/cells/test_release.py",),
+        ("tests/cells/test_release.py",),
     ),
     Mutant(
         "charge the first part only",
@@ -133,7 +133,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "    return table.row_limit\n",
         "    return max(1, table.row_limit - 1)\n",
         "off by one",
-        (*PLAN, "tests/query/cells/test_bounding.py"),
+        (*PLAN, "tests/cells/test_bounding.py"),
     ),
     Mutant(
         "one row of a soft unit",
@@ -206,7 +206,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         '{"epsilon": share.epsilon / groups}',
         '{"epsilon": share.epsilon}',
         "a unit in many groups is not covered",
-        ("tests/query/cells/test_release.py",),
+        ("tests/cells/test_release.py",),
     ),
     Mutant(
         "drop the group limit",
@@ -246,7 +246,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "        query = _where(query, exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))\n",
         "        pass\n",
         "all rows without a unit are one unit",
-        ("tests/query/cells/test_bounding.py",),
+        ("tests/cells/test_bounding.py",),
     ),
     Mutant(
         "total over all units",
@@ -279,7 +279,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "c.astype(object) + noise.draw(c.size).astype(object)",
         "c.astype(object)",
         "exact answers",
-        ("tests/query/cells/test_release.py",),
+        ("tests/cells/test_release.py",),
     ),
     Mutant(
         "one noise for all",
@@ -287,7 +287,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "noise.draw(c.size)",
         "noise.draw(1).repeat(c.size)",
         "differences of groups are exact",
-        ("tests/test_curator.py", "tests/query/test_gate.py"),
+        ("tests/test_curator.py", "tests/e2e/test_gate.py"),
     ),
     Mutant(
         "show every key",
@@ -303,7 +303,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "keep, counts = shown.keep, shown.counts",
         "keep, counts = shown.keep, arranged.units[shown.keep]",
         "exact counts of the shown keys",
-        ("tests/query/cells/test_release.py",),
+        ("tests/cells/test_release.py",),
     ),
     # the charge
     Mutant(
@@ -328,7 +328,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "if made.is_as_good_as(plan, level) and (best is None",
         "if (best is None",
         "a worse answer is given as a better one",
-        ("tests/query/answers/test_stored.py",),
+        ("tests/answers/test_stored.py",),
     ),
     Mutant(
         "stored answers for any version",
@@ -336,7 +336,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         'return ("table", table.name, table.version, table.unit)',
         'return ("table", table.name, table.unit)',
         "an old answer for new data",
-        ("tests/query/answers/test_stored.py", "tests/query/planning/test_plan.py"),
+        ("tests/answers/test_stored.py", "tests/planning/test_plan.py"),
     ),
     Mutant(
         "stored answers for any bounds",
@@ -344,7 +344,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "tuple(map(shape_facts, self.shapes)),",
         "len(self.shapes),",
         "an answer made under another policy",
-        ("tests/query/answers/test_stored.py",),
+        ("tests/answers/test_stored.py",),
     ),
     Mutant(
         "skip the version check",
@@ -409,6 +409,6 @@ QUESTIONS: tuple[Mutant, ...] = (
         "    raise EngineFailed(incident)  # outside",
         "    raise EngineFailed(kind)  # outside",
         "the kind of failure tells about the data",
-        ("tests/query/cells/test_release.py",),
+        ("tests/cells/test_release.py",),
     ),
 )

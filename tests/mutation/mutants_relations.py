@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-WATCHED = ("tests/query/asking/test_watch.py",)
-JOINED = ("tests/query/answers/test_combine.py",)
-RELATED = ("tests/query/relations/test_relations.py", "tests/query/test_relations_neighbours.py")
-TYPES = ("tests/query/relations/test_joined_types.py",)
+WATCHED = ("tests/asking/test_watch.py",)
+JOINED = ("tests/answers/test_combine.py",)
+RELATED = ("tests/reading/relations/test_relations.py", "tests/cells/test_relations_neighbours.py")
+TYPES = ("tests/reading/relations/test_joined_types.py",)
 _ENGINE = "engines/duckdb.py"
-_WATCH = "query/asking/watch.py"
-_COMBINE = "query/answers/combine.py"
-_JOINS = "query/relations/joins.py"
-_PER_UNIT = "query/relations/per_unit.py"
-_DERIVED = "query/cells/derived_rows.py"
+_WATCH = "asking/watch.py"
+_COMBINE = "answers/combine.py"
+_JOINS = "reading/relations/joins.py"
+_PER_UNIT = "reading/relations/per_unit.py"
+_DERIVED = "cells/derived_rows.py"
 
 RELATIONS: tuple[Mutant, ...] = (
     # sessions

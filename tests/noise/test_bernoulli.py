@@ -20,10 +20,10 @@ from lapwing.noise.bernoulli import (
     sample_bernoulli_exp_each,
     sample_coins,
 )
+from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.noise.bits import BitSource
-from lapwing.noise.coin import flip_exp
 from lapwing.noise.lazy import LazyUniform
-from lapwing.rational import ball, enclose
+from lapwing.numbers import ball, enclose
 from support.chi import assert_fits, assert_misfits, finite
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape

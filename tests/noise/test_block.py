@@ -19,7 +19,7 @@ from lapwing.noise import block
 from lapwing.noise.bits import BitSource, Words
 from lapwing.noise.block import sample_block
 from lapwing.noise.table import Law, Table, WordSizes, build_table, table_of
-from lapwing.rational import ball, enclose
+from lapwing.numbers import ball, enclose
 from support import chi
 from support.chi import assert_fits, assert_misfits
 from support.law import assert_law, exact_law

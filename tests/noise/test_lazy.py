@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Bug
 from lapwing.noise.lazy import Bounds, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
-from lapwing.rational import ball, enclose
+from lapwing.numbers import ball, enclose
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape
 

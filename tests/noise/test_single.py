@@ -11,7 +11,7 @@ from flint import arb
 from scipy.special import digamma
 
 from lapwing.noise.single import cauchy_integer, laplace_integer, propose_cauchy
-from lapwing.rational import ball, enclose
+from lapwing.numbers import ball, enclose
 from support.chi import Discrete, Floats, Integers, assert_fits, assert_misfits, laplace
 from support.law import assert_law, exact_law
 from support.tape import SeededBits

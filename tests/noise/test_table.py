@@ -16,7 +16,7 @@ from lapwing.errors import Bug, Misconfigured
 from lapwing.noise import bernoulli, sample_gaussian, sample_geometric, sample_laplace, table
 from lapwing.noise.block import sample_block
 from lapwing.noise.table import UNDECIDED, Law, Table, WordSizes, build_table, table_of
-from lapwing.rational import ball, enclose
+from lapwing.numbers import ball, enclose
 from support.tape import SeededBits
 
 SMALL_WORDS = WordSizes(guide=3, threshold=7, accept=3, accept_more=8, tail=3, band=0.2)

@@ -9,8 +9,8 @@ import pytest
 from flint import arb
 
 from lapwing.errors import LapwingError, Misconfigured, Refused
+from lapwing.numbers import ball, enclose
 from lapwing.privacy import Pure, delta_of_rho, epsilon_of_rho, group_delta, rho_of_epsilon
-from lapwing.rational import ball, enclose
 
 BITS = 400
 TINY = Fraction(1, 10**12)

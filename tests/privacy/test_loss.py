@@ -12,8 +12,8 @@ import pytest
 from flint import arb
 
 from lapwing.errors import LapwingError, Misconfigured, Refused
+from lapwing.numbers import ball, enclose
 from lapwing.privacy import ZCDP, Approximate, BoundedRange, Pure, epsilon_of_rho, group_delta
-from lapwing.rational import ball, enclose
 
 ORDERS = [Fraction(text) for text in ("1.01", "1.5", "2", "4", "16", "64", "1000")]
 BAD = [float("nan"), float("inf"), -float("inf"), -1, -1e-320, True, np.True_, "0.1", None, 1j, [0.1], Decimal("sNaN")]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lapwing.query.catalog import Catalog, Field, Table
-from lapwing.query.types import Interval, Type
+from lapwing.catalog.table import Catalog, Field, Table
+from lapwing.language.types import Interval, Type
 
 TYPES = {
     "pid": pa.int64(),

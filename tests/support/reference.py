@@ -14,12 +14,12 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from lapwing.query.language.expression import Call, Column, Expression, Literal
-from lapwing.query.language.operators import bounds_of
-from lapwing.query.planning.aggregates import Total
-from lapwing.query.planning.measures import Measure
-from lapwing.query.planning.plan import Plan
-from lapwing.query.types import Interval
+from lapwing.language.expression import Call, Column, Expression, Literal
+from lapwing.language.operators.table import bounds_of
+from lapwing.language.types import Interval
+from lapwing.measures.aggregates import Total
+from lapwing.measures.measure import Measure
+from lapwing.planning.plan import Plan
 
 Row = dict[str, Any]
 

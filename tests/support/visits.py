@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
+from lapwing.language.types import Interval, Type
 from lapwing.opening import open_data
 from lapwing.privacy import Budget
-from lapwing.query.catalog import Catalog, Field, Table
-from lapwing.query.types import Interval, Type
 from support.questions import bounds
 
 CANARY = "ZZCANARY"

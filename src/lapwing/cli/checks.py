@@ -22,8 +22,8 @@ def _settings(file: Path) -> str:
 
 
 def _data(file: Path) -> str:
+    from lapwing.engines.csv_rows import drops_lines
     from lapwing.engines.duckdb import DuckDBEngine
-    from lapwing.engines.lines import drops_lines
     from lapwing.engines.source import Csv
 
     settings = read_settings(file)

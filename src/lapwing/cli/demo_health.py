@@ -13,12 +13,12 @@ from lapwing.cli.draft import draft
 from lapwing.cli.scene import Scene, checked, command, listing, quoted, say, table
 from lapwing.curator import Curator
 from lapwing.errors import BudgetExceeded, Misconfigured
-from lapwing.mechanisms.laplace import Laplace
+from lapwing.mechanisms.additive.laplace import Laplace
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lapwing.query.answers.answer import Release
+    from lapwing.answers.answer import Release
 
 PICTURE = "lapwing-demo.png"
 MOST_VISITS = 20

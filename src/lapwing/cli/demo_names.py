@@ -13,8 +13,8 @@ from lapwing.privacy.budget import Budget
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lapwing.query.answers.answer import Release
-    from lapwing.query.asking.preview import Preview
+    from lapwing.answers.answer import Release
+    from lapwing.asking.preview import Preview
 
 NAMES = "SELECT name, COUNT(*) AS n FROM births GROUP BY name"
 EPSILON, DELTA = 1, 1e-6

@@ -14,9 +14,9 @@ from pathlib import Path
 from lapwing.engines.duckdb import stored_types
 from lapwing.engines.source import Csv, file_source
 from lapwing.errors import Misconfigured
+from lapwing.language.refusal import nearest
+from lapwing.language.types import Type
 from lapwing.privacy.budget import Budget
-from lapwing.query.types import Type
-from lapwing.query.verdict import nearest
 from lapwing.settings import ROW
 
 

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from fractions import Fraction
 from hashlib import sha256
 
+from lapwing.answers.answer import Release
+from lapwing.answers.combine import combined
+from lapwing.answers.prices import best_terms, enough_terms, prices_in, terms_of
+from lapwing.answers.stored import decode
+from lapwing.asking.batch import Named, Shared
+from lapwing.cells.release import Released
 from lapwing.curator.charging import UNJOINED, bought, reading_terms, saying
 from lapwing.curator.vault import Paid, Vault
 from lapwing.ledger import Charge, Reservation, SqliteLedger
+from lapwing.planning.plan import Outline, Plan, priced
 from lapwing.privacy.budget import Cost
-from lapwing.query.answers.answer import Release
-from lapwing.query.answers.combine import combined
-from lapwing.query.answers.prices import best_terms, enough_terms, prices_in, terms_of
-from lapwing.query.answers.stored import decode
-from lapwing.query.asking.batch import Named, Shared
-from lapwing.query.cells.release import Released
-from lapwing.query.planning.plan import Outline, Plan, priced
 
 
 class Answers:

@@ -8,6 +8,16 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
+from lapwing.answers.answer import Release
+from lapwing.answers.combine import refusal_to_combine
+from lapwing.asking.automatic import SHARE, Read, read_automatic
+from lapwing.asking.batch import Named, Shared, read_batch, share
+from lapwing.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
+from lapwing.asking.preview import Preview
+from lapwing.asking.pricing import Terms, Within, plan_on_terms
+from lapwing.asking.watch import Watch, make_session
+from lapwing.catalog.identity import Identity
+from lapwing.catalog.table import Catalog, Table
 from lapwing.curator.answering import Answers, nothing
 from lapwing.curator.charging import NOTHING, check_room, instead_of_nothing
 from lapwing.curator.preparing import STAYS, Preparer
@@ -15,29 +25,19 @@ from lapwing.curator.strategies import Make, Strategies
 from lapwing.curator.vault import Vault
 from lapwing.engines.source import Source
 from lapwing.errors import Misconfigured
+from lapwing.language.refusal import Refusal, Stop, raised
 from lapwing.ledger import SqliteLedger
+from lapwing.numbers import Number, exact, inside_unit
+from lapwing.planning.plan import Plan
+from lapwing.planning.question import Question
 from lapwing.privacy.encoding import encode_loss
 from lapwing.privacy.statement import Statement
-from lapwing.query.answers.answer import Release
-from lapwing.query.answers.combine import refusal_to_combine
-from lapwing.query.asking.automatic import SHARE, Read, read_automatic
-from lapwing.query.asking.batch import Named, Shared, read_batch, share
-from lapwing.query.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
-from lapwing.query.asking.preview import Preview
-from lapwing.query.asking.pricing import Terms, Within, plan_on_terms
-from lapwing.query.asking.watch import Watch, make_session
-from lapwing.query.catalog import Catalog, Table
-from lapwing.query.ibis import read_ibis, unbound
-from lapwing.query.identity import Identity
-from lapwing.query.planning.plan import Plan
-from lapwing.query.question import Question
-from lapwing.query.sql import read_sql
-from lapwing.query.strategies.distribution import Distribution, ask_distribution
-from lapwing.query.strategies.marginals import Cells, MarginalTables, ask_marginals
-from lapwing.query.strategies.preview import StrategyPreview
-from lapwing.query.strategies.strategy import Bought
-from lapwing.query.verdict import Refusal, Stop, raised
-from lapwing.rational import Number, exact, inside_unit
+from lapwing.reading.ibis import read_ibis, unbound
+from lapwing.reading.sql import read_sql
+from lapwing.workloads.distribution import Distribution, ask_distribution
+from lapwing.workloads.marginals import Cells, MarginalTables, ask_marginals
+from lapwing.workloads.preview import StrategyPreview
+from lapwing.workloads.strategy import Bought
 
 _REMEMBERED = 256  # questions and stored answers in memory
 _LEAST_LEVEL = Fraction(1, 10**9)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from lapwing.catalog.table import Field, Table
 from lapwing.engines.source import DuckDBTable, Frame, Source, fingerprint
+from lapwing.language.types import Interval, Value
 from lapwing.ledger import Declaration
-from lapwing.query.catalog import Field, Table
-from lapwing.query.types import Interval, Value
 
 _LISTED = 50  # values that an entry lists; of more it keeps their number and hash
 

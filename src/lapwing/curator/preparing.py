@@ -14,21 +14,21 @@ from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 
+from lapwing.asking.automatic import Automatic, Read, needs_of
+from lapwing.asking.pricing import Terms
+from lapwing.catalog.identity import Identity
+from lapwing.catalog.table import Catalog
+from lapwing.cells.finding import Found, Target, decode_found, mechanism_for
 from lapwing.curator.charging import NOTHING, bought, instead_of_nothing
 from lapwing.curator.search import WITHIN, Search, Stored
 from lapwing.curator.vault import Paid
 from lapwing.errors import Bug, Refused
+from lapwing.language.refusal import Refusal, raised
 from lapwing.ledger import SqliteLedger
-from lapwing.mechanisms.auto_bounds import AutoBounds
+from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
+from lapwing.planning.plan import Plan, make_outline
+from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
-from lapwing.query.asking.automatic import Automatic, Read, needs_of
-from lapwing.query.asking.pricing import Terms
-from lapwing.query.catalog import Catalog
-from lapwing.query.cells.finding import Found, Target, decode_found, mechanism_for
-from lapwing.query.identity import Identity
-from lapwing.query.planning.plan import Plan, make_outline
-from lapwing.query.question import Question
-from lapwing.query.verdict import Refusal, raised
 
 
 @dataclass(frozen=True, slots=True)

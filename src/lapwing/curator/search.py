@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from lapwing.asking.automatic import Needs, Read, Survey, survey
+from lapwing.asking.pricing import Terms
+from lapwing.catalog.table import Catalog
+from lapwing.cells.finding import Found, Target, mechanism_for
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.grid_quantile import root_down
+from lapwing.language.refusal import Refusal
+from lapwing.mechanisms.quantiles.grid_quantile import root_down
+from lapwing.numbers import Number, positive, round_down
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.query.asking.automatic import Needs, Read, Survey, survey
-from lapwing.query.asking.pricing import Terms
-from lapwing.query.catalog import Catalog
-from lapwing.query.cells.finding import Found, Target, mechanism_for
-from lapwing.query.verdict import Refusal
-from lapwing.rational import Number, positive, round_down
 
 _WORSE = 4  # a stored finding serves if it was paid at least this part of what the question would pay for it
 

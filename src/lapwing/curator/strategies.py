@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from lapwing.cells.release import Answer
 from lapwing.curator.charging import bought, reading_terms
 from lapwing.curator.vault import Vault
+from lapwing.language.refusal import Stop, raised
 from lapwing.ledger import SqliteLedger
+from lapwing.numbers import Number
 from lapwing.privacy.budget import Cost
-from lapwing.query.cells.release import Answer
-from lapwing.query.strategies.preview import StrategyPreview
-from lapwing.query.strategies.strategy import Bought, Counted, Strategy, decode_strategy, make_strategy
-from lapwing.query.verdict import Stop, raised
-from lapwing.rational import Number
+from lapwing.workloads.preview import StrategyPreview
+from lapwing.workloads.strategy import Bought, Counted, Strategy, decode_strategy, make_strategy
 
 Make = Callable[[], Counted]
 """What is to be counted; raises Stop if that is refused."""

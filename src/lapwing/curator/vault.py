@@ -13,24 +13,24 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+from lapwing.answers.rehearsal import rehearse
+from lapwing.answers.stored import encode
+from lapwing.asking.watch import Look
+from lapwing.catalog.table import Table
+from lapwing.cells.bounding import Queries, queries
+from lapwing.cells.finding import Found, Target, encode_found, powers_query
+from lapwing.cells.finding import released as found_by
+from lapwing.cells.release import Answer, Arranged, Released, fetched, release, release_tables
 from lapwing.curator.policy import declaration
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Source, fingerprint
 from lapwing.errors import Bug, EngineFailed, Misconfigured
 from lapwing.ledger import SqliteLedger
-from lapwing.mechanisms.auto_bounds import AutoBounds
+from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
-from lapwing.query.answers.rehearsal import rehearse
-from lapwing.query.answers.stored import encode
-from lapwing.query.asking.watch import Look
-from lapwing.query.catalog import Table
-from lapwing.query.cells.bounding import Queries, queries
-from lapwing.query.cells.finding import Found, Target, encode_found, powers_query
-from lapwing.query.cells.finding import released as found_by
-from lapwing.query.cells.release import Answer, Arranged, Released, fetched, release, release_tables
-from lapwing.query.planning.plan import Plan
-from lapwing.query.question import Question
-from lapwing.query.strategies.strategy import Strategy, encode_strategy, exact_tables, tables_query
+from lapwing.planning.plan import Plan
+from lapwing.planning.question import Question
+from lapwing.workloads.strategy import Strategy, encode_strategy, exact_tables, tables_query
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")

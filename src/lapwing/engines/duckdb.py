@@ -4,8 +4,8 @@ After loading, the connection is locked: no file but the declared ones can be re
 Parquet and DuckDB files are read in place; CSV files, frames and small Parquet files are loaded once. A value that does
 not read as its declared type is NULL.
 
-What does not fit into memory goes to files in a folder of its own (spill.py). The engine shows no progress: how far it
-is would tell how many rows and groups there are.
+What does not fit into memory goes to files in a folder of its own (temp_folder.py). The engine shows no progress: how
+far it is would tell how many rows and groups there are.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from lapwing.catalog.table import UNIT_ID, Field, Table
+from lapwing.engines.csv_rows import lines_schema, read_lines
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
-from lapwing.engines.lines import lines_schema, read_lines
+from lapwing.engines.key_tables import Written, key_tables
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names
-from lapwing.engines.spill import Spill
+from lapwing.engines.temp_folder import Spill
 from lapwing.errors import Bug, Misconfigured
-from lapwing.query.catalog import UNIT_ID, Field, Table
-from lapwing.query.cells.key_tables import Written, key_tables
-from lapwing.query.language.operators_base import cast
-from lapwing.query.types import Type
-from lapwing.query.verdict import nearest
+from lapwing.language.operators.base import cast
+from lapwing.language.refusal import nearest
+from lapwing.language.types import Type
 
 _LOG = logging.getLogger("lapwing.engine")
 

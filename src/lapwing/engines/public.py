@@ -2,7 +2,7 @@
 
 Guarantee:  nothing here reads a private row. A key of a public table is proved on the rows that the engine keeps, which
             do not change while it runs, by joining them with themselves (`is_key` in engines/duckdb.py); so a private
-            row has one partner at most (query/relations/joins.py).
+            row has one partner at most (reading/relations/joins.py).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from fractions import Fraction
 
 import duckdb
 
+from lapwing.catalog.table import Field, Table
 from lapwing.engines.duckdb import identifier, is_key, store, stored_types
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import Source
 from lapwing.errors import Misconfigured
-from lapwing.query.catalog import Field, Table
-from lapwing.query.types import Interval, Type, Value, type_of
-from lapwing.query.verdict import nearest
+from lapwing.language.refusal import nearest
+from lapwing.language.types import Interval, Type, Value, type_of
 
 _LOG = logging.getLogger("lapwing.engine")
 

@@ -22,8 +22,8 @@ from hashlib import sha256
 from typing import Any, Self
 
 from lapwing.errors import Bug, Misconfigured
+from lapwing.numbers import round_up
 from lapwing.privacy.budget import Accounting, Budget, Cost
-from lapwing.rational import round_up
 
 FORMAT = 2
 START = "0" * 64

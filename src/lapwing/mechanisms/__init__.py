@@ -1,31 +1,31 @@
 """The textbook mechanisms, one a file: values in; noisy values, their loss and their error out."""
 
-from lapwing.mechanisms.auto_bounds import AutoBounds
-from lapwing.mechanisms.comparison import Comparison, laplace_or_gaussian
-from lapwing.mechanisms.counter import BinaryCounter, CounterRun, ToeplitzCounter
-from lapwing.mechanisms.exponential import Exponential
-from lapwing.mechanisms.gaussian import Gaussian
-from lapwing.mechanisms.grid_quantiles import GridQuantiles, QuantileTable
-from lapwing.mechanisms.keys import KeyChoice, TruncatedGeometric, best_selection
-from lapwing.mechanisms.keys_threshold import GaussianThreshold, LaplaceThreshold, Shown
-from lapwing.mechanisms.keys_weighted import WeightedGaussian
-from lapwing.mechanisms.laplace import Laplace
-from lapwing.mechanisms.laplace_marginals import LaplaceMarginals
-from lapwing.mechanisms.marginals import Marginals
-from lapwing.mechanisms.moments import MeanRelease, SoftMean, SoftVariance, VarianceRelease
-from lapwing.mechanisms.noisy_max import NoisyMax
-from lapwing.mechanisms.permute_and_flip import PermuteAndFlip
-from lapwing.mechanisms.private_choice import BestOf
-from lapwing.mechanisms.propose_test_release import ProposedMedian, ProposeTestRelease, StableMode
-from lapwing.mechanisms.quantile import Quantile
-from lapwing.mechanisms.quantiles import Quantiles
-from lapwing.mechanisms.ranges import PrefixSums, RangeRelease, Ranges
-from lapwing.mechanisms.response import RandomizedResponse, Share
-from lapwing.mechanisms.smooth import SmoothMedian, SmoothSensitivity
-from lapwing.mechanisms.soft_pair import PairRelease, SoftPair
-from lapwing.mechanisms.sparse_geometric import GeometricSparse
-from lapwing.mechanisms.sparse_vector import AboveThreshold, NumericSparse, Sparse
-from lapwing.mechanisms.top_k import TopK
+from lapwing.mechanisms.additive.comparison import Comparison, laplace_or_gaussian
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.choice.exponential import Exponential
+from lapwing.mechanisms.choice.noisy_max import NoisyMax
+from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
+from lapwing.mechanisms.choice.private_choice import BestOf
+from lapwing.mechanisms.choice.response import RandomizedResponse, Share
+from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.counters.counter import BinaryCounter, CounterRun, ToeplitzCounter
+from lapwing.mechanisms.keys.selection import KeyChoice, TruncatedGeometric, best_selection
+from lapwing.mechanisms.keys.threshold import GaussianThreshold, LaplaceThreshold, Shown
+from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.local.propose_test_release import ProposedMedian, ProposeTestRelease, StableMode
+from lapwing.mechanisms.local.smooth import SmoothMedian, SmoothSensitivity
+from lapwing.mechanisms.moments.mean import MeanRelease, SoftMean, SoftVariance, VarianceRelease
+from lapwing.mechanisms.moments.pair import PairRelease, SoftPair
+from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
+from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles, QuantileTable
+from lapwing.mechanisms.quantiles.several import Quantiles
+from lapwing.mechanisms.quantiles.single import Quantile
+from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
+from lapwing.mechanisms.ranges.marginals import Marginals
+from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
+from lapwing.mechanisms.sparse.geometric import GeometricSparse
+from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
 
 __all__ = [
     "AboveThreshold",

@@ -20,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from lapwing.rational import root_up
+from lapwing.numbers import root_up
 
 _FINE = 20
 _MOST_STEPS = 48  # noise of 2^49 steps is still drawn exactly

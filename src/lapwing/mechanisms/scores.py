@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
+from lapwing.numbers import Number, count, exact, positive, shown
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.rational import Number, count, exact, positive, shown
 
 T = TypeVar("T")
 Wholes = npt.NDArray[Any]

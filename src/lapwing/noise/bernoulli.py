@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.errors import Misconfigured
+from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.noise.bits import SYSTEM, BitSource, Words
-from lapwing.noise.coin import flip_exp
 from lapwing.noise.lazy import Bounds, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
 
 Flags = npt.NDArray[np.bool_]

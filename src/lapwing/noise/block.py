@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.noise.bernoulli import Flags, decide_exp
+from lapwing.noise.bernoulli_exp import flip_exp, run_exp
 from lapwing.noise.bits import BitSource, Words
-from lapwing.noise.coin import flip_exp, run_exp
 from lapwing.noise.lazy import LazyUniform, is_below
 from lapwing.noise.table import UNDECIDED, Table
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from lapwing.noise.bernoulli_exp import run_exp
 from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.coin import run_exp
 from lapwing.noise.uniform import uniform_integer
 
 

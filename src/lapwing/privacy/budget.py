@@ -31,10 +31,10 @@ from fractions import Fraction
 from typing import assert_never
 
 from lapwing.errors import Misconfigured, Refused, WeakBudget
+from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
 from lapwing.privacy.convert import epsilon_of_rho, rho_of_epsilon
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure, read_loss
 from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, weakness
-from lapwing.rational import Number, below_one, nonnegative, positive, round_down, round_up, shown
 
 _FINEST = 40
 _QUESTION_SHARE = 100  # a question that needs a delta takes this part of what is left, unless it says otherwise

@@ -23,7 +23,7 @@ from math import exp, log, log1p
 from flint import arb
 
 from lapwing.errors import Misconfigured, Refused
-from lapwing.rational import Number, ball, below_one, count, enclose, nonnegative, round_down, round_up
+from lapwing.numbers import Number, ball, below_one, count, enclose, nonnegative, round_down, round_up
 
 _SIGNIFICANT = 24
 _REACH = 370.0  # the search looks at a - 1 between e^-370 and e^370, about 1e-160 to 1e160

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NoReturn
 
 from lapwing.errors import BudgetExceeded, Misconfigured
+from lapwing.numbers import shown
 from lapwing.privacy.budget import Budget, Cost, remaining_text
 from lapwing.privacy.loss import Loss
 from lapwing.privacy.wording import at_least_text
-from lapwing.rational import shown
 
 
 class _Spent:

@@ -44,9 +44,9 @@ from fractions import Fraction
 from typing import assert_never
 
 from lapwing.errors import Bug, Misconfigured, Refused
+from lapwing.numbers import Number, below_one, count, nonnegative, shown
 from lapwing.privacy.convert import epsilon_of_rho, group_delta
 from lapwing.privacy.wording import at_most_text
-from lapwing.rational import Number, below_one, count, nonnegative, shown
 
 
 class _Sum:

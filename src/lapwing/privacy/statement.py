@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.privacy.budget import Accounting, Budget, Cost, remaining_text
-from lapwing.privacy.odds import posterior
+from lapwing.privacy.posterior import posterior
 from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning
 
 _MOST_EPSILON = 20  # above it the odds say nothing to a reader

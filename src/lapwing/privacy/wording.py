@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_UP, Context, Decimal, Inexact
 from fractions import Fraction
 
-from lapwing.rational import ball, enclose, round_down
+from lapwing.numbers import ball, enclose, round_down
 
 _EXACT_DIGITS = 18
 _SHORT_DIGITS = 8

@@ -1,0 +1,338 @@
+"""What a picture of an answer shows: which key runs along the axis, which one has colours, which number stands where.
+
+Everything here is post-processing of released numbers and costs nothing. The drawing itself is in chart.py, the only
+file of the package that needs matplotlib.
+
+    no key                                  each number as a point with its interval
+    dates, or numbers with many values      a line with a band
+    numbers in cells                        bars with whiskers; of many cells a line through their middles
+    any other key                           bars with whiskers
+    two keys                                up to four colours; else a small panel for each value; else joint labels
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import floor, log10
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.answers.present import Answered
+from lapwing.answers.wording import asked, condition, label, percent
+from lapwing.errors import Misconfigured
+from lapwing.language.types import Type
+from lapwing.numbers import Number, inside_unit
+from lapwing.planning.question import Question
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = npt.NDArray[np.float64]
+
+MOST_BARS, MOST_COLOURS, MOST_PANELS = 100, 4, 12
+LINE_ABOVE = {Type.DATE: 2, Type.TIMESTAMP: 2, Type.INTEGER: 12, Type.REAL: 12}
+"""A key of this type with more values than this is drawn as a line; text and truth values never are."""
+CELLS_AS_BARS = 40
+"""More cells than this are drawn as a line."""
+SUFFIXES = (".png", ".svg")
+
+
+class Shape(Enum):
+    """How numbers are marked; the value is what shows the intervals."""
+
+    POINTS = "the line through each point"
+    BARS = "the whisker on each bar"
+    LINES = "the band around each line"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """Numbers of one colour in one panel, with the ends of their intervals; NaN where there is none."""
+
+    name: str
+    places: tuple[Any, ...]
+    """Where along the axis: the position of a label, or the key itself if the numbers form a line."""
+    values: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Panel:
+    """What one pair of axes shows."""
+
+    title: str
+    marks: tuple[Marks, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A whole picture, ready to be drawn."""
+
+    title: str
+    condition: str
+    """Which rows count, "where year = 1"; empty if all do."""
+    subtitle: str
+    shape: Shape
+    along: str
+    """The name of the key along the axis."""
+    colours: str
+    """The name of the key that has colours; empty if none has."""
+    one_scale: bool
+    """Whether all panels show the same number, for different values of a key."""
+    labels: tuple[str, ...]
+    panels: tuple[Panel, ...]
+
+
+def plot(
+    columns: Sequence[Answered],
+    *,
+    confidence: Number,
+    title: str = "",
+    question: Question | None = None,
+    in_cells: bool = False,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draws an answer with its intervals, into a PNG or SVG file if `path` says so. The figure shows in a notebook."""
+    target = None if path is None else picture_path(Path(path))
+    picture = arranged(columns, confidence=confidence, title=title, question=question, in_cells=in_cells)
+    try:
+        from lapwing.answers.chart import drawn, save
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "matplotlib":
+            raise
+        raise Misconfigured(_MISSING) from None
+    figure = drawn(picture)
+    if target is not None:
+        save(figure, target)
+    return figure
+
+
+def arranged(
+    columns: Sequence[Answered],
+    *,
+    confidence: Number,
+    title: str = "",
+    question: Question | None = None,
+    in_cells: bool = False,
+) -> Picture:
+    """Decides what is drawn where. Needs no matplotlib.
+
+    The question says which rows count, and what was asked if there is no title. With `in_cells` a key may be followed
+    by the ends of its cells.
+    """
+    keys = _keys(columns, in_cells=in_cells)
+    numbers = [column for column in columns if not column.is_key and column.type.is_number]
+    if not numbers:
+        raise Misconfigured("The answer has no number to draw. Select an aggregate, for example COUNT(*).")
+    roles = _roles(keys, rows=len(numbers[0].values), panels=len(numbers))
+    shape = _shape(roles)
+    notes = [f"Noisy, differentially private; {shape.value} is the {_percent(confidence)} interval"]
+    if chosen := [column.name for column in numbers if column.chosen]:
+        notes.append(f"rows were chosen by {' and '.join(chosen)}, whose intervals hold for all groups together")
+    if shape is Shape.BARS and len(roles.along.different) > MOST_BARS:
+        notes.append(f"the first {MOST_BARS} of {len(roles.along.different):,} groups")
+    if shape is Shape.LINES and None in roles.along.values:
+        notes.append("NULL has no place on the axis and is left out")
+    if shape is Shape.LINES and roles.along.ends:
+        notes.append("drawn at the middle of each cell")
+    return Picture(
+        title or (_title(keys, numbers) if question is None else asked(question)),
+        "" if question is None or question.where is None else condition(question.where),
+        "; ".join(notes),
+        shape,
+        roles.along.name,
+        "" if roles.colours is None else roles.colours.name,
+        roles.panels is not None,
+        tuple(map(roles.along.label, roles.along.different[:MOST_BARS])) if shape is Shape.BARS else (),
+        tuple(_panels(roles, numbers, shape)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Key:
+    name: str
+    type: Type
+    values: list[Any]
+    ends: dict[Any, Any] = field(default_factory=dict)
+    """Where each cell ends, by its first value; nothing if the values are no cells."""
+
+    @property
+    def different(self) -> list[Any]:
+        """Its values without repetition, in the order of the answer."""
+        return list(dict.fromkeys(self.values))
+
+    @property
+    def is_line(self) -> bool:
+        known = sum(value is not None for value in self.different)
+        if self.ends:
+            return known > CELLS_AS_BARS
+        return self.type in LINE_ABOVE and known > LINE_ABOVE[self.type]
+
+    def label(self, value: Any) -> str:
+        """A value as text, a cell with both ends."""
+        end = self.ends.get(value, value)
+        if end == value:
+            return label(value)
+        width = min(end - start for start, end in self.ends.items())
+        return f"{_edge(value, width)} to {_edge(end, width)}"
+
+    def place(self, value: Any) -> Any:
+        """Where it stands on an axis of numbers: a cell in its middle."""
+        return value / 2 + self.ends[value] / 2 if self.ends else value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Roles:
+    along: _Key
+    colours: _Key | None = None
+    panels: _Key | None = None
+
+
+def _keys(columns: Sequence[Answered], *, in_cells: bool) -> list[_Key]:
+    """The keys, each with the ends of its cells if they follow it."""
+    keys: list[_Key] = []
+    for column in columns:
+        if not column.is_key:
+            continue
+        key = _Key(column.name, column.type, column.values.tolist())
+        if in_cells and keys and _are_ends(keys[-1], key):
+            keys[-1] = replace(keys[-1], ends=dict(zip(keys[-1].values, key.values, strict=True)))
+        else:
+            keys.append(key)
+    return keys
+
+
+def _are_ends(first: _Key, last: _Key) -> bool:
+    """Whether these are the ends of the cells of the key before them: they have its name, and each cell has one."""
+    named = last.type.is_number and last.name.rstrip("_") == f"{first.name}_to"
+    cells = set(zip(first.values, last.values, strict=True))
+    return named and len(cells) == len(first.different) == len(last.different)
+
+
+def _edge(value: Any, width: Any) -> str:
+    """The end of a cell, with as many decimals as tell cells of this width apart."""
+    decimals = 0 if width <= 0 else max(0, 3 - floor(log10(width)))
+    if isinstance(value, int) or decimals > 9 or abs(value) >= 1e15:
+        return label(value) if isinstance(value, int) else f"{value:.15g}"
+    text = f"{round(value, decimals) + 0.0:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
+def _roles(keys: list[_Key], *, rows: int, panels: int) -> _Roles:
+    """Which key runs along the axis, which has colours and which has panels of its own."""
+    if len(set(zip(*(key.values for key in keys), strict=True))) < rows and (keys or rows > 1):
+        return _Roles(_numbered(keys, rows))
+    if len(keys) < 2:
+        return _Roles(keys[0] if keys else _Key("", Type.TEXT, [""] * rows))
+    pair = (keys[0] if len(keys) == 2 else _joint(keys[:-1]), keys[-1])
+    along = max(pair, key=lambda key: (key.is_line, bool(key.ends), len(key.different)))
+    other = pair[1] if along is pair[0] else pair[0]
+    if len(other.different) <= MOST_COLOURS:
+        return _Roles(along, colours=other)
+    if len(other.different) <= MOST_PANELS and panels == 1:
+        return _Roles(along, panels=other)
+    return _Roles(_joint(keys))
+
+
+def _joint(keys: list[_Key]) -> _Key:
+    texts = [{value: key.label(value) for value in key.different} for key in keys]
+    rows = zip(*([text[value] for value in key.values] for key, text in zip(keys, texts, strict=True)), strict=True)
+    return _Key(", ".join(key.name for key in keys), Type.TEXT, [" · ".join(row) for row in rows])
+
+
+def _numbered(keys: list[_Key], rows: int) -> _Key:
+    """For answers that do not show all the keys they are grouped by: rows are told apart by their number."""
+    if not keys:
+        return _Key("row", Type.TEXT, [str(row + 1) for row in range(rows)])
+    joint = _joint(keys)
+    return _Key(joint.name, Type.TEXT, [f"{text} ({row + 1})" for row, text in enumerate(joint.values)])
+
+
+def _shape(roles: _Roles) -> Shape:
+    if not roles.along.name:
+        return Shape.POINTS
+    return Shape.LINES if roles.along.is_line else Shape.BARS
+
+
+def _panels(roles: _Roles, numbers: list[Answered], shape: Shape) -> list[Panel]:
+    every = np.arange(len(roles.along.values))
+    if roles.panels is None:
+        return [Panel(label(column.name), _marks(roles, column, every, shape)) for column in numbers]
+    parts = [(value, _rows(roles.panels, value, every)) for value in roles.panels.different]
+    name, text = roles.panels.name, roles.panels.label
+    return [Panel(f"{name}: {text(value)}", _marks(roles, numbers[0], rows, shape)) for value, rows in parts]
+
+
+def _marks(roles: _Roles, column: Answered, rows: Any, shape: Shape) -> tuple[Marks, ...]:
+    if roles.colours is None:
+        return (_placed("", roles.along, column, rows, shape),)
+    return tuple(
+        _placed(roles.colours.label(value), roles.along, column, _rows(roles.colours, value, rows), shape)
+        for value in roles.colours.different
+    )
+
+
+def _placed(name: str, along: _Key, column: Answered, rows: Any, shape: Shape) -> Marks:
+    """The numbers of these rows where they stand on the axis; a line runs in the order of its key."""
+    if shape is Shape.LINES:
+        rows = sorted((row for row in rows if along.values[row] is not None), key=lambda row: along.values[row])
+        places = tuple(along.place(along.values[row]) for row in rows)
+    else:
+        position = {value: at for at, value in enumerate(along.different[:MOST_BARS])}
+        rows = [row for row in rows if along.values[row] in position]
+        places = tuple(position[along.values[row]] for row in rows)
+    values, low, high = (_floats(side, len(column.values))[rows] for side in (column.values, column.low, column.high))
+    return Marks(name, places, values, low, high)
+
+
+def _rows(key: _Key, value: Any, rows: Any) -> Any:
+    return np.array([row for row in rows if key.values[row] == value], int)
+
+
+def _floats(values: Any, size: int) -> Floats:
+    """Numbers as floats; NaN for what is missing or too large to draw."""
+    if values is None:
+        return np.full(size, np.nan)
+    return np.array([_float(value) for value in values.tolist()], np.float64)
+
+
+def _float(value: Any) -> float:
+    try:
+        number = float("nan") if value is None else float(value)
+    except OverflowError:
+        return float("nan")
+    return number if abs(number) < 1e300 else float("nan")
+
+
+def _title(keys: list[_Key], numbers: list[Answered]) -> str:
+    asked = ", ".join(column.name for column in numbers)
+    return f"{asked} by {', '.join(key.name for key in keys)}" if keys else asked
+
+
+def _percent(confidence: Number) -> str:
+    return percent(inside_unit(confidence, "confidence")).replace("%", " %")
+
+
+def picture_path(path: Path) -> Path:
+    """The path, if a picture can be written there."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise Misconfigured(f"The picture {str(path)!r} must end in .png or .svg. Write for example answer.png.")
+    if not path.parent.is_dir():
+        raise Misconfigured(f"The picture {str(path)!r} is in no folder that exists. Create the folder first.")
+    is_new = not path.exists()
+    try:
+        path.open("ab").close()
+    except OSError:
+        raise Misconfigured(f"The picture {str(path)!r} cannot be written there. Name another folder.") from None
+    if is_new:
+        path.unlink()
+    return path
+
+
+_MISSING = "Pictures need matplotlib, which is not installed. Run: pip install 'lapwing[plot]'"

@@ -1,0 +1,191 @@
+"""Above the aggregation: from released numbers to the columns of the answer. All of it is post-processing, and free.
+
+Intervals. A released number has its own (readings.py). A column computed from m released numbers takes each of them at
+confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
+through the arithmetic (interval_arithmetic.py). Where that gives no bound the interval is missing and `reason` says
+why. Intervals are made for every group. HAVING and LIMIT choose among groups by noisy numbers, and the chosen ones are
+those whose noise was lucky: a number that was chosen by gets intervals that hold for all groups together, whatever is asked.
+Other numbers have noise of their own, which the choice does not depend on; theirs hold as they do without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.answers.interval_arithmetic import box_of
+from lapwing.answers.readings import intervals_of, values_of
+from lapwing.cells.release import Released
+from lapwing.engines.calculator import calculate, name_of
+from lapwing.errors import Bug
+from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot, walk
+from lapwing.language.types import Type
+from lapwing.measures.shapes import Grid
+from lapwing.planning.plan import Plan
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answered:
+    """One column of the answer, with its interval where there is one."""
+
+    name: str
+    type: Type
+    values: Array
+    low: Array | None = None
+    high: Array | None = None
+    reason: str | None = None
+    bare: bool = False
+    """Whether it was asked for without an interval."""
+    chosen: bool = False
+    """Whether the rows were chosen by it, so that its intervals are those of all groups together."""
+
+    @property
+    def is_key(self) -> bool:
+        return self.low is None and self.reason is None and not self.bare
+
+    def take(self, rows: Array) -> Answered:
+        """The same column with these rows only."""
+        low, high = (None if side is None else side[rows] for side in (self.low, self.high))
+        return Answered(self.name, self.type, self.values[rows], low, high, self.reason, self.bare, self.chosen)
+
+
+def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
+    """The columns of the answer, filtered, sorted and limited as the question says."""
+    above = _Above(plan, released, confidence, simultaneous)
+    columns = [above.column(output.name, output.expression) for output in plan.question.outputs]
+    rows = above.rows()
+    if plan.question.limit is not None:
+        rows = rows[: plan.question.limit]
+    return [column.take(rows) for column in columns]
+
+
+def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
+    """Each key's value in every group: of public keys all combinations in their order, otherwise the shown ones."""
+    if plan.outline.domain is None:
+        return released.keys
+    columns = []
+    after = size = plan.cells or 1
+    for values in plan.domain:
+        after //= len(values)
+        once = np.empty(len(values), object)
+        once[:] = values
+        columns.append(np.tile(np.repeat(once, after), size // (len(values) * after)))
+    return tuple(columns)
+
+
+def is_bare(plan: Plan, expression: Expression) -> bool:
+    """Whether one of its released numbers was asked for without an interval."""
+    readings = [plan.outline.readings[part.index] for part in walk(expression) if isinstance(part, Slot)]
+    shapes = [plan.outline.shapes[reading.measure] for reading in readings]
+    return any(isinstance(shape, Grid) and shape.confidence is None for shape in shapes)
+
+
+class _Above:
+    """Evaluates expressions over keys and released numbers."""
+
+    def __init__(self, plan: Plan, released: Released, confidence: Fraction, simultaneous: bool) -> None:
+        self.plan, self.released, self.confidence = plan, released, confidence
+        self.keys = key_columns(plan, released)
+        self.values: dict[int, Array] = {}
+        self.size = self.keys[0].size if self.keys else 1
+        self.simultaneous = simultaneous
+
+    def column(self, name: str, expression: Expression) -> Answered:
+        values = self.value(expression)
+        used = {part.index for part in walk(expression) if isinstance(part, Slot)}
+        kind = expression.type or Type.TEXT
+        if not used:
+            return Answered(name, kind, values)
+        if is_bare(self.plan, expression):
+            return Answered(name, kind, values, bare=True)
+        level = 1 - (1 - self.confidence) / len(used)
+        chosen = any(self.plan.outline.readings[slot].measure in self.plan.outline.choosing for slot in used)
+        together = max(1, self.size) if self.simultaneous or chosen else 1
+        box = box_of(expression, lambda leaf: self.leaf(leaf, level, together))
+        if box is None:
+            return Answered(name, kind, values, reason=self._missing(used, together), chosen=chosen)
+        open_ = bool(np.isnan(box[0].astype(float)).any())
+        reason = _open(expression) if open_ else None
+        return Answered(name, kind, values, *box, reason, chosen=chosen)
+
+    def _missing(self, used: set[int], together: int) -> str:
+        """Why there is no interval."""
+        shapes = [self.plan.outline.shapes[self.plan.outline.readings[slot].measure] for slot in used]
+        if together > 1 and any(isinstance(shape, Grid) for shape in shapes):
+            return "the interval of a quantile was released for one group, and does not hold for all together"
+        return "no interval follows for this expression"
+
+    def rows(self) -> Array:
+        """Row numbers that HAVING keeps, in the order asked for; ties stay in the order of the keys."""
+        rows = np.arange(self.size)
+        if self.plan.question.having is not None:
+            rows = rows[np.array([value is True for value in self.value(self.plan.question.having).tolist()], bool)]
+        for by in reversed(self.plan.question.order):
+            values = self.value(by.expression)[rows]
+            rows = rows[np.argsort(_ranks(values, by.descending), kind="stable")]
+        return rows
+
+    def value(self, expression: Expression) -> Array:
+        match expression:
+            case Slot(index=index):
+                if index not in self.values:  # a question of a batch reads few of many
+                    self.values[index] = values_of(self.plan, self.released, self.plan.outline.readings[index])
+                return self.values[index]
+            case Key(index=index):
+                return self.keys[index]
+            case Literal(value=value):
+                return np.full(self.size, float(value) if isinstance(value, Fraction) else value)
+            case Call():
+                return self.calculated(expression)
+            case Column():
+                raise Bug("a column of the private table stands above the aggregation")
+
+    def calculated(self, expression: Call) -> Array:
+        leaves = {part for part in walk(expression) if isinstance(part, Key | Slot)}
+        columns = {name_of(leaf): _storable(self.value(leaf), leaf.type) for leaf in leaves}
+        types = {name_of(leaf): Type.REAL if columns[name_of(leaf)].dtype.kind == "f" else leaf.type for leaf in leaves}
+        (found,) = calculate([expression], columns, types, self.size)
+        if expression.type.is_number:
+            return np.asarray(found.to_numpy(zero_copy_only=False))
+        values = np.empty(self.size, object)
+        values[:] = found.to_pylist()
+        return values
+
+    def leaf(self, expression: Expression, level: Fraction, together: int) -> tuple[Array, Array] | None:
+        """The interval of a released number; a key or a constant is its own."""
+        if isinstance(expression, Slot):
+            reading = self.plan.outline.readings[expression.index]
+            return intervals_of(self.plan, self.released, reading, level, simultaneous=together)
+        if expression.type is None or not expression.type.is_number:
+            return None
+        values = self.value(expression)
+        known = np.array([np.nan if value is None else float(value) for value in values.tolist()])
+        return known, known
+
+
+def _open(expression: Expression) -> str:
+    """Why an interval has no ends in some group."""
+    if any(isinstance(part, Call) and part.operator.name == "/" for part in walk(expression)):
+        return "the interval of a divisor holds 0"
+    return "the interval reaches where the expression has no value"
+
+
+def _storable(values: Array, kind: Type) -> Array:
+    """Reals as float64, and so integers beyond 64 bits."""
+    wide = values.dtype == object and any(isinstance(value, int) and abs(value) >= 1 << 63 for value in values)
+    return values.astype(float) if wide or kind is Type.REAL else values
+
+
+def _ranks(values: Array, descending: bool) -> Array:
+    """The place of each value among the different values; NULL and what is not a number come last either way."""
+    plain = values.tolist()
+    missing = [value is None or value != value for value in plain]
+    known = sorted({value for value, gone in zip(plain, missing, strict=True) if not gone}, reverse=descending)
+    place = {value: rank for rank, value in enumerate(known)}
+    return np.array([len(known) if gone else place[value] for value, gone in zip(plain, missing, strict=True)], int)

@@ -1,0 +1,84 @@
+"""An answer from no rows, made before the charge: what can fail without data fails here, and costs nothing.
+
+Everything that follows the engine's query runs once on cells of zero in a few groups: the samplers with their tables,
+the selection of keys, the encoding for the ledger, and what stands above the aggregation. It is a function of the plan,
+so nothing about the data follows from it; what it draws is thrown away.
+Checked by: tests/answers/test_rehearsal.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from fractions import Fraction
+
+import numpy as np
+
+from lapwing.answers.present import present
+from lapwing.answers.stored import encode
+from lapwing.cells.release import Arranged, Cells, release
+from lapwing.language.types import Type, Value
+from lapwing.measures.measure import Measure
+from lapwing.measures.shapes import Grid, Total
+from lapwing.planning.plan import Plan
+from lapwing.planning.question import Question
+
+_PRESENT = 1 << 20  # units of the one group among keys that are not public: enough to be shown as a rule
+_VALUES: dict[Type, Value] = {
+    Type.INTEGER: 0,
+    Type.TEXT: "",
+    Type.BOOLEAN: False,
+    Type.DATE: date(2000, 1, 1),
+    Type.TIMESTAMP: datetime(2000, 1, 1),  # noqa: DTZ001 (times here have no zone)
+}
+
+
+def rehearse(plan: Plan, confidence: Fraction, questions: Sequence[Question]) -> None:
+    """Answers the questions without rows; raises whatever would go wrong after the charge."""
+    short = _shortened(plan)
+    released = release(short, _zeros(short))
+    encode(short, released)
+    for question in questions:
+        present(replace(short, outline=replace(short.outline, question=question)), released, confidence)
+
+
+def _shortened(plan: Plan) -> Plan:
+    """The plan with as few of its public groups as it can be answered for: one, or as many as it chooses."""
+    if plan.outline.domain is None:
+        return plan
+    shapes = plan.outline.shapes
+    least = max((shape.best.many for shape in shapes if isinstance(shape, Total) and shape.best), default=1)
+    return replace(plan, outline=replace(plan.outline, domain=_leading(plan.domain, least)))
+
+
+def _leading(domain: Sequence[tuple[Value, ...]], least: int) -> tuple[tuple[Value, ...], ...]:
+    """The first values of each key, so few that they just make `least` groups."""
+    kept = []
+    for values in domain:
+        many = min(len(values), least)
+        kept.append(values[:many])
+        least = -(-least // max(1, many))
+    return tuple(kept)
+
+
+def _zeros(plan: Plan) -> Arranged:
+    size = plan.cells or 1
+    cells = tuple(_empty(measure, size) for measure in plan.measures)
+    if plan.outline.domain is not None:
+        return Arranged((), None, cells)
+    keys = tuple(_filled(_VALUES[key.type or Type.TEXT], size) for key in plan.question.keys)
+    return Arranged(keys, np.full(size, _PRESENT, np.int64), cells)
+
+
+def _empty(measure: Measure, size: int) -> tuple[Cells, ...]:
+    """Cells of zero; a histogram without rows has none."""
+    if isinstance(measure.shape, Grid):
+        return (np.zeros(0, np.int64),) * 3
+    return tuple(np.zeros(size, np.int64) for _ in range(measure.shape.cells))
+
+
+def _filled(value: Value, size: int) -> Cells:
+    column = np.empty(size, object)
+    column[:] = [value] * size
+    return column

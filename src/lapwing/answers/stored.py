@@ -1,0 +1,78 @@
+"""A released answer as bytes for the ledger, and back: price and step of each part, the shown keys, the noisy cells."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Any, assert_never
+
+import numpy as np
+
+from lapwing.answers.prices import prices_in, prices_out
+from lapwing.cells.release import Cells, Released, narrowed
+from lapwing.errors import Bug
+from lapwing.language.types import Type, Value
+from lapwing.measures.shapes import Grid
+from lapwing.planning.payload import read_payload, write_payload
+from lapwing.planning.plan import Outline, Plan, priced
+
+
+def encode(plan: Plan, released: Released) -> bytes:
+    """The answer as JSON. Numbers are texts, so that no reader rounds them."""
+    return write_payload(
+        "cells",
+        **prices_out(plan.prices),
+        steps=[str(measure.step) for measure in plan.measures],
+        keys=[[_value_out(value) for value in key] for key in released.keys],
+        cells=[[[str(value) for value in column.tolist()] for column in cells] for cells in released.cells],
+    )
+
+
+def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
+    """The answer, and the plan that it was made by; the cells are read in the steps in which they were stored."""
+    read = read_payload("cells", payload)
+    kinds = [key.type for key in outline.question.keys]
+    pairs = zip(read["keys"], kinds, strict=True) if outline.domain is None else ()
+    keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in pairs)
+    stored = zip(outline.shapes, read["cells"], strict=True)
+    cells = tuple(tuple(_column_in(column, isinstance(shape, Grid)) for column in cells) for shape, cells in stored)
+    plan = priced(outline, prices_in(read))
+    if read["steps"] != [str(measure.step) for measure in plan.measures]:
+        raise Bug("a stored answer was made in other steps than its question has now; ask anew with refresh=True")
+    return plan, Released(keys, cells)
+
+
+def _value_out(value: Value) -> Any:
+    match value:
+        case None | bool() | str():
+            return value
+        case int() | Fraction():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case _:
+            assert_never(value)
+
+
+def _value_in(value: Any, kind: Type | None) -> Value:
+    if value is None:
+        return None
+    match kind:
+        case Type.INTEGER:
+            return int(value)
+        case Type.DATE:
+            return date.fromisoformat(value)
+        case Type.TIMESTAMP:
+            return datetime.fromisoformat(value)
+        case _:
+            return value  # type: ignore[no-any-return]
+
+
+def _column_in(column: list[str], real: bool) -> Cells:
+    return np.array(column, np.float64) if real else narrowed(_objects([int(value) for value in column]))
+
+
+def _objects(values: list[Any]) -> Cells:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array

@@ -1,0 +1,49 @@
+"""What answers and pictures say in words: the question, its condition, the values of keys."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from lapwing.language.expression import Column, Expression, Key
+from lapwing.language.types import shown
+from lapwing.language.wording import cut, worded
+from lapwing.planning.question import Question
+from lapwing.privacy.wording import at_least_text
+
+_LONGEST = 150  # characters of a condition
+
+
+def asked(question: Question) -> str:
+    """What was asked, in a few words; a computed key has the name of its column in the answer."""
+    names = {o.expression.index: o.name for o in question.outputs if isinstance(o.expression, Key)}
+    by = [
+        key.name if isinstance(key, Column) else names.get(index) or cut(worded(key))
+        for index, key in enumerate(question.keys)
+    ]
+    numbers = ", ".join(aggregate.words() for aggregate in question.aggregates)
+    return f"{numbers} of {question.table.name}" + (f" by {', '.join(by)}" if by else "")
+
+
+def condition(where: Expression) -> str:
+    """Which rows count, in one line, cut short if it is long."""
+    return cut(label(f"where {worded(where)}"), _LONGEST)
+
+
+def percent(confidence: Fraction) -> str:
+    """95%, 99.9%: never more than it is."""
+    return f"{at_least_text(100 * confidence)}%"
+
+
+def label(value: Any) -> str:
+    """A key as text: one line, only characters that can be printed."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case str():
+            text = " ".join("".join(c if c.isprintable() else " " for c in value).split())
+            return text or "(empty)"
+        case _:
+            return shown(value)

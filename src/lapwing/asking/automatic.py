@@ -1,0 +1,193 @@
+"""What a question needs found before it can be answered: bounds of columns and limits that are "auto".
+
+Only what is needed is found. A column is needed if the question is refused without bounds of it; a limit of rows if it
+is refused without one; a limit of groups wherever one unit could be in several. All of this follows from the question
+and from declared facts. Once something is found, the question is read again as if it had been declared, so that bounds,
+joins, plans and stored answers need no rule of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from lapwing.catalog.table import Catalog, Limit, Table
+from lapwing.cells.finding import BoundsOf, Found, LimitOf, Target
+from lapwing.errors import Misconfigured
+from lapwing.language.refusal import Refusal
+from lapwing.language.types import Interval
+from lapwing.measures.shapes import Total
+from lapwing.numbers import Number, inside_unit
+from lapwing.planning.plan import Outline, make_outline
+from lapwing.planning.question import Question
+
+AUTO = "auto"
+"""Written in place of bounds or limits that shall be found."""
+SHARE = 0.35
+"""The part of the price that findings take together, unless it is said."""
+
+Read = Callable[[Catalog], Question | Refusal]
+"""Reads one question with what a catalog declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Automatic:
+    """What an analyst lets be found, besides what the steward does, and for which share of the price."""
+
+    bounds: bool = False
+    limits: bool = False
+    share: Fraction = Fraction(7, 20)
+
+
+NOTHING = Automatic()
+"""Only what the steward lets be found."""
+
+
+def read_automatic(bounds: str | None, limits: str | None, find_share: Number) -> Automatic:
+    """What the words of a question ask for."""
+    for name, word in (("bounds", bounds), ("limits", limits)):
+        if word not in (None, AUTO):
+            raise Misconfigured(
+                f'`{name}` must be "auto" here; what is known is declared by the steward. Leave it out.'
+            )
+    return Automatic(bounds == AUTO, limits == AUTO, inside_unit(find_share, "find_share"))
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What must be found for a question, in the order in which it is."""
+
+    columns: tuple[BoundsOf, ...] = ()
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def many(self) -> int:
+        return len(self.columns) + len(self.limits)
+
+
+def needs_of(read: Read, catalog: Catalog, automatic: Automatic) -> Needs | Refusal:
+    """What must be found, or why the question is refused whatever is found."""
+    columns = _candidates(catalog, automatic)
+    if not columns and not automatic.limits and not any(table.auto for table in catalog.tables):
+        return Needs()
+    widest = _drawn(read, catalog, columns, automatic)
+    if isinstance(widest, Refusal):
+        return widest
+    names = {base.name for base in widest.table.bases}
+    columns = tuple(column for column in columns if column.table.name in names)
+    for column in columns:
+        fewer = tuple(other for other in columns if other is not column)
+        if isinstance(_drawn(read, catalog, fewer, automatic), Outline):
+            columns = fewer
+    question = read(_declaring(catalog, {column: column.widest for column in columns}))
+    return question if isinstance(question, Refusal) else Needs(columns, _limits(question, automatic))
+
+
+def _candidates(catalog: Catalog, automatic: Automatic) -> tuple[BoundsOf, ...]:
+    """Columns whose bounds may be found."""
+    return tuple(
+        BoundsOf(table, field)
+        for table in catalog.tables
+        for field in table.fields
+        if not table.public and field.bounds is None and field.type.is_number and field.name != table.unit
+        if field.auto or automatic.bounds
+    )
+
+
+def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
+    """The limits that must be found: of rows if there is no other way, of groups if a unit may be in several."""
+    wanted = _wanted(question.table, automatic)
+    outline = make_outline(_limited(question, dict.fromkeys(wanted, 1)))
+    if isinstance(outline, Refusal):
+        return ()
+    needed = []
+    others: dict[Limit, int] = {limit: 1 for limit in wanted if limit is not Limit.ROWS}
+    if Limit.ROWS in wanted and isinstance(make_outline(_limited(question, others)), Refusal):
+        needed.append(Limit.ROWS)
+    chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
+    several = outline.domain is None or math.prod(map(len, outline.domain)) > 1
+    if Limit.GROUPS in wanted and several and not chosen:
+        needed.append(Limit.GROUPS)
+    return tuple(needed)
+
+
+def _wanted(table: Table, automatic: Automatic) -> tuple[Limit, ...]:
+    """Limits of a question's rows that may be found: asked for, or left open by the steward, and not declared."""
+    if table.by_row:
+        return ()
+    declared = {Limit.ROWS: table.rows_per_unit, Limit.GROUPS: table.groups_per_unit}
+    left_open = {limit for base in table.bases for limit in base.auto}
+    return tuple(limit for limit in Limit if declared[limit] is None and (automatic.limits or limit in left_open))
+
+
+def _drawn(read: Read, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Outline | Refusal:
+    """The question with the widest bounds of these columns and the least limits."""
+    question = read(_declaring(catalog, {column: column.widest for column in columns}))
+    if isinstance(question, Refusal):
+        return question
+    return make_outline(_limited(question, dict.fromkeys(_wanted(question.table, automatic), 1)))
+
+
+def _declaring(catalog: Catalog, found: Mapping[BoundsOf, Interval]) -> Catalog:
+    """The catalog with these bounds declared."""
+    known = {(column.table.name, column.field.name): interval for column, interval in found.items()}
+
+    def declared(table: Table) -> Table:
+        fields = (
+            replace(field, bounds=known[table.name, field.name], auto=False)
+            if (table.name, field.name) in known
+            else field
+            for field in table.fields
+        )
+        return replace(table, fields=tuple(fields))
+
+    return Catalog(tuple(declared(table) if not table.public else table for table in catalog.tables))
+
+
+def _limited(question: Question, limits: Mapping[Limit, int]) -> Question:
+    """The question with these limits declared for the rows that it aggregates."""
+    table = question.table
+    rows, groups = limits.get(Limit.ROWS, table.rows_per_unit), limits.get(Limit.GROUPS, table.groups_per_unit)
+    return replace(question, table=replace(table, rows_per_unit=rows, groups_per_unit=groups, auto=frozenset()))
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The question with all that is known by now; what is still to be found stands at its widest bounds and at 1."""
+
+    question: Question | Refusal
+    found: tuple[Found, ...]
+    missing: tuple[Target, ...]
+
+
+def survey(read: Read, catalog: Catalog, needs: Needs, known: Callable[[Target], Found | None]) -> Survey:
+    """What is known and what is missing. Bounds come first: a limit may be one of rows that they play a part in."""
+    found: list[Found] = []
+    missing: list[Target] = []
+    bounds = {}
+    for column in needs.columns:
+        one = known(column)
+        bounds[column] = column.widest if one is None else column.interval(*one.powers)
+        _sort(column, one, found, missing)
+    question = read(_declaring(catalog, bounds)) if bounds else read(catalog)
+    if isinstance(question, Refusal):
+        return Survey(question, tuple(found), tuple(missing))
+    least = make_outline(_limited(question, dict.fromkeys(needs.limits, 1)))
+    if isinstance(least, Refusal):
+        return Survey(least, tuple(found), tuple(missing))
+    limits = {}
+    for limit in needs.limits:
+        target = LimitOf(question, least.domain, limit)
+        one = known(target)
+        limits[limit] = 1 if one is None else target.most(*one.powers)
+        _sort(target, one, found, missing)
+    return Survey(_limited(question, limits) if limits else question, tuple(found), tuple(missing))
+
+
+def _sort(target: Target, one: Found | None, found: list[Found], missing: list[Target]) -> None:
+    if one is None:
+        missing.append(target)
+    else:
+        found.append(one)

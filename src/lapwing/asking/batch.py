@@ -1,0 +1,378 @@
+"""Several questions at one price: what they share is read and paid once, and the price is split for the worst of them.
+
+Merging. Questions over the same rows and keys are one question with all their aggregates: one engine query, and what
+two of them ask for is paid once. Each keeps its own columns, filters and order, which are post-processing.
+
+Splitting. The error of a part falls like 1 / epsilon, and like 1 / sqrt(rho). Let e be the error of each part, in units
+of the data, at one and the same price; a question with k public groups has about groups / k of all units in each group,
+so its relative error goes with e k / groups. The largest of w e k / groups, with weights w of the questions, is least
+if all are equal: epsilon in proportion to w e k / groups, rho in proportion to its square. Neither w nor e nor k
+depends on the data.
+
+Price. zCDP: the rhos add up to the price. Pure: the epsilons do. Basic accounting with a delta: the list is fixed
+before the first answer, so it costs what `compose_fixed` says (privacy/analysis/composition.py). Every part is
+dominated by the worst mechanism of its epsilon and delta; the parts are rounded to powers of two, so that few of
+them differ, and scaled up by the largest factor for which the composition is still within the price.
+Checked by: tests/asking/test_batch.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial, reduce
+from hashlib import sha256
+from operator import add
+from typing import Any
+
+from lapwing.asking.pricing import Left, usable_delta
+from lapwing.catalog.identity import Identity
+from lapwing.errors import Misconfigured
+from lapwing.language.aggregate import Aggregate
+from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.measures.measure import Measure
+from lapwing.measures.selection import units_needed
+from lapwing.measures.shapes import Total
+from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+from lapwing.numbers import Number, below_one, exact, positive
+from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
+from lapwing.planning.question import Order, Output, Question, moved
+from lapwing.privacy.analysis.composition import compose_fixed
+from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.budget import Accounting, Budget, Cost
+from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+
+MOST_QUESTIONS = 1_000
+UNKNOWN_GROUPS = 100
+"""As so many groups counts a question whose keys are not public."""
+
+_LOW = Fraction(1, 100)
+_DIGITS = 1000  # parts of the price are whole multiples of a thousandth of the largest one
+_ONE, _MOST = 64, 64 * 64  # the parts of a fixed list are scaled by a factor of 1 to 64, in steps of 1 / 64
+_LARGE = 20  # an epsilon from which on composition gains next to nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What was asked in a batch: questions with names and weights."""
+
+    names: tuple[str, ...]
+    questions: tuple[Any, ...]
+    weights: tuple[Fraction, ...]
+
+    def title(self, which: Sequence[int]) -> str:
+        """What these questions ask for, for the reader of the ledger."""
+        return f"batch of {len(self.names)}: {'; '.join(str(self.questions[index]) for index in which)}"
+
+
+def read_batch(questions: object, weights: object = None) -> Named:
+    """Questions as a list or by name, and their weights alike; 1 if none are given."""
+    if isinstance(questions, str | bytes) or not isinstance(questions, Sequence | Mapping) or not questions:
+        raise Misconfigured("`questions` must be a list of questions, or questions by name. Nothing was charged.")
+    if len(questions) > MOST_QUESTIONS:
+        raise Misconfigured(f"a batch has at most {MOST_QUESTIONS:,} questions. Nothing was charged.")
+    names = tuple(questions) if isinstance(questions, Mapping) else tuple(map(str, range(1, len(questions) + 1)))
+    if not all(isinstance(name, str) for name in names):
+        raise Misconfigured("the names of questions must be texts. Nothing was charged.")
+    asked = tuple(questions.values() if isinstance(questions, Mapping) else questions)
+    return Named(names, asked, _weights(weights, names))
+
+
+def _weights(weights: object, names: tuple[str, ...]) -> tuple[Fraction, ...]:
+    match weights:
+        case None:
+            return (Fraction(1),) * len(names)
+        case Mapping() if set(weights) <= set(names):
+            return tuple(_weight(weights.get(name, 1), name) for name in names)
+        case Sequence() if not isinstance(weights, str | bytes) and len(weights) == len(names):
+            return tuple(_weight(weight, name) for weight, name in zip(weights, names, strict=True))
+        case _:
+            raise Misconfigured("the weights must be one number for each question. Nothing was charged.")
+
+
+def _weight(value: Any, name: str) -> Fraction:
+    number = exact(value, f"the weight of question {name}")
+    if number <= 0:
+        raise Misconfigured(f"the weight of question {name} is {value}; it must be above 0. Nothing was charged.")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One question for several that were asked, and the largest of their weights."""
+
+    outline: Outline
+    level: Fraction
+    """The confidence that its errors are stated at."""
+    weight: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One question that was asked, as it is read off the merged one that answers it."""
+
+    place: int
+    """Which of the merged questions."""
+    question: Question
+
+    def plan(self, merged: Plan) -> Plan:
+        """The plan of the merged question with this one's columns, filters and order."""
+        return replace(merged, outline=replace(merged.outline, question=self.question))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A batch with its price split: the merged questions, their plans, and how each question is read off them."""
+
+    budget: Budget
+    merged: tuple[Merged, ...]
+    plans: tuple[Plan, ...]
+    members: tuple[Member, ...]
+    slip: Fraction
+    """The delta that may be spent in all where the list is composed; 0 where prices add."""
+    asked: str
+    """What was asked for at which price, as it was written."""
+
+    def request(self, place: int) -> Identity:
+        """One charge of the whole paid request: what is left of the delta, on which prices depend, is no part of it."""
+        return Identity("batch", (self.merged[place].outline.identity.facts, place, self.asked))
+
+    def read_off(self) -> list[list[int]]:
+        """For each plan the numbers of the questions that are read off it."""
+        found: list[list[int]] = [[] for _ in self.plans]
+        for index, member in enumerate(self.members):
+            found[member.place].append(index)
+        return found
+
+    def costs(self, which: Sequence[int]) -> list[Cost]:
+        """What these plans cost together as a fixed list, divided among them in proportion to what each loses."""
+        plans = [self.plans[place] for place in which]
+        if not plans:
+            return []
+        whole, alone = self.budget.cost(self._loss(plans)), [self.budget.cost(plan.loss) for plan in plans]
+        amount = sum(cost.amount for cost in alone)
+        return [Cost(whole.accounting, whole.amount * one.amount / amount, whole.delta / len(plans)) for one in alone]
+
+    def _loss(self, plans: Sequence[Plan]) -> Loss:
+        total = reduce(add, (plan.loss for plan in plans))
+        if not self.slip:
+            return total
+        tight = compose_fixed(_worst([plan.prices for plan in plans])).epsilon(self.slip)
+        return total if tight >= total.to_approximate().epsilon else Approximate(Fraction(tight), self.slip)
+
+
+def share(
+    questions: Sequence[Question],
+    named: Named,
+    budget: Budget,
+    *,
+    epsilon: Number,
+    delta: Number | None,
+    levels: Sequence[Fraction],
+    left: Left,
+) -> Shared | Refusal:
+    """The batch at this price, or why there is none."""
+    try:
+        merged, members = _merge(questions, named, levels)
+        slip = _slip(merged, budget, delta, left)
+        composed = budget.accounting is Accounting.BASIC and positive(epsilon, "epsilon") <= _LARGE
+        usual = _slip(merged, budget, delta, lambda: budget.capacity.delta)
+        plans = tuple(_split(merged, budget, epsilon, slip, usual, composed=composed))
+        asked = _as_written(merged, epsilon, delta)
+        return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0), asked)
+    except Stop as stop:
+        return stop.refusal
+
+
+def _merge(
+    questions: Sequence[Question], named: Named, levels: Sequence[Fraction]
+) -> tuple[list[Merged], list[Member]]:
+    """The questions to be answered, and how each that was asked is read off them."""
+    alike: dict[object, list[int]] = {}
+    for index, question in enumerate(questions):
+        outline = make_outline(question, confidence=levels[index])
+        if isinstance(outline, Refusal):
+            raise Stop(replace(outline, part=f"question {named.names[index]}, {outline.part}"))
+        chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
+        rows = (question.table.canonical, question.table.version, question.where, question.keys, levels[index])
+        alike.setdefault(outline.identity.text if chosen else rows, []).append(index)
+    merged: list[Merged] = []
+    members: dict[int, Member] = {}
+    for place, (first, *others) in enumerate(alike.values()):
+        together = _together([questions[index] for index in (first, *others)])
+        outline = make_outline(together, confidence=levels[first])
+        if isinstance(outline, Refusal):
+            raise Stop(outline)
+        merged.append(Merged(outline, levels[first], max(named.weights[index] for index in (first, *others))))
+        places = {aggregate: slot for slot, aggregate in enumerate(together.aggregates)}
+        members |= {index: Member(place, _on(questions[index], together, places)) for index in (first, *others)}
+    return merged, [members[index] for index in range(len(questions))]
+
+
+def _together(questions: Sequence[Question]) -> Question:
+    """One question with all aggregates, in alphabetical order; a single one as it is."""
+    first, *others = questions
+    if not others:
+        return first
+    aggregates = {aggregate for question in questions for aggregate in question.aggregates}
+    ordered = tuple(sorted(aggregates, key=lambda aggregate: aggregate.canonical()))
+    return replace(first, aggregates=ordered, outputs=(), having=None, order=(), limit=None)
+
+
+def _on(question: Question, together: Question, places: Mapping[Aggregate, int]) -> Question:
+    """The question over the aggregates of the merged one, which are at these places."""
+    keys = {index: index for index in range(len(question.keys))}
+    slots = {old: places[aggregate] for old, aggregate in enumerate(question.aggregates)}
+    there = partial(moved, keys=keys, slots=slots)
+    return replace(
+        question,
+        aggregates=together.aggregates,
+        outputs=tuple(Output(o.name, there(o.expression)) for o in question.outputs),
+        having=None if question.having is None else there(question.having),
+        order=tuple(Order(there(o.expression), o.descending) for o in question.order),
+    )
+
+
+def _split(
+    merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Fraction, usual: Fraction, *, composed: bool
+) -> list[Plan]:
+    """The plans at one price for all; raises Stop if noise for one of them cannot be drawn.
+
+    The shares are those of the usual delta, at which nothing is spent yet: as delta runs out no part gets more than it
+    got before, where prices add up, and a batch that was paid is not charged again for a better part.
+    """
+    unknown = sum(one.outline.domain is None for one in merged)
+    parts = 2 * unknown if composed else unknown  # the other half is for the composition
+    whole = budget.price(epsilon=epsilon)
+    even = [_even(one, budget, epsilon, usual / max(1, parts)) for one in merged]
+    needs = [_needs(one, plan) for one, plan in zip(merged, even, strict=True)]
+    prices = [_with_delta(one, slip / max(1, parts)) for one in _shared(even, needs, whole, powers=composed)]
+    if composed and slip:
+        prices = _scaled(prices, positive(epsilon, "epsilon"), slip)
+    return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
+
+
+def _as_written(merged: Sequence[Merged], epsilon: Number, delta: Number | None) -> str:
+    """The whole batch in a digest: its questions, their weights and its price."""
+    price = str(positive(epsilon, "epsilon")), None if delta is None else str(below_one(delta, "delta"))
+    parts = tuple((one.outline.identity.facts, str(one.level), str(one.weight)) for one in merged)
+    return sha256(Identity("batch", (price, parts)).text.encode()).hexdigest()
+
+
+def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: Left) -> Fraction:
+    """The delta that a batch may spend in all: for keys that are not public, and for the composition."""
+    basic, unknown = budget.accounting is Accounting.BASIC, sum(one.outline.domain is None for one in merged)
+    if delta is None:
+        if not budget.capacity.delta or not (basic or unknown):
+            return Fraction(0)
+        many = 1 if basic else unknown
+        each = budget.question_delta(left(), many=many)
+        return many * (usable_delta(each) if unknown else each)
+    if not basic and not unknown:
+        refuse("`delta`", "every key of these questions is public, so no delta is needed.", "Leave `delta` out.")
+    return below_one(delta, "delta")
+
+
+def _even(one: Merged, budget: Budget, epsilon: Number, delta: Fraction) -> Plan:
+    """The question by itself in equal parts, to see how its errors compare: at a low price, where rounding is none."""
+    part = delta if one.outline.domain is None else Fraction(0)
+    low = min(positive(epsilon, "epsilon"), _LOW)
+    return priced(one.outline, equal_prices(one.outline, budget.price(epsilon=low, delta=part)))
+
+
+def _needs(one: Merged, plan: Plan) -> list[Fraction]:
+    """How much of the price each part needs for the same relative error: w e k / groups, the keys last."""
+    groups = plan.cells if plan.cells is not None else UNKNOWN_GROUPS * plan.groups
+    factor = one.weight * Fraction(groups, plan.groups)
+    errors = [_units_off(measure, plan, one.level) for measure in plan.measures if measure.noise is not None]
+    if plan.selection is not None:
+        errors.append(Fraction(units_needed(plan.selection)[0]))
+    return [factor * error for error in errors]
+
+
+def _units_off(measure: Measure, plan: Plan, level: Fraction) -> Fraction:
+    """The error of a measure in units: how many of them, at their largest, it amounts to."""
+    match measure.noise:
+        case GridQuantiles() as mechanism:
+            return Fraction(max(mechanism.error(level))) / measure.reach
+        case TopK() as mechanism:
+            return Fraction(mechanism.error(level, candidates=plan.cells or 1)) / measure.reach
+        case _:
+            return measure.additive.error(level) / Fraction(measure.reach)
+
+
+def _shared(even: Sequence[Plan], needs: Sequence[Sequence[Fraction]], whole: Loss, *, powers: bool) -> list[Prices]:
+    """The whole price in proportion to what each part needs: epsilon to the need, rho to its square.
+
+    In equal parts of n, an error is n times, or sqrt(n) times, that of the whole price.
+    """
+    zcdp = isinstance(whole, ZCDP)
+    level = [
+        [need * need / plan.outline.parts if zcdp else need / plan.outline.parts for need in own]
+        for plan, own in zip(even, needs, strict=True)
+    ]
+    most = max(need for own in level for need in own)
+    rounded = [[_whole(need / most, powers=powers) for need in own] for own in level]
+    total = sum(map(sum, rounded))
+    amount = whole.rho if isinstance(whole, ZCDP) else whole.to_pure().epsilon
+    return [
+        _prices(plan, [amount * part / total for part in own], zcdp=zcdp)
+        for plan, own in zip(even, rounded, strict=True)
+    ]
+
+
+def _whole(share: Fraction, *, powers: bool) -> int:
+    """A share of the largest part, in thousandths or as the power of two below that."""
+    digits = max(1, round(_DIGITS * share))
+    return 1 << (digits.bit_length() - 1) if powers else digits
+
+
+def _prices(plan: Plan, amounts: Sequence[Fraction], *, zcdp: bool) -> Prices:
+    rest = iter(amounts)
+    made = ZCDP if zcdp else Pure
+    shares = tuple(None if measure.noise is None else made(next(rest)) for measure in plan.measures)
+    match plan.prices.selection:
+        case None:
+            return Prices(shares)
+        case ZCDP(delta=delta):
+            return Prices(shares, ZCDP(next(rest), delta))
+        case Approximate(delta=delta):
+            return Prices(shares, Approximate(next(rest), delta))
+
+
+def _with_delta(prices: Prices, delta: Fraction) -> Prices:
+    return prices if prices.selection is None else replace(prices, selection=replace(prices.selection, delta=delta))
+
+
+def _scaled(prices: Sequence[Prices], epsilon: Fraction, delta: Fraction) -> list[Prices]:
+    """All parts larger by the largest factor at which they are together within (epsilon, delta)."""
+
+    def is_within(factor: int) -> bool:
+        larger = [_times(one, Fraction(factor, _ONE)) for one in prices]
+        return compose_fixed(_worst(larger)).epsilon(delta) <= epsilon
+
+    low, high = _ONE, 2 * _ONE
+    while high <= _MOST and is_within(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_within(middle) else (low, middle)
+    return [_times(one, Fraction(low, _ONE)) for one in prices]
+
+
+def _times(prices: Prices, factor: Fraction) -> Prices:
+    measures = tuple(Pure(share.epsilon * factor) if isinstance(share, Pure) else share for share in prices.measures)
+    selection = prices.selection
+    if isinstance(selection, Approximate):
+        selection = Approximate(selection.epsilon * factor, selection.delta)
+    return Prices(measures, selection)
+
+
+def _worst(prices: Sequence[Prices]) -> list[PrivacyLoss]:
+    """For each part the worst mechanism of its price."""
+    parts = [part for one in prices for part in (*one.measures, one.selection) if part is not None]
+    pairs = [(p.epsilon, p.delta) if isinstance(p, Approximate) else (p.to_pure().epsilon, Fraction(0)) for p in parts]
+    worst = {pair: PrivacyLoss.worst(epsilon=pair[0], delta=pair[1]) for pair in set(pairs)}
+    return [worst[pair] for pair in pairs]

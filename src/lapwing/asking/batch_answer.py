@@ -1,0 +1,136 @@
+"""What a batch of questions gives back: an answer to each, or what each would be worth, and one price."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+from lapwing.answers.answer import Release
+from lapwing.asking.batch import Shared
+from lapwing.asking.preview import Preview, too_dear
+from lapwing.errors import Misconfigured
+from lapwing.language.refusal import nearest
+from lapwing.privacy.budget import Cost
+
+
+def batch_of(names: tuple[str, ...], shared: Shared, answers: Sequence[Release]) -> Batch:
+    """The answer to each question, read off those of the merged ones. Members of one share its price equally."""
+    many = Counter(member.place for member in shared.members)
+    releases = []
+    for member in shared.members:
+        answer = answers[member.place]
+        releases.append(replace(answer, plan=member.plan(answer.plan), cost=_part(answer.cost, many[member.place])))
+    return Batch(names, tuple(releases), reduce(add, (answer.cost for answer in answers)))
+
+
+def preview_of(
+    names: tuple[str, ...], shared: Shared, stored: Sequence[Release | None], remaining: Cost
+) -> BatchPreview:
+    """What asking would give and cost now."""
+    missing = [place for place, answer in enumerate(stored) if answer is None]
+    costs = dict(zip(missing, shared.costs(missing), strict=True))
+    plans = [plan if answer is None else answer.plan for plan, answer in zip(shared.plans, stored, strict=True)]
+    nothing = remaining - remaining
+    previews = tuple(
+        Preview(
+            member.plan(plans[member.place]),
+            shared.budget,
+            costs.get(member.place, nothing),
+            remaining,
+            shared.merged[member.place].level,
+        )
+        for member in shared.members
+    )
+    return BatchPreview(names, previews, sum(costs.values(), start=nothing), remaining)
+
+
+def _part(cost: Cost, many: int) -> Cost:
+    return Cost(cost.accounting, cost.amount / many, cost.delta / many)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Batch:
+    """The answers to a batch, in the order of the questions, by number or by name."""
+
+    names: tuple[str, ...]
+    releases: tuple[Release, ...]
+    cost: Cost
+    """What all of them cost together; 0 if all were stored."""
+
+    def __len__(self) -> int:
+        return len(self.releases)
+
+    def __iter__(self) -> Iterator[Release]:
+        return iter(self.releases)
+
+    def __getitem__(self, which: int | str) -> Release:
+        if isinstance(which, str):
+            if which not in self.names:
+                raise Misconfigured(f"`{which}` is no question of this batch. {nearest(which, self.names)}")
+            return self.releases[self.names.index(which)]
+        if not -len(self) <= which < len(self):
+            raise Misconfigured(f"This batch has {len(self)} answers. Count from 0 to {len(self) - 1}.")
+        return self.releases[which]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every answer by its name, ready for JSON."""
+        answers = {name: release.to_dict() for name, release in zip(self.names, self.releases, strict=True)}
+        return {"price": {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)}, "answers": answers}
+
+    def __str__(self) -> str:
+        shown = [f"{name}\n{release}" for name, release in zip(self.names, self.releases, strict=True)]
+        return "\n\n".join([*shown, self._footer()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        pairs = zip(self.names, self.releases, strict=True)
+        shown = [f"<h4>{html.escape(name)}</h4>{release._repr_html_()}" for name, release in pairs]
+        return "".join([*shown, f"<p><small>{html.escape(self._footer())}</small></p>"])
+
+    def _footer(self) -> str:
+        price = f"price {self.cost}" if self.cost else "stored answers, no price"
+        return f"{len(self)} answers; {price} for all of them"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BatchPreview:
+    """Price and error of each question of a batch, before anything is spent."""
+
+    names: tuple[str, ...]
+    previews: tuple[Preview, ...]
+    cost: Cost
+    remaining: Cost
+
+    @property
+    def fits(self) -> bool:
+        """Whether the batch could be paid now."""
+        return self.cost.fits(self.remaining)
+
+    def __len__(self) -> int:
+        return len(self.previews)
+
+    def __iter__(self) -> Iterator[Preview]:
+        return iter(self.previews)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        previews = {name: preview.to_dict() for name, preview in zip(self.names, self.previews, strict=True)}
+        price = {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)}
+        return {"price": price, "fits": self.fits, "questions": previews}
+
+    def __str__(self) -> str:
+        share = float(self.cost.amount / self.previews[0].budget.capacity.amount)
+        price = f"Price of all {len(self)} together: {self.cost}, {share:.2%} of the budget."
+        lines = [price if self.cost else "Price: nothing, all are stored."]
+        for name, preview in zip(self.names, self.previews, strict=True):
+            lines += [f"{name}:", *(f"  {line}" for line in preview.lines())]
+        lines += too_dear(self.cost, self.remaining)
+        return "\n".join([*lines, "Nothing was charged and no data were read."])
+
+    __repr__ = __str__

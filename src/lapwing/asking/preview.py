@@ -1,0 +1,205 @@
+"""What a question would cost and how good its answer would be, before anything is spent. Reads no data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from lapwing.answers.answer import describe
+from lapwing.answers.readings import PLAIN, half_width
+from lapwing.answers.wording import percent
+from lapwing.language.expression import Slot, walk
+from lapwing.measures.aggregates import COUNT_UNITS, COUNT_VALUES, Reading
+from lapwing.measures.selection import units_needed
+from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+from lapwing.planning.plan import Plan
+from lapwing.privacy.budget import Budget, Cost
+from lapwing.privacy.wording import at_least_text, at_most_text
+
+ASSUMED = (100, 1_000, 10_000)
+"""Numbers of rows for which the error of a mean is shown, unless one is assumed."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Preview:
+    """Price and error of a plan, beside what is left."""
+
+    plan: Plan
+    budget: Budget
+    cost: Cost
+    """What asking would be charged now; 0 if a stored answer is at least as good."""
+    remaining: Cost
+    confidence: Fraction
+    assume_rows: int | None = None
+    missing: tuple[str, ...] = ()
+    """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
+    delta_named: bool = field(default=False, kw_only=True)
+    """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
+
+    @property
+    def stored(self) -> bool:
+        """Whether an answer that is at least as good has been paid for before."""
+        return not self.cost
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Half the width of each released number's interval at the confidence; of means, for the rows assumed."""
+        if self.missing:
+            return {}
+        pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
+        known = {a.words(): self._error(r, self.assume_rows or ASSUMED[1]) for a, r in pairs}
+        return {words: error for words, error in known.items() if error is not None}
+
+    @property
+    def smallest(self) -> dict[str, int]:
+        """For each count the size of a group below which the answer drowns: the error is more than half of it."""
+        if self.missing:
+            return {}
+        pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
+        counts = [(a.words(), r) for a, r in pairs if a.name.startswith(COUNT_VALUES.name)]
+        errors = [(words, self._error(reading, ASSUMED[1])) for words, reading in counts]
+        return {words: math.ceil(2 * error) for words, error in errors if error is not None}
+
+    @property
+    def keys(self) -> dict[str, float]:
+        """For keys that are selected: the delta that this takes, and the units of a group shown so often."""
+        if self.plan.selection is None or self.plan.prices.selection is None:
+            return {}
+        half, most = units_needed(self.plan.selection)
+        delta = float(self.plan.prices.selection.delta)
+        return {"delta": delta, "units_shown_every_second_time": half, "units_shown_95_in_100": most}
+
+    @property
+    def fits(self) -> bool:
+        """Whether the question could be paid now."""
+        return self.cost.fits(self.remaining)
+
+    @property
+    def share(self) -> float:
+        """The part of the whole budget that this question takes."""
+        return float(self.cost.amount / self.budget.capacity.amount)
+
+    @property
+    def more(self) -> int | None:
+        """About how many such questions fit into what is left; None if it is free.
+
+        A hundredth of the delta that is left never ends, so it limits them only if it was named.
+        """
+        pairs = list(zip(self.remaining, self.cost, strict=True))[: 2 if self.delta_named else 1]
+        amounts = [left / price for left, price in pairs if price]
+        return int(min(amounts)) if amounts else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "price": {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)},
+            "stored": self.stored,
+            "share_of_budget": self.share,
+            "about_how_many_more": self.more,
+            "fits": self.fits,
+            "confidence": float(self.confidence),
+            "errors": self.errors,
+            "groups_drown_below": self.smallest,
+            "groups": self.plan.cells,
+            "measures": [] if self.missing else describe(self.plan),
+            "finds_first": list(self.missing),
+            "keys": self.keys,
+        }
+
+    def __str__(self) -> str:
+        known = [] if self.missing else [*self._split(), *self.lines()]
+        lines = [self._price(), *known, *self._first(), *too_dear(self.cost, self.remaining)]
+        return "\n".join([*lines, "Nothing was charged and no data were read."])
+
+    __repr__ = __str__
+
+    def lines(self) -> list[str]:
+        """How good each number is, and which keys are shown."""
+        return [*self._numbers(), *self._keys()]
+
+    def _price(self) -> str:
+        if self.stored:
+            return "Price: nothing. An answer that is at least this good is stored."
+        return f"Price: {self.cost}, {self.share:.2%} of the budget; about {self.more:,} such questions are left."
+
+    def _first(self) -> list[str]:
+        if not self.missing:
+            return []
+        first = f"A share of the price first finds {' and '.join(self.missing)}."
+        return [first, "How exact the answer is depends on what is found, and cannot be told before."]
+
+    def _split(self) -> list[str]:
+        """How the price is shared, if there is more than one part."""
+        parts = describe(self.plan)
+        if len(parts) == 1:
+            return []
+        shares = (f"{' and '.join(part['aggregates'])}: {part['loss']}" for part in parts if "loss" in part)
+        return [f"The price is shared. {'; '.join(shares)}."]
+
+    def _numbers(self) -> list[str]:
+        lines = []
+        question, readings = self.plan.question, self.plan.outline.readings
+        used = sorted({part.index for e in question.above for part in walk(e) if isinstance(part, Slot)})
+        for aggregate, reading in ((question.aggregates[slot], readings[slot]) for slot in used):
+            lines += self._about(aggregate.words(), reading)
+            if size := self.smallest.get(aggregate.words()):
+                what = "units" if aggregate.name == COUNT_UNITS.name else "rows"
+                lines.append(f"  groups of fewer than {size:,} {what} drown in the noise")
+        return lines
+
+    def _about(self, words: str, reading: Reading) -> list[str]:
+        """What can be said beforehand about one number."""
+        mechanism = self.plan.measures[reading.measure].noise
+        if isinstance(mechanism, GridQuantiles):
+            off = mechanism.error(self.confidence)[reading.place]
+            return [f"{words}: within {off:,.0f} rows of its rank with {self._level} confidence{self._each(reading)}"]
+        if isinstance(mechanism, TopK):
+            step = self.plan.measures[reading.measure].step
+            short = float(Fraction(mechanism.error(self.confidence, candidates=self.plan.cells or 1)) * step)
+            return [f"{words}: each group chosen is within {short:,.6g} of its place, with {self._level} confidence"]
+        depends = reading.statistic not in PLAIN
+        assumed = (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,)
+        errors = [(rows, self._error(reading, rows)) for rows in assumed]
+        lines = [
+            (rows, f"{words}: within {e:,.6g} with {self._level} confidence") for rows, e in errors if e is not None
+        ]
+        if not lines and mechanism is not None:
+            return [f"{words}: its interval comes with the answer and depends on the data{self._each(reading)}"]
+        return [
+            f"{line}, if a group has at least {rows:,} rows" if depends else line + self._each(reading)
+            for rows, line in lines
+        ]
+
+    def _keys(self) -> list[str]:
+        if self.plan.selection is None or self.plan.prices.selection is None:
+            return []
+        half, most = units_needed(self.plan.selection)
+        share = "" if self.delta_named or self.stored else ", a hundredth of what is left"
+        price = f"for delta = {at_most_text(self.plan.prices.selection.delta)}{share}"
+        shown = f"one of {half:,} units is shown every second time, one of {most:,} units 95 times in 100"
+        return [f"Groups are selected privately {price}: {shown}; smaller ones rarely or never."]
+
+    def _each(self, reading: Reading) -> str:
+        cells = self.plan.cells
+        if reading.measure in self.plan.outline.choosing:
+            together = "" if cells is None else f", in all {cells:,} groups together"
+            return together or ", before rows are chosen by it: then intervals hold for all groups together, and widen"
+        return ", in each group" if cells is None else f", in each of {cells:,} groups" if cells > 1 else ""
+
+    @property
+    def _level(self) -> str:
+        return percent(self.confidence)
+
+    def _error(self, reading: Reading, rows: int) -> float | None:
+        level = self.plan.outline.level(reading.measure, self.confidence)
+        found = half_width(self.plan.measures[reading.measure], reading.statistic, level, rows=rows)
+        return None if found is None else float(found)
+
+
+def too_dear(cost: Cost, remaining: Cost) -> list[str]:
+    """A line that says so, if it does not fit."""
+    left = f"{remaining.unit} = {at_least_text(remaining.amount)}"
+    return [] if cost.fits(remaining) else [f"It does not fit: {left} is left."]

@@ -1,0 +1,227 @@
+"""`within=`: the lowest price at which every count and sum that was asked for is within a half-width.
+
+The error of a measure never grows with its price, so the price is searched by bisection and rounded up to four digits;
+what is returned was checked, not estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lapwing.answers.readings import PLAIN, half_width
+from lapwing.asking.automatic import NOTHING, Automatic
+from lapwing.errors import Misconfigured
+from lapwing.language.expression import Slot
+from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.measures.aggregates import MEAN
+from lapwing.measures.measure import Share, measured
+from lapwing.mechanisms.scores import flag
+from lapwing.numbers import Number, below_one, count, positive
+from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
+from lapwing.planning.question import Question
+from lapwing.privacy.budget import Accounting, Budget
+from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+
+Within = Number | Mapping[str, Number]
+"""A half-width for every number of the answer, or one for each by its name."""
+
+_DIGITS, _TENS = 3, 1000  # prices have four digits: 1.000 to 9.999 times a power of ten
+_MOST = Fraction(10**4)  # a price beyond which nobody is served
+_LEAST = Fraction(1, 10**12)
+_MOST_ROWS = 10**15
+_LEAST_DELTA = Fraction(1, 10**100)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an analyst says about price and accuracy: a half-width or an epsilon."""
+
+    within: Within | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    confidence: Number | None = None
+    assume_rows: int | None = None
+    intervals: bool = True
+    """Whether quantiles are released with intervals, which take half of their price. Other numbers have them anyway."""
+    automatic: Automatic = NOTHING
+    """Which bounds and limits may be found first, for a share of the price."""
+    taken: Fraction = Fraction(0)
+    """What findings have taken of the price already, in the budget's currency."""
+
+    def __post_init__(self) -> None:
+        if self.assume_rows is not None:
+            count(self.assume_rows, "assume_rows")
+
+
+Left = Callable[[], Fraction]
+"""What is left of the delta."""
+
+
+def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan | Refusal:
+    """The plan of a question on these terms, or why there is none."""
+    intervals = flag(terms.intervals, "intervals")
+    outline = make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
+    if isinstance(outline, Refusal):
+        return outline
+    try:
+        return priced(outline, _prices(outline, budget, terms, confidence, left))
+    except Stop as stop:
+        return stop.refusal
+
+
+def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
+    if (terms.within is None) == (terms.epsilon is None):
+        raise Misconfigured(
+            "say either how exact the answer must be, within=50, or what it may cost, epsilon=0.1. Nothing was charged."
+        )
+    delta = _delta(outline, budget, terms, left)
+    if terms.within is not None:
+        rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
+        return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
+    price = budget.price(epsilon=positive(terms.epsilon or 0, "epsilon"), delta=delta)
+    return equal_prices(outline, _left(price, terms.taken))
+
+
+def _left(price: Loss, taken: Fraction) -> Loss:
+    """What is left of a price when so much of it is taken."""
+    match price:
+        case ZCDP(rho=rho, delta=delta):
+            return ZCDP(rho - taken, delta)
+        case Approximate(epsilon=epsilon, delta=delta):
+            return Approximate(epsilon - taken, delta)
+        case _:
+            return Pure(price.epsilon - taken)
+
+
+def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fraction:
+    """What the selection of keys may take of the delta: a hundredth of what is left, unless it is said."""
+    if terms.delta is not None:
+        delta = below_one(terms.delta, "delta")
+        if 0 < delta < _LEAST_DELTA:
+            refuse("`delta`", "it is too small to select any key.", "Leave it out, or pass for example delta=1e-9.")
+        return delta
+    if outline.domain is not None:
+        return Fraction(0)
+    if not budget.capacity.delta:
+        refuse(*unknown_keys(outline.question))
+    return usable_delta(budget.question_delta(left()))
+
+
+def usable_delta(delta: Fraction) -> Fraction:
+    """The delta, if keys can be selected for it; raises Stop if nothing to speak of is left."""
+    if delta < _LEAST_DELTA:
+        refuse(
+            "GROUP BY",
+            "its values are not public, and nothing is left of the delta that selects them.",
+            "Have the steward declare the values of the keys; questions with public keys need no delta.",
+        )
+    return delta
+
+
+def prices_within(
+    outline: Outline,
+    budget: Budget,
+    within: Within,
+    confidence: Fraction,
+    *,
+    delta: Fraction,
+    assume_rows: int | None = None,
+) -> Prices:
+    """The lowest prices for these half-widths; raises Stop if there are none."""
+    wanted = _wanted(outline, within)
+    shares = tuple(
+        _cheapest(outline, index, wanted[index], budget, confidence, assume_rows)
+        for index in range(len(outline.shapes))
+    )
+    if outline.domain is not None:
+        return Prices(shares)
+    return Prices(shares, _for_selection(shares, delta))
+
+
+def _wanted(outline: Outline, within: Within) -> dict[int, list[tuple[int, Fraction]]]:
+    """For each shape the aggregates that are read off it and how exact each must be."""
+    wanted: dict[int, list[tuple[int, Fraction]]] = {index: [] for index in range(len(outline.shapes))}
+    for output in outline.question.outputs:
+        half = within.get(output.name) if isinstance(within, Mapping) else within
+        if half is None or not isinstance(output.expression, Slot):
+            continue
+        reading = outline.readings[output.expression.index]
+        wanted[reading.measure].append((output.expression.index, positive(half, f"within[{output.name}]")))
+    for index, halves in wanted.items():
+        if not halves:
+            pairs = zip(outline.question.aggregates, outline.readings, strict=True)
+            named = next(aggregate.words() for aggregate, reading in pairs if reading.measure == index)
+            refuse(
+                "`within`",
+                f"it says nothing about {named}, which is computed with or not shown.",
+                f"Select {named} by itself and give its half-width, or ask with epsilon=.",
+            )
+    return wanted
+
+
+def _cheapest(
+    outline: Outline,
+    index: int,
+    wanted: list[tuple[int, Fraction]],
+    budget: Budget,
+    confidence: Fraction,
+    rows: int | None,
+) -> Share:
+    """The lowest price at which all of these are as exact as they must be."""
+    zcdp = budget.accounting is Accounting.ZCDP
+    shape, level = outline.shapes[index], outline.level(index, confidence)
+    statistics = [(outline.readings[slot].statistic, half) for slot, half in wanted]
+    for name, _ in statistics:
+        if name not in PLAIN and name != MEAN.name:
+            refuse("`within`", "it is promised for counts, sums and means only.", "Ask with epsilon=.")
+        if name == MEAN.name and rows is None:
+            refuse(
+                "`within`",
+                "how exact a mean is depends on how many rows there are, which is private.",
+                "Say assume_rows=1000 if you expect at least so many in each group, or ask with epsilon=.",
+            )
+
+    def is_enough(amount: Fraction) -> bool:
+        try:
+            measure = measured(shape, outline.groups, ZCDP(amount) if zcdp else Pure(amount))
+        except Stop:  # there is no such noise: it would be too large at a low price, and hardly any at a high one
+            return amount > 1
+        errors = [(half_width(measure, name, level, rows=rows), half) for name, half in statistics]
+        return all(error is not None and error <= half for error, half in errors)
+
+    amount = _least(is_enough)
+    if amount is None:
+        refuse("`within`", "no price buys answers that exact.", "Ask for a larger half-width.")
+    return ZCDP(amount) if zcdp else Pure(amount)
+
+
+def _least(is_enough: Callable[[Fraction], bool]) -> Fraction | None:
+    """The least amount of four digits that is enough, if one below the highest price is."""
+    low, high = _index_of(_LEAST), _index_of(_MOST)
+    if not is_enough(_amount(high)):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(_amount(middle)) else (middle + 1, high)
+    return _amount(low)
+
+
+def _amount(index: int) -> Fraction:
+    """All numbers of four digits in ascending order, by their place."""
+    power, digits = divmod(index, 9 * _TENS)
+    return Fraction(10) ** power * (_TENS + digits)
+
+
+def _index_of(power_of_ten: Fraction) -> int:
+    return (round(math.log10(power_of_ten)) - _DIGITS) * 9 * _TENS
+
+
+def _for_selection(shares: tuple[Share, ...], delta: Fraction) -> ZCDP | Approximate:
+    """The keys are selected at the price of the dearest measure."""
+    first = shares[0]
+    if isinstance(first, ZCDP):
+        return ZCDP(max(share.rho for share in shares if isinstance(share, ZCDP)), delta)
+    return Approximate(max(share.epsilon for share in shares if isinstance(share, Pure)), delta)

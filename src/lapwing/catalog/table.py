@@ -1,0 +1,187 @@
+"""What a steward declares: tables, who is protected, types, bounds, values and limits.
+
+Nothing here is read from rows, and nothing declared is trusted: limits, bounds and values are enforced in the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from lapwing.errors import Misconfigured
+from lapwing.language.refusal import nearest, refuse
+from lapwing.language.types import MOST_EDGES, Interval, Type, Value, ascending, type_of
+
+if TYPE_CHECKING:
+    from lapwing.catalog.derived import Derived
+
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # what the engine's integers hold
+
+
+UNIT_ID = "lw_unit_id"
+"""The column of every engine table that holds the unit as it is stored, so that no cast makes two units one."""
+
+
+class Limit(Enum):
+    """What one unit may add to an answer."""
+
+    ROWS = "rows_per_unit"
+    GROUPS = "groups_per_unit"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column: its type, and what is publicly known of it."""
+
+    name: str
+    type: Type
+    bounds: Interval | None = None
+    """Each row's value is clipped to these."""
+    unit_bounds: Interval | None = None
+    """One unit's total within a group is clipped to these; by default rows_per_unit times `bounds`."""
+    values: tuple[Value, ...] = ()
+    """The public list of values; other values are dropped where this column is a key."""
+    edges: tuple[Value, ...] = field(default=(), repr=False)
+    """Of a histogram over this column that names none."""
+    auto: bool = field(default=False, repr=False)
+    """Whether bounds are found privately, for a share of the price, by the first question that needs them."""
+
+    def __post_init__(self) -> None:
+        if self.auto and (self.bounds is not None or not self.type.is_number):
+            raise Misconfigured(
+                f'`{self.name}.bounds` is "auto"; that is for numbers without other bounds. Remove one of the two.'
+            )
+        for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
+            if interval is not None and not self.type.is_number:
+                raise Misconfigured(
+                    f"`{self.name}.{name}` is set, but the type is {self.type.value}. "
+                    "Declare the type as integer or real, or remove it."
+                )
+            if interval is not None and interval.low > interval.high:
+                raise Misconfigured(
+                    f"`{self.name}.{name}` is {interval}; the first number must not be above the second. Exchange them."
+                )
+        if self.type is Type.INTEGER:
+            self._check_integers()
+        if self.edges:
+            self._check_edges()
+        if len(set(self.values)) != len(self.values):
+            raise Misconfigured(f"`{self.name}.values` holds a value twice. List each value once.")
+        if self.name.lower() == UNIT_ID:
+            raise Misconfigured(f"a column is named `{self.name}`, which Lapwing uses itself. Rename it.")
+        for value in self.values:
+            if isinstance(value, str) and any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value):
+                raise Misconfigured(f"`{self.name}.values` holds a character that is no text. Remove it.")
+            if value is not None and type_of(value) is not self.type:
+                raise Misconfigured(
+                    f"`{self.name}.values` holds a value that is not of type {self.type.value}. Correct one of them."
+                )
+
+    def _check_edges(self) -> None:
+        ordered = self.type not in (Type.TEXT, Type.BOOLEAN) and all(type_of(edge) is self.type for edge in self.edges)
+        if not ordered or not ascending(self.edges) or len(self.edges) > MOST_EDGES:
+            raise Misconfigured(
+                f"`{self.name}.edges` must be ascending numbers, dates or times of the column's type, at most "
+                f"{MOST_EDGES:,}. Write for example [0, 18, 65]."
+            )
+
+    def _check_integers(self) -> None:
+        numbers = [Fraction(value) for value in (*self.values, *self.edges) if isinstance(value, int)]
+        if self.bounds is not None:
+            numbers += [self.bounds.low, self.bounds.high]
+        if any(not _LEAST <= value <= _MOST for value in numbers):
+            raise Misconfigured(f"`{self.name}` declares an integer beyond 64 bits. Declare its type as real.")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: private unless it says otherwise, stored unless it is derived from others."""
+
+    name: str
+    fields: tuple[Field, ...]
+    unit: str | None
+    """The column that says whose row it is; None if every row is a unit of its own."""
+    rows_per_unit: int | None = None
+    """How many rows of one unit count within one group."""
+    groups_per_unit: int | None = None
+    """In how many groups one unit counts; None means in all of them."""
+    version: str = "1"
+    confidence: Fraction = field(default=Fraction(19, 20))
+    public: bool = False
+    """Whether its rows are nobody's, so that private rows may be joined to them."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """Of a public table: columns of which no two rows hold the same values, as the engine found when it was loaded."""
+    source: Derived | None = None
+    """How its rows are made of other tables; None if they are stored."""
+    auto: frozenset[Limit] = field(default=frozenset(), repr=False)
+    """Limits that are found privately, for a share of the price, by the questions that need them."""
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in self.fields]
+        for limit, declared in ((Limit.ROWS, self.rows_per_unit), (Limit.GROUPS, self.groups_per_unit)):
+            if limit in self.auto and declared is not None:
+                raise Misconfigured(f'`{limit.value}` is both a number and "auto". Declare one of the two.')
+        if len({name.lower() for name in names}) != len(names):
+            raise Misconfigured(
+                f"table `{self.name}` declares two columns whose names differ only in case. Rename one."
+            )
+        if self.unit is not None and self.unit not in names:
+            raise Misconfigured(
+                f"`unit` is `{self.unit}`, which is no column of `{self.name}`. {nearest(self.unit, names)}"
+            )
+
+    @property
+    def bases(self) -> tuple[Table, ...]:
+        """The stored tables that its rows come from, each once."""
+        if self.source is None:
+            return (self,)
+        return tuple(dict.fromkeys(base for table in self.source.tables for base in table.bases))
+
+    @property
+    def canonical(self) -> str:
+        """Its name; of a derived table also what it is made by, with every bound and version that plays a part."""
+        if self.source is None:
+            return self.name
+        return f"{self.name}#{sha256(repr(self.source).encode()).hexdigest()}"
+
+    def field(self, name: str) -> Field:
+        """The column of this name; SQL names are not case-sensitive."""
+        for known in self.fields:
+            if known.name.lower() == name.lower():
+                return known
+        refuse(
+            f"column `{name}`",
+            f"table `{self.name}` has no such column.",
+            nearest(name, (known.name for known in self.fields)),
+        )
+
+    @property
+    def by_row(self) -> bool:
+        """Whether every row is a unit of its own."""
+        return self.unit is None
+
+    @property
+    def row_limit(self) -> int | None:
+        """How many rows one unit may add to one group."""
+        return 1 if self.by_row else self.rows_per_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All tables that one ledger covers."""
+
+    tables: tuple[Table, ...]
+
+    def __post_init__(self) -> None:
+        if len({table.name.lower() for table in self.tables}) != len(self.tables):
+            raise Misconfigured("two tables have the same name. Rename one.")
+
+    def table(self, name: str) -> Table:
+        """The table of this name."""
+        for known in self.tables:
+            if known.name.lower() == name.lower():
+                return known
+        refuse(f"table `{name}`", "there is no such table.", nearest(name, (known.name for known in self.tables)))

@@ -1,0 +1,101 @@
+"""Refuting a claim of differential privacy by enumeration.
+
+An algorithm is given by its exact law: a function from the list of records to the probability of each output, as a
+number or as proven bounds (low, high). `refute` tries every pair of neighbours over a small universe. What it finds is
+a proof; finding nothing proves the claim only for these databases, and only up to the width of the bounds.
+
+Randomization is essential. A deterministic algorithm that is not constant has two databases with different outputs, and
+one can walk from one to the other in single steps. Somewhere on the way the output changes: there it has probability 1
+before the step and 0 after it, which no epsilon and no delta below 1 allow.
+Checked by: tests/classroom/test_refutation.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from lapwing.classroom.database import Database, Record, databases, distinct, number_of_databases
+from lapwing.classroom.sensitivity import require_feasible
+from lapwing.errors import Misconfigured
+from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative
+from lapwing.privacy.neighbours import Neighbours
+
+Chance = Number | tuple[Number, Number]
+"""A probability, or two numbers that hold it between them."""
+Algorithm = Callable[[list[Any]], Mapping[Hashable, Chance]]
+_Law = dict[Hashable, tuple[Fraction, Fraction]]
+
+_SLACK = Fraction(1, 10**9)  # probabilities whose bounds miss 1 by more are no law
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """Two neighbours and an event with P[event | first] > e^epsilon P[event | second] + delta.
+
+    `likely` bounds the first probability from below, `rare` the second from above.
+    """
+
+    first: Database
+    second: Database
+    event: tuple[Hashable, ...]
+    likely: Fraction
+    rare: Fraction
+
+
+def refute(
+    algorithm: Algorithm,
+    universe: Iterable[Record],
+    *,
+    epsilon: Number,
+    delta: Number = 0,
+    size: int,
+    least: int = 0,
+    neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
+) -> Refutation | None:
+    """Two neighbours of at most `size` records that break (epsilon, delta)-DP, if there are any.
+
+    The event is the best one there is: all outputs that are more than e^epsilon times as likely on the first.
+    """
+    values, most, fewest = distinct(universe), count(size, "size", least=0), count(least, "least", least=0)
+    factor, slip = _factor(nonnegative(epsilon, "epsilon")), below_one(delta, "delta")
+    require_feasible(number_of_databases(len(values), up_to=most, least=fewest), len(values))
+    laws = {x: _law(algorithm(list(x.records))) for x in databases(values, up_to=most, least=fewest)}
+    pairs = ((x, y) for x in laws for y in x.neighbours(neighbours, values) if y in laws)
+    return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, slip)) is not None), None)
+
+
+def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
+    """A function as an algorithm: its output has probability 1."""
+    return lambda records: {function(records): 1}
+
+
+def _compare(
+    first: Database, second: Database, laws: Mapping[Database, _Law], factor: Fraction, slip: Fraction
+) -> Refutation | None:
+    here, there = laws[first], laws[second]
+    nothing = (Fraction(0), Fraction(0))
+    event = tuple(output for output in here if here[output][0] > factor * there.get(output, nothing)[1])
+    likely = sum((here[output][0] for output in event), Fraction(0))
+    rare = sum((there.get(output, nothing)[1] for output in event), Fraction(0))
+    return Refutation(first, second, event, likely, rare) if likely > factor * rare + slip else None
+
+
+def _law(given: Mapping[Hashable, Chance]) -> _Law:
+    law = {output: _bounds(chance) for output, chance in given.items()}
+    lows, highs = sum(low for low, _ in law.values()), sum(high for _, high in law.values())
+    if any(not 0 <= low <= high for low, high in law.values()) or lows > 1 or highs < 1 - _SLACK:
+        raise Misconfigured("the algorithm gives numbers that are no probabilities; they must sum to 1.")
+    return law
+
+
+def _bounds(chance: Chance) -> tuple[Fraction, Fraction]:
+    low, high = chance if isinstance(chance, tuple) else (chance, chance)
+    return exact(low, "probability"), exact(high, "probability")
+
+
+def _factor(epsilon: Fraction) -> Fraction:
+    """A number just above e^epsilon."""
+    return enclose(lambda: ball(epsilon).exp())[1]

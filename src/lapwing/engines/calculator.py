@@ -1,0 +1,74 @@
+"""Expressions over public values: constants, declared values and released numbers. DuckDB is the calculator.
+
+The same operators mean the same below the aggregation, where the engine computes them, and above it. The connection
+here is empty and locked: no private row can be reached from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from lapwing.language.emission import Leaf, emit
+from lapwing.language.expression import Column, Expression, Key, Slot
+from lapwing.language.types import Type
+
+ARROW_TYPES = {
+    Type.INTEGER: pa.int64(),
+    Type.REAL: pa.float64(),
+    Type.TEXT: pa.string(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.DATE: pa.date32(),
+    Type.TIMESTAMP: pa.timestamp("us"),
+}
+
+Form = Callable[[Expression, Leaf], exp.Expression]
+"""`emit`, or `whole` for keys."""
+
+_ROWS = "lw_public"
+
+
+def calculate(
+    expressions: Sequence[Expression],
+    columns: Mapping[str, Any],
+    types: Mapping[str, Type],
+    rows: int,
+    form: Form = emit,
+) -> list[pa.Array]:
+    """The value of each expression in every row. Columns are named as `name_of` says."""
+    arrays = {name: pa.array(values, ARROW_TYPES[types[name]], from_pandas=True) for name, values in columns.items()}
+    table = pa.table({**arrays, "lw_row": pa.array(range(rows), pa.int64())})
+    outputs = [exp.alias_(form(e, _leaf), f"o{i}", quoted=True) for i, e in enumerate(expressions)]
+    query = exp.Select(expressions=outputs).from_(exp.table_(_ROWS, quoted=True), copy=False).order_by('"lw_row"')
+    with _calculator().cursor() as cursor:
+        cursor.register(_ROWS, table)
+        found = cursor.sql(query.sql(dialect="duckdb", copy=False)).to_arrow_table()
+    return [found.column(i).combine_chunks() for i in range(len(expressions))]
+
+
+def name_of(leaf: Column | Key | Slot) -> str:
+    """How the calculator calls a column, a key or a released number."""
+    match leaf:
+        case Column(name=name):
+            return name
+        case Key(index=index):
+            return f"key {index}"
+        case Slot(index=index):
+            return f"slot {index}"
+
+
+def _leaf(leaf: Column | Key | Slot) -> exp.Expression:
+    return exp.column(name_of(leaf), table=_ROWS, quoted=True)
+
+
+@cache
+def _calculator() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false", "threads": "1"})
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection

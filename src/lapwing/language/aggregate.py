@@ -1,0 +1,66 @@
+"""Aggregates as a question names them, before anything is known of how they are measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.language.types import shown
+from lapwing.language.wording import cut, worded
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate over the rows: the name of an entry in aggregates.py, its arguments and constant parameters.
+
+    A row whose argument is NULL does not take part, so a condition on one aggregate (FILTER) is an argument that is
+    NULL elsewhere.
+    """
+
+    name: str
+    arguments: tuple[Expression, ...] = ()
+    parameters: tuple[Fraction, ...] = ()
+
+    def canonical(self) -> str:
+        return f"{self.name}({','.join([*map(canonical_text, self.arguments), *map(str, self.parameters)])})"
+
+    def words(self) -> str:
+        """As an analyst writes it."""
+        inner = ", ".join([*map(_words, self.arguments), *map(shown, self.parameters)])
+        match self.name, self.arguments:
+            case "count_rows", _:
+                return "COUNT(*)"
+            case "count_units", ():
+                return "COUNT(DISTINCT unit)"
+            case "count_units", _:
+                return f"COUNT(DISTINCT unit) where {inner}"
+            case "count_distinct", _:
+                return f"COUNT(DISTINCT {inner})"
+            case "mean", _:
+                return f"AVG({inner})"
+            case "quantile", (argument,):
+                name = {Fraction(0): "MIN", Fraction(1, 2): "MEDIAN", Fraction(1): "MAX"}.get(self.parameters[0])
+                return f"QUANTILE_CONT({inner})" if name is None else f"{name}({_words(argument)})"
+            case name, _:
+                return f"{name.upper()}({inner})"
+
+
+def canonical_text(expression: Expression) -> str:
+    """An unambiguous text of an expression."""
+    match expression:
+        case Column(name=name):
+            return json.dumps(name)  # with every quote inside escaped
+        case Literal(value=value, type=kind):
+            return f"{'null' if kind is None else kind.value}:{value!r}"
+        case Key(index=index):
+            return f"@{index}"
+        case Slot(index=index):
+            return f"#{index}"
+        case Call(operator=operator, arguments=arguments):
+            return f"{operator.name}({','.join(map(canonical_text, arguments))})"
+
+
+def _words(expression: Expression) -> str:
+    return cut(worded(expression))

@@ -1,0 +1,123 @@
+"""From expressions to the engine's syntax tree. The analyst's text never gets here, only values read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime
+from fractions import Fraction
+
+from sqlglot import exp
+
+from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.language.operators.base import try_cast
+from lapwing.language.operators.table import cast, loose, number, settled, within_years
+from lapwing.language.types import Type, Value
+
+Leaf = Callable[[Column | Key | Slot], exp.Expression]
+"""How a column, a key or a released number is named where the expression runs."""
+
+
+_ENGINE = {
+    Type.INTEGER: exp.DType.BIGINT,
+    Type.REAL: exp.DType.DOUBLE,
+    Type.TEXT: exp.DType.TEXT,
+    Type.BOOLEAN: exp.DType.BOOLEAN,
+    Type.DATE: exp.DType.DATE,
+    Type.TIMESTAMP: exp.DType.TIMESTAMP,
+}
+"""The engine's type for each declared one."""
+
+_DIGITS = exp.DataType.build("DECIMAL(38, 0)", dialect="duckdb")
+
+
+def counted(node: exp.Expression) -> exp.Cast:
+    """A count or a sum of whole numbers, exact to 38 digits."""
+    return exp.Cast(this=node, to=_DIGITS.copy())
+
+
+def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
+    """The engine's form of an expression.
+
+    `clipped` cuts every bounded column to its bounds where its number is used. Conditions and texts inside stay as they
+    are: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` asks for the cost as stored, and its value is bounded all the same.
+    """
+    match expression:
+        case Column(bounds=bounds) if clipped and bounds is not None:
+            gone = exp.Or(this=_is_null(leaf(expression)), expression=exp.IsNan(this=number(leaf(expression))))
+            kept = between(number(leaf(expression)), bounds.low, bounds.high)
+            return exp.Case(ifs=[exp.If(this=gone, true=exp.Null())], default=kept)
+        case Column(type=Type.REAL) | Key(type=Type.REAL) | Slot(type=Type.REAL):
+            return loose(leaf(expression))
+        case Column() | Key() | Slot():
+            return leaf(expression)
+        case Literal(value=value):
+            return literal(value)
+        case Call(operator=operator, arguments=arguments):
+            inner = clipped and expression.type.is_number
+            return operator.emit(*(emit(argument, leaf, clipped=inner) for argument in arguments))
+
+
+def value(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
+    """The same, with NULL for what is not a number."""
+    return settled(emit(expression, leaf, clipped=clipped))
+
+
+def _is_null(node: exp.Expression) -> exp.Expression:
+    return exp.Is(this=node, expression=exp.Null())
+
+
+def between(value: exp.Expression, low: Fraction, high: Fraction) -> exp.Expression:
+    """The float64 value cut to [low, high]; it must not be NULL."""
+    return cut(value, real(low), real(high))
+
+
+def cut(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
+    """The value cut to [low, high]; it must not be NULL."""
+    return exp.Anonymous(this="GREATEST", expressions=[low, exp.Anonymous(this="LEAST", expressions=[value, high])])
+
+
+def literal(value: Value) -> exp.Expression:
+    """A constant, quoted by the engine's own rules."""
+    match value:
+        case None:
+            return exp.Null()
+        case bool():
+            return exp.Boolean(this=value)
+        case int():
+            return exp.Literal.number(value)
+        case Fraction():
+            return real(value)
+        case str():
+            return exp.Literal.string(value)
+        case datetime():
+            return cast(exp.Literal.string(value.isoformat(sep=" ")), exp.DType.TIMESTAMP)
+        case date():
+            return cast(exp.Literal.string(value.isoformat()), exp.DType.DATE)
+
+
+def real(value: Fraction) -> exp.Expression:
+    """The nearest float64, printed so that it is read back unchanged."""
+    text = repr(abs(float(value)))
+    digits = exp.Literal(this=text if "e" in text else f"{text}e0", is_string=False)  # an exponent makes it a float64
+    return exp.Neg(this=digits) if value < 0 else digits
+
+
+def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
+    """An expression as a key: an integer that was computed in float64 is an integer again, or NULL.
+
+    Dates outside of the years 1 to 9999 are NULL too, since not every reader of the answer can hold them.
+    """
+    node = value(expression, leaf)
+    if expression.type in (Type.DATE, Type.TIMESTAMP):
+        return within_years(node)
+    if expression.type is not Type.INTEGER or not isinstance(expression, Call):
+        return node
+    return exp.TryCast(this=exp.Round(this=node), to=exp.DataType(this=exp.DType.BIGINT))
+
+
+def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expression:
+    """The expression as the engine's type for this one: whole numbers as BIGINT, reals as float64; else NULL."""
+    if kind is None:
+        return exp.Null()
+    node = value(expression, leaf) if kind is Type.REAL else whole(expression, leaf)
+    return try_cast(node, _ENGINE[kind])

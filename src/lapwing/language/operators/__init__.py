@@ -1,0 +1,3 @@
+"""The operators that may stand in an expression, by kind."""
+
+__all__: list[str] = []

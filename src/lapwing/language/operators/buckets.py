@@ -1,0 +1,157 @@
+"""Histograms: which interval between edges a value lies in. The edges are constants of the question, or declared for
+the column, so the list of buckets is public, whatever the rows hold, and reals can be keys in this form.
+
+Every row has one bucket: 0 below the first edge, the number of edges from the last one on, NULL where there is no
+value. So a histogram leaves no row out. Edges are found by halving: every value takes about the same few comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+from sqlglot import exp
+
+from lapwing.language.bounds import between
+from lapwing.language.expression import Call, Expression, Literal, Operator
+from lapwing.language.operators.base import (
+    Node,
+    Part,
+    Types,
+    call,
+    comparison,
+    is_loose,
+    is_whole,
+    let,
+    number,
+    where,
+)
+from lapwing.language.operators.logic import AND, AT_LEAST, AT_MOST, CASE, GREATER, LESS
+from lapwing.language.refusal import refuse
+from lapwing.language.types import MOST_EDGES, Type, ascending, type_of
+
+MOST_BUCKETS = MOST_EDGES - 1
+"""Between the edges; there is one more below, and one above."""
+
+_ORDERED = (Type.INTEGER, Type.REAL, Type.DATE, Type.TIMESTAMP, None)
+_EDGES = f"Write ascending constants, at most {MOST_EDGES:,}: WIDTH_BUCKET(x, [0, 18, 65])."
+_WIDTHS = f"Write constants, the lower first, and at most {MOST_BUCKETS:,} buckets: WIDTH_BUCKET(x, 0, 100, 10)."
+_NULL = Literal(None, None)
+
+
+def _result(types: Types) -> Type | None:
+    fits = len(types) > 1 and all(kind in _ORDERED for kind in types) and comparison(types) is not None
+    return Type.INTEGER if fits else None
+
+
+def _ascending(_: Expression, *edges: Expression) -> str | None:
+    values = [edge.value for edge in edges if isinstance(edge, Literal)]
+    known = len(values) == len(edges) <= MOST_EDGES and None not in values
+    return None if known and ascending(values) else _EDGES
+
+
+def _place(value: Node, *edges: Node) -> Node:
+    """How many edges are not above the value."""
+
+    def found(current: Callable[[], Node], least: int, most: int) -> Node:
+        if least == most:
+            return exp.Literal.number(least)
+        middle = (least + most) // 2
+        below = exp.LT(this=current(), expression=edges[middle])
+        lower, upper = found(current, least, middle), found(current, middle + 1, most)
+        return exp.Case(ifs=[exp.If(this=below, true=lower)], default=upper)
+
+    def present(current: Callable[[], Node]) -> Node:
+        gone = exp.IsNan(this=number(current())) if is_loose(value) else exp.Is(this=current(), expression=exp.Null())
+        return where(exp.Not(this=gone), found(current, 0, len(edges)))  # of NULL nothing is known, and so not this
+
+    return let(value, present)
+
+
+WIDTH_BUCKET = Operator(
+    "width_bucket",
+    _result,
+    _place,
+    "a number, a date or a time, and a list of constants of its type",
+    lambda _, *edges: between(0, len(edges)),
+    _ascending,
+    height=12,
+    sql="WIDTH_BUCKET(x, [0, 18, 65])",
+    meaning="The bucket between ascending edges: 0 below the first, 1 from the first on, and so on; NULL stays NULL. "
+    f"WIDTH_BUCKET(x, 0, 100, 10) has 10 buckets of one width between 0 and 100; up to {MOST_BUCKETS:,}. "
+    "BUCKET(x, [0, 18, 65]) gives them as text: `[0, 18)`. Both take a column alone where the steward declared its "
+    "`edges`. As a key it needs no declared values, and rows without a value are a group of their own. Groups come in "
+    "the order of the edges; ORDER BY would sort them as texts.",
+)
+
+BUCKETS = (WIDTH_BUCKET,)
+
+
+def numbered(value: Expression, edges: Sequence[Expression], *, part: Part) -> Call:
+    """The number of the bucket."""
+    return call(WIDTH_BUCKET, value, *map(_plain, edges), part=part)
+
+
+def labelled(value: Expression, edges: Sequence[Expression], *, part: Part) -> Call:
+    """The bucket as text, such as `[0, 18)`."""
+    checked = numbered(value, edges, part=part).arguments[1:]
+    names = [_name(edge) for edge in checked]
+    labels = [f"< {names[0]}", *(f"[{low}, {high})" for low, high in pairwise(names))]
+    arguments: list[Expression] = []
+    for edge, label in zip(checked, labels, strict=True):
+        arguments += [call(LESS, value, edge, part=part), Literal(label, Type.TEXT)]
+    last = call(AT_LEAST, value, checked[-1], part=part)
+    return call(CASE, *arguments, last, Literal(f">= {names[-1]}", Type.TEXT), _NULL, part=part)
+
+
+def between_edges(
+    value: Expression, edges: Sequence[Expression], *, right: bool, closed: bool, under: bool, over: bool, part: Part
+) -> Call:
+    """The bucket as Ibis numbers them: 0 is the first that is asked for, and rows in none of them are NULL.
+
+    `right` puts a value that is an edge into the bucket below it; `closed` keeps the outermost edges inside.
+    """
+    bucket = numbered(value, edges, part=part)
+    ends = bucket.arguments[1:]
+    inner = len(ends) > 1 and closed
+    if under and over and not right and not inner:
+        return bucket
+    from_below, to_above = (GREATER, AT_MOST) if right else (AT_LEAST, LESS)
+    conditions = [call(LESS if inner else to_above, value, ends[0], part=part)] if under else []
+    for place, (low, high) in enumerate(pairwise(ends)):
+        first, last = inner and place == 0, inner and place == len(ends) - 2
+        above = call(AT_LEAST if first else from_below, value, low, part=part)
+        below = call(AT_MOST if last else to_above, value, high, part=part)
+        conditions.append(call(AND, above, below, part=part))
+    conditions += [call(GREATER if inner else from_below, value, ends[-1], part=part)] if over else []
+    arguments = [a for i, met in enumerate(conditions) for a in (met, Literal(i, Type.INTEGER))]
+    return call(CASE, *arguments, _NULL, part=part)
+
+
+def equal_edges(low: Expression, high: Expression, many: Expression, *, part: Part) -> list[Literal]:
+    """The edges of so many buckets of one width, exact."""
+    match low, high, many:
+        case (
+            Literal(value=int() | Fraction() as bottom, type=Type.INTEGER | Type.REAL),
+            Literal(value=int() | Fraction() as top, type=Type.INTEGER | Type.REAL),
+            Literal(value=int() as count),
+        ) if bottom < top and is_whole(many, 1, MOST_BUCKETS):
+            width = Fraction(top - bottom) / count
+            edges = [bottom + width * i for i in range(count + 1)]
+            return [Literal(edge, Type.REAL) for edge in edges]
+    refuse(part(), "its limits and the number of buckets are constants.", _WIDTHS)
+
+
+def _plain(edge: Expression) -> Expression:
+    """Whole numbers have one form, so that 18 and 18.0 ask the same question."""
+    match edge:
+        case Literal(value=Fraction(denominator=1, numerator=whole)) if abs(whole) < 1 << 62:
+            return Literal(whole, type_of(whole))
+        case _:
+            return edge
+
+
+def _name(edge: Expression) -> str:
+    value = edge.value if isinstance(edge, Literal) else None
+    return repr(float(value)) if isinstance(value, Fraction) else str(value)

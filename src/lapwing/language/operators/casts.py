@@ -1,0 +1,140 @@
+"""Casts. Every one is a try: what does not read as the wanted type is NULL, so CAST, TRY_CAST and `::` are the same."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from lapwing.language import bounds
+from lapwing.language.expression import Expression, Literal, Operator
+from lapwing.language.operators.base import Node, Part, call, cast, dated, loose, only, settled, try_cast
+from lapwing.language.operators.dates import within_years
+from lapwing.language.operators.logic import UNEQUAL
+from lapwing.language.refusal import refuse
+from lapwing.language.types import Type
+
+_LOST = "NULL where it does not read as one."
+
+
+def _whole_text(value: Node) -> Node:
+    return cast(try_cast(settled(value), exp.DType.BIGINT), exp.DType.TEXT)
+
+
+TO_INTEGER = Operator(
+    "integer",
+    only(Type.REAL, Type.TEXT, gives=Type.INTEGER),
+    lambda a: try_cast(settled(a), exp.DType.BIGINT),
+    "a number or a text",
+    bounds.outward,
+    sql="CAST(s AS INTEGER)",
+    meaning=f"The nearest whole number of up to 64 bits; {_LOST}",
+)
+TRUTH_TO_INTEGER = Operator(
+    "truth",
+    only(Type.BOOLEAN, gives=Type.INTEGER),
+    lambda a: cast(a, exp.DType.BIGINT),
+    "a condition",
+    bounds.always(0, 1),
+    height=1,
+    sql="CAST(c AS INTEGER)",
+    meaning="1 if it holds, 0 if not. NULL stays NULL.",
+)
+TO_REAL = Operator(
+    "real",
+    only(Type.INTEGER, Type.TEXT, gives=Type.REAL),
+    lambda a: loose(try_cast(a, exp.DType.DOUBLE)),
+    "a whole number or a text",
+    lambda value: value,
+    sql="CAST(s AS DOUBLE)",
+    meaning=f"A number with decimals; {_LOST}",
+)
+INTEGER_TO_TEXT = Operator(
+    "digits",
+    only(Type.INTEGER, gives=Type.TEXT),
+    _whole_text,
+    "a whole number",
+    height=4,
+    sql="CAST(n AS TEXT)",
+    meaning="The digits of a whole number n of up to 64 bits. NULL stays NULL.",
+)
+TRUTH_TO_TEXT = Operator(
+    "truth_text",
+    only(Type.BOOLEAN, gives=Type.TEXT),
+    lambda a: cast(a, exp.DType.TEXT),
+    "a condition",
+    sql="CAST(c AS TEXT)",
+    meaning="'true' or 'false'. NULL stays NULL.",
+)
+DATE_TO_TEXT = Operator(
+    "date_text",
+    only(Type.DATE, gives=Type.TEXT),
+    lambda a: cast(within_years(a), exp.DType.TEXT),
+    "a date",
+    sql="CAST(d AS TEXT)",
+    meaning="As in '2020-12-31'; NULL outside of the years 1 to 9999.",
+)
+TO_BOOLEAN = Operator(
+    "boolean",
+    only(Type.TEXT, gives=Type.BOOLEAN),
+    lambda a: try_cast(a, exp.DType.BOOLEAN),
+    "a text",
+    sql="CAST(s AS BOOLEAN)",
+    meaning=f"'true', 'yes', '1' and the like; {_LOST} A number is true if it is not 0.",
+)
+TO_DATE = Operator(
+    "date",
+    only(Type.TEXT, Type.TIMESTAMP, gives=Type.DATE),
+    lambda a: within_years(try_cast(a, exp.DType.DATE)),
+    "a text or a time",
+    sql="CAST(s AS DATE)",
+    meaning=f"The date of a text such as '2020-12-31' or of a time; {_LOST}",
+)
+TO_TIMESTAMP = Operator(
+    "timestamp",
+    only(Type.TEXT, Type.DATE, gives=Type.TIMESTAMP),
+    lambda a: within_years(try_cast(a, exp.DType.TIMESTAMP)),
+    "a text or a date",
+    sql="CAST(s AS TIMESTAMP)",
+    meaning=f"The time of a text such as '2020-12-31 10:00:00', or the start of a date; {_LOST}",
+)
+
+_CASTS: dict[tuple[Type, Type], Operator] = {
+    (Type.REAL, Type.INTEGER): TO_INTEGER,
+    (Type.TEXT, Type.INTEGER): TO_INTEGER,
+    (Type.BOOLEAN, Type.INTEGER): TRUTH_TO_INTEGER,
+    (Type.INTEGER, Type.REAL): TO_REAL,
+    (Type.TEXT, Type.REAL): TO_REAL,
+    (Type.INTEGER, Type.TEXT): INTEGER_TO_TEXT,
+    (Type.BOOLEAN, Type.TEXT): TRUTH_TO_TEXT,
+    (Type.DATE, Type.TEXT): DATE_TO_TEXT,
+    (Type.TEXT, Type.BOOLEAN): TO_BOOLEAN,
+    (Type.TEXT, Type.DATE): TO_DATE,
+    (Type.TIMESTAMP, Type.DATE): TO_DATE,
+    (Type.TEXT, Type.TIMESTAMP): TO_TIMESTAMP,
+    (Type.DATE, Type.TIMESTAMP): TO_TIMESTAMP,
+}
+"""By the type that there is and the type that is wanted."""
+
+_ZERO = Literal(0, Type.INTEGER)
+
+
+def converted(value: Expression, kind: Type, *, part: Part) -> Expression:
+    """The value as another type; a constant date is read at once."""
+    if value.type is None or value.type is kind:
+        return value
+    if isinstance(value, Literal) and value.type is Type.TEXT and kind in (Type.DATE, Type.TIMESTAMP):
+        return dated(value, kind, part=part)
+    if value.type is Type.BOOLEAN and kind is Type.REAL:
+        return call(TO_REAL, call(TRUTH_TO_INTEGER, value, part=part), part=part)
+    if value.type.is_number and kind is Type.BOOLEAN:
+        return call(UNEQUAL, value, _ZERO, part=part)
+    operator = _CASTS.get((value.type, kind))
+    if operator is None:
+        why = f"values of type {value.type.value} have no form of type {kind.value} that is the same on every engine."
+        refuse(part(), why, "Cast to DATE, to INTEGER, or use ROUND, YEAR, MONTH and the like.")
+    return call(operator, value, part=part)
+
+
+CASTS = (
+    TO_INTEGER, TRUTH_TO_INTEGER, TO_REAL, INTEGER_TO_TEXT, TRUTH_TO_TEXT, DATE_TO_TEXT, TO_BOOLEAN,
+    TO_DATE, TO_TIMESTAMP,
+)  # fmt: skip

@@ -1,0 +1,200 @@
+"""Comparisons, logic, and operators that choose one of their arguments. They take values of any type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from lapwing.language import bounds
+from lapwing.language.expression import Expression, Literal, Operator
+from lapwing.language.operators.base import (
+    Node,
+    Types,
+    common,
+    comparison,
+    function,
+    is_loose,
+    let,
+    loose,
+    only,
+    paren,
+    settled,
+)
+from lapwing.language.types import Type
+
+TWO_ALIKE = "two values of one type; CAST(d AS TIMESTAMP) makes a date a time"
+TRUTH = "conditions, such as `age > 40`"
+ALIKE = "values of one type"
+
+
+def _compared(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: paren(node(this=settled(a), expression=settled(b)))
+
+
+def _joined(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: paren(node(this=a, expression=b))
+
+
+def _pair(types: Types) -> Type | None:
+    return comparison(types) if len(types) == 2 else None
+
+
+def _one_alike(types: Types) -> Type | None:
+    return common(types) if types else None
+
+
+def _two_alike(types: Types) -> Type | None:
+    return common(types) if len(types) == 2 else None
+
+
+def _cases(types: Types) -> Type | None:
+    conditions, values = types[:-1:2], (*types[1:-1:2], types[-1])
+    if len(types) < 3 or len(types) % 2 == 0 or not all(kind in (Type.BOOLEAN, None) for kind in conditions):
+        return None
+    return common(values)
+
+
+def _is_in(needle: Node, *values: Node) -> Node:
+    return paren(exp.In(this=settled(needle), expressions=list(values)))
+
+
+def _constants(_: Expression, *values: Expression) -> str | None:
+    return None if values and all(isinstance(value, Literal) for value in values) else "Write IN ('a', 'b')."
+
+
+def _case(*arguments: Node) -> Node:
+    pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
+    node = exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in pairs], default=arguments[-1])
+    return loose(node) if any(map(is_loose, arguments)) else node
+
+
+def _coalesce(*arguments: Node) -> Node:
+    kept = list(map(settled, arguments))
+    return exp.Coalesce(this=kept[0], expressions=kept[1:])
+
+
+def _nullif(a: Node, b: Node) -> Node:
+    other = settled(b)
+    return let(settled(a), lambda value: exp.Case(ifs=[_if_equal(value(), other)], default=value()))
+
+
+def _if_equal(value: Node, other: Node) -> exp.If:
+    return exp.If(this=exp.EQ(this=value, expression=other), true=exp.Null())
+
+
+def _extreme(name: str) -> Callable[..., Node]:
+    return lambda *arguments: function(name, *map(settled, arguments))
+
+
+def _compare(name: str, node: type[exp.Binary], meaning: str) -> Operator:
+    return Operator(name, _pair, _compared(node), TWO_ALIKE, sql=f"x {name} y", meaning=f"{meaning} {_NULL}")
+
+
+_NULL = "NULL if either is NULL."
+_LOGIC = only(Type.BOOLEAN, gives=Type.BOOLEAN, least=2, most=2)
+
+EQUAL = _compare("=", exp.EQ, "Whether both are equal.")
+UNEQUAL = _compare("<>", exp.NEQ, "Whether they differ.")
+LESS = _compare("<", exp.LT, "Whether x is less; texts are compared letter by letter.")
+AT_MOST = _compare("<=", exp.LTE, "Whether x is less or equal.")
+GREATER = _compare(">", exp.GT, "Whether x is greater.")
+AT_LEAST = _compare(">=", exp.GTE, "Whether x is greater or equal. BETWEEN is `>=` and `<=`.")
+AND = Operator(
+    "and",
+    _LOGIC,
+    _joined(exp.And),
+    TRUTH,
+    height=1,
+    sql="c AND x > 1",
+    meaning="Whether both hold; false AND NULL is false.",
+)
+OR = Operator(
+    "or", _LOGIC, _joined(exp.Or), TRUTH, height=1, sql="c OR x > 1", meaning="Whether one holds; true OR NULL is true."
+)
+NOT = Operator(
+    "not",
+    only(Type.BOOLEAN, gives=Type.BOOLEAN),
+    lambda a: paren(exp.Not(this=a)),
+    TRUTH,
+    height=1,
+    sql="NOT c",
+    meaning="The opposite; NULL stays NULL.",
+)
+IS_NULL = Operator(
+    "is null",
+    only(*Type, gives=Type.BOOLEAN),
+    lambda a: paren(exp.Is(this=settled(a), expression=exp.Null())),
+    "one value",
+    sql="x IS NULL",
+    meaning="Whether it is missing; so is what is no number. Never NULL. IS NOT NULL is its opposite.",
+)
+DISTINCT = Operator(
+    "is distinct from",
+    _pair,
+    _compared(exp.NullSafeNEQ),
+    TWO_ALIKE,
+    sql="x IS DISTINCT FROM y",
+    meaning="Whether they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE are read so too.",
+)
+IN = Operator(
+    "in",
+    lambda types: comparison(types) if len(types) > 1 else None,
+    _is_in,
+    "a column and a list of values of its type",
+    admit=_constants,
+    sql="x IN (1, 2)",
+    meaning="Whether it is one of the constants; NULL if x is NULL. NOT IN is its opposite.",
+)
+CASE = Operator(
+    "case",
+    _cases,
+    _case,
+    "conditions after WHEN, and values of one type, not all NULL, after THEN and ELSE",
+    bounds.chosen,
+    height=1,
+    sql="CASE WHEN c THEN x ELSE y END",
+    meaning="The value of the first condition that holds, else that of ELSE, else NULL. IF(c, x, y) is the same.",
+)
+COALESCE = Operator(
+    "coalesce",
+    _one_alike,
+    _coalesce,
+    ALIKE,
+    bounds.first,
+    sql="COALESCE(x, 0)",
+    meaning="The first that is not NULL and a number. IFNULL(x, 0) is the same.",
+)
+NULLIF = Operator(
+    "nullif",
+    _two_alike,
+    _nullif,
+    TWO_ALIKE,
+    lambda value, _: bounds.Extent(value.low, value.high),
+    height=4,
+    sql="NULLIF(x, 0)",
+    meaning="x, but NULL where it equals the other.",
+)
+LEAST = Operator(
+    "least",
+    _one_alike,
+    _extreme("LEAST"),
+    ALIKE,
+    bounds.least,
+    sql="LEAST(x, y)",
+    meaning="The smallest that is not NULL.",
+)
+GREATEST = Operator(
+    "greatest",
+    _one_alike,
+    _extreme("GREATEST"),
+    ALIKE,
+    bounds.greatest,
+    sql="GREATEST(x, y)",
+    meaning="The largest that is not NULL.",
+)
+
+LOGIC = (
+    EQUAL, UNEQUAL, LESS, AT_MOST, GREATER, AT_LEAST, AND, OR, NOT, IS_NULL, DISTINCT, IN,
+    CASE, COALESCE, NULLIF, LEAST, GREATEST,
+)  # fmt: skip

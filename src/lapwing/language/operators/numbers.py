@@ -1,0 +1,253 @@
+"""Arithmetic and functions of numbers, all in float64. What has no value, such as x / 0 or LN(-1), is NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from lapwing.language import bounds
+from lapwing.language.bounds import Extent
+from lapwing.language.expression import Expression, Literal, Operator
+from lapwing.language.operators.base import (
+    Node,
+    Types,
+    function,
+    is_whole,
+    let,
+    loose,
+    number,
+    only,
+    paren,
+    settled,
+    where,
+    zero,
+)
+from lapwing.language.types import Type
+
+NUMBERS = "numbers"
+MOST_DIGITS = 15
+MOST_EXPONENT = 16
+_NUMBER = (Type.INTEGER, Type.REAL)
+
+
+def _arithmetic(types: Types) -> Type | None:
+    if len(types) != 2 or not all(kind is None or kind.is_number for kind in types):
+        return None
+    return Type.REAL if Type.REAL in types else Type.INTEGER
+
+
+def _same(types: Types) -> Type | None:
+    """For functions of one number that keep whole numbers whole."""
+    return _arithmetic((*types, None)) if len(types) == 1 else None
+
+
+def _round_result(types: Types) -> Type | None:
+    if len(types) == 2:
+        return Type.REAL if _arithmetic(types) else None
+    return Type.INTEGER if _same(types) else None
+
+
+def _power_result(types: Types) -> Type | None:
+    return _arithmetic(types)
+
+
+def _on_numbers(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: loose(paren(node(this=number(a), expression=number(b))))
+
+
+def _not_zero(node: Node) -> Node:
+    return let(number(node), lambda value: where(exp.NEQ(this=value(), expression=zero()), value()))
+
+
+def _guarded(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: loose(paren(node(this=number(a), expression=_not_zero(b))))
+
+
+def _plain(name: str) -> Callable[[Node], Node]:
+    """A function that is defined for all numbers."""
+    return lambda a: loose(function(name, number(a)))
+
+
+def _positive(name: str, comparison: type[exp.Binary]) -> Callable[[Node], Node]:
+    """A function that is defined above 0, or from 0 on."""
+
+    def emit(a: Node) -> Node:
+        guarded = let(
+            number(a), lambda value: where(comparison(this=value(), expression=zero()), function(name, value()))
+        )
+        return loose(guarded)
+
+    return emit
+
+
+def _round(a: Node, *digits: Node) -> Node:
+    return loose(function("ROUND", number(a), *digits))
+
+
+def _clip(value: Node, low: Node, high: Node) -> Node:
+    limits = [limit for limit in (low, high) if not isinstance(limit, exp.Null)]
+
+    def cut(current: Callable[[], Node]) -> Node:
+        result = current()
+        if not isinstance(high, exp.Null):
+            result = function("LEAST", result, number(high))
+        if not isinstance(low, exp.Null):
+            result = function("GREATEST", number(low), result)
+        return where(exp.Not(this=exp.Is(this=current(), expression=exp.Null())), result)
+
+    return let(settled(value), cut) if limits else value
+
+
+def _digits(_: Expression, digits: Expression | None = None) -> str | None:
+    if digits is None or is_whole(digits, -MOST_DIGITS, MOST_DIGITS):
+        return None
+    return f"Write ROUND(x, 2), with up to {MOST_DIGITS} digits."
+
+
+def _exponent(_: Expression, exponent: Expression) -> str | None:
+    if is_whole(exponent, 0, MOST_EXPONENT):
+        return None
+    return f"Write POWER(x, 2), with a whole exponent up to {MOST_EXPONENT}, or EXP(y * LN(x))."
+
+
+def _limits(_: Expression, low: Expression, high: Expression) -> str | None:
+    if not isinstance(low, Literal) or not isinstance(high, Literal):
+        return "Write CLIP(x, 0, 100)."
+    crossed = low.value is not None and high.value is not None and Extent(_end(low), _end(high)).is_empty
+    return "Write the lower limit first: CLIP(x, 0, 100)." if crossed else None
+
+
+def _end(literal: Literal) -> bounds.End:
+    return bounds.point(literal.value).low
+
+
+def _clip_result(types: Types) -> Type | None:
+    fits = len(types) == 3 and all(kind is None or kind.is_number for kind in types)
+    return None if not fits else Type.REAL if Type.REAL in types else Type.INTEGER
+
+
+def _real(name: str, emit: Callable[[Node], Node], interval: Callable[[Extent], Extent], meaning: str) -> Operator:
+    return Operator(
+        name, only(*_NUMBER, gives=Type.REAL), emit, "a number", interval, sql=f"{name.upper()}(x)", meaning=meaning
+    )
+
+
+def _step(name: str, meaning: str, rule: Callable[..., bounds.Extent]) -> Operator:
+    kind = only(*_NUMBER, gives=Type.INTEGER)
+    sql = f"{name.upper()}(x)"
+    return Operator(name, kind, _plain(name.upper()), "a number", rule, height=1, sql=sql, meaning=meaning)
+
+
+ADD = Operator(
+    "+",
+    _arithmetic,
+    _on_numbers(exp.Add),
+    NUMBERS,
+    bounds.added,
+    height=1,
+    sql="x + y",
+    meaning="The sum; NULL if either is NULL.",
+)
+SUBTRACT = Operator(
+    "-",
+    _arithmetic,
+    _on_numbers(exp.Sub),
+    NUMBERS,
+    bounds.subtracted,
+    height=1,
+    sql="x - y",
+    meaning="The difference; NULL if either is NULL. -x is 0 - x.",
+)
+MULTIPLY = Operator(
+    "*",
+    _arithmetic,
+    _on_numbers(exp.Mul),
+    NUMBERS,
+    bounds.multiplied,
+    height=1,
+    sql="x * y",
+    meaning="The product; NULL if either is NULL.",
+)
+DIVIDE = Operator(
+    "/",
+    only(*_NUMBER, gives=Type.REAL, least=2, most=2),
+    _guarded(exp.Div),
+    NUMBERS,
+    bounds.divided,
+    sql="x / y",
+    meaning="The quotient; NULL if y is 0. Bounded if 0 is outside of the bounds of y. x // y drops decimals, "
+    "also of reals, which DuckDB divides as / does.",
+)
+REMAINDER = Operator(
+    "%",
+    _arithmetic,
+    _guarded(exp.Mod),
+    NUMBERS,
+    bounds.remainder,
+    sql="x % y",
+    meaning="The remainder, with the sign of x; NULL if y is 0. MOD(x, y) is the same.",
+)
+FLOOR = _step("floor", "The next whole number downwards.", bounds.floored)
+CEIL = _step("ceil", "The next whole number upwards.", bounds.raised)
+ROUND = Operator(
+    "round",
+    _round_result,
+    _round,
+    "a number, and a constant number of digits",
+    bounds.rounded,
+    _digits,
+    height=1,
+    sql="ROUND(x, 2)",
+    meaning=f"Rounded to so many digits, up to {MOST_DIGITS}, halves away from 0; ROUND(x) is a whole number.",
+)
+ABS = Operator(
+    "abs",
+    _same,
+    _plain("ABS"),
+    "a number",
+    bounds.absolute,
+    height=1,
+    sql="ABS(x)",
+    meaning="The number without its sign.",
+)
+SIGN = Operator(
+    "sign",
+    only(*_NUMBER, gives=Type.INTEGER),
+    lambda a: function("SIGN", number(settled(a))),
+    "a number",
+    bounds.sign,
+    sql="SIGN(x)",
+    meaning="-1, 0 or 1.",
+)
+LN = _real("ln", _positive("LN", exp.GT), bounds.logarithm(0), "The natural logarithm; NULL up to 0.")
+LOG10 = _real("log10", _positive("LOG10", exp.GT), bounds.logarithm(10), "The logarithm to base 10; NULL up to 0.")
+LOG2 = _real("log2", _positive("LOG2", exp.GT), bounds.logarithm(2), "The logarithm to base 2; NULL up to 0.")
+EXP = _real("exp", _plain("EXP"), bounds.exponential, "e to the power of x.")
+SQRT = _real("sqrt", _positive("SQRT", exp.GTE), bounds.root, "The square root; NULL below 0.")
+POWER = Operator(
+    "power",
+    _power_result,
+    lambda a, b: loose(function("POWER", number(a), number(b))),
+    "a number and a constant exponent",
+    bounds.power,
+    _exponent,
+    height=1,
+    sql="POWER(x, 2)",
+    meaning=f"x to a constant whole power of 0 to {MOST_EXPONENT}. x ** 2 is the same.",
+)
+CLIP = Operator(
+    "clip",
+    _clip_result,
+    _clip,
+    "a number and two constants",
+    bounds.clipped,
+    _limits,
+    height=4,
+    sql="CLIP(x, 0, 100)",
+    meaning="x, or the nearer limit where it lies outside; NULL stays NULL. A NULL limit leaves that side open.",
+)
+
+NUMERIC = (
+    ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER, FLOOR, CEIL, ROUND, ABS, SIGN, LN, LOG10, LOG2, EXP, SQRT, POWER, CLIP,
+)  # fmt: skip

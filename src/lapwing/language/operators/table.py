@@ -1,0 +1,71 @@
+"""The table of allowed operators. Each is total: it cannot fail on any row, on any engine.
+
+Arithmetic is done in float64, which never overflows into an error; a result that is not a number becomes NULL before
+anything looks at it. Division by zero gives NULL. Comparison with NULL gives NULL, as in SQL.
+To allow one more operator, add an entry to its file and to its list there; then reading/sql/expressions.py and
+reading/ibis/values.py must read it, and tests say so if they do not.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from lapwing.language.bounds import EVERYTHING, Extent, point
+from lapwing.language.expression import Call, Column, Expression, Literal
+from lapwing.language.operators.base import MOST_DEPTH, MOST_SIZE, call, cast, joined, loose, number, settled
+from lapwing.language.operators.buckets import BUCKETS
+from lapwing.language.operators.casts import CASTS
+from lapwing.language.operators.dates import TEMPORAL, within_years
+from lapwing.language.operators.logic import LOGIC
+from lapwing.language.operators.numbers import ADD, DIVIDE, MULTIPLY, NUMERIC, SUBTRACT
+from lapwing.language.operators.text import TEXTUAL
+from lapwing.language.types import Interval, Type
+
+__all__ = [
+    "ADD",
+    "DIVIDE",
+    "MOST_DEPTH",
+    "MOST_SIZE",
+    "MULTIPLY",
+    "OPERATORS",
+    "SUBTRACT",
+    "bounds_of",
+    "call",
+    "cast",
+    "extent_of",
+    "is_exact_integer",
+    "joined",
+    "loose",
+    "number",
+    "settled",
+    "within_years",
+]
+
+OPERATORS = (*LOGIC, *NUMERIC, *BUCKETS, *TEXTUAL, *TEMPORAL, *CASTS)
+"""Every operator there is. Tests keep the readers and the page of SQL total over it."""
+
+_EXACT = Fraction(2**53)  # float64 holds every integer up to here
+
+
+def bounds_of(expression: Expression) -> Interval | None:
+    """The interval that an expression over clipped columns lies in, if it is known."""
+    return extent_of(expression).interval()
+
+
+def extent_of(expression: Expression) -> Extent:
+    """Where an expression over clipped columns lies; an end may be open."""
+    match expression:
+        case Literal(value=value):
+            return point(value)
+        case Column(bounds=Interval(low=low, high=high)):
+            return Extent(low, high)
+        case Call(operator=operator, arguments=arguments) if operator.interval is not None:
+            return operator.interval(*map(extent_of, arguments))
+        case _:
+            return EVERYTHING
+
+
+def is_exact_integer(expression: Expression) -> bool:
+    """Whether float64 arithmetic gives this expression exactly: integers that stay within 2^53."""
+    bounds = bounds_of(expression)
+    return expression.type is Type.INTEGER and bounds is not None and bounds.reach <= _EXACT

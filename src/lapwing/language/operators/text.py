@@ -1,0 +1,146 @@
+"""Functions of text. They work on characters, never on bytes, and cost no more than the text is long.
+
+Text that an operator makes longer is cut at 10,000 characters, so that nesting cannot fill the memory. A pattern of
+LIKE holds % or _, not both. With one of them the engine's LIKE goes through the text from left to right; with both it
+tries every way to place them, and how long that takes would tell what a row holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from lapwing.language import bounds
+from lapwing.language.expression import Expression, Literal, Operator
+from lapwing.language.operators.base import Node, function, is_whole, only, paren
+from lapwing.language.types import Type
+
+MOST_TEXT = 10_000
+"""Characters of a text that was put together, and the largest LENGTH."""
+MOST_PATTERN = 200
+
+_TEXT = only(Type.TEXT, gives=Type.TEXT)
+_TWO_TEXTS = only(Type.TEXT, gives=Type.TEXT, least=2, most=2)
+_TEST = only(Type.TEXT, gives=Type.BOOLEAN, least=2, most=2)
+
+
+def _matches(value: Node, pattern: str) -> Node:
+    """Patterns hold % or _, not both (`_pattern`): both together take a time that depends on the text."""
+    return paren(exp.Like(this=value, expression=exp.Literal.string(pattern)))
+
+
+def _like(value: Node, pattern: Node) -> Node:
+    return _null_or(pattern, lambda: _matches(value, pattern.name))
+
+
+def _ilike(value: Node, pattern: Node) -> Node:
+    return _null_or(pattern, lambda: _matches(exp.Lower(this=value), _lower(pattern.name)))
+
+
+def _null_or(pattern: Node, node: Callable[[], Node]) -> Node:
+    return exp.Null() if isinstance(pattern, exp.Null) else node()
+
+
+def _lower(text: str) -> str:
+    """Small letters, one for each letter."""
+    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def _pattern(_: Expression, pattern: Expression) -> str | None:
+    if isinstance(pattern, Literal) and "%" in str(pattern.value) and "_" in str(pattern.value):
+        return "Write % or _ in a pattern, not both: how long both take would tell about the texts. Or use SUBSTRING."
+    if isinstance(pattern, Literal) and len(str(pattern.value)) <= MOST_PATTERN:
+        return None
+    return f"Write a constant of up to {MOST_PATTERN} characters, such as 'A%'."
+
+
+def _positions(_: Expression, *numbers: Expression) -> str | None:
+    if all(is_whole(n, 1 - i, MOST_TEXT) for i, n in enumerate(numbers, start=0)):
+        return None
+    return f"Write constants, as in SUBSTRING(s, 1, 3); the first place is 1, the last {MOST_TEXT:,}."
+
+
+def _amount(_: Expression, count: Expression) -> str | None:
+    return None if is_whole(count, 0, MOST_TEXT) else f"Write a constant from 0 to {MOST_TEXT:,}, as in RIGHT(s, 3)."
+
+
+def _cut(node: Node) -> Node:
+    return exp.Left(this=node, expression=exp.Literal.number(MOST_TEXT))
+
+
+def _text_and_numbers(types: tuple[Type | None, ...]) -> Type | None:
+    first, *rest = types
+    fits = first in (Type.TEXT, None) and 1 <= len(rest) <= 2 and all(kind is Type.INTEGER for kind in rest)
+    return Type.TEXT if fits else None
+
+
+def _changed(name: str, meaning: str) -> Operator:
+    sql = f"{name.upper()}(s)"
+    return Operator(
+        name, _TEXT, lambda a: function(name.upper(), a), "a text", height=1, sql=sql, meaning=f"{meaning} {_NULL}"
+    )
+
+
+def _tested(name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: str) -> Operator:
+    takes = "a text and a constant pattern"
+    return Operator(name, _TEST, emit, takes, admit=_pattern, sql=sql, meaning=f"{meaning} {_NULL}")
+
+
+def _engine_test(name: str) -> Callable[[Node, Node], Node]:
+    return lambda value, part: function(name, value, part)
+
+
+_NULL = "NULL stays NULL."
+
+LIKE = _tested("like", _like, "s LIKE 'A%'", "Whether it fits: % is any text, or _ any character; not both at once.")
+ILIKE = _tested("ilike", _ilike, "s ILIKE 'a%'", "As LIKE, but small and capital letters are alike.")
+STARTS_WITH = _tested("starts_with", _engine_test("STARTS_WITH"), "STARTS_WITH(s, 'a')", "Whether it starts so.")
+ENDS_WITH = _tested("ends_with", _engine_test("ENDS_WITH"), "ENDS_WITH(s, 'a')", "Whether it ends so.")
+CONTAINS = _tested("contains", _engine_test("CONTAINS"), "CONTAINS(s, 'a')", "Whether it holds this.")
+LOWER = _changed("lower", "In small letters.")
+UPPER = _changed("upper", "In capital letters.")
+TRIM = _changed("trim", "Without spaces around.")
+LTRIM = _changed("ltrim", "Without spaces before.")
+RTRIM = _changed("rtrim", "Without spaces behind.")
+LENGTH = Operator(
+    "length",
+    only(Type.TEXT, gives=Type.INTEGER),
+    lambda a: exp.Length(this=_cut(a)),
+    "a text",
+    bounds.always(0, MOST_TEXT),
+    sql="LENGTH(s)",
+    meaning=f"The number of characters, at most {MOST_TEXT:,}. {_NULL}",
+)
+SUBSTRING = Operator(
+    "substring",
+    _text_and_numbers,
+    lambda a, *numbers: function("SUBSTRING", a, *numbers),
+    "a text and constant positions",
+    admit=_positions,
+    height=1,
+    sql="SUBSTRING(s, 1, 3)",
+    meaning=f"Three characters from the first on. LEFT(s, 3) is the same. {_NULL}",
+)
+RIGHT = Operator(
+    "right",
+    lambda types: _text_and_numbers(types) if len(types) == 2 else None,
+    lambda a, count: exp.Right(this=a, expression=count),
+    "a text and a constant",
+    admit=_amount,
+    height=1,
+    sql="RIGHT(s, 3)",
+    meaning=f"The last three characters. {_NULL}",
+)
+JOIN = Operator(
+    "||",
+    _TWO_TEXTS,
+    lambda a, b: _cut(paren(exp.DPipe(this=a, expression=b))),
+    "two texts; CAST(x AS TEXT) makes a whole number one",
+    sql="s || 'a'",
+    meaning=f"Both texts, cut at {MOST_TEXT:,} characters; NULL if either is NULL. CONCAT(s, 'a') takes NULL as ''.",
+)
+
+TEXTUAL = (
+    LIKE, ILIKE, STARTS_WITH, ENDS_WITH, CONTAINS, LOWER, UPPER, TRIM, LTRIM, RTRIM, LENGTH, SUBSTRING, RIGHT, JOIN,
+)  # fmt: skip

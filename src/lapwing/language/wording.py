@@ -1,0 +1,77 @@
+"""An expression in words, for messages and pictures."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.language.types import Value, shown
+
+_LEVELS = {
+    "or": 1,
+    "and": 2,
+    "not": 3,
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "like", "ilike", "in", "is null", "is distinct from"), 4),
+    **dict.fromkeys(("+", "-", "||"), 5),
+    **dict.fromkeys(("*", "/", "%"), 6),
+}
+"""How tightly operators bind; all others are written as functions."""
+
+
+def worded(expression: Expression) -> str:
+    """The expression as an analyst would write it, in brackets where they are needed."""
+    match expression:
+        case Column(name=name):
+            return name
+        case Literal(value=value):
+            return _constant(value)
+        case Key(index=index):
+            return f"@{index}"
+        case Slot(index=index):
+            return f"#{index}"
+        case Call():
+            return _called(expression)
+        case _:
+            assert_never(expression)
+
+
+def cut(text: str, most: int = 60) -> str:
+    """The text, cut short if it is long."""
+    return text if len(text) <= most else text[: most - 3].rstrip() + "..."
+
+
+def _constant(value: Value) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case str():
+            return "'{}'".format(value.replace("'", "''"))
+        case _:
+            return shown(value)
+
+
+def _called(call: Call, no: str = "") -> str:
+    name, arguments = call.operator.name, call.arguments
+    match name, arguments:
+        case "not", (Call() as inner,) if inner.operator.name in ("in", "is null"):
+            return _called(inner, "not ")
+        case "not", (inner,):
+            return f"not {_within(inner, 7)}"
+        case "is null", (inner,):
+            return f"{_within(inner, 5)} is {no}null"
+        case "in", (inner, *constants):
+            return f"{_within(inner, 5)} {no}in ({', '.join(map(worded, constants))})"
+        case _, (left, right) if name in _LEVELS:
+            level = _LEVELS[name]
+            alike = name in ("and", "or")
+            return f"{_within(left, 5 if level == 4 else level)} {name} {_within(right, level if alike else level + 1)}"
+        case _:
+            return f"{name}({', '.join(map(worded, arguments))})"
+
+
+def _within(expression: Expression, level: int) -> str:
+    """Part of an expression, in brackets if it binds less tightly than this."""
+    loose = isinstance(expression, Call) and _LEVELS.get(expression.operator.name, level) < level
+    return f"({worded(expression)})" if loose else worded(expression)

@@ -1,0 +1,48 @@
+"""Keys whose values are not public: which of those that occur may be shown.
+
+A group appears only if somebody is in it, so the list of groups is private itself. It is released by a mechanism that
+counts distinct units (mechanisms/keys*.py) and takes a delta. Every unit is held to `groups` groups before
+(bounding.py), and the same groups of a unit serve the selection and every measure, so their losses add and no more.
+"""
+
+from __future__ import annotations
+
+from lapwing.mechanisms.keys.selection import TruncatedGeometric, best_selection
+from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
+from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.privacy.loss import ZCDP, Approximate
+
+Selection = CountThreshold | WeightedGaussian | TruncatedGeometric
+
+MOST_WEIGHTS = 256
+"""Up to so many groups a unit the weights are listed in the engine's query."""
+
+
+def choose_selection(loss: ZCDP | Approximate, groups: int, *, counted: bool) -> Selection:
+    """The mechanism that shows a key of the fewest units; with `counted` it must release the number of units too."""
+    if isinstance(loss, ZCDP):
+        if counted or groups > MOST_WEIGHTS:
+            return GaussianThreshold(rho=loss.rho, delta=loss.delta, keys_per_unit=groups)
+        return WeightedGaussian(rho=loss.rho, delta=loss.delta, keys_per_unit=groups)
+    price = {"epsilon": loss.epsilon, "delta": loss.delta}
+    if counted or groups > MOST_WEIGHTS:
+        choices = (LaplaceThreshold(**price, keys_per_unit=groups), GaussianThreshold(**price, keys_per_unit=groups))
+        return min(choices, key=lambda choice: choice.half())
+    return best_selection(**price, keys_per_unit=groups).best
+
+
+def units_needed(selection: Selection) -> tuple[int, int]:
+    """How many units show a key every second time, and 95 times in 100, if each is in as many groups as it may be."""
+    if isinstance(selection, WeightedGaussian):
+        keys = selection.keys_per_unit
+        return selection.half(keys=keys), selection.error(0.95, keys=keys)
+    return selection.half(), selection.error(0.95)
+
+
+def selection_words(selection: Selection) -> str:
+    """For the methods sentence."""
+    half, _ = units_needed(selection)
+    return (
+        f"Groups were selected privately among those that occur ({type(selection).__name__}, {selection.loss}); "
+        f"a group of {half:,} units is shown about every second time, a smaller one more rarely"
+    )

@@ -1,0 +1,191 @@
+"""The Gaussian mechanism."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.additive.calibration import calibrate
+from lapwing.mechanisms.grid import Grid
+from lapwing.mechanisms.values import Integers, noised
+from lapwing.noise import sample_gaussian
+from lapwing.numbers import Number, ball, below_one, confidence_of, count, enclose, ordinary, positive, round_up, shown
+from lapwing.privacy.loss import ZCDP, Approximate
+
+_SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law bounds them within one unit
+_MOST_EPSILON = 700
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Gaussian:
+    """Adds discrete Gaussian noise to integers, and to reals on a fine grid.
+
+    Use:        many values that one unit changes together, and every answer under zCDP; for few values `Laplace`.
+    Law:        y_i = x_i + Z_i, P[Z = z] proportional to exp(-z^2 / (2 variance)), independent.
+    Guarantee:  made with `rho`: rho-zCDP for all integer vectors with ||x - x'||_2 <= sensitivity, variance =
+                sensitivity^2 / (2 rho). Made with `epsilon` and `delta`: (epsilon, delta)-DP for all such vectors of
+                at most `size` coordinates, for every epsilon. Real vectors of at most `size` coordinates likewise.
+    Error:      `error` is the quantile of |Z|, of the largest of several on request.
+    Proof:      zCDP: [CKS20, Thm 14]. (epsilon, delta): the delta of the *discrete* law is bounded in calibration.py,
+                with outward rounding. Reals: grid.py gives the sensitivity on the grid.
+    Figure:     `round(Gaussian(epsilon=1, delta=1e-6).scale, 2)` = 4.23
+    Checked by: tests/mechanisms/additive/test_gaussian.py
+    """
+
+    sensitivity: Fraction
+    variance: Fraction
+    loss: ZCDP | Approximate
+    size: int
+    textbook: bool
+    """Whether the variance comes from the classic formula."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        sensitivity: Number = 1,
+        size: int = 1,
+    ) -> None:
+        distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
+        if rho is not None and epsilon is None and delta is None:
+            price = ordinary(positive(rho, "rho"), "rho")
+            self._set(distance, distance**2 / (2 * price), ZCDP(price), coordinates)
+        elif rho is None and epsilon is not None and delta is not None:
+            eps, slip = positive(epsilon, "epsilon"), _positive_delta(delta)
+            if eps > _MOST_EPSILON:
+                raise Misconfigured(
+                    f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less."
+                )
+            self._set(distance, calibrate(eps, slip, distance, coordinates), Approximate(eps, slip), coordinates)
+        else:
+            raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")
+
+    @classmethod
+    def classic(cls, *, epsilon: Number, delta: Number, sensitivity: Number = 1, size: int = 1) -> Gaussian:
+        """The textbook calibration sigma = sensitivity sqrt(2 ln(1.25 / delta)) / epsilon, for teaching.
+
+        `sensitivity` is that in l2 of all `size` values together, so the noise of each does not grow with `size`.
+        It is proved for epsilon < 1 only and more noise than needed there; `Gaussian(...)` is exact for every epsilon.
+        The guarantee is checked on the discrete law (calibration.py); where it would fail, it is refused.
+        """
+        eps, slip = ordinary(positive(epsilon, "epsilon"), "epsilon"), _positive_delta(delta)
+        distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
+        if eps >= 1:
+            raise Misconfigured(
+                f"`epsilon` is {shown(epsilon)}; the classic formula is proved only below 1. "
+                "Use Gaussian(epsilon=..., delta=...), which is exact for every epsilon."
+            )
+        logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / slip)).log())[1]
+        variance = round_up(logarithm * (distance / eps) ** 2)
+        if variance < calibrate(eps, slip, distance, coordinates):
+            raise Misconfigured("the classic formula gives too little noise on integers here. Use Gaussian(...).")
+        classic = object.__new__(cls)
+        classic._set(distance, variance, Approximate(eps, slip), coordinates, textbook=True)
+        return classic
+
+    def __call__(self, values: Any) -> Any:
+        """The values with noise: int in, int out; float in, float out; lists and arrays likewise."""
+        return noised(values, self)
+
+    def draw(self, count: int) -> Integers:
+        """Integer noise alone."""
+        return sample_gaussian(self.variance, count)
+
+    @property
+    def scale(self) -> float:
+        """sigma, the square root of the variance parameter."""
+        return math.sqrt(self.variance)
+
+    @property
+    def zcdp(self) -> ZCDP:
+        """What the same noise costs under zCDP, however it was calibrated."""
+        return ZCDP(self.sensitivity**2 / (2 * self.variance))
+
+    @property
+    def most_integers(self) -> int | None:
+        """A zCDP guarantee covers vectors of any length; an (epsilon, delta) guarantee was proved for `size`."""
+        return None if isinstance(self.loss, ZCDP) else self.size
+
+    @property
+    def grid(self) -> Grid:
+        """Where real values are rounded to."""
+        sigma = Fraction(math.isqrt(math.floor(self.variance * (1 << 60))), 1 << 30)
+        return Grid.fine(sigma, self.sensitivity, self.size)
+
+    @property
+    def on_grid(self) -> Gaussian:
+        """The integer mechanism that real values go through, in grid units."""
+        sensitivity = self.grid.l2_sensitivity(self.sensitivity, self.size)
+        if isinstance(self.loss, ZCDP):
+            return Gaussian(rho=self.loss.rho, sensitivity=sensitivity, size=self.size)
+        epsilon, delta = self.loss.epsilon, self.loss.delta
+        if self.textbook:
+            return Gaussian.classic(epsilon=epsilon, delta=delta, sensitivity=sensitivity, size=self.size)
+        return Gaussian(epsilon=epsilon, delta=delta, sensitivity=sensitivity, size=self.size)
+
+    def pmf(self, z: int) -> float:
+        """P[Z = z] of the integer noise."""
+        sigma = self.scale
+        if sigma > _SUMMED:  # the sum of the weights is sigma sqrt(2 pi) up to a share e^(-2 pi^2 sigma^2)
+            return math.exp(-((z / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
+        return math.exp(-((z / sigma) ** 2) / 2) / _weights(sigma)[1]
+
+    def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
+        """A t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values.
+
+        Up to sigma = 4,096 it is the smallest such t (sums in float64, rounded to the safe side by a share 1e-9);
+        beyond, P[Z >= m] <= P[N >= m - 1] with N normal makes it at most one too large. [CKS20, Prop. 25]
+        """
+        level = confidence_of(confidence)
+        k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
+        inside = math.log1p(-float(1 - level)) if level > Fraction(1, 2) else math.log(level)
+        outside = -math.expm1(inside / k) * (1 - 1e-9)  # what one value may leave out
+        if self.scale > _SUMMED:
+            from scipy.special import ndtri  # slow to import
+
+            return math.ceil(-self.scale * float(ndtri(outside / 2)))
+        weights, total = _weights(self.scale)
+        above = 2 * np.cumsum(weights[::-1])[::-1] / total  # P[|Z| >= t], t >= 1
+        return max(0, int(np.argmax(np.append(above[1:], 0.0) <= outside)))
+
+    def real_error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
+        """The same for real values, rounding to the grid included."""
+        units = self.on_grid.error(confidence, simultaneous=simultaneous)
+        return math.nextafter(float((units + Fraction(1, 2)) * self.grid.step), math.inf)
+
+    def _set(
+        self,
+        sensitivity: Fraction,
+        variance: Fraction,
+        loss: ZCDP | Approximate,
+        size: int,
+        *,
+        textbook: bool = False,
+    ) -> None:
+        fields = {"sensitivity": sensitivity, "variance": variance, "loss": loss, "size": size, "textbook": textbook}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+
+def _positive_delta(delta: Number) -> Fraction:
+    value = below_one(delta, "delta")
+    if not value:
+        raise Misconfigured("`delta` is 0; Gaussian noise needs a delta above 0. Pass delta, or use Laplace.")
+    return ordinary(value, "delta")
+
+
+@lru_cache(maxsize=16)
+def _weights(sigma: float) -> tuple[npt.NDArray[np.float64], float]:
+    """exp(-z^2 / (2 sigma^2)) for z = 0, 1, 2, ... until it vanishes in float64, and the sum over all integers."""
+    z = np.arange(math.ceil(39 * sigma) + 2, dtype=np.float64)
+    weights = np.exp(-((z / sigma) ** 2) / 2)
+    return weights, float(2 * weights.sum() - weights[0])

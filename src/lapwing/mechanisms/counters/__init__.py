@@ -1,0 +1,3 @@
+"""Running counters over a stream."""
+
+__all__: list[str] = []

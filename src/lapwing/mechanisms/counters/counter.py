@@ -1,0 +1,311 @@
+"""Running counts of a stream: a noisy total after every step, for the price of one count.
+
+At step t = 1, 2, ... a whole number x_t arrives (how many people came by) and the total so far is wanted. A unit
+changes at most `steps_per_unit` of the increments, each by at most 1. Fresh noise on every total would cost one price
+a step; noise on every increment lets the error grow with the root of the time. Both counters measure sums of a few
+increments instead.
+
+    BinaryCounter      pure DP; one noisy sum a step, over the block of steps that ends there
+    ToeplitzCounter    zCDP; `PrefixSums` row by row
+
+Lemma (epochs). If the end of the stream is not known, epoch e covers the 2^e steps 2^e, ..., 2^(e+1) - 1, has a
+counter of that horizon of its own, and the total is the sum of the epochs' last totals and the present one. Each
+epoch costs the full price, and all together cost it once per step that a unit changes.
+Proof. Each noisy number of an epoch is measured on increments of that epoch alone. Let two streams differ in step j
+by 1. Given all earlier answers, increments chosen after seeing them are the same in both, except x_j. So the privacy
+loss of a measurement is 0 unless it holds x_j, which only those of j's epoch do: the sum of losses along the stream
+is the loss within one epoch. The same argument covers increments that are chosen adaptively within an epoch. A unit
+that changes T steps is T such changes: losses add (T epsilon), and for zCDP T^2 rho (privacy/loss.py, lemma (path)).
+Checked by: tests/mechanisms/counters/test_counter.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from operator import index
+from threading import RLock
+from typing import ClassVar, NoReturn, Protocol
+
+import numpy as np
+
+from lapwing.errors import Halted, Misconfigured
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.additive.tails import gaussian_reach, laplace_reach
+from lapwing.mechanisms.ranges.ranges import MOST_CELLS, read_size
+from lapwing.mechanisms.ranges.toeplitz import coefficients, decoder, squared_norm
+from lapwing.noise import sample_gaussian
+from lapwing.noise.bits import Forks
+from lapwing.numbers import Number, count, inside_unit, positive
+from lapwing.privacy.loss import ZCDP, Pure
+
+_LIMB = 21  # an increment is two limbs of 21 bits, so that sums of 2^20 products with 21-bit entries fit int64
+_MOST = 1 << 41
+
+
+class _Totals(Protocol):
+    """The state of one epoch: increments in, noisy totals out."""
+
+    def add(self, increment: int) -> float: ...
+
+
+class _Counter(Protocol):
+    @property
+    def horizon(self) -> int | None: ...
+
+    @property
+    def longest(self) -> int: ...
+
+    @property
+    def loss(self) -> Pure | ZCDP: ...
+
+    def totals(self, horizon: int) -> _Totals: ...
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class BinaryCounter:
+    """A running count under pure DP.
+
+    Use:        totals of a stream under pure DP; under zCDP `ToeplitzCounter`; if only the last total matters,
+                `Laplace`.
+    Law:        step t closes the block of the last lowbit(t) steps, lowbit(t) = the largest power of 2 that divides t;
+                its sum gets discrete Laplace noise of scale b T / epsilon, once, b = the number of binary digits of the
+                horizon, T = steps_per_unit. The total at t is the sum of the noisy blocks that fill steps 1 to t, one
+                for each 1 among the binary digits of t.
+    Guarantee:  pure DP with epsilon for a unit that changes at most T increments by at most 1 each, for all totals
+                together, also if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
+    Error:      at step t the sum of as many noises as t has binary ones: `error(t)`.
+    Proof:      step j lies in the blocks closed at j, j + lowbit(j), ...: lowbit at least doubles each time, so within
+                the horizon they are at most b. One increment moves the noisy sums by at most b in l1: Laplace
+                mechanism; T of them by T b. Each noisy sum is drawn once and remembered. [CSS11] [DNPR10]
+    Figure:     `BinaryCounter(horizon=1023, epsilon=1).error(1023)` = 89
+    Checked by: tests/mechanisms/counters/test_counter.py
+    """
+
+    longest: ClassVar[int] = 1 << 62
+
+    epsilon: Fraction
+    horizon: int | None
+    steps_per_unit: int
+
+    def __init__(self, *, epsilon: Number, horizon: int | None = None, steps_per_unit: int = 1) -> None:
+        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        object.__setattr__(self, "horizon", None if horizon is None else count(horizon, "horizon"))
+        object.__setattr__(self, "steps_per_unit", count(steps_per_unit, "steps_per_unit"))
+
+    @property
+    def loss(self) -> Pure:
+        return Pure(self.epsilon)
+
+    def start(self) -> CounterRun:
+        """A run with noise of its own; it costs the loss."""
+        return CounterRun(self)
+
+    def noise(self, horizon: int) -> Laplace:
+        """What is added to every block of an epoch of so many steps."""
+        return Laplace(epsilon=self.epsilon, sensitivity=self.steps_per_unit * horizon.bit_length())
+
+    def totals(self, horizon: int) -> _Totals:
+        """The state of an epoch that nothing was added to."""
+        return _Blocks(self.noise(horizon))
+
+    def error(self, step: int, confidence: Number = 0.95) -> int:
+        """With this probability the total at this step is off by at most this."""
+        parts = list(_epochs(_read_step(step, self.horizon), self))
+        scales = [float(self.noise(length).scale) for at, length in parts for _ in range(at.bit_count())]
+        outside = float(1 - inside_unit(confidence, "confidence"))
+        return math.floor(laplace_reach(np.ones(len(scales)), np.array(scales), outside))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ToeplitzCounter:
+    """A running count under zCDP.
+
+    Use:        totals of a stream under zCDP; under pure DP `BinaryCounter`; counts that are all there, `PrefixSums`.
+    Law:        y_t = sum_k c_k x_(t-k) + Z_t, total = sum_k g_k y_(t-k), with c, g and the variance of `PrefixSums` for
+                the horizon (times steps_per_unit^2). Increments beyond 2^41 are cut.
+    Guarantee:  rho-zCDP for a unit that changes at most `steps_per_unit` increments by at most 1 each, for all totals
+                together, also if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
+    Error:      that of sum_k g_k Z_(t-k): `error(t)`; at rho = 1/2 the standard deviation is at most ln(n) / pi + 1.07.
+    Proof:      given earlier answers a changed x_j moves the mean of y_t by c_(t-j), so y_t costs c_(t-j)^2 / (2
+                variance) [CKS20]; rhos add along an adaptive path, to at most sum c_k^2 / (2 variance). T changes:
+                T^2 times that. Totals are computed from y alone, which holds whole numbers of full precision.
+    Figure:     `round(ToeplitzCounter(horizon=1023, rho=0.5).error(1023), 1)` = 6.4
+    Checked by: tests/mechanisms/counters/test_counter.py
+    """
+
+    longest: ClassVar[int] = MOST_CELLS
+    """Epochs no longer double from here on: a step takes time in proportion to its epoch."""
+
+    rho: Fraction
+    horizon: int | None
+    steps_per_unit: int
+
+    def __init__(self, *, rho: Number, horizon: int | None = None, steps_per_unit: int = 1) -> None:
+        object.__setattr__(self, "rho", positive(rho, "rho"))
+        object.__setattr__(self, "horizon", None if horizon is None else read_size(horizon, "horizon"))
+        object.__setattr__(self, "steps_per_unit", count(steps_per_unit, "steps_per_unit"))
+
+    @property
+    def loss(self) -> ZCDP:
+        return ZCDP(self.rho)
+
+    def start(self) -> CounterRun:
+        """A run with noise of its own; it costs the loss."""
+        return CounterRun(self)
+
+    def variance(self, horizon: int) -> Fraction:
+        """That of the noise of each step, in an epoch of so many steps."""
+        return Fraction(self.steps_per_unit**2 * squared_norm(horizon)) / (2 * self.rho)
+
+    def totals(self, horizon: int) -> _Totals:
+        """The state of an epoch that nothing was added to."""
+        return _Rows(self.variance(horizon), horizon)
+
+    def error(self, step: int, confidence: Number = 0.95) -> float:
+        """With this probability the total at this step is off by at most this."""
+        parts = list(_epochs(_read_step(step, self.horizon), self))
+        least = min(self.variance(length) for _, length in parts)
+        stretch = [math.sqrt(self.variance(length) / least) for _, length in parts]
+        weights = [s * decoder(length)[:at] for (at, length), s in zip(parts, stretch, strict=True)]
+        return gaussian_reach(np.concatenate(weights), least, float(1 - inside_unit(confidence, "confidence")))
+
+
+class CounterRun:
+    """A running counter: increments in, noisy totals out, until the horizon.
+
+    A second copy would measure the same sums again with other noise, which nobody has paid for: so there is no
+    copying, no pickling, and a child process cannot go on with its parent's run. A step that was interrupted ends the
+    run.
+    """
+
+    __slots__ = ("_born", "_counter", "_done", "_left", "_length", "_lock", "_sound", "_step", "_totals")
+
+    def __init__(self, counter: _Counter) -> None:
+        self._counter = counter
+        self._born = Forks.count
+        self._lock = RLock()  # a signal handler that adds is refused, not blocked for ever
+        self._sound = True
+        self._step = 0
+        self._done: float = 0
+        self._left = self._length = counter.horizon or 1
+        self._totals = counter.totals(self._length)
+
+    @property
+    def step(self) -> int:
+        """How many increments were added."""
+        return self._step
+
+    def add(self, increment: int) -> float:
+        """The noisy total, this increment included: a whole number if the counter is binary."""
+        number = _read_increment(increment)
+        if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
+            raise Halted(
+                "This run belongs to the process that started it; here its sums would be measured twice. "
+                f"Start another with start(); it costs {self._counter.loss} again."
+            )
+        with self._lock:
+            if not self._sound:
+                raise Halted(
+                    "This run was interrupted in the middle of a step, or is taking one; it cannot take another. "
+                    f"Start another with start(); it costs {self._counter.loss} again."
+                )
+            self._sound = False
+            total = self._next_total(number) if self._left else None
+            self._sound = True
+        if total is None:
+            raise Halted(
+                f"This run has halted after {self._step} steps, which is what was paid for. "
+                f"Start another with start(); it costs {self._counter.loss} again."
+            )
+        return total
+
+    def _next_total(self, number: int) -> float:
+        self._step += 1
+        self._left -= 1
+        total = self._done + self._totals.add(number)
+        if not self._left and self._counter.horizon is None:
+            self._open_epoch(total)
+        return total
+
+    def _open_epoch(self, total: float) -> None:
+        """A counter of its own for the next steps; this total is where it starts from."""
+        self._done = total
+        self._left = self._length = min(2 * self._length, self._counter.longest)
+        self._totals = self._counter.totals(self._length)
+
+    def __reduce__(self) -> NoReturn:
+        raise Misconfigured(
+            "A run cannot be copied or pickled: its copy would measure again what was paid for once. "
+            "Start another with start(), and pay for it."
+        )
+
+
+class _Blocks:
+    """The open blocks of a binary counter: for each power of 2 the true sum and the noisy sum of its last block."""
+
+    __slots__ = ("_noise", "_noisy", "_step", "_true")
+
+    def __init__(self, noise: Laplace) -> None:
+        self._noise = noise
+        self._step = 0
+        self._true: list[int] = []
+        self._noisy: list[int] = []
+
+    def add(self, increment: int) -> int:
+        self._step += 1
+        closed = (self._step & -self._step).bit_length() - 1
+        block = sum(self._true[:closed]) + increment
+        fresh = block + int(self._noise.draw(1)[0])
+        for sums, value in ((self._true, block), (self._noisy, fresh)):
+            sums[: closed + 1] = [0] * closed + [value]
+        return sum(self._noisy)
+
+
+class _Rows:
+    """The increments so far, and the noisy rows A x + Z of them."""
+
+    __slots__ = ("_filter", "_limbs", "_root", "_rows", "_step", "_variance")
+
+    def __init__(self, variance: Fraction, horizon: int) -> None:
+        self._variance = variance
+        self._root, self._filter = coefficients(horizon), decoder(horizon)
+        self._limbs = np.zeros((2, horizon), np.int64)  # backwards in time, so that they meet the coefficients in order
+        self._rows = np.zeros(horizon)
+        self._step = 0
+
+    def add(self, increment: int) -> float:
+        self._step += 1
+        t, place = self._step, self._root.size - self._step
+        high, low = divmod(max(-_MOST, min(increment, _MOST)), 1 << _LIMB)
+        self._limbs[:, place] = high, low
+        upper, lower = (self._limbs[:, place:] @ self._root[:t]).tolist()
+        self._rows[place] = (upper << _LIMB) + lower + int(sample_gaussian(self._variance, 1)[0])
+        return float(self._filter[:t] @ self._rows[place:])
+
+
+def _epochs(step: int, counter: _Counter) -> Iterator[tuple[int, int]]:
+    """(step within the epoch, length of the epoch) of the epochs up to this step; one epoch if the horizon is known."""
+    length = counter.horizon or 1
+    while step > 0:
+        yield min(step, length), length
+        step, length = step - length, min(2 * length, counter.longest)
+
+
+def _read_step(step: object, horizon: int | None) -> int:
+    at = count(step, "step")
+    if horizon is not None and at > horizon:
+        raise Misconfigured(f"`step` is {at}; the horizon is {horizon}. Pass a step within it.")
+    return at
+
+
+def _read_increment(increment: object) -> int:
+    """A whole number; a truth value or a float is none, whatever its value, and no message shows it."""
+    if isinstance(increment, bool | np.bool_):
+        raise Misconfigured("the increment is a truth value; pass a whole number.")
+    try:
+        return index(increment)  # type: ignore[arg-type]
+    except TypeError:
+        raise Misconfigured("the increment is not a whole number; pass an int.") from None

@@ -1,0 +1,254 @@
+"""Showing keys whose noisy count passes a threshold, together with the noisy count.
+
+The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds more
+than `keys_per_unit` of them. Keys come back in the order given, which must not depend on the data: sort them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.keys.accounting import (
+    TAIL_SHARE,
+    Floats,
+    Integers,
+    edge_of,
+    gaussian_loss,
+    gaussian_margin,
+    gaussian_tail,
+    gaussian_tails,
+    laplace_margin,
+    laplace_tail,
+    laplace_tails,
+    read_counts,
+    read_delta,
+    read_epsilon,
+    read_keys,
+    share_of_key,
+)
+from lapwing.mechanisms.values import saturating_sum
+from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
+from lapwing.numbers import Number, count, inside_unit, shown
+from lapwing.privacy.loss import ZCDP, Approximate
+
+Flags = npt.NDArray[np.bool_]
+
+MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
+"""Of intervals: what lies beyond the reach of the search is far less likely than the rest."""
+
+_REACH = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What is released: `keep` says for each key whether it is shown, `counts` holds the noisy counts of those."""
+
+    keep: Flags
+    counts: Integers
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class CountThreshold(ABC):
+    """A key with n > 0 units is shown, with n + Z, if n + Z > threshold, and with probability `edge` if they are equal.
+
+    Subclasses say what Z is. Delta seldom is what a whole threshold takes; `edge` uses the rest of it.
+
+    Lemma (interval).  `interval` holds the true count of a *shown* key with the stated probability, given that it is
+    shown. The plain n + Z +- t does not: a key of one unit is shown only when its noise is far out.
+    Proof.  Y is n + Z given that it is shown; T is the threshold. For each n >= 1 the interval leaves n out only if
+    P[Y >= y] < b, for n <= T + 1; or if P[Y >= y] < b/2 or P[Y <= y] < b/2, for n > T + 1; b is below 1 - confidence by
+    more than the error of the float64 tails. An event {y: P[Y >= y] < b} has probability below b. Z is log-concave, and
+    how often y is shown does not depend on n, so the law of Y rises with n in the order of likelihood ratios and
+    bisection finds the ends of the interval. P[Y >= y] = P[n + Z >= y] / P[shown] for y > T.
+    """
+
+    loss: Approximate | ZCDP
+    keys_per_unit: int
+    threshold: int
+    edge: Fraction
+
+    @property
+    @abstractmethod
+    def width(self) -> float:
+        """The scale or sigma of the noise."""
+
+    @abstractmethod
+    def draw(self, count: int) -> Integers:
+        """Noise alone."""
+
+    @abstractmethod
+    def tails(self, m: Integers) -> Floats:
+        """P[Z >= m] in float64."""
+
+    def release(self, counts: object) -> Shown:
+        """Which keys are shown, and their noisy counts."""
+        held = read_counts(counts)
+        noisy = saturating_sum(held, self.draw(held.size))
+        keep = (held > 0) & (noisy > self.threshold)
+        at = np.flatnonzero((held > 0) & (noisy == self.threshold))
+        keep[at] = sample_bernoulli(self.edge, at.size)
+        return Shown(keep, noisy[keep])
+
+    def keep(self, counts: object) -> Flags:
+        """Which keys are shown, without their counts."""
+        return self.release(counts).keep
+
+    def probability(self, units: int) -> float:
+        """The chance that a key held by so many units is shown."""
+        n = count(units, "units", least=0)
+        return float(self._shown(np.array([n]))[0]) if n else 0.0
+
+    def half(self) -> int:
+        """How many units a key needs to be shown at least every second time: Z is symmetric."""
+        return self.threshold + (self.edge < Fraction(1, 2))
+
+    def error(self, confidence: Number = 0.95) -> int:
+        """A key held by at least so many units is shown with this probability."""
+        hidden = _outside(confidence)
+        most = self.threshold + 2 + math.ceil(_REACH * self.width)
+        return 1 + bisect_left(range(1, most), True, key=lambda n: self._missed(n) <= hidden)
+
+    def interval(self, noisy: object, confidence: Number = 0.95) -> tuple[Integers, Integers]:
+        """For each noisy count that was released, the least and the largest true count; lemma (interval)."""
+        outside = _outside(confidence)
+        seen, place = np.unique(read_counts(noisy, "noisy"), return_inverse=True)
+        if seen.size and seen[0] < self.threshold + (not self.edge):
+            raise Misconfigured("`noisy` holds a count that is too small to have been released here.")
+        t, far = self.threshold, seen + math.ceil(_REACH * self.width) + 1
+
+        def not_too_small(n: Integers) -> Flags:
+            return self.tails(seen - n) >= np.where(n <= t + 1, outside, outside / 2) * self._shown(n)
+
+        def too_large(n: Integers) -> Flags:
+            return (n > t + 1) & (self.tails(seen + 1 - n) > (1 - outside / 2) * self._shown(n) + 1e-14)
+
+        low = _first(not_too_small, np.ones_like(seen), far)
+        high = np.maximum(_first(too_large, np.ones_like(seen), far) - 1, low)
+        return low[place], high[place]
+
+    def _shown(self, n: Integers) -> Floats:
+        """The chance that a key of n > 0 units is shown."""
+        edge = float(self.edge)
+        return (1 - edge) * self.tails(self.threshold + 1 - n) + edge * self.tails(self.threshold - n)
+
+    def _missed(self, n: int) -> float:
+        """The chance that it is not, which 1 - _shown knows less exactly: Z is symmetric."""
+        edge, beyond = float(self.edge), self.tails(np.array([n - self.threshold, n + 1 - self.threshold]))
+        return float((1 - edge) * beyond[0] + edge * beyond[1])
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class LaplaceThreshold(CountThreshold):
+    """Adds discrete Laplace noise to the count of each key and shows what passes a threshold.
+
+    Use:        a unit holds one or two keys and the counts are wanted too; with more keys GaussianThreshold, and
+                TruncatedGeometric or WeightedGaussian if the keys alone are wanted.
+    Law:        n units: shown with n + Z if n > 0 and n + Z > threshold, and with probability `edge` if n + Z is the
+                threshold, P[Z = z] proportional to exp(-|z| / scale), scale = keys_per_unit / epsilon.
+    Guarantee:  (epsilon, delta)-DP for adding or removing one unit with at most keys_per_unit keys.
+    Error:      `probability` of being shown; `interval` for shown counts.
+    Proof:      the unit moves each of its w - t shared keys by 1, which costs (w - t) / scale <= epsilon, pure. The
+                threshold is the least whole number with P[1 + Z > threshold] = r^threshold / (1 + r) <=
+                1 - (1 - delta)^(1/keys_per_unit), r = exp(-1 / scale); lemma (edge) uses what is left of that, and
+                accounting.py gives the rest.
+    Figure:     `LaplaceThreshold(epsilon=1, delta=1e-5).half()` = 12
+    Checked by: tests/mechanisms/keys/test_threshold.py
+    """
+
+    scale: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
+        price, slip, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
+        scale, share = kappa / price, share_of_key(slip, kappa)
+        object.__setattr__(self, "loss", Approximate(price, slip))
+        object.__setattr__(self, "keys_per_unit", kappa)
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "threshold", laplace_margin(scale, share))
+        object.__setattr__(self, "edge", edge_of(partial(laplace_tail, scale), self.threshold, share))
+
+    @property
+    def width(self) -> float:
+        return float(self.scale)
+
+    def draw(self, count: int) -> Integers:
+        """Integer noise alone."""
+        return sample_laplace(self.scale, count)
+
+    def tails(self, m: Integers) -> Floats:
+        """P[Z >= m] in float64."""
+        return laplace_tails(self.scale, m)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class GaussianThreshold(CountThreshold):
+    """Adds discrete Gaussian noise to the count of each key and shows what passes a threshold.
+
+    Use:        a unit holds three keys or more and the counts are wanted too; WeightedGaussian finds more keys if the
+                counts are not wanted.
+    Law:        n units: shown with n + Z if n > 0 and n + Z > threshold, and with probability `edge` if n + Z is the
+                threshold, P[Z = z] proportional to exp(-z^2 / (2 variance)).
+    Guarantee:  for adding or removing one unit with at most keys_per_unit keys: (epsilon, delta)-DP if made with
+                `epsilon`; delta-approximate rho-zCDP if made with `rho`, variance = keys_per_unit / (2 rho).
+    Error:      `probability` of being shown; `interval` for shown counts.
+    Proof:      a key of one unit is shown with probability 1 - (1 - delta)^(1/keys_per_unit) at most, by the threshold
+                and lemma (edge). Then accounting.py asks what w - t shared keys cost, moved by 1 each, for all
+                t <= w <= keys_per_unit. Under rho that is at most (w - t) / (2 variance) <= rho. Under epsilon the
+                squared distance is at most 1 - t/keys_per_unit of the whole, and so is its delta by lemma (convex).
+                `delta` is spent once: it is not split between noise and threshold.
+    Figure:     `GaussianThreshold(epsilon=1, delta=1e-5, keys_per_unit=16).half()` = 74
+    Checked by: tests/mechanisms/keys/test_threshold.py
+    """
+
+    variance: Fraction
+
+    def __init__(
+        self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int = 1
+    ) -> None:
+        kappa = read_keys(keys_per_unit)
+        distance = Fraction(math.isqrt((kappa << 80) - 1) + 1, 1 << 40)  # sqrt(kappa), rounded up
+        loss, variance = gaussian_loss(epsilon, delta, rho, distance, Fraction(kappa), kappa)
+        object.__setattr__(self, "loss", loss)
+        object.__setattr__(self, "keys_per_unit", kappa)
+        object.__setattr__(self, "variance", variance)
+        share = share_of_key(loss.delta, kappa)
+        object.__setattr__(self, "threshold", gaussian_margin(variance, share))
+        object.__setattr__(self, "edge", edge_of(partial(gaussian_tail, variance), self.threshold, share))
+
+    @property
+    def width(self) -> float:
+        return math.sqrt(self.variance)
+
+    def draw(self, count: int) -> Integers:
+        """Integer noise alone."""
+        return sample_gaussian(self.variance, count)
+
+    def tails(self, m: Integers) -> Floats:
+        """P[Z >= m] in float64."""
+        return gaussian_tails(self.variance, m)
+
+
+def _outside(confidence: Number) -> float:
+    """1 - confidence, less than the tails' error allows for."""
+    level = inside_unit(confidence, "confidence")
+    if level > MOST_CONFIDENCE:
+        raise Misconfigured(f"`confidence` is {shown(confidence)}; it must be at most 1 - 1e-15. Pass less.")
+    return float(1 - level) * (1 - 3 * TAIL_SHARE)
+
+
+def _first(holds: Callable[[Integers], Flags], low: Integers, high: Integers) -> Integers:
+    """In each place the least n of low..high that holds; `high` does, or nothing below it."""
+    while (low < high).any():
+        middle = (low + high) // 2
+        found = holds(middle)
+        low, high = np.where(found, low, middle + 1), np.where(found, middle, high)
+    return low

@@ -1,0 +1,3 @@
+"""Local sensitivity: smooth sensitivity, propose-test-release."""
+
+__all__: list[str] = []

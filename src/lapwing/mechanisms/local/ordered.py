@@ -1,0 +1,160 @@
+"""Records in order on a public grid, and how far a few steps could move their median.
+
+Each record is cut to the bounds and rounded to the grid low, low + step, ..., high by itself, so neighbours stay
+neighbours. What has no place there (a missing value, NaN, text) is a bug of the caller and is refused, as on an axis
+(axis.py). From there on all is integers: x_1 <= ... <= x_n in 0..last, with x_i = 0 for i <= 0 and x_i = last for
+i > n. The median is the lower one, x_m with m = ceil(n / 2); of no records it is x_0 = 0.
+
+Lemma (gap). Let A_k(x) be the largest local sensitivity of the median among all databases within k steps of x.
+    Add or remove:  A_k(x) = x_(i+k+1) - x_i, i = floor((n - k) / 2).
+    Change one:     A_k(x) = max over i = m-k-1, ..., m of x_(i+k+1) - x_i, for n >= 1. [NRS07, Prop. 3.4]
+Both grow with k, up to `last`, and A_k(x) <= A_(k+1)(x') for neighbours x, x'.
+Proof, add or remove. First k = 0. With n = 2h records the median is x_h; one more record makes it the (h+1)-th of
+2h + 1, anywhere in [x_h, x_(h+1)], and one less leaves x_h or x_(h+1). With n = 2h + 1 it is x_(h+1); one more makes it
+the (h+1)-th of 2h + 2, anywhere in [x_h, x_(h+1)], and one less leaves x_h or x_(h+1). So A_0 is the one gap with l
+records before it and r behind it for which r - l is 0 or 1.
+After k steps such a gap stretches at most from some x_i to x_(i+u+1), where the u records between were removed and
+k - u steps are left to bring r - l = n - u - 2i to 0 or 1. They suffice exactly if u - k <= n - u - 2i <= k - u + 1,
+that is if i >= (n - k - 1) / 2 and i + u + 1 <= (n + k) / 2 + 1. The least such i is floor((n - k) / 2), the largest
+such i + u + 1 lies k + 1 above it, and u = k reaches both at once. For k >= n it is all of 0..last.
+Proof, change one. One change moves x_m to x_(m-1) or x_(m+1) at the farthest, so A_0 is the larger of the gaps behind
+places j = m - 1 and m. Let the gap behind place j stretch from x_i to x_(i+u+1) after k changes: the u records between
+went elsewhere, i records of x lie before it and n - i - u behind it, where j and n - j are wanted. If i > j, the u and
+i - j more must go to the right, so i - j <= k - u; if n - i - u > n - j, likewise j - i <= k. So j - k <= i and
+i + u + 1 <= j + k + 1, and such a gap lies within one of the windows of the lemma. Each window is attained: its k inner
+records go to the left until j are there, and the rest to the right.
+
+[NRS07] Nissim, Raskhodnikova, Smith: Smooth sensitivity and sampling in private data analysis.
+Checked by: tests/mechanisms/local/test_ordered.py
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.scores import nearest
+from lapwing.numbers import Number, exact, positive
+from lapwing.privacy.neighbours import Neighbours
+
+Integers = npt.NDArray[np.int64]
+
+FINEST = 1 << 30
+"""How many steps the bounds are apart unless the caller says otherwise."""
+_MOST = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Cells:
+    """The public grid low, low + step, ..., high."""
+
+    low: Fraction
+    step: Fraction
+    last: int
+
+    def __init__(self, bounds: tuple[Number, Number], step: Number | None = None) -> None:
+        low, high = _read_bounds(bounds)
+        size = (high - low) / FINEST if step is None else positive(step, "step")
+        cells = (high - low) / size
+        if cells.denominator != 1 or cells > _MOST:
+            raise Misconfigured(
+                f"`step` is {step}; the bounds must be a whole number of steps apart, at most 2^40. Pass for example 1."
+            )
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "step", size)
+        object.__setattr__(self, "last", int(cells))
+
+    def ordered(self, values: Any, relation: Neighbours) -> Ordered:
+        """The records as cell numbers, in order. Each one's cell depends on that record alone."""
+        numbers = _floats(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            places = np.rint((numbers - float(self.low)) / float(self.step))
+        cells = np.clip(places, 0, self.last).astype(np.int64)
+        return Ordered(np.concatenate([[0], np.sort(cells), [self.last]]), relation)
+
+    def value(self, cell: int) -> float:
+        """The number that a cell stands for, cut to the bounds; post-processing."""
+        return float(self.low + min(max(cell, 0), self.last) * self.step)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ordered:
+    """0, x_1 <= ... <= x_n, last; and the relation that steps are counted in."""
+
+    padded: Integers
+    relation: Neighbours
+
+    @property
+    def size(self) -> int:
+        return self.padded.size - 2
+
+    @property
+    def median(self) -> int:
+        return int(self.padded[(self.size + 1) // 2])
+
+    def gap(self, steps: int) -> int:
+        """A_k for k = steps: the largest local sensitivity of the median within that many steps."""
+        match self.relation:
+            case Neighbours.ADD_OR_REMOVE:
+                starts = np.array([(self.size - steps) // 2])
+            case Neighbours.CHANGE_ONE:
+                starts = (self.size + 1) // 2 + np.arange(-steps - 1, 1)
+            case _:
+                assert_never(self.relation)
+        return int(self._wide(starts, steps).max())
+
+    def gaps(self, count: int) -> list[int]:
+        """A_0, A_1, ..., this many."""
+        if self.relation is Neighbours.ADD_OR_REMOVE:  # one window each, so all at once
+            steps = np.arange(count)
+            return [int(gap) for gap in self._wide((self.size - steps) // 2, steps)]
+        return [self.gap(min(steps, self.size + 1)) for steps in range(count)]
+
+    def steps_to_exceed(self, bound: int) -> int:
+        """How many steps lead to a database whose local sensitivity lies above the bound, bound < last."""
+        return bisect_right(range(self.size + 1), bound, key=self.gap)
+
+    def _wide(self, starts: Integers, steps: int | Integers) -> Integers:
+        """x_(i + steps + 1) - x_i for every i in `starts`."""
+        most = self.size + 1
+        found: Integers = self.padded[np.clip(starts + steps + 1, 0, most)] - self.padded[np.clip(starts, 0, most)]
+        return found
+
+
+def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:
+    if not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise Misconfigured("`bounds` must be two numbers, the least and the largest value. Pass (low, high).")
+    low, high = exact(bounds[0], "bounds"), exact(bounds[1], "bounds")
+    if low >= high:
+        raise Misconfigured(f"`bounds` is {tuple(bounds)}; the first must lie below the second. Pass (low, high).")
+    return low, high
+
+
+def _floats(values: Any) -> npt.NDArray[np.float64]:
+    """Every record as a float64; integers too large for it are infinite."""
+    try:
+        numbers = _converted(values if hasattr(values, "__array__") else list(values))
+    except (TypeError, ValueError):
+        raise _unreadable() from None
+    if np.isnan(numbers).any():
+        raise _unreadable()
+    return numbers
+
+
+def _converted(given: Any) -> npt.NDArray[np.float64]:
+    try:
+        return np.asarray(given, np.float64).ravel()
+    except OverflowError:
+        exact_ones = (int, Fraction)
+        return np.array([nearest(Fraction(v)) if isinstance(v, exact_ones) else float(v) for v in given], np.float64)
+
+
+def _unreadable() -> Misconfigured:
+    return Misconfigured("the values are not all numbers; pass a list or an array of numbers. Leave out missing ones.")

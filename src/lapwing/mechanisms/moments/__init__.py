@@ -1,0 +1,3 @@
+"""Means, variances, correlation and regression from soft histograms."""
+
+__all__: list[str] = []

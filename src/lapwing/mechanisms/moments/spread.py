@@ -1,0 +1,181 @@
+"""Variances and covariances of many groups from noisy soft cells, with their intervals.
+
+Let m, k be the true means of x and y as shares of their ranges, and v the true covariance (the variance if y is x).
+With a cell's places c, d and its product place e (what it adds to the sum of x y),
+    N(m, k) - v T = sum over cells of (e - k c - m d + m k - v) Y,     N and T sums of noisy cells,
+is a weighted sum of noises alone: in the true cells it is 0. So, except with the probabilities that are left out, m and
+k lie in their bands (intervals.py) and |N(m, k) - v T| stays within the reach of its noise. What follows is
+arithmetic: the weights are bounded over the bands and over what is known of v, which gives a reach, which gives a
+narrower range of v; a few rounds are enough, and each is valid since the true values stay inside.
+At the start |v| <= sqrt(m (1 - m) k (1 - k)), which holds for all numbers in [0, 1] and for the cells as well.
+Where the noisy total is not above 0 nothing more follows.
+
+Rounding. If places are off by less than r steps and products by less than 4 r, then a covariance is off by less than
+6 r steps: a product of two means by less than 2 r. For three cells of one column r = 2: squares lose less than 2 by the
+place, 1 by the floor and 1 by scaling down.
+Checked by: tests/mechanisms/moments/test_spread.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.moments.intervals import Band, Floats, reaches, share_bands
+from lapwing.mechanisms.moments.values import STEP, Cells, Soft, as_floats, count_bands, counts, left_out
+from lapwing.numbers import Number
+
+_ROUNDS = 3
+_MOST_SAMPLE = 0.5  # two rows, one on each bound: n / (n - 1) times 1 / 4
+
+
+class SoftSquares(Soft, Protocol):
+    """Noisy cells that also tell the sum of squares."""
+
+    @property
+    def squares(self) -> tuple[float, ...]:
+        """What each cell adds to the sum of squares of places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """The places of cells for two columns x and y and for their product; `tied` if y is x."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    both: tuple[float, ...]
+    tied: bool
+    rounding: int
+
+    @property
+    def off(self) -> float:
+        """How far rounding moves a covariance, as a share."""
+        return 6 * self.rounding * STEP
+
+    @property
+    def cells(self) -> list[list[Floats]]:
+        """(both, x, y) of each cell, as arrays that fit any number of groups."""
+        return [[np.array([place]) for place in cell] for cell in zip(self.both, self.x, self.y, strict=True)]
+
+    @property
+    def least(self) -> float:
+        """The least covariance that is possible, as a share."""
+        return 0.0 if self.tied else -0.25
+
+    def sums(self, cells: Floats, size: Floats) -> list[Floats]:
+        """(both, x, y) of all cells, divided by these sizes."""
+        return [np.array(place) @ cells / size for place in (self.both, self.x, self.y)]
+
+    def ranges(self, sums: list[Floats], xs: Band, ys: Band) -> Band:
+        """The least and the greatest of both - k x - m y + m k over m in xs and k in ys; with k = m if tied.
+
+        Bilinear, so extreme at corners; tied, a parabola in m with its least value at m = x.
+        """
+        both, x, y = sums
+        corners = [(m, m) for m in (*xs, np.clip(x, *xs))] if self.tied else [(m, k) for m in xs for k in ys]
+        values = np.stack([both - k * x - m * y + m * k for m, k in corners])
+        return values.min(axis=0), values.max(axis=0)
+
+    def values(self, cells: Floats) -> Floats:
+        """Covariances as shares, negative cells taken as 0; half the largest, or 0, if no cell is above 0."""
+        kept = np.maximum(cells, 0.0)
+        total = kept.sum(axis=0)
+        size = np.where(total > 0, total, 1.0)
+        both, x, y = self.sums(kept, size)
+        return np.where(total > 0, np.clip(both - x * y, self.least, 0.25), 0.125 if self.tied else 0.0)
+
+
+def tied_products(soft: SoftSquares) -> Products:
+    """A column with itself."""
+    return Products(soft.places, soft.places, soft.squares, tied=True, rounding=soft.rounding)
+
+
+def variances(soft: SoftSquares, cells: Cells, *, sample: bool = False) -> Floats:
+    """Of the rows themselves (divided by n), or with `sample` divided by n - 1; never negative."""
+    share = tied_products(soft).values(as_floats(cells))
+    return _width(soft) ** 2 * (sampled(share, counts(cells)) if sample else share)
+
+
+def stddevs(soft: SoftSquares, cells: Cells, *, sample: bool = False) -> Floats:
+    """Square roots of `variances`."""
+    return np.sqrt(variances(soft, cells, sample=sample))
+
+
+def variance_intervals(
+    soft: SoftSquares, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+) -> Band:
+    """Each holds the variance of the clipped rows of its group with this probability.
+
+    Of no rows, it holds any one possible value with this probability; of one row, 0, also with `sample`.
+    """
+    outside, products, values = left_out(confidence, simultaneous), tied_products(soft), as_floats(cells)
+    left = 0.9 * outside if sample else outside
+    means = share_bands(soft.noise, soft.places, values, 0.25 * left)
+    band = rounded(covariance_bands(soft.noise, products, values, means, means, 0.75 * left), products)
+    if sample:
+        band = sample_bands(band, count_bands(soft.noise, cells, 0.1 * outside))
+    best, squared = variances(soft, cells, sample=sample), _width(soft) ** 2
+    return np.minimum(squared * band[0], best), np.maximum(squared * band[1], best)
+
+
+def stddev_intervals(
+    soft: SoftSquares, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+) -> Band:
+    """Each holds the standard deviation of its group with this probability: roots of `variance_intervals`."""
+    low, high = variance_intervals(soft, cells, confidence, simultaneous=simultaneous, sample=sample)
+    return np.sqrt(low), np.sqrt(high)
+
+
+def covariance_bands(
+    noise: Laplace | Gaussian, products: Products, cells: Floats, x: Band, y: Band, outside: float
+) -> Band:
+    """The covariances of cells, as shares, that remain while the means lie in their bands; see above."""
+    total = cells.sum(axis=0)
+    size = np.where(total > 0, total, 1.0)
+    high = np.sqrt(_most_variance(x) * _most_variance(y))
+    low = np.zeros(len(total)) - products.off if products.tied else -high
+    middle = products.ranges(products.sums(cells, size), x, y)
+    weights = [products.ranges(cell, x, y) for cell in products.cells]
+    blur = 2.0**-46 * np.abs(cells).sum(axis=0) / size
+    for _ in range(_ROUNDS):
+        widest = np.stack([np.maximum(np.abs(least - high), np.abs(most - low)) for least, most in weights])
+        far = reaches(noise, widest, outside) / size + blur
+        low = np.where(total > 0, np.maximum(low, middle[0] - far), low)
+        high = np.maximum(low, np.where(total > 0, np.minimum(high, middle[1] + far), high))
+    return low, high
+
+
+def rounded(band: Band, products: Products) -> Band:
+    """Covariances of cells as covariances of rows."""
+    return np.clip(band[0] - products.off, products.least, 0.25), np.clip(band[1] + products.off, products.least, 0.25)
+
+
+def sampled(share: Floats, number: Floats) -> Floats:
+    """n / (n - 1) times the share, for at least two rows, and never more than two rows can have."""
+    number = np.maximum(number, 2.0)
+    return np.clip(share * (number / (number - 1)), -_MOST_SAMPLE, _MOST_SAMPLE)
+
+
+def sample_bands(band: Band, number: Band) -> Band:
+    """The same for intervals: n / (n - 1) falls in n."""
+    few, many = number
+    low, high = band
+    return (
+        np.minimum(sampled(low, few), sampled(low, many)),
+        np.maximum(sampled(high, few), sampled(high, many)),
+    )
+
+
+def _most_variance(means: Band) -> Floats:
+    """m (1 - m) is the most for a mean share m."""
+    nearest = np.minimum(np.maximum(means[0], 0.5), means[1])
+    most: Floats = nearest * (1 - nearest)
+    return most
+
+
+def _width(soft: Soft) -> float:
+    return float(soft.bounds[1] - soft.bounds[0])

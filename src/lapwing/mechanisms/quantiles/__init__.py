@@ -1,0 +1,3 @@
+"""Quantiles, and bounds that are found privately."""
+
+__all__: list[str] = []

@@ -1,0 +1,159 @@
+"""How large values are, to a power of two: bounds for clipping when nobody knows them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.quantiles.axis import whole_numbers
+from lapwing.mechanisms.quantiles.grid_quantile import root_down
+from lapwing.mechanisms.scores import at_least
+from lapwing.mechanisms.sparse.geometric import GeometricSparse
+from lapwing.mechanisms.values import Integers
+from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive
+from lapwing.privacy.loss import Pure
+
+MOST_EXPONENT = 1000
+"""2^1000 and 2^-1000 are ordinary float64."""
+
+_SPARED = 12  # units that may lie beyond the bound, times epsilon: a stop after the last value fails with e^-8 / 3
+_RATIO = Fraction(1, 2)  # the noise of a question is twice that of the bar: a scan that goes too far soon stops
+_MOST_COUNT = 1 << 61
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class AutoBounds:
+    """Finds a power of two that few values reach, to clip them there.
+
+    Use:        the clip of a sum or a mean whose values have no known bounds; where a bound is known, declare it. One
+                value a unit (its total) is best, since the bound serves to clip exactly that.
+    Law:        GeometricSparse is asked for i = first, first + 1, ..., last - 1 whether -#{x >= 2^i} is above
+                -spared, without a shift and with noise twice as wide on a question as on the bar; the first i that is,
+                or else `last`, gives the bound 2^i. spared = ceil(12 values_per_unit / epsilon). `signed` does so for
+                the positive values and for the negative ones.
+    Guarantee:  pure DP with epsilon, so epsilon^2/2-zCDP, for adding or removing one unit of at most `values_per_unit`
+                values; also for both sides of `signed` together, and without any rows.
+    Error:      `error(confidence)`: so many values at most lie at or beyond the bound, unless it is 2^last. By
+                one power beyond all values the scan goes with probability `overshoot` at most, by j powers about
+                6 / ((j + 1) (j + 2)) times that. Choose `last` so that even 2^last is a bearable clip.
+    Proof:      one more unit raises every #{x >= 2^i} by 0 to values_per_unit, so all values asked move the same way:
+                the guarantee of GeometricSparse, monotone, for the whole scan. Signed: a unit with a positive and b
+                negative values, a + b <= k, moves one scan by a and the other by b; by lemma (crossing) a scan that is
+                moved by a costs a epsilon / k, so both cost epsilon (a + b) / k at most. Which powers are asked, and
+                `spared`, are fixed. Each value is put to its power by itself.
+                Error: the scan stops at a count c only if N >= c - spared, and m questions have noise of scale
+                s2 = 3 k / epsilon: P[some N >= t] <= m e^(-t / s2). Overshoot: at a count of 0 it goes on only if
+                R > spared + N, of probability a^(spared + 1) (1 - b) / (1 - a b), a = e^(-1 / s1), b = e^(-1 / s2),
+                s1 = s2 / 2. To go on j times R must exceed spared + the largest of j such N: given R > spared,
+                R - spared is as R was (no memory), and the mean of a^N over the largest of j is, ties aside, the
+                product of i / (i + 2) over i = 1, ..., j, which is 2 / ((j + 1) (j + 2)).
+    Figure:     `round(AutoBounds(epsilon=1, first=0, last=40).error(0.95), 1)` = 32.1
+    Checked by: tests/mechanisms/quantiles/test_auto_bounds.py
+    """
+
+    epsilon: Fraction
+    first: int
+    last: int
+    values_per_unit: int
+    scan: GeometricSparse = field(repr=False, compare=False)
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        first: int,
+        last: int,
+        values_per_unit: int = 1,
+    ) -> None:
+        if (epsilon is None) == (rho is None):
+            raise Misconfigured("say what it may cost, either epsilon=0.1 or rho=0.01.")
+        price = positive(epsilon, "epsilon") if rho is None else root_down(2 * positive(rho, "rho"))
+        values = count(values_per_unit, "values_per_unit")
+        low, high = _read_exponent(first, "first"), _read_exponent(last, "last")
+        if low >= high:
+            raise Misconfigured(f"`first` is {first} and `last` is {last}; the first power must be the smaller one.")
+        scan = GeometricSparse(
+            threshold=-math.ceil(_SPARED * values / price),
+            epsilon=price,
+            queries=high - low,
+            sensitivity=values,
+            monotone=True,
+            ratio=_RATIO,
+            shift=0,
+        )
+        for name, value in (("epsilon", price), ("first", low), ("last", high), ("values_per_unit", values)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "scan", scan)
+
+    @property
+    def loss(self) -> Pure:
+        return self.scan.loss
+
+    @property
+    def spared(self) -> int:
+        """How many values the scan is willing to leave beyond the bound."""
+        return -int(self.scan.threshold)
+
+    @property
+    def overshoot(self) -> float:
+        """The chance to go on where no value is left."""
+        bar, query = self.scan.scales
+
+        def chance() -> arb:
+            a, b = (-ball(1 / bar)).exp(), (-ball(1 / query)).exp()
+            return (-ball((self.spared + 1) / bar)).exp() * (1 - b) / (1 - a * b)
+
+        return at_least(enclose(chance)[1])
+
+    def __call__(self, exponents: object, counts: object) -> int:
+        """The exponent of the bound: clip at 2 to this power.
+
+        `exponents` holds floor(log2 x) of the positive values, each as often as you like, and `counts` how many
+        values have it. Zeros and values below 2^first may be left out.
+        """
+        return self._scan(self.reaching(exponents, counts))
+
+    def signed(self, negative: tuple[object, object], positive: tuple[object, object]) -> tuple[int, int]:
+        """The exponents for the negative and for the positive values, from (exponents, counts) of |x| of each."""
+        tails = [self.reaching(*side) for side in (negative, positive)]
+        low, high = map(self._scan, tails)
+        return low, high
+
+    def reaching(self, exponents: object, counts: object) -> Integers:
+        """How many values are at least 2^i, for i = first .. last - 1."""
+        powers, many = whole_numbers(exponents), whole_numbers(counts)
+        if powers.shape != many.shape:
+            raise Misconfigured("`exponents` and `counts` differ in length. Pass one count for each exponent.")
+        if many.size and (many.min() < 0 or float(many.sum(dtype=np.float64)) >= _MOST_COUNT):
+            raise Misconfigured("`counts` must not be negative, nor add up to 2^61 or more.")
+        held = np.zeros(self.last - self.first, np.int64)
+        inside = powers >= self.first
+        np.add.at(held, np.minimum(powers[inside], self.last - 1) - self.first, many[inside])
+        tails: Integers = np.cumsum(held[::-1])[::-1]
+        return tails
+
+    def error(self, confidence: Number = 0.95) -> float:
+        """With this probability at most so many values lie at or beyond a bound below 2^last; rounded up."""
+        miss, scale = 1 - inside_unit(confidence, "confidence"), self.scan.scales[1]
+        _, high = enclose(lambda: ball((self.last - self.first) / miss).log() * ball(scale))
+        return at_least(self.spared + max(high, Fraction(0)))
+
+    def _scan(self, tails: Integers) -> int:
+        run = self.scan.start()
+        for power, tail in enumerate(tails.tolist(), start=self.first):
+            if run.above(-tail):
+                return power
+        return self.last
+
+
+def _read_exponent(value: object, name: str) -> int:
+    number = exact(value, name)
+    if number.denominator != 1 or abs(number) > MOST_EXPONENT:
+        raise Misconfigured(f"`{name}` is {value}; it must be a whole power of two from -1000 to 1000.")
+    return int(number)

@@ -1,0 +1,205 @@
+"""Rows on a declared axis: what quantiles read.
+
+An axis is a finite set of points low, low + step, ..., declared before any row is seen. A row goes to the point next to
+its value, and to an end if it lies outside: a function of that row alone. So one row more or less in the data is one
+row more or less on the axis, and no sensitivity grows. Rounding in float64 may send a row that lies between two points
+to either of them; it is the same function for every data set.
+What has no place on the axis (a missing value, NaN, text) is a bug of the caller and is refused; no message shows it.
+Checked by: tests/mechanisms/quantiles/test_axis.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.values import Integers
+from lapwing.numbers import Number, exact, positive
+
+MOST_ROWS = 1 << 42
+_MOST_POINTS = 1 << 62
+_DENSE = 1 << 22  # so many points are counted in a table; more are sorted
+_LARGEST = Fraction(10**300)  # what lies within is an ordinary float64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """How many rows lie at which points: `cells` are distinct places on an axis, ascending; `counts` are above 0."""
+
+    cells: Integers
+    counts: Integers
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Axis:
+    """The points low + k step, k = 0 .. size - 1. `whole`: the rows are integers, and so are the points."""
+
+    low: Fraction
+    step: Fraction
+    size: int
+    whole: bool
+
+    def __init__(self, bounds: tuple[Number, Number], step: Number | None) -> None:
+        low, high = _ends(bounds)
+        whole = step is None
+        if whole and not (low.denominator == high.denominator == 1):
+            raise Misconfigured("`bounds` are not whole numbers; for reals declare the distance of points, step=0.1.")
+        width = Fraction(1) if step is None else positive(step, "step")
+        steps = (high - low) / width
+        if steps.denominator != 1:
+            raise Misconfigured(f"`step` is {step}; the bounds must lie a whole number of steps apart. Widen them.")
+        if steps >= _MOST_POINTS or (whole and max(abs(low), abs(high)) >= _MOST_POINTS):
+            raise Misconfigured("`bounds` are too far apart or too large; 2^62 points are served. Use a larger `step`.")
+        if max(abs(low), abs(high), 1 / width) > _LARGEST:
+            raise Misconfigured("`bounds` or `step` are beyond what a float holds. Use another unit.")
+        for name, value in (("low", low), ("step", width), ("size", int(steps) + 1), ("whole", whole)):
+            object.__setattr__(self, name, value)
+
+    def point(self, place: int) -> int | float:
+        """The value at this place: an int if the rows are, else a float."""
+        value = self.low + place * self.step
+        return int(value) if self.whole else float(value)
+
+    def tally(self, values: object, counts: object | None = None) -> Tally:
+        """Counts rows: `values` holds one entry a row, or with `counts` any values and how many rows have each."""
+        array = _array(values)
+        places = self._places(array)
+        if counts is None:
+            return _count(places, self.size)
+        weights = _weights(counts, array.size)
+        return _count_weighted(places, weights, self.size)
+
+    def _places(self, values: npt.NDArray[Any]) -> Integers:
+        if not values.size:  # without rows there is no type to judge
+            return np.zeros(0, np.int64)
+        match values.dtype.kind:
+            case "i" | "u" if self.whole:
+                return self._from_integers(values)
+            case "i" | "u" | "f" if not self.whole:
+                return self._from_floats(values.astype(np.float64))
+            case "f":
+                raise Misconfigured("the values are reals; declare the distance of points, for example step=0.1.")
+            case "O":
+                return self._from_each(values.tolist())
+            case _:
+                raise _unreadable()
+
+    def _from_integers(self, values: npt.NDArray[Any]) -> Integers:
+        if values.dtype == np.uint64:
+            values = np.minimum(values, np.uint64((1 << 63) - 1))
+        low = int(self.low)
+        places: Integers = np.clip(values.astype(np.int64), low, low + self.size - 1)
+        places -= low
+        return places
+
+    def _from_floats(self, values: npt.NDArray[np.float64]) -> Integers:
+        if np.isnan(values).any():
+            raise _unreadable()
+        low, high = float(self.low), float(self.low + (self.size - 1) * self.step)
+        places = np.rint((np.clip(values, low, high) - low) / float(self.step))
+        return np.clip(places, 0, _MOST_POINTS).astype(np.int64).clip(0, self.size - 1)
+
+    def _from_each(self, values: list[Any]) -> Integers:
+        """One number at a time: the slow way that reads everything."""
+        try:
+            steps = [(exact(value, "values") - self.low) / self.step for value in values]
+        except Misconfigured:
+            raise _unreadable() from None  # the first message shows the value
+        if self.whole and any(step.denominator != 1 for step in steps):
+            raise _unreadable()
+        return np.array([min(max(round(step), 0), self.size - 1) for step in steps], np.int64)
+
+
+def whole_numbers(values: object) -> Integers:
+    """What an engine counted, as int64; an empty list has no type to judge."""
+    refusal = Misconfigured("what was counted must be a flat list or array of whole numbers below 2^63.")
+    try:
+        array = _array(values)
+        if array.dtype.kind == "O" and all(isinstance(v, Integral) and not isinstance(v, bool) for v in array):
+            array = np.array([int(v) for v in array], np.int64)
+    except (Misconfigured, OverflowError):
+        raise refusal from None
+    if array.size and (array.dtype.kind not in "iu" or array.max() > np.iinfo(np.int64).max):
+        raise refusal
+    return array.astype(np.int64)
+
+
+def _ends(bounds: object) -> tuple[Fraction, Fraction]:
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
+        raise Misconfigured("`bounds` must be two numbers, the smallest and the largest value: bounds=(0, 120).")
+    low, high = (exact(end, "bounds") for end in bounds)
+    if low > high:
+        raise Misconfigured(f"`bounds` are {bounds}; the first must not exceed the second. Exchange them.")
+    return low, high
+
+
+def _array(values: object) -> npt.NDArray[Any]:
+    if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
+        raise _unreadable()
+    array = np.asarray(values) if hasattr(values, "__array__") else _from_sequence(list(values))  # type: ignore[call-overload]
+    if array.ndim != 1:
+        raise Misconfigured("the values must be a plain list, one number a row. Pass a list or a flat array.")
+    return array
+
+
+def _from_sequence(values: list[Any]) -> npt.NDArray[Any]:
+    kinds = set(map(type, values))
+    with suppress(OverflowError):  # an integer beyond 64 bits or float64: numbers are then read one at a time
+        if kinds <= {int}:
+            return np.array(values, np.int64)
+        if kinds <= {int, float}:
+            return np.array(values, np.float64)
+    return np.fromiter(values, object, len(values))
+
+
+def _weights(counts: object, size: int) -> Integers:
+    array = _array(counts)
+    if array.size and array.dtype.kind not in "iu":
+        raise Misconfigured("`counts` are not integers; pass how many rows have each value.")
+    if array.size != size:
+        raise Misconfigured("`values` and `counts` differ in length. Pass one count for each value.")
+    if array.size and (array.min() < 0 or array.max() > MOST_ROWS or float(array.sum(dtype=np.float64)) > MOST_ROWS):
+        raise Misconfigured("`counts` must not be negative, nor add up to more than 2^42 rows.")
+    return array.astype(np.int64)
+
+
+def _count(places: Integers, size: int) -> Tally:
+    if size <= _DENSE:
+        return _nonzero(np.bincount(places))
+    ordered = np.sort(places)
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    return Tally(ordered[first], np.diff(first, append=ordered.size))
+
+
+def _count_weighted(places: Integers, weights: Integers, size: int) -> Tally:
+    if size <= _DENSE:
+        return _nonzero(np.bincount(places, weights).astype(np.int64))  # float64 holds sums below 2^53 exactly
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    counts = np.add.reduceat(weights[order], first) if first.size else weights
+    return Tally(ordered[first][counts > 0], counts[counts > 0])
+
+
+def _nonzero(table: npt.NDArray[Any]) -> Tally:
+    cells = np.flatnonzero(table).astype(np.int64, copy=False)
+    return Tally(cells, table[cells].astype(np.int64, copy=False))
+
+
+def _unreadable() -> Misconfigured:
+    return Misconfigured(
+        "the values hold something that has no place on the axis; every row must be a number, and an integer unless "
+        "`step` is declared. Leave out rows without one."
+    )

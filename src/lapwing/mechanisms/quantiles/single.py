@@ -1,0 +1,154 @@
+"""One quantile, such as the median."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.quantiles.axis import Axis, Tally
+from lapwing.mechanisms.scores import Enclosure, at_least, counted, shares
+from lapwing.mechanisms.values import Integers
+from lapwing.noise import uniform_integer
+from lapwing.noise.exponential_race import sample_race
+from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
+from lapwing.privacy.loss import BoundedRange
+
+FINEST = 10**6
+"""The largest denominator of a quantile: with at most 2^42 rows every loss fits into int64."""
+_MOST_PROVEN = 4096
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Quantile:
+    """Releases a value near a quantile of integers, or of reals on a declared grid.
+
+    Use:        one median or percentile of values with known bounds; for several at once take Quantiles, for the whole
+                distribution a histogram. The true minimum and maximum cannot be had privately: ask for 0.01 or 0.99.
+    Law:        P[v] proportional to exp(-rate loss(v)) over all points v of the axis,
+                loss(v) = max(#{x < v} - q n, q n - #{x <= v}, 0): how many rows v is off the rank q n.
+                rate = epsilon / (2 max(q, 1 - q) rows_per_unit); the median gets the whole epsilon.
+    Guarantee:  pure DP with epsilon, and a log-ratio within an interval of length epsilon (bounded range), so
+                epsilon^2/8-zCDP; for adding or removing one unit of at most `rows_per_unit` rows, for any number of
+                rows, none included. Values are clipped to the bounds. Changing a row is two steps: loss.group(2).
+    Error:      P[loss(v) >= t] <= B / (1 + B), B = (points / best - 1) e^(-rate t), `best` points of loss 0 (there is
+                one always). The rank is that among the clipped values.
+    Proof:      One more row y. f(v) = #{x < v} - q n moves by 1 - q if y < v, else by -q; g(v) = q n - #{x <= v} moves
+                by q - 1 if y <= v, else by q. All four lie in [-M, M], M = max(q, 1 - q), and the maximum of f, g and
+                0 moves no farther than the one that moves most. So for m rows every loss moves by at most m M, the
+                log-weights by at most rate m M = epsilon / 2; the log-ratio, which differs from that move by the same
+                constant for all v, lies in an interval of length epsilon. It holds 0, since both laws sum to 1.
+                Clipping and rounding happen row by row (axis.py). n = 0 makes all losses 0: the uniform law.
+                Ties: between two neighbouring values all points have the same loss, so the race chooses a value or a
+                gap with its number of points (noise/exponential_race.py), and then a point of the gap uniformly.
+                Error: the least v with #{x <= v} >= q n has loss 0. Points of loss t or more weigh e^(-rate t) at most,
+                those of loss 0 weigh 1. [Smith11] [AD20]
+    Figure:     `round(Quantile(epsilon=1, bounds=(0, 120)).error(0.95), 1)` = 7.7
+    Checked by: tests/mechanisms/quantiles/test_single.py
+    """
+
+    epsilon: Fraction
+    at: Fraction
+    axis: Axis
+    rows_per_unit: int
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        at: Number = 0.5,
+        bounds: tuple[Number, Number],
+        step: Number | None = None,
+        rows_per_unit: int = 1,
+    ) -> None:
+        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        object.__setattr__(self, "at", read_share(at))
+        object.__setattr__(self, "axis", Axis(bounds, step))
+        object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
+
+    @property
+    def rate(self) -> Fraction:
+        """By how much the logarithm of a point's weight falls with one row of rank error."""
+        return self.epsilon / (2 * max(self.at, 1 - self.at) * self.rows_per_unit)
+
+    @property
+    def loss(self) -> BoundedRange:
+        return BoundedRange(self.epsilon)
+
+    def __call__(self, values: object, counts: object | None = None) -> int | float:
+        """A value near the quantile: an int, or with `step` a float.
+
+        `values` holds one entry a row; or, with `counts`, values and how many rows have each.
+        """
+        starts, lengths, losses = self._pieces(values, counts)
+        (piece,) = sample_race(losses, self.rate / self.at.denominator, lengths)
+        return self.axis.point(int(starts[piece]) + uniform_integer(int(lengths[piece])))
+
+    def law(self, values: object, counts: object | None = None) -> tuple[Enclosure, ...]:
+        """Proven bounds of the probability of every point, in order, for an axis of at most 4,096 points."""
+        if self.axis.size > _MOST_PROVEN:
+            raise Misconfigured(f"The law is computed for at most {_MOST_PROVEN} points. Use a larger `step`.")
+        starts, lengths, losses = self._pieces(values, counts)
+        order = np.argsort(starts)
+        return shares(np.repeat(losses[order], lengths[order]), self.rate / self.at.denominator)
+
+    def error(self, confidence: Number = 0.95, *, best: int = 1) -> float:
+        """With this probability the value is off the rank by less than so many rows; rounded up.
+
+        `best` is how many points are known to have the right rank, such as the points of a gap; 1 is always true.
+        """
+        level = inside_unit(confidence, "confidence")
+        points, right = counted(self.axis.size, best)
+        odds = Fraction(points - right, right) * level / (1 - level)
+        if odds <= 1:
+            return 0.0
+        _, high = enclose(lambda: ball(odds).log() / ball(self.rate))
+        return at_least(high)
+
+    def _pieces(self, values: object, counts: object | None) -> tuple[Integers, Integers, Integers]:
+        """Starts, lengths and losses of the pieces."""
+        tally = self.axis.tally(values, counts)
+        cut = pieces(tally, self.axis.size)
+        return cut.starts, cut.lengths, rank_losses(cut.below, cut.up_to, tally.rows, self.at)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The pieces of an axis whose points all have the same rank: the gaps, and the values by themselves.
+
+    `below` and `up_to` are how many rows lie below a point of the piece, and how many at or below it.
+    """
+
+    starts: Integers
+    lengths: Integers
+    below: Integers
+    up_to: Integers
+
+
+def read_share(value: object) -> Fraction:
+    """Reads which quantile: a number strictly between 0 and 1 with a denominator of at most a million."""
+    share = inside_unit(value, "at")
+    if share.denominator > FINEST:
+        raise Misconfigured(f"`at` is {value}; its denominator exceeds {FINEST}. Pass Fraction(1, 3) for a third.")
+    return share
+
+
+def rank_losses(below: Integers, up_to: Integers, rows: int, at: Fraction) -> Integers:
+    """max(below - q n, q n - up_to, 0), times the denominator of q: whole numbers below 2^62."""
+    target = at.numerator * rows
+    losses: Integers = np.maximum(np.maximum(below * at.denominator - target, target - up_to * at.denominator), 0)
+    return losses
+
+
+def pieces(tally: Tally, size: int) -> Pieces:
+    """Cuts an axis of so many points where the ranks change; gaps without points are left out."""
+    up_to = np.cumsum(tally.counts)
+    ends = np.concatenate([np.array([-1]), tally.cells, np.array([size])])
+    gaps = np.diff(ends) - 1
+    ranks = np.concatenate([np.zeros(1, np.int64), up_to])
+    some = gaps > 0
+    starts = np.concatenate([ends[:-1][some] + 1, tally.cells])
+    lengths = np.concatenate([gaps[some], np.ones_like(tally.cells)])
+    return Pieces(starts, lengths, np.concatenate([ranks[some], ranks[:-1]]), np.concatenate([ranks[some], up_to]))

@@ -1,0 +1,3 @@
+"""Ranges, prefix sums and marginals from one strategy."""
+
+__all__: list[str] = []

@@ -1,0 +1,249 @@
+"""What tables of counts over several attributes share: every table is a sum of parts, one for each set of attributes.
+
+The counts over a set A of attributes, its marginal, are a sum over the subsets B of A: of each, the part that is
+centred in every attribute of B (its sum along any of them is 0) and spread evenly over the rest of A. Parts of
+different B are orthogonal. A table and its sums share their parts, so tables built from one estimate of every part
+agree with each other. With C = I - J / n, J the matrix of ones and n the size of an attribute, the part of B in the
+marginal of A is the product of C over B and J / n over A without B, applied to it.
+
+A set of attributes is a tuple of their numbers, ascending; its table has one axis for each.
+Checked by: tests/mechanisms/ranges/test_marginals.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.additive.tails import Floats
+from lapwing.numbers import Number, count, inside_unit
+
+Set = tuple[int, ...]
+Sizes = tuple[int, ...]
+Counts = npt.NDArray[Any]
+"""Whole numbers: int64, or Python integers where those could be too short."""
+
+MOST_ATTRIBUTES = 60
+MOST_TABLE = 1 << 20
+"""Cells of one table."""
+MOST_COUNT = 1 << 40
+"""Larger counts are cut here."""
+MOST_SETS = 20_000
+"""Sets of attributes that tables and their sums are made of."""
+
+
+class _Measured(Protocol):
+    """What a release needs to know of the mechanism that made it."""
+
+    @property
+    def sizes(self) -> Sizes: ...
+
+    @property
+    def sets(self) -> tuple[Set, ...]: ...
+
+    def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalRelease:
+    """Noisy tables, all from one release: sums of one along an attribute are the other. Cells may be negative."""
+
+    tables: Mapping[Set, Floats]
+    """By set of attributes; one axis for each attribute, in ascending order."""
+    mechanism: _Measured
+
+    def table(self, attributes: Iterable[int]) -> Floats:
+        """The counts over these attributes, ascending: of a set that was asked for, or of a part of one."""
+        asked = set(attributes)
+        for one, table in self.tables.items():
+            if asked <= set(one):
+                found: Floats = summed(table, one, tuple(sorted(asked)))
+                return found
+        raise Misconfigured("these attributes stand together in no table of the release. Ask for them with `sets`.")
+
+
+def read_sizes(sizes: object) -> Sizes:
+    """Reads how many values each attribute has."""
+    if not isinstance(sizes, Sequence) or isinstance(sizes, str) or not 1 <= len(sizes) <= MOST_ATTRIBUTES:
+        raise Misconfigured(
+            f"`sizes` must list how many values each attribute has, for 1 to {MOST_ATTRIBUTES} of them."
+        )
+    return tuple(count(size, "sizes") for size in sizes)
+
+
+def read_sets(sets: Iterable[Iterable[int]] | None, ways: object, sizes: Sizes) -> tuple[Set, ...]:
+    """Reads which tables are asked for: these, or all of up to `ways` attributes."""
+    if sets is None:
+        most = min(count(ways, "ways"), len(sizes))
+        if sum(math.comb(len(sizes), k) for k in range(most + 1)) > MOST_SETS:
+            raise Misconfigured(f"`ways` is {most}; that makes more than {MOST_SETS:,} tables. List `sets` instead.")
+        asked = {one for k in range(1, most + 1) for one in combinations(range(len(sizes)), k)}
+    else:
+        asked = {tuple(sorted({count(i, "sets", least=0) for i in one})) for one in sets}
+    if not asked or any(i >= len(sizes) for one in asked for i in one):
+        raise Misconfigured(f"`sets` must hold sets of attributes, each from 0 to {len(sizes) - 1}. Pass [(0, 1)].")
+    if max(cells(sizes, one) for one in asked) > MOST_TABLE:
+        raise Misconfigured(f"a table has more than {MOST_TABLE:,} cells. Ask for fewer attributes at once.")
+    return tuple(sorted(asked, key=lambda one: (len(one), one)))
+
+
+@lru_cache(maxsize=64)
+def closure(sets: tuple[Set, ...]) -> tuple[Set, ...]:
+    """All subsets of these sets, the empty one first."""
+    if sum(1 << len(one) for one in sets) > 64 * MOST_SETS:
+        raise Misconfigured("the tables have too many sums. Ask for fewer attributes at once.")
+    found = {part for one in sets for k in range(len(one) + 1) for part in combinations(one, k)}
+    if len(found) > MOST_SETS:
+        raise Misconfigured(f"the tables have more than {MOST_SETS:,} sums. Ask for fewer attributes at once.")
+    return tuple(sorted(found, key=lambda one: (len(one), one)))
+
+
+@lru_cache(maxsize=64)
+def maximal(sets: frozenset[Set] | tuple[Set, ...]) -> tuple[Set, ...]:
+    """Those that are part of no other."""
+    kept: list[Set] = []
+    masks: list[int] = []
+    for one in sorted(set(sets), key=lambda one: (-len(one), one)):
+        mask = sum(1 << i for i in one)
+        if not any(mask & other == mask for other in masks):
+            kept.append(one)
+            masks.append(mask)
+    return tuple(sorted(kept, key=lambda one: (len(one), one)))
+
+
+@lru_cache(maxsize=64)
+def coverings(sizes: Sizes, sets: tuple[Set, ...], most: int) -> tuple[tuple[Set, ...], ...]:
+    """Ways to hold all sets in larger ones of at most so many cells; the last is the largest sets themselves.
+
+    Attributes are put into blocks, and each set becomes all blocks that it touches: with one block the table of all
+    attributes, with as many blocks as attributes itself.
+    """
+    found = []
+    for many in range(1, len(sizes)):
+        of = _blocks(sizes, many)
+        touched = {frozenset(of[i] for i in one) for one in sets}
+        held = frozenset(tuple(i for i, block in enumerate(of) if block in blocks) for blocks in touched)
+        if max(cells(sizes, one) for one in held) <= most:
+            found.append(maximal(held))
+    return tuple(dict.fromkeys([*found, maximal(sets)]))
+
+
+def _blocks(sizes: Sizes, many: int) -> list[int]:
+    """The block of each attribute: the largest attribute first, each into the block with the fewest cells so far."""
+    of, filled = [0] * len(sizes), [1] * many
+    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        of[i] = filled.index(min(filled))
+        filled[of[i]] *= max(2, sizes[i])
+    return of
+
+
+def cells(sizes: Sizes, one: Set) -> int:
+    """How many cells the table of a set has."""
+    return math.prod(sizes[i] for i in one)
+
+
+def shape(sizes: Sizes, one: Set) -> tuple[int, ...]:
+    """How long each axis of the table of a set is."""
+    return tuple(sizes[i] for i in one)
+
+
+def summed(table: Counts, whole: Set, part: Set) -> Counts:
+    """The table of a part of its attributes."""
+    axes = tuple(axis for axis, i in enumerate(whole) if i not in part)
+    return table.sum(axis=axes) if axes else table
+
+
+def centred(table: Floats) -> Floats:
+    """C along every axis."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def contrasts(table: Counts) -> Counts:
+    """n C along every axis, which is whole: n I - J."""
+    for axis in range(table.ndim):
+        table = table.shape[axis] * table - table.sum(axis=axis, keepdims=True)
+    return table
+
+
+def assembled(parts: Mapping[Set, Floats], one: Set, sizes: Sizes) -> Floats:
+    """The table of a set from the centred parts of all its subsets."""
+    total = np.zeros(shape(sizes, one))
+    for k in range(len(one) + 1):
+        for part in combinations(one, k):
+            wide = tuple(sizes[i] if i in part else 1 for i in one)
+            total += parts[part].reshape(wide) / cells(sizes, tuple(i for i in one if i not in part))
+    return total
+
+
+def centre(sizes: Sizes, part: Set) -> float:
+    """The squared length of the centred part of one record: the product of 1 - 1/n."""
+    return math.prod(1 - 1 / sizes[i] for i in part)
+
+
+@lru_cache(maxsize=64)
+def gains(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, float]:
+    """For each part how much its variance counts in the variance of a cell, summed over the tables: see `closure`."""
+    terms: dict[Set, list[float]] = {part: [] for part in closure(sets)}
+    for one in sets:
+        for k in range(len(one) + 1):
+            for part in combinations(one, k):
+                terms[part].append((cells(sizes, part) / cells(sizes, one)) ** 2)
+    return {part: centre(sizes, part) * math.fsum(found) for part, found in terms.items()}
+
+
+def subsets(one: Set) -> list[Set]:
+    """All subsets of a set, the empty one first."""
+    return [part for k in range(len(one) + 1) for part in combinations(one, k)]
+
+
+def set_tables(made: object, sizes: object, sets: Iterable[Iterable[int]] | None, ways: object, unit: object) -> None:
+    """Sets what both mechanisms are made of: sizes, sets and cells_per_unit."""
+    scalar = isinstance(sizes, np.ndarray) and not sizes.ndim
+    lengths = read_sizes(tuple(sizes) if isinstance(sizes, Iterable) and not scalar else sizes)
+    object.__setattr__(made, "sizes", lengths)
+    object.__setattr__(made, "sets", read_sets(sets, ways, lengths))
+    object.__setattr__(made, "cells_per_unit", count(unit, "cells_per_unit"))
+
+
+def read_counts(counts: Mapping[Set, Any], sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Counts]:
+    """The counts as int64, cut so that no sum overflows: cutting a count moves it no further."""
+    held = {}
+    for one in sets:
+        array = np.asarray(counts.get(one))
+        if array.dtype.kind not in "iu" or array.shape != shape(sizes, one):
+            raise Misconfigured(
+                f"`counts` must hold whole numbers for the attributes {one}, in the shape {shape(sizes, one)}."
+            )
+        least = 0 if array.dtype.kind == "u" else -MOST_COUNT
+        held[one] = np.clip(array, least, MOST_COUNT).astype(np.int64)
+    return held
+
+
+def read_part(one: Iterable[int], sets: tuple[Set, ...]) -> Set:
+    """Reads a set of attributes that stand together in a table."""
+    asked = tuple(sorted({count(i, "set", least=0) for i in one}))
+    if not any(set(asked) <= set(known) for known in sets):
+        raise Misconfigured("these attributes stand together in no table. Ask for them with `sets`.")
+    return asked
+
+
+def outside(confidence: Number, simultaneous: int) -> float:
+    """What one of several answers may leave out (union bound)."""
+    return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
+
+
+def frozen(table: Floats) -> Floats:
+    """The table, which nobody changes."""
+    kept: Floats = np.array(table)
+    kept.flags.writeable = False
+    return kept

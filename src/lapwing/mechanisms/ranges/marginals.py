@@ -1,0 +1,189 @@
+"""Tables of counts over several attributes, all from one release and consistent with each other.
+
+Attributes with declared domains, such as sex, region and age group; a record is one cell of their product, which is
+never built. Asked for are the counts over some sets of attributes, for example over every pair. Asking table by table
+pays for what the tables share again and again; both mechanisms measure what they share once (components.py).
+
+    Marginals         zCDP; the centred parts, as whole numbers, Gaussian noise: the least mean variance there is
+    LaplaceMarginals  pure DP; a few larger tables that hold those asked for, Laplace noise (laplace_marginals.py)
+Checked by: tests/mechanisms/ranges/test_marginals.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lapwing.errors import Bug
+from lapwing.mechanisms.ranges.components import (
+    MOST_COUNT,
+    Counts,
+    MarginalRelease,
+    Set,
+    Sizes,
+    assembled,
+    cells,
+    centre,
+    centred,
+    closure,
+    contrasts,
+    frozen,
+    gains,
+    maximal,
+    outside,
+    read_counts,
+    read_part,
+    set_tables,
+    shape,
+    subsets,
+    summed,
+)
+from lapwing.noise import sample_gaussian
+from lapwing.numbers import Number, positive
+from lapwing.privacy.loss import ZCDP
+
+_FINE = 30  # bits of the noise on a contrast: so fine that it is as good as normal
+_PARTS = 1 << 40  # shares of the price are whole multiples of 1 / _PARTS
+_SHORT = 1 << 22  # contrasts of counts up to MOST_COUNT fit into 64 bits if rows of T sum to no more
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Marginals:
+    """All asked tables of counts over sets of attributes under zCDP.
+
+    Use:        many tables over pairs or triples of attributes under zCDP; under pure DP `LaplaceMarginals`; a single
+                table, its counts.
+    Law:        for every subset B of an asked set, y_B = k_B T_B m_B + Z_B. m_B are the counts over B, T_B is the
+                product of n I - J over the attributes of B, whole numbers; k_B a power of two, for fineness; Z_B
+                discrete Gaussian, independent, of variance v_B. Tables are put together from C_B y_B / (k_B n_B), n_B
+                the cells of m_B.
+    Guarantee:  rho-zCDP for one unit that adds at most `cells_per_unit` to the counts, in one cell or in several.
+    Error:      that of a weighted sum of all Z_B, the same for every cell of a table: `error(set)`.
+    Proof:      one record adds e to m_B, and |T_B e|^2 = prod over B of n (n - 1) =: t_B. A unit adds a sum of at most
+                r = cells_per_unit such vectors, so |T_B m_B - T_B m'_B| <= r sqrt(t_B) by the triangle inequality,
+                also after every count was cut to a range, which shortens what a unit adds to each cell. y_B alone is
+                then (k_B r)^2 t_B / (2 v_B)-zCDP [CKS20, Thm 14], and v_B is the least whole number that makes this at
+                most rho_B. The rho_B sum to at most rho. All that follows is post-processing.
+                Least error: a part has variance s_B = v_B / (k_B n_B)^2 a coordinate, at rho_B = r^2 c_B / (2 s_B),
+                c_B = prod (1 - 1/n); a cell of A has variance sum over B in A of s_B c_B (n_B / n_A)^2. The sum of all
+                tables' variances is least, for a given sum of rho_B, with s_B proportional to 1 / sqrt(u_B), where u_B
+                is the sum of (n_B / n_A)^2 over the asked A that hold B. [XHZK23] This choice decides the error only.
+    Figure:     `round(Marginals(sizes=(10,) * 5, ways=2, rho=0.5).standard_error((0, 1)), 2)` = 3.27
+    Checked by: tests/mechanisms/ranges/test_marginals.py
+
+    [XHZK23] Xiao, He, Zhang, Kifer: An optimal and scalable matrix mechanism for noisy marginals under convex loss.
+    """
+
+    sizes: Sizes
+    sets: tuple[Set, ...]
+    rho: Fraction
+    cells_per_unit: int
+
+    def __init__(
+        self,
+        *,
+        sizes: Iterable[int],
+        sets: Iterable[Iterable[int]] | None = None,
+        ways: int = 2,
+        rho: Number,
+        cells_per_unit: int = 1,
+    ) -> None:
+        set_tables(self, sizes, sets, ways, cells_per_unit)
+        object.__setattr__(self, "rho", positive(rho, "rho"))
+
+    @property
+    def loss(self) -> ZCDP:
+        return ZCDP(self.rho)
+
+    @property
+    def measured(self) -> tuple[Set, ...]:
+        """The largest sets whose counts are read; all others are sums of them."""
+        return maximal(self.sets)
+
+    @property
+    def noise(self) -> Mapping[Set, tuple[int, int]]:
+        """For every part (k, v): its contrasts are multiplied by k, and their noise has the variance v."""
+        return _noise(self)
+
+    def release(self, counts: Mapping[Set, Any]) -> MarginalRelease:
+        """Noisy tables from the exact counts of the `measured` sets."""
+        held = read_counts(counts, self.sizes, self.measured)
+        parts = {part: np.zeros(shape(self.sizes, part)) for part in closure(self.sets)}
+        for part, (k, variance) in self.noise.items():
+            one = next(one for one in held if set(part) <= set(one))
+            exact = contrasts(_roomy(summed(held[one], one, part), cells(self.sizes, part) << len(part)))
+            drawn = sample_gaussian(Fraction(variance), exact.size).reshape(exact.shape)
+            noisy = exact.astype(object) * k + drawn.astype(object)
+            parts[part] = centred(np.asarray(noisy).astype(np.float64)) / (k * cells(self.sizes, part))
+        return MarginalRelease({one: frozen(assembled(parts, one, self.sizes)) for one in self.sets}, self)
+
+    def check(self) -> None:
+        """Raises Misconfigured if the noise is too large to be drawn."""
+        for variance in {variance for _, variance in self.noise.values()}:
+            sample_gaussian(Fraction(variance), 0)
+
+    def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
+        """With this probability a cell of this table is off by at most this; known beforehand.
+
+        Every Z is within 1/2 of a normal number of its variance v, except with probability 1 / (16 v) (tails.py).
+        """
+        from scipy.special import ndtri  # slow to import
+
+        asked, beyond = read_part(one, self.sets), outside(confidence, simultaneous)
+        used = self._used(asked)
+        slip = sum(cells(self.sizes, part) / (16 * v) for part, _, v in used)
+        moved = sum(centre(self.sizes, part) * 2.0 ** len(part) / k for part, k, _ in used) / cells(self.sizes, asked)
+        std = self.standard_error(asked)
+        if slip > beyond / 2:  # E[e^(tZ)] <= e^(t^2 v / 2) [CKS20]
+            return std * math.sqrt(2 * math.log(2 / beyond))
+        return -std * float(ndtri((beyond - slip) / 2)) + moved / 2
+
+    def standard_error(self, one: Iterable[int]) -> float:
+        """The standard deviation of a cell of this table."""
+        asked = read_part(one, self.sets)
+        parts = (centre(self.sizes, part) * v / (k * cells(self.sizes, asked)) ** 2 for part, k, v in self._used(asked))
+        return math.sqrt(math.fsum(parts))
+
+    def _used(self, asked: Set) -> list[tuple[Set, int, int]]:
+        """The parts of a table, with their factor and variance."""
+        noise = self.noise
+        return [(part, *noise[part]) for part in subsets(asked) if part in noise]
+
+
+@lru_cache(maxsize=64)
+def _noise(mechanism: Marginals) -> dict[Set, tuple[int, int]]:
+    """v is the least whole number that keeps (k r)^2 t / (2 v) within the part's share of rho; k makes it fine."""
+    parts = {}
+    for part, share in _shares(mechanism.sizes, mechanism.sets).items():
+        least = Fraction(mechanism.cells_per_unit**2 * _stretch(mechanism.sizes, part)) / (2 * mechanism.rho * share)
+        k = 1 << max(0, _FINE - math.isqrt(math.ceil(least)).bit_length())
+        parts[part] = k, math.ceil(k * k * least)
+    return parts
+
+
+@lru_cache(maxsize=64)
+def _shares(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Fraction]:
+    """The share of rho of each part that is not 0, in proportion to c_B sqrt(u_B); they sum to at most 1."""
+    wanted = {part: math.sqrt(centre(sizes, part) * gain) for part, gain in gains(sizes, sets).items() if gain}
+    unit = (_PARTS - 2 * len(wanted)) / math.fsum(wanted.values())
+    whole = {part: max(1, math.floor(weight * unit)) for part, weight in wanted.items()}
+    if sum(whole.values()) > _PARTS:
+        raise Bug("the shares of rho sum to more than 1")
+    return {part: Fraction(share, _PARTS) for part, share in whole.items()}
+
+
+def _stretch(sizes: Sizes, part: Set) -> int:
+    """t_B: the squared length of the contrasts of one record."""
+    return math.prod(sizes[i] * (sizes[i] - 1) for i in part)
+
+
+def _roomy(table: Counts, stretch: int) -> Counts:
+    """The counts, cut, as Python integers if their contrasts could be too long; sizes decide, not data."""
+    cut = np.clip(table, -MOST_COUNT, MOST_COUNT)
+    return cut if stretch <= _SHORT else cut.astype(object)

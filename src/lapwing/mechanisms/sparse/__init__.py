@@ -1,0 +1,3 @@
+"""The sparse vector technique."""
+
+__all__: list[str] = []

@@ -1,0 +1,180 @@
+"""Sparse vector with geometric noise and a public shift: the same guarantee with less error.
+
+[Durfee23] Durfee: Unbounded DP quantile and maximum estimation: one-sided exponential noise for AboveThreshold.
+[LSL17] Lyu, Su, Li: Understanding the sparse vector technique: the split of epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.scores import Enclosure, flag
+from lapwing.mechanisms.sparse.crossing import Answers, Crossing, Ticks
+from lapwing.mechanisms.sparse.margin import margin
+from lapwing.mechanisms.sparse.run import Run
+from lapwing.numbers import Number, count, exact, ordinary, positive
+from lapwing.privacy.loss import Pure
+from lapwing.privacy.neighbours import Neighbours
+
+_LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
+_STEPS = 8  # towards the ratio, which hardly moves after two
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class GeometricSparse:
+    """Tells which of many values are above a threshold, with less noise than the textbook.
+
+    Use:        for questions that come one after another, most of them below; the best sparse vector here. If all
+                questions are known at once, choose with PermuteAndFlip. From some hundred answers on, under a budget
+                with delta, many runs with one answer each are better than one run with many.
+    Law:        "above" exactly if q + N >= threshold + shift + R, R and N geometric, 0, 1, 2, ..., with scales
+                s1 = sensitivity / epsilon1 and s2 = k answers sensitivity / epsilon2; k = 1 if the values are monotone,
+                else 2. R is drawn once. epsilon2 / epsilon1 is `ratio`.
+    Guarantee:  pure DP with epsilon = epsilon1 + epsilon2 for all answers together, whatever the number of belows, for
+                all values that move by at most sensitivity each (monotone: all the same way), also if questions depend
+                on earlier answers. No smaller epsilon holds for whole values and whole sensitivity.
+    Error:      `error` gives the exact margin. To first order it is
+                (s1 ln(a / beta) + s2 ln(queries / beta)) / 2, beta = 1 - confidence; a = 1 for one answer, see Shift.
+    Proof:      lemma (crossing): d / s1 + k answers d / s2 <= epsilon1 + epsilon2, d <= sensitivity; one-sided noise is
+                enough since the bar is only ever raised. Shift and ratio depend on parameters alone: the shift is part
+                of the threshold. Reals as for Sparse; rounding keeps the order, so monotone values stay so. [Durfee23]
+    Shift:      with u = margin + shift and v = margin - shift, and noise that is wide against 1, a wrong "above" among
+                m belows has probability at most m s2 / (s1 + s2) e^(-u / s2), a wrong "below" among c aboves
+                c s1 / (c s1 + s2) e^(-v / s1), since c questions share a bar. For a sum of beta, u + v is least at
+                u = s2 ln(m / beta), v = s1 ln(a / beta), a = c (s1 + s2) / (c s1 + s2). The default shift is
+                (u - v) / 2 for m = `queries` and beta = 0.05.
+    Ratio:      A / x + B / (1 - x) is least at (1 - x) / x = sqrt(B / A), so u + v, with a held fixed, is least at
+                sqrt(k answers ln(queries / beta) / ln(a / beta)): the default. [LSL17] takes (k answers)^(2/3), which
+                makes s1^2 + s2^2 least.
+    Figure:     `GeometricSparse(threshold=100, epsilon=1, queries=99).error()` = 16
+    Checked by: tests/mechanisms/sparse/test_geometric.py
+    """
+
+    threshold: Fraction
+    epsilon: Fraction
+    answers: int
+    queries: int
+    sensitivity: Fraction
+    monotone: bool
+    neighbours: Neighbours
+    reals: bool
+    ratio: Fraction
+    shift: Fraction
+    crossing: Crossing = field(repr=False, compare=False)
+    """The comparison in whole numbers, with its noise."""
+
+    def __init__(
+        self,
+        *,
+        threshold: Number,
+        epsilon: Number,
+        answers: int = 1,
+        queries: int,
+        sensitivity: Number = 1,
+        monotone: bool = False,
+        neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
+        reals: bool = False,
+        ratio: Number | None = None,
+        shift: Number | None = None,
+    ) -> None:
+        object.__setattr__(self, "threshold", exact(threshold, "threshold"))
+        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        object.__setattr__(self, "answers", count(answers, "answers"))
+        object.__setattr__(self, "queries", count(queries, "queries"))
+        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
+        object.__setattr__(self, "monotone", flag(monotone, "monotone"))
+        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "reals", flag(reals, "reals"))
+        _require_relation(neighbours, self.monotone)
+        object.__setattr__(self, "ratio", self._best_ratio() if ratio is None else positive(ratio, "ratio"))
+        object.__setattr__(self, "shift", self._best_shift() if shift is None else exact(shift, "shift"))
+        ordinary(1 + abs(self.shift), "shift")
+        object.__setattr__(self, "crossing", self._crossing())
+
+    def start(self) -> Run:
+        """A run: ask it `above(value)` for one value after another. Every start costs `loss`.
+
+        `queries` is what you expect, for the shift; it is no limit, and the guarantee does not depend on it.
+        """
+        return Run(self.crossing, self.loss)
+
+    @property
+    def loss(self) -> Pure:
+        return Pure(self.epsilon)
+
+    @property
+    def split(self) -> tuple[Fraction, Fraction]:
+        """What the threshold and what the questions get of epsilon."""
+        first = self.epsilon / (1 + self.ratio)
+        return first, self.epsilon - first
+
+    @property
+    def scales(self) -> tuple[Fraction, Fraction]:
+        """The noise scales of the threshold and of the questions."""
+        return self._scales(self.sensitivity)
+
+    def law(self, values: Sequence[Number]) -> dict[Answers, Enclosure]:
+        """Proven bounds of the probability of every list of answers to these values."""
+        return self.crossing.law(values)
+
+    def error(self, confidence: Number = 0.95, *, queries: int | None = None) -> int | float:
+        """The least a for which, with this probability, all answers are right if no value is within a of the threshold.
+
+        That is, up to `queries` values of at most threshold - a and, anywhere between them, up to `answers` values of
+        at least threshold + a. `queries` is the mechanism's own unless given.
+        """
+        return margin(self.crossing, confidence, self.queries if queries is None else queries)
+
+    def _crossing(self) -> Crossing:
+        ticks = Ticks.of(self.sensitivity, min(self.scales), reals=self.reals)
+        bar_scale, query_scale = self._scales(ticks.sensitivity)
+        return Crossing(
+            ticks=ticks,
+            threshold=ticks.round(self.threshold),
+            shift=round(self.shift / (ticks.step or 1)),
+            bar_scale=bar_scale,
+            query_scale=query_scale,
+            answers=self.answers,
+            two_sided=False,
+            refreshed=False,
+        )
+
+    @property
+    def _moves(self) -> int:
+        return 1 if self.monotone else 2
+
+    def _scales(self, sensitivity: Fraction) -> tuple[Fraction, Fraction]:
+        first, second = self.split
+        return sensitivity / first, self._moves * self.answers * sensitivity / second
+
+    def _best_ratio(self) -> Fraction:
+        """In 64ths. Rounding is harmless here and below: every ratio and every shift is private."""
+        moved = int(ordinary(Fraction(self._moves * self.answers), "answers"))
+        ratio = math.sqrt(moved)
+        for _ in range(_STEPS):
+            aboves = (ratio + moved) / (ratio + self._moves)
+            ratio = math.sqrt(moved * (math.log(self.queries) - _LOG_BETA) / (math.log(aboves) - _LOG_BETA))
+        return Fraction(round(64 * ratio), 64)
+
+    def _best_shift(self) -> Fraction:
+        """In whole numbers, or in 64ths of a noise scale."""
+        s1, s2 = self.scales
+        aboves = self.answers * (s1 + s2) / (self.answers * s1 + s2)
+        u = s2 * Fraction(math.log(self.queries) - _LOG_BETA)
+        v = s1 * Fraction(math.log(aboves) - _LOG_BETA)
+        unit = min(s1, s2) / 64 if self.reals else Fraction(1)
+        return round((u - v) / (2 * unit)) * unit
+
+
+def _require_relation(neighbours: object, monotone: bool) -> None:
+    if not isinstance(neighbours, Neighbours):
+        raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+    if monotone and neighbours is Neighbours.CHANGE_ONE:
+        raise Misconfigured(
+            "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it may "
+            "lower one value and raise another. Leave monotone=False, or use Neighbours.ADD_OR_REMOVE."
+        )

@@ -1,0 +1,209 @@
+"""Sparse vector as it is taught: AboveThreshold, Sparse and NumericSparse.
+
+[DR14] Dwork, Roth: The algorithmic foundations of differential privacy, section 3.6.
+[LSL17] Lyu, Su, Li: Understanding the sparse vector technique. Four published variants of it are not private; they
+are the negative controls of the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.scores import Enclosure, flag, nearest
+from lapwing.mechanisms.sparse.crossing import Answers, Crossing, Ticks
+from lapwing.mechanisms.sparse.margin import margin
+from lapwing.mechanisms.sparse.run import NumericRun, Run
+from lapwing.numbers import Number, count, exact, inside_unit, positive
+from lapwing.privacy.loss import Pure
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Sparse:
+    """Tells which of many values are above a threshold, until `answers` of them were.
+
+    Use:        for questions that come one after another, most of them below: belows are free, only aboves are paid.
+                GeometricSparse needs less than half the margin. If all questions are known at once, choose with
+                PermuteAndFlip.
+    Law:        "above" exactly if q + N >= threshold + R, N of discrete Laplace law with scale 4 answers sensitivity /
+                epsilon, fresh for every question; R with half that scale, fresh at the start and after every "above".
+                With reals=True all values are first rounded to a fine grid (grid.py) and the noise lives there.
+    Guarantee:  pure DP with epsilon for all answers together, whatever the number of belows, for all values that move
+                by at most sensitivity each, also if questions depend on earlier answers.
+    Error:      `error` gives the margin that makes all answers right, exactly. `textbook_error` is Theorem 3.26 of
+                [DR14], 8 answers (ln k + ln(2 answers / beta)) sensitivity / epsilon for k questions.
+    Proof:      until its "above", each bar serves one run with one above: by lemma (crossing) it costs d / bar scale +
+                2 d / query scale <= epsilon / (2 answers) + epsilon / (2 answers), with d <= sensitivity. There are at
+                most `answers` bars, and losses add. Reals: d = floor(sensitivity / step) + 1 steps, halves rounded
+                up, is what the noise on the grid is made for. Whether to round is a parameter, so never the data's
+                choice. [DR14, Thm 3.25]
+    Figure:     `Sparse(threshold=100, epsilon=1, answers=3).error(queries=97)` = 87
+    Checked by: tests/mechanisms/sparse/test_vector.py
+    """
+
+    threshold: Fraction
+    epsilon: Fraction
+    answers: int
+    sensitivity: Fraction
+    reals: bool
+    crossing: Crossing = field(repr=False, compare=False)
+    """The comparison in whole numbers, with its noise."""
+
+    def __init__(
+        self, *, threshold: Number, epsilon: Number, answers: int, sensitivity: Number = 1, reals: bool = False
+    ) -> None:
+        object.__setattr__(self, "threshold", exact(threshold, "threshold"))
+        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        object.__setattr__(self, "answers", count(answers, "answers"))
+        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
+        object.__setattr__(self, "reals", flag(reals, "reals"))
+        object.__setattr__(self, "crossing", self._crossing())
+
+    def start(self) -> Run:
+        """A run: ask it `above(value)` for one value after another. Every start costs `loss`."""
+        return Run(self.crossing, self.loss)
+
+    @property
+    def loss(self) -> Pure:
+        return Pure(self.epsilon)
+
+    def law(self, values: Sequence[Number]) -> dict[Answers, Enclosure]:
+        """Proven bounds of the probability of every list of answers to these values."""
+        return self.crossing.law(values)
+
+    def error(self, confidence: Number = 0.95, *, queries: int) -> int | float:
+        """The least a for which, with this probability, all answers are right if no value is within a of the threshold.
+
+        That is, up to `queries` values of at most threshold - a and, anywhere between them, up to `answers` values of
+        at least threshold + a.
+        """
+        return margin(self.crossing, confidence, queries)
+
+    def textbook_error(self, confidence: Number = 0.95, *, queries: int) -> float:
+        """Theorem 3.26 of Dwork and Roth for the same questions: 8 c (ln k + ln(2 c / beta)) sensitivity / epsilon."""
+        beta = 1 - inside_unit(confidence, "confidence")
+        k = count(queries, "queries", least=0) + self.answers
+        factor = nearest(8 * self.answers * self.sensitivity / self.epsilon)
+        return factor * (math.log(k) + math.log(2 * self.answers / beta))
+
+    def _crossing(self) -> Crossing:
+        ticks = Ticks.of(self.sensitivity, 2 * self.answers * self.sensitivity / self.epsilon, reals=self.reals)
+        bar_scale = 2 * self.answers * ticks.sensitivity / self.epsilon
+        return Crossing(
+            ticks=ticks,
+            threshold=ticks.round(self.threshold),
+            shift=0,
+            bar_scale=bar_scale,
+            query_scale=2 * bar_scale,
+            answers=self.answers,
+            two_sided=True,
+            refreshed=True,
+        )
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class AboveThreshold(Sparse):
+    """Finds the first of many values that is above a threshold.
+
+    Use:        to wait for the first "above", as in "tell me when a count passes 100". GeometricSparse needs about half
+                the margin for it.
+    Law:        "above" exactly if q + N >= threshold + R, R of discrete Laplace law with scale 2 sensitivity / epsilon,
+                drawn once, N with 4 sensitivity / epsilon, fresh for every question. It halts at the first "above".
+    Guarantee:  pure DP with epsilon, whatever the number of questions, as for Sparse.
+    Error:      `error` gives the exact margin; `textbook_error` is Theorem 3.24 of [DR14], 8 (ln k + ln(2 / beta))
+                sensitivity / epsilon.
+    Proof:      it is Sparse with one answer. [DR14, Thm 3.23]
+    Figure:     `AboveThreshold(threshold=100, epsilon=1).error(queries=99)` = 29
+    Checked by: tests/mechanisms/sparse/test_vector.py
+    """
+
+    def __init__(self, *, threshold: Number, epsilon: Number, sensitivity: Number = 1, reals: bool = False) -> None:
+        Sparse.__init__(self, threshold=threshold, epsilon=epsilon, answers=1, sensitivity=sensitivity, reals=reals)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class NumericSparse:
+    """Tells which of many values are above a threshold and gives those values, with noise.
+
+    Use:        as Sparse, when the values above the threshold are wanted too. If they are wanted later or not all of
+                them, run Sparse (or GeometricSparse, with less error) and pay Laplace for each value that is.
+    Law:        the test of Sparse at epsilon (1 - share); after each "above", q + Z, Z of discrete Laplace law with
+                scale answers sensitivity / (share epsilon), fresh: never the noise of the comparison.
+    Guarantee:  pure DP with epsilon for answers and values together, as for Sparse.
+    Error:      `error` is the test's margin, `value_error` the exact error of all values at once; `textbook_error` is
+                Theorem 3.28 of [DR14], 9 answers (ln k + ln(4 answers / beta)) sensitivity / epsilon, of both.
+    Proof:      Sparse costs (1 - share) epsilon. Each of at most `answers` values is a Laplace mechanism at share
+                epsilon / answers (laplace.py), chosen by earlier answers; losses add. The share 1/9 gives both parts of
+                Theorem 3.28 the constant 9. The noise must be fresh: the compared q + N is at least threshold + R, so
+                it would bound R, and with R all belows before it. [DR14, Thm 3.27] [LSL17]
+    Figure:     `NumericSparse(threshold=100, epsilon=1, answers=1).value_error(0.95)` = 27
+    Checked by: tests/mechanisms/sparse/test_vector.py
+    """
+
+    threshold: Fraction
+    epsilon: Fraction
+    answers: int
+    sensitivity: Fraction
+    reals: bool
+    share: Fraction
+    test: Sparse = field(repr=False, compare=False)
+    """What decides whether a value is above."""
+    noise: Laplace = field(repr=False, compare=False)
+    """What each released value gets, in ticks of the test: whole numbers, or grid steps for reals."""
+
+    def __init__(
+        self,
+        *,
+        threshold: Number,
+        epsilon: Number,
+        answers: int,
+        sensitivity: Number = 1,
+        reals: bool = False,
+        share: Number = Fraction(1, 9),
+    ) -> None:
+        whole = Sparse(threshold=threshold, epsilon=epsilon, answers=answers, sensitivity=sensitivity, reals=reals)
+        for name in ("threshold", "epsilon", "answers", "sensitivity", "reals"):
+            object.__setattr__(self, name, getattr(whole, name))
+        object.__setattr__(self, "share", inside_unit(share, "share"))
+        object.__setattr__(self, "test", self._test())
+        object.__setattr__(self, "noise", self._noise())
+
+    def start(self) -> NumericRun:
+        """A run: ask it `answer(value)` for one value after another. Every start costs `loss`."""
+        return NumericRun(self.test.crossing, self.noise, self.loss)
+
+    @property
+    def loss(self) -> Pure:
+        return Pure(self.epsilon)
+
+    def error(self, confidence: Number = 0.95, *, queries: int) -> int | float:
+        """The margin of the test: see Sparse.error."""
+        return self.test.error(confidence, queries=queries)
+
+    def value_error(self, confidence: Number = 0.95) -> int | float:
+        """With this probability no released value is off by more than this."""
+        ticks = self.test.crossing.ticks
+        off = self.noise.error(confidence, simultaneous=self.answers)
+        return ticks.length(off + (ticks.step is not None))  # rounding to the grid moves a real by at most half a step
+
+    def textbook_error(self, confidence: Number = 0.95, *, queries: int) -> float:
+        """Theorem 3.28 of Dwork and Roth: half of beta for the test, half for the values."""
+        beta = (1 - inside_unit(confidence, "confidence")) / 2
+        scale = nearest(self.answers * self.sensitivity / (self.share * self.epsilon))
+        return max(self.test.textbook_error(1 - beta, queries=queries), scale * math.log(self.answers / beta))
+
+    def _test(self) -> Sparse:
+        return Sparse(
+            threshold=self.threshold,
+            epsilon=(1 - self.share) * self.epsilon,
+            answers=self.answers,
+            sensitivity=self.sensitivity,
+            reals=self.reals,
+        )
+
+    def _noise(self) -> Laplace:
+        each = self.share * self.epsilon / self.answers
+        return Laplace(epsilon=each, sensitivity=self.test.crossing.ticks.sensitivity)

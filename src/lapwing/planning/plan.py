@@ -1,0 +1,369 @@
+"""From a question and a price to a plan: limits, steps, noise, cost and error, all before any row is read.
+
+Price, noise, keys, types and order are functions of the question and of declared facts only.
+
+Sensitivity. One unit adds to at most `groups` groups, and to the cells of one measure in one group integers whose l1
+norm is at most reach (aggregates.py), and nothing else: rows of no unit are dropped, groups beyond the limit are
+dropped per unit (bounding.py). Adding or removing one unit therefore changes the cells of a measure by at most
+groups * reach in the l1 norm and sqrt(groups) * reach in the l2 norm. Each measure is released by a mechanism made for
+exactly that, at its share of the price, and so are the keys where they are not public; shares add up to the price
+(sequential composition). Where only the names of the best groups are told, what counts is that one unit changes each
+cell by at most reach, in however many groups it is.
+Checked by: tests/cells/test_neighbours.py
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, reduce
+from operator import add
+
+from lapwing.catalog.identity import (
+    Identity,
+    aggregate_facts,
+    domain_facts,
+    expression_facts,
+    number_facts,
+    rows_facts,
+)
+from lapwing.catalog.table import Table
+from lapwing.errors import Misconfigured
+from lapwing.language.expression import Column, Expression, Slot, walk
+from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.types import Type, Value
+from lapwing.measures.aggregates import Reading, shapes_of
+from lapwing.measures.measure import Measure, Share, measured
+from lapwing.measures.selection import Selection, choose_selection, units_needed
+from lapwing.measures.shapes import Best, Shape, Total, shape_facts
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+from lapwing.planning.domain import domain_of
+from lapwing.planning.question import Order, Question
+from lapwing.privacy.encoding import encode_loss
+from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+
+MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What will be read and how it is bounded; everything but the price."""
+
+    question: Question
+    shapes: tuple[Shape, ...]
+    readings: tuple[Reading, ...]
+    """How each aggregate of the question is read off the shapes."""
+    groups: int
+    """How many groups one unit may count in."""
+    limit_groups: bool
+    """Whether some unit could be in more groups than that, so that the engine must choose among them."""
+    domain: tuple[tuple[Value, ...], ...] | None
+    """The public values of each key, in their order; None if the keys that occur are selected privately."""
+    counted: int | None
+    """The shape whose noisy cells come from the selection of the keys itself, if there is one."""
+
+    @property
+    def table(self) -> Table:
+        return self.question.table
+
+    @property
+    def parts(self) -> int:
+        """How many shares of the price there are."""
+        return len(self.shapes) + (self.domain is None and self.counted is None)
+
+    @property
+    def choosing(self) -> frozenset[int]:
+        """The shapes by whose noisy numbers HAVING or LIMIT chooses the rows that are shown."""
+        question, cells = self.question, None if self.domain is None else math.prod(map(len, self.domain))
+        by = [] if question.having is None else [question.having]
+        if question.limit is not None and (cells is None or question.limit < cells):
+            by += [order.expression for order in question.order]
+        slots = {part.index for expression in by for part in walk(expression) if isinstance(part, Slot)}
+        return frozenset(self.readings[slot].measure for slot in slots)
+
+    def level(self, shape: int, confidence: Fraction) -> Fraction:
+        """The confidence at which one number of this shape is shown; with rows chosen by it, all groups hold together.
+
+        Of rows that were chosen by their noise the interval of one number at 95 % fails more often than 1 time in 20.
+        The intervals of all groups at 1 - (1 - confidence) / groups hold together, and so do those of any choice.
+        """
+        if shape not in self.choosing or self.domain is None:
+            return confidence
+        return 1 - (1 - confidence) / math.prod(map(len, self.domain))
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Everything but the price that an answer is made by, in the order in which it is stored.
+
+        A step of the noisy cells follows from it, so that cells are never read in another step.
+        """
+        question, table = self.question, self.table
+        facts = (
+            rows_facts(table),
+            expression_facts(question.where, table),
+            tuple(expression_facts(key, table) for key in question.keys),
+            domain_facts(self.domain),
+            tuple(aggregate_facts(aggregate, table) for aggregate in question.aggregates),
+            tuple(map(shape_facts, self.shapes)),
+            self.counted,
+            (table.unit, table.row_limit, self.groups, self.limit_groups),
+        )
+        return Identity("cells", facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What each share of the price may lose: one for each shape (None for the counted one), and one for the keys."""
+
+    measures: tuple[Share | None, ...]
+    selection: ZCDP | Approximate | None = None
+
+    @property
+    def loss(self) -> Loss:
+        """All of them together."""
+        parts: list[Loss] = [part for part in (*self.measures, self.selection) if part is not None]
+        return reduce(add, parts)
+
+    @property
+    def without_delta(self) -> tuple[Loss | None, ...]:
+        """All parts, that of the keys without its delta."""
+        return (*self.measures, None if self.selection is None else _without_delta(self.selection))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before rows are read."""
+
+    outline: Outline
+    prices: Prices
+    measures: tuple[Measure, ...]
+    selection: Selection | None
+
+    @property
+    def question(self) -> Question:
+        return self.outline.question
+
+    @property
+    def table(self) -> Table:
+        return self.outline.table
+
+    @property
+    def groups(self) -> int:
+        """How many groups one unit may count in."""
+        return self.outline.groups
+
+    @property
+    def domain(self) -> tuple[tuple[Value, ...], ...]:
+        """The public values of each key; nothing if the keys are selected."""
+        return self.outline.domain or ()
+
+    @property
+    def loss(self) -> Loss:
+        return self.prices.loss
+
+    @property
+    def cells(self) -> int | None:
+        """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
+        return None if self.outline.domain is None else math.prod(map(len, self.outline.domain))
+
+    def request(self, delta: Fraction | None = None) -> Identity:
+        """The paid request as it was written: what is asked, the price, and the delta if one was named.
+
+        What the keys take of the delta otherwise depends on what is left, and a retry must not.
+        """
+        shares = tuple(None if share is None else encode_loss(share) for share in self.prices.without_delta)
+        return Identity("question", (self.outline.identity.facts, shares, number_facts(delta)))
+
+    def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
+        """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""
+        mine, yours = self._errors(confidence), other._errors(confidence)
+        return all(a <= b for a, b in zip(mine, yours, strict=True))
+
+    def _errors(self, confidence: Fraction) -> list[Fraction]:
+        errors: list[Fraction] = []
+        for measure in self.measures:
+            match measure.noise:
+                case GridQuantiles() as mechanism:
+                    errors += map(Fraction, mechanism.error(mechanism.confidence or confidence))
+                case TopK() as mechanism:
+                    errors.append(Fraction(mechanism.error(confidence, candidates=self.cells or 1)) * measure.step)
+                case Laplace() | Gaussian():
+                    errors.append(measure.error(confidence))
+        if self.selection is not None:
+            errors += map(Fraction, units_needed(self.selection))
+        return errors
+
+
+def make_plan(question: Question, loss: Loss) -> Plan | Refusal:
+    """The plan of a question at this price, in equal shares, or why there is none."""
+    drawn = make_outline(question)
+    if isinstance(drawn, Refusal):
+        return drawn
+    try:
+        return priced(drawn, equal_prices(drawn, loss))
+    except Stop as stop:
+        return stop.refusal
+
+
+def make_outline(
+    question: Question, *, counted: bool = True, confidence: Fraction | None = None, intervals: bool = True
+) -> Outline | Refusal:
+    """What a question reads and how it is bounded, or why it is refused.
+
+    With `counted` the selection of keys may release the number of units as well, where that is asked. The intervals of
+    quantiles are released too, so their confidence is settled here; without `intervals` their whole price buys the
+    estimate.
+    """
+    level = question.table.confidence if confidence is None else confidence
+    try:
+        return _outline(question, counted, level if intervals else None)
+    except Stop as stop:
+        return stop.refusal
+
+
+def equal_prices(outline: Outline, loss: Loss) -> Prices:
+    """The price in equal shares."""
+    parts = outline.parts
+    if outline.domain is not None:
+        return Prices((_share(loss, parts),) * parts)
+    match loss:
+        case ZCDP(rho=rho, delta=delta) if delta:
+            selection: ZCDP | Approximate = ZCDP(rho / parts, delta)
+        case Approximate(epsilon=epsilon, delta=delta) if delta:
+            selection = Approximate(epsilon / parts, delta)
+        case _:
+            refuse(*unknown_keys(outline.question))
+    share = _share(_without_delta(loss), parts)
+    return Prices(tuple(None if i == outline.counted else share for i in range(len(outline.shapes))), selection)
+
+
+def priced(outline: Outline, prices: Prices) -> Plan:
+    """The plan at these prices; raises Stop if noise for them cannot be drawn."""
+    measures = tuple(
+        measured(shape, outline.groups, share) for shape, share in zip(outline.shapes, prices.measures, strict=True)
+    )
+    selection = None
+    if prices.selection is not None:
+        try:
+            selection = choose_selection(prices.selection, outline.groups, counted=outline.counted is not None)
+        except Misconfigured:
+            refuse("`epsilon`", f"no key can be selected for {prices.selection}.", "Choose a larger one.")
+    return Plan(outline, prices, measures, selection)
+
+
+def unknown_keys(question: Question) -> tuple[str, str, str]:
+    """The refusal of keys that are not public where no delta can be spent."""
+    key = next(key for key in question.keys if domain_of(key, question.table) is None)
+    names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
+    clip = "" if isinstance(key, Column) or key.type is not Type.INTEGER else " Or clip it: CLIP(..., 0, 100)."
+    return (
+        f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
+        "its values are not public, and a value that appears only if somebody is there would expose them.",
+        f'Have the steward declare values = ["...", "..."] for {names}; or a budget with a delta selects them.{clip}',
+    )
+
+
+def _outline(question: Question, counted: bool, confidence: Fraction | None) -> Outline:
+    table = question.table
+    for key in question.keys:
+        _check_key(key, table)
+    found = tuple(domain_of(key, table) for key in question.keys)
+    domain = tuple(values for values in found if values is not None)
+    known = len(domain) == len(found)
+    cells = math.prod(map(len, domain))
+    if known and cells > MOST_CELLS:
+        refuse(
+            "GROUP BY",
+            f"the declared keys make {cells:,} groups; at most {MOST_CELLS:,} are answered at once.",
+            "Group by fewer columns, or by columns with fewer values.",
+        )
+    groups, limit = _groups(table, cells if known else None)
+    size = cells if known else None
+    shapes, readings = shapes_of(table, question.aggregates, groups=size, confidence=confidence)
+    count = next((i for i, shape in enumerate(shapes) if not known and counted and _counts_units(table, shape)), None)
+    best = _best(question, shapes, groups, size)
+    if best is not None:
+        return Outline(question, (best,), readings, cells, False, domain, None)
+    return Outline(question, shapes, readings, groups, limit, domain if known else None, count)
+
+
+def _best(question: Question, shapes: tuple[Shape, ...], groups: int, cells: int | None) -> Total | None:
+    """The shape of a question that only asks which groups have the most, or the least, if that is chosen privately.
+
+    k names cost as much as the cells of k groups of one unit, whatever groups a unit is in; where units are in fewer
+    groups than that, noisy cells err less.
+    """
+    match question.limit, question.order, shapes:
+        case int(limit), (Order(expression=Slot(), descending=most), *others), (Total() as total,) if limit and cells:
+            shown = [output.expression for output in question.outputs] + [order.expression for order in others]
+            hidden = question.having is None and not any(isinstance(part, Slot) for e in shown for part in walk(e))
+            many = min(limit, cells)
+            return replace(total, best=Best(many, most)) if hidden and many <= groups else None
+        case _:
+            return None
+
+
+def _check_key(key: Expression, table: Table) -> None:
+    if key.type is Type.REAL:
+        name = f"`{key.name}`" if isinstance(key, Column) else "an expression"
+        refuse(
+            f"GROUP BY {name}",
+            "reals are no keys: 0.0 and -0.0 are one number.",
+            "Group by FLOOR(...) of it, or have the steward declare its type as integer.",
+        )
+    if any(isinstance(part, Column) and part.name == table.unit for part in walk(key)):
+        refuse(
+            f"GROUP BY `{table.unit}`",
+            "it is the protected unit: every group would be one person.",
+            f"Ask for COUNT(DISTINCT {table.unit}).",
+        )
+
+
+def _groups(table: Table, cells: int | None) -> tuple[int, bool]:
+    """In how many groups one unit may count, and whether that must be enforced."""
+    if table.by_row:
+        return 1, False
+    if table.groups_per_unit is None and cells is None:
+        refuse(
+            "GROUP BY",
+            "one unit could be in any number of groups, and the groups are not public.",
+            f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys.",
+        )
+    if cells is None:
+        return table.groups_per_unit or 1, True
+    groups = cells if table.groups_per_unit is None else min(cells, table.groups_per_unit)
+    return groups, groups < cells
+
+
+def _counts_units(table: Table, shape: Shape) -> bool:
+    """Whether its cell is the number of units in the group, which the selection of keys counts anyway."""
+    if not isinstance(shape, Total) or shape.summed or shape.argument is not None:
+        return False
+    return table.by_row or shape.interval.reach == 1
+
+
+def _without_delta(loss: Loss) -> Loss:
+    match loss:
+        case ZCDP(rho=rho):
+            return ZCDP(rho)
+        case Approximate(epsilon=epsilon):
+            return Pure(epsilon)
+        case _:
+            return loss
+
+
+def _share(loss: Loss, parts: int) -> Share:
+    """An equal share of the price for each measure; the shares add up to the price."""
+    match loss:
+        case Pure():
+            return Pure(loss.epsilon / parts)
+        case ZCDP(delta=delta) if not delta:
+            return ZCDP(loss.rho / parts)
+        case Approximate(delta=delta) if not delta:
+            return Pure(loss.epsilon / parts)
+        case _:
+            refuse("`delta`", "every key of this question is public, so no delta is needed.", "Leave `delta` out.")

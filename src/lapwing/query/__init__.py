@@ -1,3 +1,0 @@
-"""From a question to a noisy table."""
-
-__all__: list[str] = []

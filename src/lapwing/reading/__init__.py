@@ -1,0 +1,3 @@
+"""From SQL or Ibis to a question."""
+
+__all__: list[str] = []

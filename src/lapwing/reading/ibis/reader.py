@@ -1,0 +1,254 @@
+"""Reading Ibis expressions over unbound tables: the same question as from SQL, so the same plan.
+
+Ibis is imported only by whoever passes an expression; here its nodes are known by the name of their class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lapwing.catalog.table import Catalog, Table
+from lapwing.language.aggregate import Aggregate
+from lapwing.language.expression import Expression, Literal
+from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.types import Type
+from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.reading.ibis.sources import read_join, read_union
+from lapwing.reading.ibis.values import (
+    AGGREGATES,
+    PAIRS,
+    QUANTILES,
+    SPREADS,
+    Values,
+    kind_of,
+    part_of,
+    refuse_node,
+    terms_of,
+)
+from lapwing.reading.relations import grouping
+from lapwing.reading.relations.grouping import Grouping
+from lapwing.reading.relations.per_unit import is_per_unit, per_unit
+from lapwing.reading.relations.relation import (
+    Groups,
+    Relation,
+    Rows,
+    all_rows,
+    column_of,
+    filtered,
+    limited,
+    projected,
+    question_of,
+    sorted_by,
+)
+
+SCHEMA = {
+    Type.INTEGER: "int64",
+    Type.REAL: "float64",
+    Type.TEXT: "string",
+    Type.BOOLEAN: "boolean",
+    Type.DATE: "date",
+    Type.TIMESTAMP: "timestamp",
+}
+
+_SAMPLE = "a choice of rows depends on all of them, or has no stated price."
+INSTEAD: dict[str, tuple[str, str]] = {
+    "Distinct": ("the rows themselves are private.", "Count the units: table.unit.nunique()."),
+    "Sample": (_SAMPLE, "Leave it out; noise is added for you."),
+    "Intersection": ("it compares rows of many units.", "Ask about one table."),
+    "Difference": ("it compares rows of many units.", "Ask about one table."),
+    "DropNull": ("it is not read.", "Use filter(table.column.notnull())."),
+    "FillNull": ("it is not read.", "Use mutate(column=table.column.fill_null(0))."),
+    "InMemoryTable": ("it is not a table of the catalog.", "Start from curator.table(name)."),
+    "DatabaseTable": ("it is not a table of the catalog.", "Start from curator.table(name)."),
+}
+"""Relations that are refused, by the name of their class: why, and what to write instead."""
+
+_BUILD = "Build one from curator.table(name), or ask in SQL: curator.sql('SELECT ...')."
+
+
+def unbound(table: Table) -> Any:
+    """The table for writing questions: its schema only, it cannot execute."""
+    import ibis
+
+    return ibis.table({field.name: SCHEMA[field.type] for field in table.fields}, name=table.name)
+
+
+def read_ibis(expression: Any, catalog: Catalog) -> Question | Refusal:
+    """The question that an expression asks, or why it is refused. Free, and without a look at the data."""
+    if not callable(getattr(expression, "op", None)):
+        return Refusal("the question", "it is not an Ibis expression.", _BUILD)
+    try:
+        return normalised(question_of(_Reading(catalog).asked(expression.op())))
+    except Stop as stop:
+        return stop.refusal
+    except RecursionError:
+        return Refusal("the question", "it is nested too deeply.", "Write it with fewer levels.")
+
+
+class _Reading:
+    """One expression being read, from the table upwards."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    def asked(self, node: Any) -> Relation:
+        """A relation, or one number such as `table.count()` with arithmetic above it."""
+        if kind_of(node) == "Aggregate":
+            return self._aggregated(node.parent, node.groups, node.metrics)
+        if kind_of(node) in RELATIONS or kind_of(node) in INSTEAD:
+            return self.relation(node)
+        relations = getattr(node, "relations", None) or ()
+        if len(relations) != 1:
+            refuse(part_of(node), "the rows themselves are private.", "Aggregate: table.count(), column.mean().")
+        return self._aggregated(next(iter(relations)), {}, {_scalar_name(node): node})
+
+    def relation(self, node: Any) -> Relation:
+        kind = kind_of(node)
+        if kind not in RELATIONS:
+            unknown = ("this is not one of the relations that are read.", "Use filter, select, group_by and aggregate.")
+            refuse(part_of(node), *INSTEAD.get(kind, unknown))
+        return RELATIONS[kind](self, node)
+
+    def table(self, node: Any) -> Relation:
+        if any(_place_of(node.namespace)):
+            refuse(f"table `{node.name}`", "tables are known by their name alone.", "Leave catalog and database out.")
+        return all_rows(self.catalog.table(node.name))
+
+    def filter(self, node: Any) -> Relation:
+        inner = self.relation(node.parent)
+        read = Values(_fields(inner, node.parent)).read
+        terms = [term for predicate in node.predicates for term in terms_of(predicate, "And")]
+        return filtered(inner, [read(term) for term in terms], lambda: "filter")
+
+    def project(self, node: Any) -> Relation:
+        inner = self.relation(node.parent)
+        read = Values(_fields(inner, node.parent)).read
+        return projected(inner, (Output(name, read(value)) for name, value in node.values.items()))
+
+    def drop(self, node: Any) -> Relation:
+        inner = self.relation(node.parent)
+        return projected(inner, (o for o in inner.columns.values() if o.name not in node.columns_to_drop))
+
+    def aggregate(self, node: Any) -> Relation:
+        """An aggregation below others: groups of the protected unit are rows."""
+        groups = self._aggregated(node.parent, node.groups, node.metrics, inside=True)
+        return per_unit(groups) if is_per_unit(groups) else groups
+
+    def join(self, node: Any) -> Relation:
+        return read_join(node, self.relation)
+
+    def union(self, node: Any) -> Relation:
+        return read_union(node, self.relation)
+
+    def sort(self, node: Any) -> Relation:
+        inner = self.relation(node.parent)
+        read = Values(_fields(inner, node.parent)).read
+        if isinstance(inner, Rows):
+            return sorted_by(inner, ())  # refuses
+        if any(key.nulls_first for key in node.keys):
+            refuse("order_by", "missing values come last.", "Leave nulls_first out.")
+        return sorted_by(inner, tuple(Order(read(key.arg), not key.ascending) for key in node.keys))
+
+    def limit(self, node: Any) -> Relation:
+        if not isinstance(node.n, int) or node.offset:
+            refuse("limit", "it takes a whole number and no offset.", "Write for example limit(10).")
+        return limited(self.relation(node.parent), node.n)
+
+    def itself(self, node: Any) -> Relation:
+        return self.relation(node.parent)
+
+    def _aggregated(self, parent: Any, groups: Any, metrics: Any, *, inside: bool = False) -> Groups:
+        rows = self.relation(parent)
+        if not isinstance(rows, Rows):
+            refuse(
+                "an aggregate over released numbers",
+                "the numbers inside are released already.",
+                "Compute it from the answer, which costs nothing.",
+            )
+        below = Values(_fields(rows, parent)).read
+        keys = {name: below(value) for name, value in groups.items()}
+        collected = Grouping(rows, inside=inside)
+        for name, key in keys.items():
+            collected.add_key(key, f"group_by `{name}`")
+        above = Values(_Above(collected, parent, below).leaf).read
+        outputs = [Output(name, collected.above(key)) for name, key in keys.items()]
+        outputs += [Output(name, collected.above(above(value))) for name, value in metrics.items()]
+        return collected.groups(outputs)
+
+
+RELATIONS: dict[str, Callable[[_Reading, Any], Relation]] = {
+    "UnboundTable": _Reading.table,
+    "SelfReference": _Reading.itself,
+    "Filter": _Reading.filter,
+    "Project": _Reading.project,
+    "DropColumns": _Reading.drop,
+    "Aggregate": _Reading.aggregate,
+    "Sort": _Reading.sort,
+    "Limit": _Reading.limit,
+    "JoinChain": _Reading.join,
+    "Union": _Reading.union,
+}
+"""Relations that are read, by the name of their class."""
+
+
+class _Above:
+    """What fields and aggregates mean above the aggregation."""
+
+    def __init__(self, collected: Grouping, parent: Any, below: Callable[[Any], Expression]) -> None:
+        self.collected, self.parent, self.below = collected, parent, below
+
+    def leaf(self, node: Any) -> Expression:
+        if kind_of(node) == "Field":
+            return self.below(node)
+        if kind_of(node) == "CountStar" and node.arg != self.parent:
+            refuse_node(node)
+        condition = None if node.where is None else self.below(node.where)
+        return self.collected.slot(self._aggregate(node, condition))
+
+    def _aggregate(self, node: Any, condition: Expression | None) -> Aggregate:
+        def part() -> str:
+            return part_of(node)
+
+        match kind_of(node):
+            case "CountStar":
+                return grouping.count_rows(condition, part)
+            case "CountDistinct":
+                return grouping.count_distinct(self.collected.rows.table, self.below(node.arg), condition, part)
+            case "Quantile":
+                return grouping.quantile(self.below(node.arg), self.below(node.quantile), condition, part)
+            case "Variance" | "StandardDev" as kind:
+                return grouping.of_values(SPREADS[kind, node.how], self.below(node.arg), condition, part)
+            case "Covariance" | "Correlation" as kind:
+                name = PAIRS.get((kind, node.how), "corr")
+                return grouping.of_pair(name, self.below(node.left), self.below(node.right), condition, part)
+            case kind if kind in QUANTILES:
+                level = Literal(QUANTILES[kind], Type.REAL)
+                return grouping.quantile(self.below(node.arg), level, condition, part)
+            case kind:
+                return grouping.of_values(AGGREGATES[kind], self.below(node.arg), condition, part)
+
+
+def _fields(relation: Relation, parent: Any) -> Callable[[Any], Expression]:
+    """Below an aggregation a field is a column of the relation, and there are no aggregates."""
+
+    def leaf(node: Any) -> Expression:
+        if kind_of(node) != "Field":
+            refuse(part_of(node), "an aggregate cannot stand inside a filter, a key or another one.", "Move it out.")
+        if node.rel != parent:
+            refuse(f"`{node.name}`", "it is a column of another table.", "Use columns of the same table.")
+        return column_of(relation, node.name)
+
+    return leaf
+
+
+def _place_of(namespace: Any) -> tuple[Any, ...]:
+    """The catalog and the database of a table, if they are named."""
+    return tuple(getattr(namespace, "args", ()))
+
+
+def _scalar_name(node: Any) -> str:
+    if kind_of(node) == "Alias":
+        return str(node.name)
+    names = {"CountStar": "count", "CountDistinct": "count", "Mean": "avg"}
+    return names.get(kind_of(node)) or AGGREGATES.get(kind_of(node), "value")

@@ -1,0 +1,99 @@
+"""Reading joins and unions of Ibis: the same tables as from SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from lapwing.language.expression import Expression
+from lapwing.language.refusal import refuse
+from lapwing.planning.question import Output
+from lapwing.reading.ibis.values import Values, kind_of, part_of, terms_of
+from lapwing.reading.relations.combining import rows_only
+from lapwing.reading.relations.joins import join
+from lapwing.reading.relations.relation import Columns, Relation, Rows, named, projected
+from lapwing.reading.relations.unions import unite
+
+Read = Callable[[Any], Relation]
+"""Reads a relation below."""
+
+HOW = {"inner", "left", "right"}
+"""Joins that are read."""
+
+_EQUALS = "Join on left.x == right.y; other conditions stand in filter."
+
+
+def read_join(node: Any, read: Read) -> Rows:
+    """A chain of joins from left to right, and the columns it shows."""
+    rows = rows_only(read(node.first.parent), "join")
+    sides: dict[Any, Columns] = {node.first: rows.columns}
+    for link in node.rest:
+        rows, sides = _joined(rows, sides, link, read)
+
+    def leaf(part: Any) -> Expression:
+        return _field(part, sides)
+
+    shown = Values(leaf).read
+    return replace(rows, columns=named(Output(name, shown(value)) for name, value in node.values.items()))
+
+
+def _joined(rows: Rows, sides: dict[Any, Columns], link: Any, read: Read) -> tuple[Rows, dict[Any, Columns]]:
+    if link.how not in HOW:
+        refuse(f"join `{link.how}`", "tables are joined by equal columns.", "Use join or left_join.")
+    right = rows_only(read(link.table.parent), "join")
+    terms = [term for predicate in link.predicates for term in terms_of(predicate, "And")]
+    pairs = [_equal(term, sides, link.table, right.columns) for term in terms]
+    if not pairs:
+        refuse("join", "tables are joined by equal columns.", _EQUALS)
+    made = join(rows, right, pairs, how=link.how, what="join")
+    moved = {side: made.left(columns) for side, columns in sides.items()}
+    return Rows(made.table, {}, made.where), {**moved, link.table: made.right(right.columns)}
+
+
+def _equal(term: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[Expression, Expression]:
+    if kind_of(term) != "Equals":
+        refuse(part_of(term), "tables are joined by equal columns only.", _EQUALS)
+    found = dict(_sided(part, sides, table, columns) for part in (term.left, term.right))
+    if set(found) != {"left", "right"}:
+        refuse("join", "each side of == names columns of one of the two tables.", _EQUALS)
+    return found["left"], found["right"]
+
+
+def _sided(node: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[str, Expression]:
+    """The expression, and the side whose columns it names; no side if it names both or none."""
+    seen: set[str] = set()
+
+    def leaf(part: Any) -> Expression:
+        seen.add("right" if getattr(part, "rel", None) == table else "left")
+        return _field(part, {**sides, table: columns})
+
+    expression = Values(leaf).read(node)
+    return (seen.pop() if len(seen) == 1 else ""), expression
+
+
+def _field(node: Any, sides: dict[Any, Columns]) -> Expression:
+    if kind_of(node) != "Field" or node.rel not in sides:
+        refuse(part_of(node), "it is no column of the joined tables.", "Use columns of the tables that are joined.")
+    return sides[node.rel][node.name.lower()].expression
+
+
+def read_union(node: Any, read: Read) -> Rows:
+    """All sides of a chain of unions, with the columns in the order of the first."""
+    sides, todo = [], [node]
+    while todo:
+        current = todo.pop()
+        if kind_of(current) != "Union":
+            sides.append(rows_only(read(current), "union"))
+        elif current.distinct:
+            refuse("union", "distinct compares rows of many units.", "Leave `distinct` out.")
+        else:
+            todo += [current.right, current.left]
+    return unite([_ordered(side, sides[0]) for side in sides])
+
+
+def _ordered(side: Rows, first: Rows) -> Rows:
+    if set(side.columns) != set(first.columns):
+        return side  # refused by `unite`
+    made = projected(side, [side.columns[name] for name in first.columns])
+    return rows_only(made, "union")

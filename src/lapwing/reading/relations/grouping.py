@@ -1,0 +1,137 @@
+"""An aggregation being read, from SQL or from Ibis alike: keys, aggregates, and what stands above them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from lapwing.catalog.table import Table
+from lapwing.language.aggregate import Aggregate
+from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
+from lapwing.language.operators.base import Part, call
+from lapwing.language.operators.logic import CASE
+from lapwing.language.refusal import refuse
+from lapwing.language.types import Type
+from lapwing.measures.aggregates import COUNT_DISTINCT, COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS, QUANTILE
+from lapwing.planning.question import Order, Output, lifted
+from lapwing.reading.relations.relation import MOST_TOTAL, Groups, Rows, named, size_of
+
+NULL = Literal(None, None)
+ONE = Literal(1, Type.INTEGER)
+
+
+class Grouping:
+    """Collects the aggregates of one SELECT as they are met; the same one is paid once."""
+
+    def __init__(self, rows: Rows, *, inside: bool = False) -> None:
+        self.rows = rows
+        self.inside = inside
+        """Whether it stands in a sub-query, where the unit may be a key (per_unit.py)."""
+        self.keys: tuple[Expression, ...] = ()
+        self.aggregates: list[Aggregate] = []
+        self._size = 0
+
+    def add_key(self, key: Expression, what: str) -> None:
+        """One more key of GROUP BY."""
+        self._grow(key)
+        if not (self.inside and isinstance(key, Column) and key.name == self.rows.table.unit):
+            check_key(key, self.rows.table, what)
+        if key not in self.keys:
+            self.keys += (key,)
+
+    def slot(self, aggregate: Aggregate) -> Slot:
+        """The released number of an aggregate."""
+        self._grow(*aggregate.arguments)
+        if aggregate not in self.aggregates:
+            self.aggregates.append(aggregate)
+        return Slot(self.aggregates.index(aggregate), FUNCTIONS[aggregate.name].type)
+
+    def above(self, expression: Expression) -> Expression:
+        """An expression above the aggregation: its columns stand only inside keys."""
+        self._grow(expression)
+        shown = lifted(expression, self.keys)
+        for part in walk(shown):
+            if isinstance(part, Column):
+                refuse(
+                    f"`{part.name}`",
+                    "outside an aggregate only the keys of GROUP BY can be shown.",
+                    f"Add it to GROUP BY, or aggregate it: AVG({part.name}).",
+                )
+        return shown
+
+    def _grow(self, *expressions: Expression) -> None:
+        """Keeps the whole so small that every later step is quick."""
+        self._size += size_of(expressions)
+        if self._size > MOST_TOTAL:
+            refuse("the question", f"it has more than {MOST_TOTAL:,} parts, written out.", "Ask for less at once.")
+
+    def groups(
+        self, outputs: Iterable[Output], having: Iterable[Expression] = (), order: Iterable[Order] = ()
+    ) -> Groups:
+        return Groups(self.rows, self.keys, tuple(self.aggregates), named(outputs), tuple(having), tuple(order))
+
+
+def check_key(key: Expression, table: Table, what: str) -> None:
+    """Refuses keys that single out units, and keys that are none."""
+    parts = list(walk(key))
+    if table.unit is not None and any(isinstance(part, Column) and part.name == table.unit for part in parts):
+        refuse(
+            what,
+            f"it uses the protected unit `{table.unit}`: every group would be one person.",
+            f"Ask for COUNT(DISTINCT {table.unit}).",
+        )
+    if not any(isinstance(part, Column) for part in parts):
+        refuse(what, "a constant is no key.", "Name a column, an expression over columns, or leave GROUP BY out.")
+
+
+def count_rows(condition: Expression | None, part: Part) -> Aggregate:
+    """COUNT(*), of the rows where the condition holds if there is one."""
+    if condition is None:
+        return Aggregate(COUNT_ROWS.name)
+    return Aggregate(COUNT_VALUES.name, (where(ONE, condition, part),))
+
+
+def count_distinct(table: Table, counted: Expression, condition: Expression | None, part: Part) -> Aggregate:
+    """COUNT(DISTINCT x), of those with a row where the condition holds if there is one; of the unit in its own way."""
+    match counted:
+        case Column(name=name) if name == table.unit:
+            arguments = () if condition is None else (where(ONE, condition, part),)
+            return Aggregate(COUNT_UNITS.name, arguments)
+        case Call(operator=operator, arguments=(inside, Column(name=name), Literal(value=None))) if (
+            operator == CASE and name == table.unit and condition is None
+        ):
+            return Aggregate(COUNT_UNITS.name, (where(ONE, inside, part),))
+    if any(isinstance(inner, Column) and inner.name == table.unit for inner in walk(counted)):
+        refuse(part(), "it counts a function of the protected unit.", f"Use COUNT(DISTINCT {table.unit}).")
+    return of_values(COUNT_DISTINCT.name, counted, condition, part)
+
+
+def of_values(name: str, argument: Expression, condition: Expression | None, part: Part) -> Aggregate:
+    """An aggregate of values, of those where the condition holds if there is one."""
+    counts = name in (COUNT_VALUES.name, COUNT_DISTINCT.name)
+    if not counts and (argument.type is None or not argument.type.is_number):
+        refuse(part(), "it takes numbers.", "Name a column of numbers, or write CASE WHEN ... THEN 1 ELSE 0 END.")
+    return Aggregate(name, (argument if condition is None else where(argument, condition, part),))
+
+
+def of_pair(name: str, y: Expression, x: Expression, condition: Expression | None, part: Part) -> Aggregate:
+    """An aggregate of two columns of numbers; y first, as SQL has it."""
+    (first,), (second,) = (of_values(name, value, None, part).arguments for value in (y, x))
+    return Aggregate(name, (first if condition is None else where(first, condition, part), second))
+
+
+def quantile(argument: Expression, level: Expression, condition: Expression | None, part: Part) -> Aggregate:
+    """The value below which this share of the rows lies."""
+    (value,) = of_values(QUANTILE.name, argument, condition, part).arguments
+    match level:
+        case Literal(value=int() | Fraction() as share) if not isinstance(share, bool) and 0 <= share <= 1:
+            return Aggregate(QUANTILE.name, (value,), (Fraction(share),))
+        case _:
+            refuse(part(), "its level is a constant from 0 to 1.", "Write for example QUANTILE_CONT(x, 0.9).")
+
+
+def where(value: Expression, condition: Expression, part: Part) -> Expression:
+    """The value where the condition holds, else NULL."""
+    if condition.type not in (Type.BOOLEAN, None):
+        refuse(part(), "its filter is not a condition.", "Write a comparison, such as `age > 40`.")
+    return call(CASE, condition, value, NULL, part=part)

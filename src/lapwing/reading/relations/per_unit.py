@@ -1,0 +1,125 @@
+"""Sub-queries that GROUP BY the protected unit: one row a unit, computed exactly, below the release.
+
+"The average over patients of each patient's total": what is inside is never released, so it has no noise and no price.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from lapwing.catalog.derived import PerUnit
+from lapwing.catalog.table import Field, Table
+from lapwing.language.aggregate import Aggregate
+from lapwing.language.expression import Column, Expression, Key, Slot
+from lapwing.language.operators.table import bounds_of
+from lapwing.language.refusal import refuse
+from lapwing.language.types import Interval, Type
+from lapwing.planning.domain import domain_of
+from lapwing.planning.question import Output
+from lapwing.reading.relations.combining import column, derived, fresh, replaced, settled_bounds
+from lapwing.reading.relations.relation import Groups, Rows, all_of, named
+
+KINDS = {"count_rows", "count", "count_units", "count_distinct", "sum", "mean", "min", "max"}
+"""Aggregates inside, besides the quantiles 0 and 1, which are the least and the largest value."""
+
+_EXTREMES: dict[tuple[Fraction, ...], str] = {(Fraction(0),): "min", (Fraction(1),): "max"}
+
+
+def is_per_unit(groups: Groups) -> bool:
+    """Whether the unit is one of the keys."""
+    return any(_is_unit(key, groups.rows.table) for key in groups.keys)
+
+
+def kind_of(aggregate: Aggregate) -> str:
+    """What is computed inside; refused if that is not exact for every unit."""
+    name = _EXTREMES.get(aggregate.parameters, "") if aggregate.name == "quantile" else aggregate.name
+    if name not in KINDS:
+        refuse(
+            aggregate.words(),
+            "it is not computed for every unit inside a sub-query.",
+            "Inside use COUNT, SUM, AVG, MIN and MAX; outside every aggregate is read.",
+        )
+    return name
+
+
+def per_unit(groups: Groups) -> Rows:
+    """The groups as rows: each belongs to one unit."""
+    if groups.limit is not None or groups.order:
+        refuse(
+            "ORDER BY, LIMIT",
+            "an order or a choice of units depends on all of them.",
+            "Leave it out inside; released groups can be sorted and limited.",
+        )
+    table = groups.rows.table
+    others = tuple(key for key in groups.keys if not _is_unit(key, table))
+    taken: set[str] = set()
+    unit = Field(fresh(table.unit or "", taken), table.field(table.unit or "").type)
+    keys = [_key_field(fresh(_name(key), taken), key, table) for key in others]
+    results = [_field(fresh(a.words(), taken), a, table) for a in groups.aggregates]
+    source = PerUnit(table, all_of(groups.rows.where, "WHERE"), others, groups.aggregates)
+    made = derived(
+        source,
+        [unit, *keys, *results],
+        unit.name,
+        name=f"{table.name} per {table.unit}",
+        rows=_rows(table, others),
+        groups=table.groups_per_unit if others else 1,
+    )
+    fields = dict(zip(others, keys, strict=True))
+    meanings: dict[Column | Key | Slot, Expression] = {
+        Key(i, key.type or Type.TEXT): column(fields.get(key, unit)) for i, key in enumerate(groups.keys)
+    }
+    for i, field in enumerate(results):
+        meanings[Slot(i, field.type)] = column(field)
+    outputs = (Output(output.name, replaced(output.expression, meanings)) for output in groups.columns.values())
+    return Rows(made, named(outputs), tuple(replaced(condition, meanings) for condition in groups.having))
+
+
+def _is_unit(key: Expression, table: Table) -> bool:
+    return isinstance(key, Column) and key.name == table.unit
+
+
+def _name(key: Expression) -> str:
+    return key.name if isinstance(key, Column) else "key"
+
+
+def _key_field(name: str, key: Expression, table: Table) -> Field:
+    if key.type is None or key.type is Type.REAL:
+        refuse(f"GROUP BY `{name}`", "reals are no keys: 0.0 and -0.0 are one number.", "Group by FLOOR(...) of it.")
+    edges = key.edges if isinstance(key, Column) else ()
+    bounds, values = settled_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
+    return Field(name, key.type, bounds, values=values, edges=edges)
+
+
+def _rows(table: Table, keys: tuple[Expression, ...]) -> int | None:
+    """One row a unit, and one for each public value of every key; never more than there are rows."""
+    domains = [domain_of(key, table) for key in keys]
+    known = [len(domain) for domain in domains if domain is not None]
+    limits = [table.rows_per_unit, math.prod(known) if len(known) == len(domains) else None]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _field(name: str, aggregate: Aggregate, table: Table) -> Field:
+    kind, rows = kind_of(aggregate), table.rows_per_unit
+    if kind == "count_units":
+        return Field(name, Type.INTEGER, _up_to(1))
+    if kind.startswith("count"):
+        bounds = None if rows is None else _up_to(rows)
+        return Field(name, Type.INTEGER, settled_bounds(bounds, Type.INTEGER))
+    argument = aggregate.arguments[0]
+    bounds = bounds_of(argument)
+    if kind in ("sum", "mean") and bounds is None:
+        refuse(
+            aggregate.words(),
+            "one row could hold a number of any size, and such sums depend on the order of rows.",
+            f"Clip it: {aggregate.words().split('(')[0]}(CLIP(..., 0, 100)), or have the steward declare bounds.",
+        )
+    if kind == "sum":
+        own = table.field(argument.name).unit_bounds if isinstance(argument, Column) else None
+        bounds = own if own is not None else None if rows is None or bounds is None else bounds.times(rows)
+    return Field(name, Type.REAL, bounds)
+
+
+def _up_to(most: int) -> Interval:
+    return Interval(Fraction(0), Fraction(most))

@@ -1,0 +1,193 @@
+"""What stands in FROM, from SQL or from Ibis alike: rows of one table, or groups whose numbers are released.
+
+Both are composed by substitution: a name outside means the expression inside. So a question over sub-queries becomes
+one question over one table, stored or derived (joins.py, unions.py, per_unit.py), and every bound is worked out from
+what is really computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lapwing.catalog.table import Table
+from lapwing.language.aggregate import Aggregate
+from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
+from lapwing.language.operators.base import joined
+from lapwing.language.operators.logic import AND
+from lapwing.language.refusal import nearest, refuse
+from lapwing.language.types import Type
+from lapwing.planning.question import Order, Output, Question
+
+NULL = Literal(None, None)
+MOST_TOTAL = 40_000
+"""Parts of all expressions of a question together, written out in full."""
+
+Columns = Mapping[str, Output]
+"""Columns by their name in small letters; SQL names are not case-sensitive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one table, filtered, with columns that are computed row by row."""
+
+    table: Table
+    columns: Columns
+    where: tuple[Expression, ...] = ()
+    """Conditions that all hold, the inner ones first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """An aggregation of rows; its columns are expressions over keys and released numbers."""
+
+    rows: Rows
+    keys: tuple[Expression, ...]
+    aggregates: tuple[Aggregate, ...]
+    columns: Columns
+    having: tuple[Expression, ...] = ()
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+
+
+Relation = Rows | Groups
+
+
+def all_rows(table: Table) -> Rows:
+    """The table itself."""
+    return Rows(table, named(Output(f.name, Column(f.name, f.type, f.bounds, f.edges)) for f in table.fields))
+
+
+def named(outputs: Iterable[Output]) -> Columns:
+    """Columns by name; refused if two have the same."""
+    columns: dict[str, Output] = {}
+    for output in outputs:
+        if output.name.lower() in columns:
+            refuse(f"`{output.name}`", "two columns have this name.", "Give one of them another: AS name.")
+        columns[output.name.lower()] = output
+    return columns
+
+
+def column_of(relation: Relation, name: str) -> Expression:
+    """What a name means in this relation."""
+    known = relation.columns.get(name.lower())
+    if known is None:
+        whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the groups inside have"
+        shown = nearest(name, (output.name for output in relation.columns.values()))
+        refuse(f"column `{name}`", f"{whose} no such column.", shown)
+    return known.expression
+
+
+def filtered(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
+    """Only the rows where all conditions hold. Of groups, only those that are shown. `what` is named by a refusal."""
+    kept = tuple(conditions)
+    for condition in kept:
+        if condition.type not in (Type.BOOLEAN, None):
+            refuse(what(), "it is not a condition.", "Write a comparison, such as `age > 40`.")
+    if isinstance(relation, Rows):
+        return replace(relation, where=relation.where + kept)
+    _unlimited(relation, what())
+    return replace(relation, having=relation.having + kept)
+
+
+def projected(relation: Relation, outputs: Iterable[Output]) -> Relation:
+    """The same rows or groups with these columns."""
+    return replace(relation, columns=named(outputs))
+
+
+def sorted_by(relation: Relation, order: tuple[Order, ...]) -> Groups:
+    """The groups in this order; rows have none."""
+    groups = _groups(relation, "ORDER BY")
+    _unlimited(groups, "ORDER BY")
+    return replace(groups, order=order + groups.order)
+
+
+def limited(relation: Relation, limit: int) -> Groups:
+    """The first groups only."""
+    groups = _groups(relation, "LIMIT")
+    return replace(groups, limit=limit if groups.limit is None else min(limit, groups.limit))
+
+
+def question_of(relation: Relation) -> Question:
+    """The question that a relation asks when it is shown."""
+    table = relation.table if isinstance(relation, Rows) else relation.rows.table
+    if table.public:
+        refuse(f"table `{table.name}`", "it is public: noise would only spoil the answer.", "Read it directly.")
+    if isinstance(relation, Groups):
+        _check_total(relation)
+    if isinstance(relation, Rows) or not any(isinstance(part, Slot) for e in _above(relation) for part in walk(e)):
+        refuse("SELECT", "the rows themselves are private.", "Ask for COUNT(*) or AVG(column), by keys if you like.")
+    groups = _pruned(relation)
+    rows = groups.rows
+    return Question(
+        rows.table,
+        all_of(rows.where, "WHERE"),
+        groups.keys,
+        groups.aggregates,
+        tuple(groups.columns.values()),
+        all_of(groups.having, "HAVING"),
+        groups.order,
+        groups.limit,
+    )
+
+
+def size_of(expressions: Iterable[Expression]) -> int:
+    return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
+
+
+def _check_total(groups: Groups) -> None:
+    """Refuses what would take long to work on. Sizes are known without a walk."""
+    arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
+    if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
+        refuse("the question", f"it has more than {MOST_TOTAL:,} parts, written out.", "Ask for less at once.")
+
+
+def all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
+    """The conditions as one; None if there are none."""
+    return joined(AND, list(conditions), part=lambda: part) if conditions else None
+
+
+def _above(groups: Groups) -> list[Expression]:
+    return [
+        *(output.expression for output in groups.columns.values()),
+        *groups.having,
+        *(by.expression for by in groups.order),
+    ]
+
+
+def _groups(relation: Relation, what: str) -> Groups:
+    if isinstance(relation, Rows):
+        refuse(
+            what,
+            "an order or a choice of rows depends on all of them, so one unit could change everything below it.",
+            "Aggregate first; groups can be sorted and limited.",
+        )
+    return relation
+
+
+def _unlimited(groups: Groups, what: str) -> None:
+    if groups.limit is not None:
+        refuse(what, "the groups inside are limited already.", "Put ORDER BY and LIMIT into the outermost SELECT.")
+
+
+def _pruned(groups: Groups) -> Groups:
+    """Without the aggregates that nothing shows, so that they are not paid."""
+    used = sorted({part.index for e in _above(groups) for part in walk(e) if isinstance(part, Slot)})
+    place = {old: new for new, old in enumerate(used)}
+    return replace(
+        groups,
+        aggregates=tuple(groups.aggregates[i] for i in used),
+        columns=named(Output(o.name, _moved(o.expression, place)) for o in groups.columns.values()),
+        having=tuple(_moved(condition, place) for condition in groups.having),
+        order=tuple(Order(_moved(by.expression, place), by.descending) for by in groups.order),
+    )
+
+
+def _moved(expression: Expression, place: Mapping[int, int]) -> Expression:
+    match expression:
+        case Slot(index=index, type=kind):
+            return Slot(place[index], kind)
+        case Call(arguments=arguments):
+            return replace(expression, arguments=tuple(_moved(argument, place) for argument in arguments))
+        case _:
+            return expression

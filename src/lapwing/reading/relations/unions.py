@@ -1,0 +1,110 @@
+"""UNION ALL of private rows: rows of the same unit in several tables count together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lapwing.catalog.derived import Selected, United
+from lapwing.catalog.table import Field
+from lapwing.language.expression import Column, Expression
+from lapwing.language.operators.base import common
+from lapwing.language.operators.table import bounds_of
+from lapwing.language.refusal import refuse
+from lapwing.language.types import Interval, Type, Value
+from lapwing.planning.domain import domain_of
+from lapwing.planning.question import Output
+from lapwing.reading.relations.combining import column, derived, fresh, names_of, settled_bounds
+from lapwing.reading.relations.relation import Rows, all_of, named
+
+_WHAT = "UNION ALL"
+
+
+def unite(sides: Sequence[Rows]) -> Rows:
+    """The rows of all sides. Their columns have the same names in the same order, and types that fit."""
+    for side in sides:
+        _check_side(side, sides[0])
+    units = [column(side.table.field(side.table.unit or "")) for side in sides]
+    if len({unit.type for unit in units}) > 1:
+        refuse(_WHAT, "the unit is declared with different types.", "Have the steward declare one type for it.")
+    taken: set[str] = set()
+    unit = Field(fresh(units[0].name, taken), units[0].type)
+    columns: list[list[Expression]] = [[*units]]
+    fields, outputs = [unit], []
+    for position, shown in enumerate(sides[0].columns.values()):
+        parts = [list(side.columns.values())[position].expression for side in sides]
+        if parts == units:
+            outputs.append(Output(shown.name, column(unit)))
+            continue
+        field = _field(fresh(shown.name, taken), parts, sides)
+        fields.append(field)
+        columns.append(parts)
+        outputs.append(Output(shown.name, column(field)))
+    source = United(
+        tuple(
+            Selected(side.table, tuple(parts[i] for parts in columns), all_of(side.where, "WHERE"))
+            for i, side in enumerate(sides)
+        )
+    )
+    table = derived(
+        source,
+        fields,
+        unit.name,
+        name=names_of(source.tables),
+        rows=_added([side.table.rows_per_unit for side in sides]),
+        groups=_added([side.table.groups_per_unit for side in sides]),
+    )
+    return Rows(table, named(outputs))
+
+
+def _check_side(side: Rows, first: Rows) -> None:
+    if side.table.public:
+        refuse(_WHAT, f"`{side.table.name}` is public, and rows of nobody are not counted.", "Unite private tables.")
+    if side.table.by_row:
+        refuse(
+            _WHAT,
+            f"in `{side.table.name}` every row is a unit of its own, so one person may be in both tables.",
+            "Have the steward declare `unit`, or ask about each table.",
+        )
+    if list(side.columns) != list(first.columns):
+        refuse(_WHAT, "the sides have different columns.", "Select the same names in the same order.")
+
+
+def _field(name: str, parts: list[Expression], sides: Sequence[Rows]) -> Field:
+    kind = common(tuple(part.type for part in parts))
+    if kind is None:
+        refuse(f"{_WHAT}, `{name}`", "its types do not fit each other.", f"CAST it inside: CAST({name} AS ...).")
+    bounds = [bounds_of(part) for part in parts]
+    edges = {part.edges if isinstance(part, Column) and part.type is kind else () for part in parts}
+    return Field(
+        name,
+        kind,
+        settled_bounds(_hull(bounds), kind),
+        values=_values(kind, parts, sides),
+        edges=edges.pop() if len(edges) == 1 else (),
+    )
+
+
+def _hull(bounds: list[Interval | None]) -> Interval | None:
+    known = [interval for interval in bounds if interval is not None]
+    if len(known) < len(bounds):
+        return None
+    return Interval(min(interval.low for interval in known), max(interval.high for interval in known))
+
+
+def _values(kind: Type, parts: list[Expression], sides: Sequence[Rows]) -> tuple[Value, ...]:
+    """The public values of all sides in their order; none if one side has none."""
+    lists = [_listed(part, side) for part, side in zip(parts, sides, strict=True)]
+    if kind is Type.REAL or not all(lists):
+        return ()
+    return tuple(dict.fromkeys(value for values in lists for value in values))
+
+
+def _listed(part: Expression, side: Rows) -> tuple[Value, ...]:
+    if isinstance(part, Column):
+        return side.table.field(part.name).values
+    return domain_of(part, side.table) or ()
+
+
+def _added(limits: list[int | None]) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if len(known) == len(limits) else None

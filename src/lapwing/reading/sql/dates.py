@@ -1,0 +1,105 @@
+"""Reading dates in SQL: parts, truncation, differences and intervals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from sqlglot import exp
+
+from lapwing.language.expression import Expression, Literal
+from lapwing.language.operators import dates, numbers
+from lapwing.language.operators.base import call
+from lapwing.language.refusal import nearest, refuse
+from lapwing.language.types import Type
+from lapwing.reading.sql.nodes import Node, Read, bare
+from lapwing.reading.sql.refused import check_modifiers, part_of
+
+
+def added(node: Node, inner: Read) -> Expression:
+    left, right = bare(node.this), bare(node.expression)
+    if isinstance(left, exp.Interval):
+        left, right = right, left
+    if isinstance(right, exp.Interval):
+        return _shifted(inner(left), right, 1, node)
+    return call(numbers.ADD, inner(left), inner(right), part=lambda: part_of(node))
+
+
+def subtracted(node: Node, inner: Read) -> Expression:
+    right = bare(node.expression)
+    if isinstance(right, exp.Interval):
+        return _shifted(inner(node.this), right, -1, node)
+    first, second = inner(node.this), inner(right)
+    if Type.TIMESTAMP in (first.type, second.type):
+        refuse(part_of(node), "the difference of two times needs a unit.", "Write DATE_DIFF('hour', from, to).")
+    if Type.DATE in (first.type, second.type):
+        return call(dates.DIFFERENCES["day"], second, first, part=lambda: part_of(node))
+    return call(numbers.SUBTRACT, first, second, part=lambda: part_of(node))
+
+
+def _shifted(value: Expression, interval: exp.Interval, sign: int, node: Node) -> Expression:
+    """A date or a time and a constant interval."""
+    check_modifiers(interval)
+    count, unit = interval.this, _unit(interval, dates.STEPS)
+    if not isinstance(count, exp.Literal) or not re.fullmatch("-?[0-9]{1,12}", count.name):
+        refuse(part_of(node), "an interval is one whole number of one unit.", "Write INTERVAL 3 DAY.")
+    steps, factor = dates.STEPS[unit]
+    if value.type is None or (steps, value.type) not in dates.SHIFTED:
+        why = "hours, minutes and seconds are added to times, other intervals also to dates."
+        refuse(part_of(node), why, "Cast a date by CAST(d AS TIMESTAMP).")
+    number = Literal(sign * int(count.name) * factor, Type.INTEGER)
+    return call(dates.SHIFTED[steps, value.type], value, number, part=lambda: part_of(node))
+
+
+def interval_added(sign: int) -> Callable[[Node, Read], Expression]:
+    def form(node: Node, inner: Read) -> Expression:
+        interval = bare(node.expression)
+        if not isinstance(interval, exp.Interval):
+            refuse(part_of(node), "an interval is one whole number of one unit.", "Write d + INTERVAL 3 DAY.")
+        return _shifted(inner(node.this), interval, sign, node)
+
+    return form
+
+
+def _unit(node: Node, known: Iterable[str]) -> str:
+    unit = node.args.get("unit")
+    name = "" if unit is None else unit.name.lower()
+    if name not in known and name.removesuffix("s") in known:
+        name = name.removesuffix("s")
+    if name not in known:
+        refuse(part_of(node), f"`{name}` is not a unit that is read here.", nearest(name, known))
+    return name
+
+
+def extracted(node: Node, inner: Read) -> Expression:
+    return date_part(node, node.this, node.expression, inner)
+
+
+def date_part(node: Node, name: Node, value: Node, inner: Read) -> Expression:
+    part = dates.PARTS.get(name.name.lower())
+    if part is None:
+        refuse(
+            part_of(node), f"`{name.name[:20]}` is not a part of dates that is read.", nearest(name.name, dates.PARTS)
+        )
+    return call(part, inner(value), part=lambda: part_of(node))
+
+
+def truncated(node: Node, inner: Read) -> Expression:
+    value = inner(node.this)
+    units = {unit: operator for (unit, kind), operator in dates.TRUNCATED.items() if kind is value.type}
+    if not units:
+        refuse(part_of(node), "it takes a date or a time.", "Name such a column.")
+    return call(units[_unit(node, units)], value, part=lambda: part_of(node))
+
+
+def date_diff(node: Node, inner: Read) -> Expression:
+    operator = dates.DIFFERENCES[_unit(node, dates.DIFFERENCES)]
+    return call(operator, inner(node.expression), inner(node.this), part=lambda: part_of(node))
+
+
+def iso_weekday(node: Node, inner: Read) -> Expression:
+    """ISODOW: Monday is 1, Sunday 7."""
+    apply = partial(call, part=lambda: part_of(node))
+    shifted_day = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, inner(node.this)), Literal(6, Type.INTEGER))
+    return apply(numbers.ADD, apply(numbers.REMAINDER, shifted_day, Literal(7, Type.INTEGER)), Literal(1, Type.INTEGER))

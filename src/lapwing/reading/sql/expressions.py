@@ -1,0 +1,319 @@
+"""Reading one SQL expression, node type by node type. What is not in these tables is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from sqlglot import exp
+
+from lapwing.language.expression import Column, Expression, Literal, Operator
+from lapwing.language.operators import dates, logic, numbers
+from lapwing.language.operators import text as texts
+from lapwing.language.operators.base import call, joined
+from lapwing.language.operators.buckets import equal_edges, labelled, numbered
+from lapwing.language.operators.casts import converted
+from lapwing.language.refusal import refuse
+from lapwing.language.types import Type, type_of
+from lapwing.reading.sql.dates import (
+    added,
+    date_diff,
+    date_part,
+    extracted,
+    interval_added,
+    iso_weekday,
+    subtracted,
+    truncated,
+)
+from lapwing.reading.sql.nodes import NULL, WHOLE, ZERO, Leaf, Node, Read, bare, terms_of
+from lapwing.reading.sql.refused import NODES, check_modifiers, part_of, refuse_node
+
+EMPTY = Literal("", Type.TEXT)
+
+PLAIN: dict[type[Node], tuple[Operator, tuple[str, ...]]] = {
+    exp.EQ: (logic.EQUAL, ("this", "expression")),
+    exp.NEQ: (logic.UNEQUAL, ("this", "expression")),
+    exp.LT: (logic.LESS, ("this", "expression")),
+    exp.LTE: (logic.AT_MOST, ("this", "expression")),
+    exp.GT: (logic.GREATER, ("this", "expression")),
+    exp.GTE: (logic.AT_LEAST, ("this", "expression")),
+    exp.Not: (logic.NOT, ("this",)),
+    exp.NullSafeNEQ: (logic.DISTINCT, ("this", "expression")),
+    exp.In: (logic.IN, ("this", "expressions")),
+    exp.Coalesce: (logic.COALESCE, ("this", "expressions")),
+    exp.Nullif: (logic.NULLIF, ("this", "expression")),
+    exp.Least: (logic.LEAST, ("this", "expressions")),
+    exp.Greatest: (logic.GREATEST, ("this", "expressions")),
+    exp.Mul: (numbers.MULTIPLY, ("this", "expression")),
+    exp.Div: (numbers.DIVIDE, ("this", "expression")),
+    exp.Mod: (numbers.REMAINDER, ("this", "expression")),
+    exp.Floor: (numbers.FLOOR, ("this",)),
+    exp.Ceil: (numbers.CEIL, ("this",)),
+    exp.Round: (numbers.ROUND, ("this", "decimals")),
+    exp.Abs: (numbers.ABS, ("this",)),
+    exp.Sign: (numbers.SIGN, ("this",)),
+    exp.Ln: (numbers.LN, ("this",)),
+    exp.Exp: (numbers.EXP, ("this",)),
+    exp.Sqrt: (numbers.SQRT, ("this",)),
+    exp.Pow: (numbers.POWER, ("this", "expression")),
+    exp.StartsWith: (texts.STARTS_WITH, ("this", "expression")),
+    exp.EndsWith: (texts.ENDS_WITH, ("this", "expression")),
+    exp.Contains: (texts.CONTAINS, ("this", "expression")),
+    exp.Lower: (texts.LOWER, ("this",)),
+    exp.Upper: (texts.UPPER, ("this",)),
+    exp.Length: (texts.LENGTH, ("this",)),
+    exp.Substring: (texts.SUBSTRING, ("this", "start", "length")),
+    exp.Right: (texts.RIGHT, ("this", "expression")),
+    exp.DPipe: (texts.JOIN, ("this", "expression")),
+    exp.Year: (dates.YEAR, ("this",)),
+    exp.Quarter: (dates.QUARTER, ("this",)),
+    exp.Month: (dates.MONTH, ("this",)),
+    exp.Week: (dates.WEEK, ("this",)),
+    exp.WeekOfYear: (dates.WEEK, ("this",)),
+    exp.Day: (dates.DAY, ("this",)),
+    exp.DayOfMonth: (dates.DAY, ("this",)),
+    exp.DayOfWeek: (dates.DAY_OF_WEEK, ("this",)),
+    exp.DayOfYear: (dates.DAY_OF_YEAR, ("this",)),
+    exp.Hour: (dates.HOUR, ("this",)),
+    exp.Minute: (dates.MINUTE, ("this",)),
+    exp.Second: (dates.SECOND, ("this",)),
+}
+"""Nodes that are one operator, and which of their parts are its arguments."""
+
+TYPES = {
+    **dict.fromkeys([exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT], Type.INTEGER),
+    **dict.fromkeys([exp.DType.FLOAT, exp.DType.DOUBLE], Type.REAL),
+    **dict.fromkeys([exp.DType.TEXT, exp.DType.VARCHAR], Type.TEXT),
+    **dict.fromkeys([exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ], Type.TIMESTAMP),
+    exp.DType.BOOLEAN: Type.BOOLEAN,
+    exp.DType.DATE: Type.DATE,
+}
+"""Types that a value can be cast to."""
+
+
+def read(node: Node, leaf: Leaf) -> Expression:
+    """One node and what stands below it."""
+    plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
+    is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
+    if type(node) in NODES or not (plain or form or is_leaf):
+        refuse_node(node)
+    check_modifiers(node)
+    inner = partial(read, leaf=leaf)
+    if plain is not None:
+        operator, names = plain
+        arguments = [inner(part) for name in names for part in _listed(node.args.get(name))]
+        return call(operator, *arguments, part=lambda: part_of(node))
+    if form is None:
+        return leaf(node)
+    return form(node, inner)
+
+
+def _listed(part: Node | list[Node] | None) -> list[Node]:
+    return [] if part is None else part if isinstance(part, list) else [part]
+
+
+def _chain(node: Node, inner: Read) -> Expression:
+    operator = logic.AND if isinstance(node, exp.And) else logic.OR
+    return joined(operator, [inner(term) for term in terms_of(node, type(node))], part=lambda: part_of(node))
+
+
+def _number(text: str) -> Literal:
+    if WHOLE.fullmatch(text) and int(text) < 1 << 63:
+        return Literal(int(text), Type.INTEGER)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.inf
+    if not math.isfinite(value):
+        refuse(f"`{text[:20]}`", "it is not a number of ordinary size.", "Write a smaller one.")
+    return Literal(Fraction(repr(value)), Type.REAL)
+
+
+def _constant(node: Node, _: Read) -> Expression:
+    return Literal(node.name, Type.TEXT) if node.args.get("is_string") else _number(node.name)
+
+
+def _negated(node: Node, inner: Read) -> Expression:
+    value = inner(node.this)
+    if isinstance(value, Literal) and isinstance(value.value, int | Fraction) and not isinstance(value.value, bool):
+        return Literal(-value.value, value.type)
+    return call(numbers.SUBTRACT, ZERO, value, part=lambda: part_of(node))
+
+
+def _is(node: Node, inner: Read) -> Expression:
+    value, other = inner(node.this), bare(node.expression)
+    apply = partial(call, part=lambda: part_of(node))
+    match other:
+        case exp.Null():
+            return apply(logic.IS_NULL, value)
+        case exp.Boolean():
+            return apply(logic.NOT, apply(logic.DISTINCT, value, Literal(bool(other.this), Type.BOOLEAN)))
+        case _:
+            refuse(part_of(node), "IS takes NULL, TRUE or FALSE.", "Write x = y or x IS NOT DISTINCT FROM y.")
+
+
+def _same(node: Node, inner: Read) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    return apply(logic.NOT, apply(logic.DISTINCT, inner(node.this), inner(node.expression)))
+
+
+def _between(node: Node, inner: Read) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    value, low, high = (inner(node.args[name]) for name in ("this", "low", "high"))
+    return apply(logic.AND, apply(logic.AT_LEAST, value, low), apply(logic.AT_MOST, value, high))
+
+
+def _case(node: Node, inner: Read) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    subject = None if node.this is None else inner(node.this)
+    arguments = []
+    for branch in node.args["ifs"]:
+        check_modifiers(branch)
+        condition = inner(branch.this)
+        arguments += [condition if subject is None else apply(logic.EQUAL, subject, condition)]
+        arguments += [inner(branch.args["true"])]
+    default = node.args.get("default")
+    return apply(logic.CASE, *arguments, NULL if default is None else inner(default))
+
+
+def _if(node: Node, inner: Read) -> Expression:
+    false = node.args.get("false")
+    otherwise = NULL if false is None else inner(false)
+    return call(logic.CASE, inner(node.this), inner(node.args["true"]), otherwise, part=lambda: part_of(node))
+
+
+def _cast(node: Node, inner: Read) -> Expression:
+    kind = TYPES.get(node.args["to"].this)
+    if kind is None:
+        known = "INTEGER, DOUBLE, TEXT, BOOLEAN, DATE or TIMESTAMP"
+        refuse(part_of(node), "values are not cast to this type.", f"Cast to {known}; ROUND(x, 2) keeps two digits.")
+    return converted(inner(node.this), kind, part=lambda: part_of(node))
+
+
+def _like(node: Node, inner: Read) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    operator = texts.LIKE if isinstance(node, exp.Like) else texts.ILIKE
+    found = apply(operator, inner(node.this), inner(node.expression))
+    return apply(logic.NOT, found) if node.args.get("negate") else found
+
+
+def _log(node: Node, inner: Read) -> Expression:
+    base, value = (node.this, node.expression) if node.args.get("expression") else (None, node.this)
+    operator = {None: numbers.LOG10, "10": numbers.LOG10, "2": numbers.LOG2}.get(base and base.name)
+    if operator is None:
+        refuse(part_of(node), "logarithms are taken to base e, 2 or 10.", "Write LN(x) / LN(3).")
+    return call(operator, inner(value), part=lambda: part_of(node))
+
+
+def _quotient(node: Node, inner: Read) -> Expression:
+    return _dropped(call(numbers.DIVIDE, inner(node.this), inner(node.expression), part=lambda: part_of(node)), node)
+
+
+def _trunc(node: Node, inner: Read) -> Expression:
+    return _dropped(inner(node.this), node)
+
+
+def _dropped(value: Expression, node: Node) -> Expression:
+    """The number without its decimals."""
+    apply = partial(call, part=lambda: part_of(node))
+    return apply(numbers.MULTIPLY, apply(numbers.SIGN, value), apply(numbers.FLOOR, apply(numbers.ABS, value)))
+
+
+def _trim(node: Node, inner: Read) -> Expression:
+    operator = {"LEADING": texts.LTRIM, "TRAILING": texts.RTRIM}.get(str(node.args.get("position")), texts.TRIM)
+    return call(operator, inner(node.this), part=lambda: part_of(node))
+
+
+def _left(node: Node, inner: Read) -> Expression:
+    first = Literal(1, Type.INTEGER)
+    return call(texts.SUBSTRING, inner(node.this), first, inner(node.expression), part=lambda: part_of(node))
+
+
+def _concat(node: Node, inner: Read) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    terms = [
+        term if isinstance(term, Literal) else apply(logic.COALESCE, term, EMPTY)
+        for term in map(inner, node.expressions)
+    ]
+    if not terms:
+        refuse(part_of(node), "it joins nothing.", "Write CONCAT(s, 'a').")
+    return joined(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
+
+
+def _width_bucket(node: Node, inner: Read) -> Expression:
+    limits = [node.args[name] for name in ("min_value", "max_value", "num_buckets") if node.args.get(name) is not None]
+    value = inner(node.this)
+    return numbered(value, _edges(node, value, limits, inner), part=lambda: part_of(node))
+
+
+def _edges(node: Node, value: Expression, limits: list[Node], inner: Read) -> list[Expression]:
+    """Of WIDTH_BUCKET(x, [0, 18, 65]), of WIDTH_BUCKET(x, 0, 100, 10), or those that are declared for the column."""
+    match limits:
+        case [] if isinstance(value, Column) and value.edges:
+            return [Literal(edge, type_of(edge)) for edge in value.edges]
+        case []:
+            why = "it names no edges, and none are declared for what it counts."
+            refuse(part_of(node), why, "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` of a column.")
+        case [exp.Array() as array]:
+            return [inner(edge) for edge in array.expressions]
+        case [low, high, many]:
+            return [*equal_edges(inner(low), inner(high), inner(many), part=lambda: part_of(node))]
+    refuse(part_of(node), "it takes edges.", "Write WIDTH_BUCKET(x, [0, 18, 65]), or WIDTH_BUCKET(x, 0, 100, 10).")
+
+
+def _function(node: Node, inner: Read) -> Expression:
+    """Functions that the parser does not know by a node of their own."""
+    name, arguments = str(node.this).lower(), node.expressions
+    match name, arguments:
+        case "bucket", [value, *limits]:
+            read = inner(value)
+            return labelled(read, _edges(node, read, limits, inner), part=lambda: part_of(node))
+        case "clip", [value, low, high]:
+            return call(numbers.CLIP, inner(value), inner(low), inner(high), part=lambda: part_of(node))
+        case "date_part" | "datepart", [exp.Literal() as part, value]:
+            return date_part(node, part, value, inner)
+        case "weekday", [value]:
+            return call(dates.DAY_OF_WEEK, inner(value), part=lambda: part_of(node))
+        case "suffix" | "ends_with", [value, end]:
+            return call(texts.ENDS_WITH, inner(value), inner(end), part=lambda: part_of(node))
+    refuse_node(node)
+
+
+FORMS: dict[type[Node], Callable[[Node, Read], Expression]] = {
+    exp.Paren: lambda node, inner: inner(bare(node)),
+    exp.Literal: _constant,
+    exp.Boolean: lambda node, _: Literal(bool(node.this), Type.BOOLEAN),
+    exp.Null: lambda _node, _: NULL,
+    exp.Neg: _negated,
+    exp.And: _chain,
+    exp.Or: _chain,
+    exp.Is: _is,
+    exp.NullSafeEQ: _same,
+    exp.Between: _between,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Add: added,
+    exp.Sub: subtracted,
+    exp.DateAdd: interval_added(1),
+    exp.DateSub: interval_added(-1),
+    exp.Extract: extracted,
+    exp.DateTrunc: truncated,
+    exp.TimestampTrunc: truncated,
+    exp.DateDiff: date_diff,
+    exp.Log: _log,
+    exp.IntDiv: _quotient,
+    exp.Trunc: _trunc,
+    exp.Trim: _trim,
+    exp.WidthBucket: _width_bucket,
+    exp.Left: _left,
+    exp.Concat: _concat,
+    exp.DayOfWeekIso: iso_weekday,
+    exp.Anonymous: _function,
+}
+"""Nodes that are read in a way of their own."""

@@ -1,0 +1,161 @@
+"""Operators bind as in DuckDB, whatever the parser's own grammar says.
+
+The parser reads `%` as loosely as `+`, IS more tightly than `=`, and chains of comparisons from the left; DuckDB does
+not. The tree keeps the analyst's brackets, and so the order of operands and operators: `%` is bound anew, and what else
+would mean something else in DuckDB, or nothing at all, is refused until it is written with brackets.
+The parser itself is left alone: its compiled build takes no subclasses.
+Checked by: tests/reading/sql/test_precedence.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import TokenType, exp
+
+from lapwing.language.refusal import refuse
+from lapwing.reading.sql.nodes import Node
+from lapwing.reading.sql.refused import part_of
+
+SPELLINGS: dict[str, str] = {
+    "!": "NOT c",
+    "==": "x = y",
+    "@": "ABS(x)",
+    "??": "COALESCE(x, y)",
+    "<=>": "x IS NOT DISTINCT FROM y",
+    "^@": "STARTS_WITH(s, t)",
+    "~~": "s LIKE t",
+    "!~~": "s NOT LIKE t",
+    "~~*": "s ILIKE t",
+    "!~~*": "s NOT ILIKE t",
+}
+"""Operators that DuckDB lacks or binds otherwise than the parser does, and what to write instead."""
+
+_NAMES = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR})
+
+_CAST_CHECKS = frozenset({(word, TokenType.NULL, TokenType.DCOLON) for word in (TokenType.IS, TokenType.NOT)})
+"""x = y IS NULL::BOOLEAN: DuckDB casts the whole of it, the parser what follows `=`."""
+
+_SUMS: frozenset[type[Node]] = frozenset({exp.Add, exp.Sub})
+_PRODUCTS: frozenset[type[Node]] = frozenset({exp.Mul, exp.Div, exp.IntDiv})
+_TERMS = _SUMS | {exp.Mod}
+
+_NOT, _IS, _COMPARED, _RANGE, _JOINED, _SUM, _PRODUCT, _MINUS, _CLOSED = range(3, 12)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+LEVELS: dict[type[Node], int] = {
+    exp.Or: 1,
+    exp.And: 2,
+    exp.Not: _NOT,
+    **dict.fromkeys((exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ), _IS),
+    **dict.fromkeys(_COMPARISONS, _COMPARED),
+    **dict.fromkeys((exp.Between, exp.In, exp.Like, exp.ILike), _RANGE),
+    exp.DPipe: _JOINED,
+    **dict.fromkeys(_SUMS, _SUM),
+    **dict.fromkeys(_PRODUCTS, _PRODUCT),
+    exp.Neg: _MINUS,
+}
+"""How tightly each operator binds in DuckDB. % and ^ are absent: MOD(x, y) and POWER(x, y) are the same nodes."""
+
+_CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # an operator of these does not continue another of its level
+
+
+def check_spellings(tokens: Sequence[Any]) -> None:
+    """Refuses operators that mean something else in DuckDB, and casts of which the tree does not say what they take."""
+    for before, null, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        kinds = before.token_type, null.token_type, cast.token_type
+        if kinds in _CAST_CHECKS:
+            refuse("`IS NULL::`", "without brackets it does not say what is cast.", "Write (x IS NULL)::INTEGER.")
+    for token in tokens:
+        instead = SPELLINGS.get(token.text.upper())
+        if instead is not None and token.token_type not in _NAMES:
+            refuse(f"`{token.text}`", "it is not an operator here.", f"Write {instead}.")
+
+
+def bind(statement: exp.Expr) -> None:
+    """Makes every `%` of the tree bind as `*` does, and refuses what needs brackets."""
+    nodes = [node for node in statement.walk() if isinstance(node, exp.Expression)]
+    for node in nodes:
+        is_inner = type(node.parent) in _TERMS and node.arg_key == "this"
+        if type(node) in _TERMS and not is_inner:
+            _rebound(node)
+    for node in nodes:
+        _check(node)
+
+
+def _rebound(root: Node) -> None:
+    """Rebuilds a chain of + - * / // % in which the parser took some % for a sum.
+
+    A % stands on the left edge of sums, where MOD(x, y) means the same; below a product it can only be a MOD(x, y).
+    """
+    operands, operators = _row(root)
+    if not any(isinstance(operator, exp.Mod) for operator in operators):
+        return
+    place = root.replace(exp.Null())
+    stack, waiting = [operands[0]], list[Node]()
+    for operator, operand in zip(operators, operands[1:], strict=True):
+        while waiting and _tightness(waiting[-1]) >= _tightness(operator):
+            _apply(waiting, stack)
+        waiting.append(operator)
+        stack.append(operand)
+    while waiting:
+        _apply(waiting, stack)
+    place.replace(stack.pop())
+
+
+def _row(root: Node) -> tuple[list[Node], list[Node]]:
+    """The operands and the operators of a chain, from left to right."""
+    first, sums = _spine(root, _TERMS)
+    operands, operators = list[Node](), list[Node]()
+    for sign, term in [(None, first), *sums]:
+        start, products = _spine(term, _PRODUCTS)
+        operators += [*([] if sign is None else [sign]), *(operator for operator, _ in products)]
+        operands += [start, *(operand for _, operand in products)]
+    return operands, operators
+
+
+def _spine(node: Node, kinds: frozenset[type[Node]]) -> tuple[Node, list[tuple[Node, Node]]]:
+    """The leftmost operand, and each operator of these kinds with the operand on its right."""
+    steps: list[tuple[Node, Node]] = []
+    while type(node) in kinds:
+        steps.append((node, node.args["expression"]))
+        node = node.this
+    return node, steps[::-1]
+
+
+def _tightness(operator: Node) -> int:
+    return LEVELS.get(type(operator), _PRODUCT)
+
+
+def _apply(waiting: list[Node], stack: list[Node]) -> None:
+    operator, right, left = waiting.pop(), stack.pop(), stack.pop()
+    operator.set("this", left)
+    operator.set("expression", right)
+    stack.append(operator)
+
+
+def _check(node: Node) -> None:
+    """Refuses a node whose operands, without brackets, DuckDB would bind otherwise."""
+    level = LEVELS.get(type(node))
+    if level is None:
+        return
+    left, right = node.this, node.args.get("expression")
+    if level in (_NOT, _MINUS):
+        fits = _level(left) >= level
+    else:
+        fits = _is_complete(left) or _level(left) > level or (_level(left) == level and level not in _CHAINED)
+    sides = [side for side in (right, node.args.get("low"), node.args.get("high")) if isinstance(side, exp.Expression)]
+    if not fits or not all(_level(side) > level or _level(side) == _NOT for side in sides):
+        refuse(part_of(node), "without brackets it does not say which operator comes first.", "Write the brackets.")
+
+
+def _level(node: Node) -> int:
+    """How tightly a node holds together as an operand; x NOT IN (...) as x IN (...) does."""
+    inner = node.this if isinstance(node, exp.Not) and isinstance(node.this, exp.Is | exp.In | exp.Between) else node
+    return LEVELS.get(type(inner), _CLOSED)
+
+
+def _is_complete(node: Node) -> bool:
+    """Whether it ends by itself, as x IS NULL and x IN (...) do: what follows takes all of it."""
+    inner = node.this if isinstance(node, exp.Not) else node
+    return isinstance(inner, exp.Is | exp.In)

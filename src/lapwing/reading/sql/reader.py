@@ -1,0 +1,367 @@
+"""Reading SQL: SELECTs over private tables, node type by node type.
+
+sqlglot only parses. What is not in the tables of expressions.py is refused, and so is any modifier that a node
+carries and that is not listed for it (refused.py); the analyst's text never reaches an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from lapwing.catalog.table import Catalog
+from lapwing.language.aggregate import Aggregate
+from lapwing.language.expression import Expression, Literal
+from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.types import Type
+from lapwing.measures.aggregates import (
+    CORRELATION,
+    COUNT_VALUES,
+    COVARIANCE,
+    INTERCEPT,
+    MEAN,
+    SAMPLE_COVARIANCE,
+    SAMPLE_STDDEV,
+    SAMPLE_VARIANCE,
+    SLOPE,
+    STDDEV,
+    SUM,
+    VARIANCE,
+)
+from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.reading.relations import grouping
+from lapwing.reading.relations.grouping import Grouping
+from lapwing.reading.relations.per_unit import is_per_unit, per_unit
+from lapwing.reading.relations.relation import (
+    Groups,
+    Relation,
+    Rows,
+    filtered,
+    limited,
+    projected,
+    question_of,
+    sorted_by,
+)
+from lapwing.reading.sql.expressions import read
+from lapwing.reading.sql.nodes import Node, is_whole, terms_of
+from lapwing.reading.sql.precedence import bind, check_spellings
+from lapwing.reading.sql.refused import check_modifiers, part_of, refuse_node
+from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
+
+MOST_CHARACTERS = 50_000
+MOST_PARTS = 5_000
+DIALECT = Dialect.get_or_raise("duckdb")
+
+AGGREGATES: dict[type[Node], str] = {
+    exp.Count: COUNT_VALUES.name,
+    exp.Sum: SUM.name,
+    exp.Avg: MEAN.name,
+    exp.VariancePop: VARIANCE.name,
+    exp.Variance: SAMPLE_VARIANCE.name,
+    exp.StddevPop: STDDEV.name,
+    exp.Stddev: SAMPLE_STDDEV.name,
+    exp.StddevSamp: SAMPLE_STDDEV.name,
+}
+"""Aggregates of one argument, by the name of their entry in aggregates.py."""
+
+PAIRS: dict[type[Node], str] = {
+    exp.CovarPop: COVARIANCE.name,
+    exp.CovarSamp: SAMPLE_COVARIANCE.name,
+    exp.Corr: CORRELATION.name,
+    exp.RegrSlope: SLOPE.name,
+    exp.RegrIntercept: INTERCEPT.name,
+}
+"""Aggregates of two arguments."""
+
+LEVELS: dict[type[Node], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
+"""Quantiles with a name."""
+
+
+def read_sql(text: str, catalog: Catalog) -> Question | Refusal:
+    """The question that a SELECT asks, or why it is refused. Free, and without a look at the data."""
+    try:
+        return normalised(question_of(_relation(_select(text), Names(catalog, {}))))
+    except Stop as stop:
+        return stop.refusal
+    except RecursionError:
+        return Refusal("the question", "it is nested too deeply.", "Write it with fewer levels.")
+
+
+def _select(text: str) -> exp.Select:
+    if any("\ud800" <= character <= "\udfff" for character in text[:MOST_CHARACTERS]):
+        refuse("the question", "it holds characters that are no text.", "Write it in plain Unicode.")
+    if len(text) > MOST_CHARACTERS:
+        refuse("the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Write a shorter one.")
+    if "\0" in text:
+        refuse("the question", "it holds a character that no engine reads.", "Leave the character 0 out.")
+    try:
+        tokens = DIALECT.tokenize(text)
+        check_spellings(tokens)
+        statements = DIALECT.parser().parse(tokens, text)
+    except RecursionError:
+        raise
+    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
+        where = getattr(error, "errors", None) or [{}]
+        line, column = where[0].get("line"), where[0].get("col")
+        at = f" near line {line}, column {column}" if line else ""
+        refuse("the question", f"it is not readable as SQL{at}.", "Write one SELECT statement.")
+    written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
+    if len(written) != 1:
+        many = f"it holds {len(written)} statements." if written else "it is empty."
+        refuse("the question", many, "Write exactly one SELECT statement.")
+    statement = written[0]
+    if sum(1 for _ in statement.walk()) > MOST_PARTS:
+        refuse("the question", f"it has more than {MOST_PARTS:,} parts.", "Write a shorter one.")
+    bind(statement)
+    return only_select(statement, "the question")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What one SELECT reads."""
+
+    scopes: Scopes
+
+    @property
+    def relation(self) -> Relation:
+        return self.scopes.relation
+
+    def column(self, node: Node) -> Expression:
+        """What a column's name means below the aggregation; an aggregate means nothing here."""
+        if not isinstance(node, exp.Column):
+            if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
+                refuse_node(node)
+            refuse(part_of(node), "an aggregate cannot stand in WHERE, GROUP BY or another aggregate.", "Move it out.")
+        return self.scopes.column(node)
+
+
+def _inside(select: exp.Select, names: Names) -> Relation:
+    return _relation(select, names, inside=True)
+
+
+def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
+    """What a SELECT gives: rows, or groups. Inside another one, groups of the protected unit are rows."""
+    check_modifiers(select)
+    source = _Source(read_from(select, _with(select, names), _inside))
+    where = select.args.get("where")
+    relation = source.relation
+    if where is not None:
+        check_modifiers(where)
+        conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
+        relation = filtered(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
+    inner = _Source(source.scopes.refined(relation))
+    if not _aggregates(select):
+        return _ordered(select, inner, _plain(select, inner))
+    if isinstance(relation, Groups):
+        refuse(
+            "an aggregate over released numbers",
+            "the numbers inside are released already.",
+            "Compute it from the answer, which costs nothing.",
+        )
+    groups = _Aggregation(select, inner, relation, inside=inside).groups()
+    return per_unit(groups) if inside and is_per_unit(groups) else groups
+
+
+def _aggregates(select: exp.Select) -> bool:
+    if select.args.get("group") is not None or select.args.get("having") is not None:
+        return True
+    return any(isinstance(part, exp.AggFunc) for column in select.expressions for part in column.walk())
+
+
+def _with(select: exp.Select, names: Names) -> Names:
+    """The names that WITH adds. Each sub-query is read once, and sees those before it."""
+    ctes = select.args.get("with_")
+    if ctes is None:
+        return names
+    check_modifiers(ctes)
+    for cte in ctes.expressions:
+        check_modifiers(cte)
+        check_modifiers(cte.args["alias"])
+        names = names.adding(cte.alias, read_body(cte.this, names, _inside, f"`{cte.alias}`"))
+    return names
+
+
+def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, Node | Expression]]:
+    """Names and nodes after SELECT; a star stands for all columns."""
+    for node in select.expressions:
+        inner = node.this if isinstance(node, exp.Alias) else node
+        star = inner.this if isinstance(inner, exp.Column) else inner
+        if isinstance(star, exp.Star):
+            check_modifiers(star)
+            yield from ((output.name, output.expression) for output in source.scopes.star(inner))
+        else:
+            yield (node.alias if isinstance(node, exp.Alias) else _default_name(inner)), inner
+
+
+def _plain(select: exp.Select, source: _Source) -> Relation:
+    """A SELECT without aggregates, row by row or group by group."""
+    outputs = (
+        Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
+        for name, node in _columns(select, source)
+    )
+    return projected(source.relation, outputs)
+
+
+def _ordered(select: exp.Select, source: _Source, relation: Relation) -> Relation:
+    """The relation sorted and limited as ORDER BY and LIMIT say."""
+    order = select.args.get("order")
+    if order is not None and isinstance(relation, Rows):
+        return sorted_by(relation, ())  # refuses
+    if order is not None:
+        outputs = tuple(relation.columns.values())
+        terms = [(_output(node.this, outputs) or read(node.this, source.column), node) for node in _sorting(order)]
+        relation = sorted_by(relation, tuple(Order(by, bool(node.args.get("desc"))) for by, node in terms))
+    limit = _limit(select)
+    return relation if limit is None else limited(relation, limit)
+
+
+def _sorting(order: Node) -> list[Node]:
+    check_modifiers(order)
+    for node in order.expressions:
+        check_modifiers(node)
+    return list(order.expressions)
+
+
+def _output(node: Node, outputs: tuple[Output, ...]) -> Expression | None:
+    """The column of the answer that a name or a number in ORDER BY means."""
+    if is_whole(node):
+        place = int(node.name)
+        if not 1 <= place <= len(outputs):
+            refuse(f"ORDER BY {place}", f"the answer has {len(outputs)} columns.", "Name the column.")
+        return outputs[place - 1].expression
+    if isinstance(node, exp.Column) and not node.table:
+        return next((output.expression for output in outputs if output.name.lower() == node.name.lower()), None)
+    return None
+
+
+class _Aggregation:
+    """One SELECT with aggregates being read."""
+
+    def __init__(self, select: exp.Select, source: _Source, rows: Rows, *, inside: bool) -> None:
+        self.select, self.source, self.rows = select, source, rows
+        self.grouping = Grouping(rows, inside=inside)
+        self._read_keys()
+        self.outputs: dict[str, Expression] = {}
+
+    def groups(self) -> Groups:
+        outputs = tuple(Output(name, self._above(node)) for name, node in self._shown())
+        self.outputs = {output.name.lower(): output.expression for output in outputs}
+        having = self.select.args.get("having")
+        conditions: list[Expression] = []
+        if having is not None:
+            check_modifiers(having)
+            conditions = [self._above(term) for term in terms_of(having.this, exp.And)]
+        order = self.select.args.get("order")
+        sorting = [] if order is None else _sorting(order)
+        by = [(_output(node.this, outputs) or self._above(node.this), bool(node.args.get("desc"))) for node in sorting]
+        groups = filtered(self.grouping.groups(outputs), conditions, lambda: "HAVING")
+        groups = sorted_by(groups, tuple(Order(*term) for term in by))
+        limit = _limit(self.select)
+        return groups if limit is None else limited(groups, limit)
+
+    def _shown(self) -> Iterator[tuple[str, Node]]:
+        for name, node in _columns(self.select, self.source):
+            if not isinstance(node, exp.Expression):
+                refuse_node(exp.Star())
+            yield name, node
+
+    def _read_keys(self) -> None:
+        group = self.select.args.get("group")
+        if group is None:
+            return
+        check_modifiers(group)
+        for node in group.expressions:
+            self.grouping.add_key(self._key(node), f"GROUP BY {part_of(node)}")
+
+    def _key(self, node: Node) -> Expression:
+        meant = self._meant(node)
+        if is_whole(node):
+            place = int(node.name)
+            if not 1 <= place <= len(self.select.expressions):
+                refuse(f"GROUP BY {place}", f"SELECT has {len(self.select.expressions)} columns.", "Name the column.")
+            column = self.select.expressions[place - 1]
+            meant = column.this if isinstance(column, exp.Alias) else column
+        return read(meant, self.source.column)
+
+    def _meant(self, node: Node) -> Node:
+        """A name in GROUP BY that is no column inside but stands after SELECT means what it names there."""
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() not in self.rows.columns:
+            written = {name.lower(): column for name, column in self._shown()}
+            return written.get(node.name.lower(), node)
+        return node
+
+    def _above(self, node: Node) -> Expression:
+        return self.grouping.above(read(node, self._leaf))
+
+    def _leaf(self, node: Node) -> Expression:
+        if isinstance(node, exp.Column):
+            name = "" if node.table or node.name.lower() in self.rows.columns else node.name.lower()
+            return self.outputs[name] if name in self.outputs else self.source.column(node)
+        condition = None
+        if isinstance(node, exp.Filter):
+            check_modifiers(node.expression)
+            condition = read(node.expression.this, self.source.column)
+            node = node.this
+            check_modifiers(node)
+        return self.grouping.slot(self._aggregate(node, condition))
+
+    def _aggregate(self, node: Node, condition: Expression | None) -> Aggregate:
+        def part() -> str:
+            return part_of(node)
+
+        match node:
+            case exp.Count(this=exp.Star() | exp.Literal() | None):
+                if node.this is not None:
+                    check_modifiers(node.this)
+                return grouping.count_rows(condition, part)
+            case exp.Count(this=exp.Distinct(expressions=[inner])):
+                check_modifiers(node.this)
+                return grouping.count_distinct(self.rows.table, read(inner, self.source.column), condition, part)
+            case exp.Count(this=exp.Distinct()) | exp.Sum(this=exp.Distinct()) | exp.Avg(this=exp.Distinct()):
+                instead = f"Use COUNT(DISTINCT {self.rows.table.unit or 'unit'})."
+                refuse(part_of(node), "DISTINCT is read inside COUNT and for one column.", instead)
+            case exp.CountIf():
+                met = read(node.this, self.source.column)
+                return grouping.count_rows(met if condition is None else grouping.where(met, condition, part), part)
+            case exp.AggFunc() if type(node) in AGGREGATES:
+                return grouping.of_values(AGGREGATES[type(node)], read(node.this, self.source.column), condition, part)
+            case exp.AggFunc() if type(node) in PAIRS:
+                y, x = (read(side, self.source.column) for side in (node.this, node.expression))
+                return grouping.of_pair(PAIRS[type(node)], y, x, condition, part)
+            case exp.AggFunc() if type(node) in LEVELS:
+                level = Literal(LEVELS[type(node)], Type.REAL)
+                return grouping.quantile(read(node.this, self.source.column), level, condition, part)
+            case exp.PercentileCont() if node.args.get("expression") is not None:
+                value, share = (read(side, self.source.column) for side in (node.this, node.expression))
+                return grouping.quantile(value, share, condition, part)
+            case exp.WithinGroup(this=exp.PercentileCont() as inner, expression=exp.Order(expressions=[by])):
+                check_modifiers(inner)
+                check_modifiers(by)
+                value, share = (read(side, self.source.column) for side in (by.this, inner.this))
+                return grouping.quantile(value, share, condition, part)
+            case _:
+                refuse_node(node)
+
+
+def _limit(select: exp.Select) -> int | None:
+    limit = select.args.get("limit")
+    if limit is None:
+        return None
+    value = limit.args.get("expression")
+    if not isinstance(limit, exp.Limit) or value is None or not is_whole(value):
+        refuse("LIMIT", "it takes a whole number.", "Write for example LIMIT 10.")
+    check_modifiers(limit)
+    return int(value.name)
+
+
+def _default_name(node: Node) -> str:
+    if isinstance(node, exp.Column):
+        return node.name
+    if isinstance(node, exp.Min | exp.Max):
+        return f"approx_{node.key}"
+    return node.key if isinstance(node, exp.AggFunc) else node.sql(dialect="duckdb").lower()[:60]

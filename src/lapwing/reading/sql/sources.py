@@ -1,0 +1,243 @@
+"""Reading FROM: tables, sub-queries, names of WITH, joins and UNION ALL; and what a column's name means there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from lapwing.catalog.table import Catalog
+from lapwing.language.expression import Expression
+from lapwing.language.refusal import nearest, refuse
+from lapwing.planning.question import Output
+from lapwing.reading.relations.combining import rows_only
+from lapwing.reading.relations.joins import join
+from lapwing.reading.relations.relation import Columns, Relation, Rows, all_rows, column_of
+from lapwing.reading.relations.unions import unite
+from lapwing.reading.sql.expressions import read
+from lapwing.reading.sql.nodes import Node, terms_of
+from lapwing.reading.sql.refused import check_modifiers, part_of, refuse_node
+
+KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
+    (side, kind): side.lower() for side in ("LEFT", "RIGHT") for kind in ("", "OUTER")
+}
+"""Joins that are read, by the words before JOIN."""
+
+_EQUALS = "Write ON a.x = b.y AND ...; other conditions stand in WHERE."
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a name in FROM means: a sub-query in WITH, else a table of the catalog."""
+
+    catalog: Catalog
+    known: Mapping[str, Relation]
+
+    def relation(self, name: str) -> Relation:
+        return self.known.get(name.lower()) or all_rows(self.catalog.table(name))
+
+    def adding(self, name: str, relation: Relation) -> Names:
+        """The same and one more."""
+        return Names(self.catalog, {**self.known, name.lower(): relation})
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One table after FROM: how it may be called, and its columns."""
+
+    names: frozenset[str]
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """What one SELECT reads: a relation, and the tables it was joined from."""
+
+    relation: Relation
+    parts: tuple[Scope, ...]
+    shared: frozenset[str] = frozenset()
+    """Columns of USING: the same on both sides."""
+
+    def column(self, node: exp.Column) -> Expression:
+        """What the name of a column means."""
+        name = node.name.lower()
+        if node.table:
+            known = self.named(node.table, part_of(node)).columns.get(name)
+            return column_of(self.relation, f"{node.table}.{node.name}") if known is None else known.expression
+        found = [part.columns[name].expression for part in self.parts if name in part.columns]
+        if not found:
+            return column_of(self.relation, node.name)
+        if any(other != found[0] for other in found[1:]) and name not in self.shared:
+            refuse(f"`{node.name}`", "several tables have a column of this name.", f"Write table.{node.name}.")
+        return found[0]
+
+    def named(self, table: str, what: str) -> Scope:
+        """The table of this name."""
+        found = [part for part in self.parts if table.lower() in part.names]
+        if not found:
+            names = (name for part in self.parts for name in part.names)
+            refuse(what, "the question does not read that table.", nearest(table, names))
+        if len(found) > 1:
+            refuse(what, "several tables have this name.", "Give them names of their own: FROM t AS a JOIN t AS b.")
+        return found[0]
+
+    def star(self, node: Node) -> Iterator[Output]:
+        """All columns, or all of one table; what is the same column on both sides is there once."""
+        parts = [self.named(node.table, part_of(node))] if isinstance(node, exp.Column) else list(self.parts)
+        outputs = [output for part in parts for output in part.columns.values()]
+        seen: dict[str, Expression] = {}
+        for output in outputs:
+            name = output.name.lower()
+            if name not in seen or (seen[name] != output.expression and name not in self.shared):
+                yield output
+            seen.setdefault(name, output.expression)
+
+    def refined(self, relation: Relation) -> Scopes:
+        """The same tables, filtered."""
+        return replace(self, relation=relation)
+
+
+Body = Callable[[exp.Select, Names], Relation]
+"""Reads a SELECT inside."""
+
+
+def read_body(node: exp.Expr, names: Names, body: Body, what: str) -> Relation:
+    """A sub-query: a SELECT, or several with UNION ALL between them."""
+    sides = _sides(node)
+    if len(sides) == 1:
+        return body(only_select(sides[0], what), names)
+    return unite([rows_only(body(only_select(side, what), names), "UNION ALL") for side in sides])
+
+
+def _sides(node: exp.Expr) -> list[exp.Expr]:
+    """The sides of a chain of UNION ALL, without recursion."""
+    sides: list[exp.Expr] = []
+    todo = [node]
+    while todo:
+        current = todo.pop()
+        if isinstance(current, exp.Union) and current.args.get("distinct") is False:
+            check_modifiers(current)
+            todo += [current.expression, current.this]
+        elif isinstance(current, exp.Subquery) and current is not node:
+            check_modifiers(current)
+            todo.append(current.this)
+        else:
+            sides.append(current)
+    return sides
+
+
+def only_select(node: exp.Expr, what: str) -> exp.Select:
+    """The node, if it is one SELECT."""
+    if isinstance(node, exp.SetOperation):
+        refuse(
+            what,
+            "UNION, EXCEPT and INTERSECT compare rows of many units, and released numbers are not put together.",
+            "Put UNION ALL of rows into FROM, or ask each SELECT by itself.",
+        )
+    if isinstance(node, exp.Values):
+        refuse(what, "VALUES holds no rows of anybody.", "Write FROM and the name of a table.")
+    if not isinstance(node, exp.Select):
+        refuse(part_of(node), "only questions are answered.", "Write one SELECT statement.")
+    return node
+
+
+def read_from(select: exp.Select, names: Names, body: Body) -> Scopes:
+    """What stands after FROM, with its joins from left to right."""
+    source = select.args.get("from_")
+    if source is None:
+        refuse("SELECT", "it names no table.", nearest("", (table.name for table in names.catalog.tables)))
+    joins = select.args.get("joins") or []
+    relation, scope = _one(source.this, names, body, alone=not joins)
+    scopes = Scopes(relation, (scope,))
+    for node in joins:
+        scopes = _joined(scopes, node, names, body)
+    return scopes
+
+
+def _one(node: Node, names: Names, body: Body, *, alone: bool) -> tuple[Relation, Scope]:
+    """One table or sub-query. A table with an alias is known by both names, unless others stand beside it."""
+    if isinstance(node, exp.Subquery):
+        check_modifiers(node)
+        inner = read_body(node.this, names, body, "the sub-query")
+        return inner, Scope(frozenset({_alias(node).lower()} - {""}), inner.columns)
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        refuse(f"FROM {part_of(node)}", "only a table of the catalog can be asked about.", "Write FROM and its name.")
+    check_modifiers(node)
+    relation, alias = names.relation(node.name), _alias(node)
+    known = {alias or node.name, node.name} if alone else {alias or node.name}
+    return relation, Scope(frozenset(name.lower() for name in known), relation.columns)
+
+
+def _alias(node: Node) -> str:
+    alias = node.args.get("alias")
+    if alias is None:
+        return ""
+    check_modifiers(alias)
+    if not isinstance(alias.this, exp.Identifier):
+        refuse(f"FROM {part_of(node)}", "the name after the table is not readable.", "Write FROM and a name.")
+    return node.alias
+
+
+def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
+    check_modifiers(node)
+    what = part_of(node)
+    words = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
+    on, using = node.args.get("on"), node.args.get("using") or []
+    if words not in KINDS or not (on or using):
+        refuse(what, "tables are joined by equal columns.", "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).")
+    relation, scope = _one(node.this, names, body, alone=False)
+    if any(scope.names & part.names for part in left.parts):
+        refuse(what, "two tables have the same name.", "Give them names of their own: FROM t AS a JOIN t AS b.")
+    right = Scopes(relation, (scope,))
+    first, second = rows_only(left.relation, what), rows_only(relation, what)
+    if on:
+        pairs = [_equal(term, left, right) for term in terms_of(on, exp.And)]
+    else:
+        columns = [exp.Column(this=name.copy()) for name in using]
+        pairs = [(left.column(column), right.column(column)) for column in columns]
+    made = join(first, second, pairs, how=KINDS[words], what=what)
+    parts = [*(replace(part, columns=made.left(part.columns)) for part in left.parts)]
+    parts.append(replace(scope, columns=made.right(scope.columns)))
+    shown = {name: output for part in reversed(parts) for name, output in part.columns.items()}
+    shared = left.shared | {name.name.lower() for name in using}
+    if KINDS[words] == "right" and using:
+        refuse(what, "USING says which side is meant only in JOIN and LEFT JOIN.", "Write ON a.x = b.x.")
+    return Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
+
+
+def _equal(term: Node, left: Scopes, right: Scopes) -> tuple[Expression, Expression]:
+    """One equality between an expression over the tables before JOIN and one over the table after it."""
+    if not isinstance(term, exp.EQ):
+        refuse(f"ON {part_of(term)}", "tables are joined by equal columns only.", _EQUALS)
+    check_modifiers(term)
+    sides = [_sided(node, left, right) for node in (term.this, term.expression)]
+    found = dict(sides)
+    if set(found) != {"left", "right"}:
+        refuse(f"ON {part_of(term)}", "each side of = names columns of one of the two tables.", _EQUALS)
+    return found["left"], found["right"]
+
+
+def _sided(node: Node, left: Scopes, right: Scopes) -> tuple[str, Expression]:
+    """The expression, and the side whose columns it names; no side if it names both or none."""
+    seen: set[str] = set()
+
+    def leaf(part: Node) -> Expression:
+        if not isinstance(part, exp.Column):
+            refuse_node(part)
+        side = _side_of(part, left, right)
+        seen.add(side)
+        return (left if side == "left" else right).column(part)
+
+    expression = read(node, leaf)
+    return (seen.pop() if len(seen) == 1 else ""), expression
+
+
+def _side_of(node: exp.Column, left: Scopes, right: Scopes) -> str:
+    if node.table:
+        return "right" if any(node.table.lower() in part.names for part in right.parts) else "left"
+    name = node.name.lower()
+    sides = [any(name in part.columns for part in scopes.parts) for scopes in (left, right)]
+    if all(sides):
+        refuse(f"`{node.name}`", "both tables have a column of this name.", f"Write table.{node.name}.")
+    return "right" if sides[1] else "left"

@@ -1,0 +1,344 @@
+"""The distribution of a column: every range, its distribution function and its quantiles from one paid release."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, overload
+
+import numpy as np
+
+from lapwing.answers.present import Answered
+from lapwing.answers.tabular import COUNT, SHARE, Tabular, fresh, worded
+from lapwing.answers.wording import percent
+from lapwing.catalog.table import Catalog
+from lapwing.errors import Bug, Misconfigured
+from lapwing.language.refusal import refuse
+from lapwing.language.types import Type, shown
+from lapwing.mechanisms.additive.tails import Floats
+from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
+from lapwing.numbers import Number, exact, inside_unit
+from lapwing.privacy.budget import Cost
+from lapwing.privacy.loss import ZCDP
+from lapwing.workloads.axes import Axis, make_axis, require_cut, uncounted
+from lapwing.workloads.strategy import Bought, Counted, find_table, make_counted
+
+CELLS = 100
+"""Into so many cells reals are cut, unless it is said."""
+
+_NEAR = Fraction(1, 10**6)  # of a cell: an end that is so near to an edge means the edge
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A noisy number, or a cell found by noisy numbers, with its interval."""
+
+    value: Any
+    low: Any
+    high: Any
+    confidence: Fraction
+
+    def __str__(self) -> str:
+        return (
+            f"{worded(self.value)} ({worded(self.low)} to {worded(self.high)}, {percent(self.confidence)} confidence)"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Distribution(Tabular):
+    """Noisy counts of every cell of a column and of every range of cells. All of them agree with each other.
+
+    As a table it has a row for each cell: its count `n`, and `share_up_to`, the share of all counted rows that lie in
+    this cell or before it.
+    """
+
+    bought: Bought
+    confidence: Fraction
+
+    @property
+    def cost(self) -> Cost:
+        """What this answer cost now; 0 if it was stored."""
+        return self.bought.cost
+
+    @property
+    def axis(self) -> Axis:
+        return self.bought.strategy.counted.axes[0]
+
+    @property
+    def released(self) -> RangeRelease:
+        if not isinstance(self.bought.released, RangeRelease):
+            raise Bug("a distribution is made of ranges")
+        return self.bought.released
+
+    @property
+    def mechanism(self) -> PrefixSums | Ranges:
+        if not isinstance(self.bought.strategy.mechanism, PrefixSums | Ranges):
+            raise Bug("a distribution is made of ranges")
+        return self.bought.strategy.mechanism
+
+    def range(self, low: Any = None, high: Any = None, confidence: Number | None = None) -> Estimate:
+        """How many rows lie from low to high; an end that is left out is open.
+
+        Of values and whole numbers both ends count; a range of reals stops before `high`. Numbers beyond the bounds are
+        in the outermost cells.
+        """
+        first = 0 if low is None else _start(self.axis, low, "low")
+        last = self.axis.size if high is None else _stop(self.axis, high, "high")
+        if first > last:
+            raise Misconfigured("`low` comes after `high`. Exchange them.")
+        level = self._level(confidence)
+        return Estimate(self.released.range(first, last), *self._interval(first, last, level), level)
+
+    @overload
+    def cdf(self) -> Floats: ...
+
+    @overload
+    def cdf(self, value: Any, confidence: Number | None = None) -> Estimate: ...
+
+    def cdf(self, value: Any = None, confidence: Number | None = None) -> Floats | Estimate:
+        """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end.
+
+        With a value, which is an end of a cell as in `range(high=value)`, the share up to it with its interval. The
+        share rises with the count up to the value and falls with the count beyond; both lie in their intervals
+        together (union bound).
+        """
+        shares = self.released.cdf()
+        if value is None:
+            return shares
+        level, last = self._level(confidence), _stop(self.axis, value, "value")
+        share = float(shares[last - 1]) if last else 0.0
+        return Estimate(share, *self._share_interval(last, share, level), level)
+
+    def quantile(self, q: Number, confidence: Number | None = None) -> Estimate:
+        """The value below which a share q lies: of values the first at which it is reached, of cells within the cell.
+
+        Rows are taken as spread evenly within a cell, and whole numbers stay whole.
+
+        The interval holds the quantile of the limited, clipped rows. With S the sum of the first cells and T of all,
+        the quantile is beyond them if S - q T < 0. S - q T = (1 - q) S - q (T - S) errs by at most as much as its
+        two ranges, all of which hold together (union bound); as it never falls, halving finds both ends.
+        """
+        share, level = inside_unit(q, "q"), self._level(confidence)
+        shares, (first, last) = self.cdf(), self._cells_of(share, level)
+        cell = max(first, min(int(np.searchsorted(shares, float(share))), last))
+        return Estimate(self._within(cell, shares, share), *self._ends(first, last), level)
+
+    def columns(self, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
+        """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""
+        together = self.axis.size if simultaneous else 1
+        counts, off = self.released.counts(), self._errors(confidence, together)
+        cells = axis_columns([self.axis])
+        names = [column.name for column in cells]
+        shares = Answered(fresh(SHARE, names), Type.REAL, self.cdf(), bare=True)
+        return [*cells, Answered(fresh(COUNT, names), Type.REAL, counts, counts - off, counts + off), shares]
+
+    @property
+    def title(self) -> str:
+        return f"COUNT(*) of {self.bought.strategy.counted.table.name} by {self.axis.name}"
+
+    @property
+    def footer(self) -> str:
+        return footer(self.bought, self.confidence)
+
+    def methods(self) -> str:
+        """A sentence to put into a paper."""
+        return methods(self.bought, "sums of cells", self.confidence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Rows with intervals, price and method, ready for JSON."""
+        return {**Tabular.to_dict(self), **described(self.bought), "methods": self.methods()}
+
+    def _level(self, confidence: Number | None) -> Fraction:
+        return self.confidence if confidence is None else inside_unit(confidence, "confidence")
+
+    def _interval(self, first: int, last: int, level: Fraction, together: int = 1) -> tuple[float, float]:
+        """Of the count of a range."""
+        middle, off = self.released.range(first, last), _error(self.mechanism, first, last, level, together)
+        return middle - off, middle + off
+
+    def _share_interval(self, last: int, share: float, level: Fraction) -> tuple[float, float]:
+        """Of the share of the first cells; no narrower than to hold the share itself."""
+        if last in (0, self.axis.size):
+            return share, share
+        ranges = (0, last), (last, self.axis.size)
+        (low, high), (least, most) = (np.maximum(self._interval(*ends, level, 2), 0.0).tolist() for ends in ranges)
+        return min(share, _part(low, most, 0.0)), max(share, _part(high, least, 1.0))
+
+    def _errors(self, confidence: Fraction, together: int) -> Floats:
+        """Of each cell. In a tree all cells are alike."""
+        every = 1 if isinstance(self.mechanism, Ranges) else self.axis.size
+        found = [_error(self.mechanism, k, k + 1, confidence, together) for k in range(every)]
+        return np.broadcast_to(np.array(found), (self.axis.size,))
+
+    def _within(self, cell: int, shares: Floats, share: Fraction) -> Any:
+        axis = self.axis
+        if not axis.edges:
+            return axis.starts[cell]
+        before = float(shares[cell - 1]) if cell else 0.0
+        part = (float(share) - before) / (float(shares[cell]) - before) if shares[cell] > before else 0.5
+        part = max(0.0, min(1.0, part))
+        width = float(axis.edges[cell + 1] - axis.edges[cell])
+        if axis.type is Type.INTEGER:
+            return int(axis.edges[cell]) + max(0, math.ceil(part * width) - 1)
+        return float(axis.edges[cell]) + part * width
+
+    def _ends(self, first: int, last: int) -> tuple[Any, Any]:
+        """The interval from the first value of one cell to the end of another."""
+        low, high = self.axis.cells[first][0], self.axis.cells[last][1]
+        return (float(low), float(high)) if isinstance(low, Fraction) and isinstance(high, Fraction) else (low, high)
+
+    def _cells_of(self, share: Fraction, level: Fraction) -> tuple[int, int]:
+        """The first and the last cell that the quantile can lie in."""
+        sums, size, q = self.released.sums, self.axis.size, float(share)
+
+        def margin(k: int, sign: int) -> float:
+            """S - q T after k cells, moved by its error."""
+            off = [_error(self.mechanism, *ends, level, 2 * size) for ends in ((0, k), (k, size))]
+            return float(sums[k] - q * sums[size]) + sign * ((1 - q) * off[0] + q * off[1])
+
+        first = _first(size, lambda k: margin(k, 1) >= 0)
+        last = _first(size, lambda k: margin(k, -1) >= 0)
+        return min(first, last), last
+
+
+@lru_cache(maxsize=1 << 14)
+def _error(mechanism: PrefixSums | Ranges, low: int, high: int, confidence: Fraction, together: int) -> float:
+    """Of a range, known beforehand."""
+    return mechanism.error(low, high, confidence, simultaneous=together)
+
+
+def _part(some: float, rest: float, empty: float) -> float:
+    """The share of some in all; `empty` if there is nothing."""
+    return some / (some + rest) if some + rest > 0 else empty
+
+
+def _first(size: int, holds: Callable[[int], bool]) -> int:
+    """The first cell k - 1 for which halving says that it holds after k cells; the last one if it never does."""
+    low, high = 1, size
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low - 1
+
+
+def ask_distribution(
+    catalog: Catalog, column: str, *, table: str | None, where: str | None, cells: int | None
+) -> Counted:
+    """What a distribution counts; raises Stop if it cannot."""
+    if not isinstance(column, str):
+        raise Misconfigured(
+            f'`column` is {column!r}; it must be the name of one column, such as "age". '
+            "For several columns ask for marginals. Nothing was charged."
+        )
+    known = find_table(catalog, table)
+    axis = make_axis(known, column, cells=cells, default=CELLS)
+    if cells is not None:
+        require_cut(axis)
+    if None in axis.domain or axis.size < 2:
+        refuse(
+            f"`{axis.name}`",
+            "a distribution needs at least two values in an order, and NULL has no place in it.",
+            "Count its groups with GROUP BY.",
+        )
+    return make_counted(catalog, known, where, [axis])
+
+
+def axis_columns(axes: Sequence[Axis]) -> list[Answered]:
+    """Every combination of cells as columns of an answer: the values, or where each cell begins and ends."""
+    columns, names, sizes = [], [axis.name for axis in axes], [axis.size for axis in axes]
+    places = np.indices(sizes).reshape(len(axes), math.prod(sizes))
+    for axis, rows in zip(axes, places.tolist(), strict=True):
+        cells = axis.cells
+        columns.append(Answered(axis.name, axis.type, _objects([_plain(cells[i][0]) for i in rows])))
+        if axis.edges:
+            names.append(fresh(f"{axis.name}_to", names))
+            columns.append(Answered(names[-1], axis.type, _objects([_plain(cells[i][1]) for i in rows])))
+    return columns
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def _objects(values: list[Any]) -> Any:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def footer(bought: Bought, confidence: Fraction) -> str:
+    """Price and entry, and which rows are not counted."""
+    price = f"price {bought.cost}" if bought.cost else "stored answer, no price"
+    paid = f"{percent(confidence)} intervals; {price}; ledger entry {bought.entry}"
+    return f"{paid}\n{uncounted(bought.strategy.counted.axes)}"
+
+
+def described(bought: Bought) -> dict[str, Any]:
+    """Price, unit and limits, ready for JSON."""
+    counted = bought.strategy.counted
+    return {
+        "price": {bought.cost.unit: float(bought.cost.amount), "delta": float(bought.cost.delta)},
+        "ledger_entry": bought.entry,
+        "mechanism": type(bought.strategy.mechanism).__name__,
+        "unit": counted.table.unit or "one row",
+        "limits": {"rows_per_unit": counted.table.row_limit, "groups_per_unit": counted.outline.groups},
+    }
+
+
+def methods(bought: Bought, measured: str, confidence: Fraction) -> str:
+    """A sentence to put into a paper."""
+    counted, table = bought.strategy.counted, bought.strategy.counted.table
+    unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
+    kind = "Gaussian" if isinstance(bought.strategy.loss, ZCDP) else "Laplace"
+    limits = "" if table.by_row else f" Each unit counts in at most {counted.outline.groups} cells."
+    return (
+        f"Counts are differentially private for adding or removing {unit} of `{table.name}` (version {table.version}) "
+        f"at a price of {bought.strategy.loss}.{limits} Discrete {kind} noise is added to {measured}, for a unit that "
+        f"adds at most {counted.cells_per_unit} in all; all counts come from these. {uncounted(counted.axes)} "
+        f"Intervals cover the limited counts with {percent(confidence)} confidence, per number. "
+        f"Lapwing ledger entry {bought.entry}."
+    )
+
+
+def _start(axis: Axis, value: Any, name: str) -> int:
+    """The first cell of a range that begins here."""
+    if axis.edges and axis.type is Type.REAL:
+        return _edge(axis, value, name)
+    return _cell(axis, axis.starts, value, name)
+
+
+def _stop(axis: Axis, value: Any, name: str) -> int:
+    """The first cell after a range that ends here."""
+    if axis.edges and axis.type is Type.REAL:
+        return _edge(axis, value, name)
+    return _cell(axis, [last for _, last in axis.cells], value, name) + 1
+
+
+def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
+    wanted: Any = value
+    if axis.type is Type.DATE and isinstance(value, str):
+        with suppress(ValueError):
+            wanted = date.fromisoformat(value)
+    if wanted in ends and isinstance(wanted, bool) == (axis.type is Type.BOOLEAN):
+        return ends.index(wanted)
+    some = ", ".join(shown(end) for end in ends[:6])
+    raise Misconfigured(f"`{name}` is {value!r}, which is no end of a cell of `{axis.name}`. Pass one of {some}, ...")
+
+
+def _edge(axis: Axis, value: Any, name: str) -> int:
+    """The edge that is meant; reals may be off by a millionth of a cell."""
+    number, width = exact(value, name), axis.edges[1] - axis.edges[0]
+    place = bisect_left(axis.edges, number - width * _NEAR)
+    if place < len(axis.edges) and abs(axis.edges[place] - number) <= width * _NEAR:
+        return place
+    near = axis.edges[max(0, place - 1) : place + 1]
+    raise Misconfigured(
+        f"`{name}` is {value}, which is no edge of a cell of `{axis.name}`. "
+        f"Pass {' or '.join(f'{float(edge):.6g}' for edge in near)}, or ask with other `cells`."
+    )

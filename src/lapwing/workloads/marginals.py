@@ -1,0 +1,226 @@
+"""Tables of counts over several columns at a time, all from one paid release and consistent with each other."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, islice
+from typing import Any
+
+import numpy as np
+
+from lapwing.answers.present import Answered
+from lapwing.answers.tabular import COUNT, Tabular, fresh
+from lapwing.catalog.table import Catalog, Table
+from lapwing.errors import Bug, Misconfigured
+from lapwing.language.refusal import nearest, refuse
+from lapwing.language.types import Type
+from lapwing.mechanisms.ranges.components import MOST_TABLE, MarginalRelease, Set
+from lapwing.numbers import count
+from lapwing.privacy.budget import Cost
+from lapwing.workloads.axes import Axis, make_axis, require_cut
+from lapwing.workloads.distribution import axis_columns, described, footer, methods
+from lapwing.workloads.strategy import Bought, Counted, find_table, make_counted
+
+CELLS = 10
+"""Into so many cells reals are cut, unless it is said."""
+MOST_TABLES = 1_000
+MOST_WAYS = 8
+"""Columns of one table: its error is a sum over pairs of their subsets."""
+MOST_COLUMNS = 60
+_LISTED = 12  # tables in a message
+
+Cells = int | Mapping[str, int] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MarginalTable(Tabular):
+    """Noisy counts over some columns. Every cell has the same error, known beforehand."""
+
+    bought: Bought
+    confidence: Fraction
+    over: Set
+    """The numbers of its axes."""
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(self.bought.strategy.counted.axes[i] for i in self.over)
+
+    @property
+    def counts(self) -> Any:
+        """The noisy counts, with one axis for each column."""
+        return released(self.bought).table(self.over)
+
+    def columns(self, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
+        """The cells in the order of the columns, and their counts."""
+        counts = np.ravel(self.counts)
+        off = released(self.bought).mechanism.error(
+            self.over, confidence, simultaneous=counts.size if simultaneous else 1
+        )
+        keys = axis_columns(self.axes)
+        name = fresh(COUNT, [column.name for column in keys])
+        return [*keys, Answered(name, Type.REAL, counts, counts - off, counts + off)]
+
+    @property
+    def title(self) -> str:
+        by = ", ".join(axis.name for axis in self.axes)
+        return f"COUNT(*) of {self.bought.strategy.counted.table.name}{f' by {by}' if by else ''}"
+
+    @property
+    def footer(self) -> str:
+        return footer(self.bought, self.confidence)
+
+    def __len__(self) -> int:
+        return math.prod(axis.size for axis in self.axes)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
+    """All tables, by the names of their columns; in brackets also sums of them, and any order of the names."""
+
+    bought: Bought
+    confidence: Fraction
+
+    def __getitem__(self, names: str | Sequence[str]) -> MarginalTable:
+        axes = [axis.name for axis in self.bought.strategy.counted.axes]
+        places = {name.lower(): i for i, name in enumerate(axes)}
+        asked = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+        for name in asked:
+            if not isinstance(name, str):
+                raise Misconfigured(f"{name!r} is no name of a column. {self._known()}")
+            if name.lower() not in places:
+                raise Misconfigured(f"`{name}` is no column of this answer. {nearest(name, axes)}")
+        over = tuple(sorted({places[name.lower()] for name in asked}))
+        if not any(set(over) <= set(known) for known in self.bought.strategy.counted.sets or ()):
+            raise Misconfigured(
+                f"these columns stand together in no table of this answer. {self._known()} Ask for more `ways`."
+            )
+        return MarginalTable(self.bought, self.confidence, over)
+
+    def _known(self) -> str:
+        some = ", ".join(json.dumps(names, ensure_ascii=False) for names in islice(self, _LISTED))
+        return f"The tables are {some}{', ...' if len(self) > _LISTED else '.'}"
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        counted = self.bought.strategy.counted
+        return (tuple(counted.axes[i].name for i in one) for one in counted.sets or ())
+
+    def __len__(self) -> int:
+        return len(self.bought.strategy.counted.sets or ())
+
+    @property
+    def cost(self) -> Cost:
+        """What this answer cost now; 0 if it was stored."""
+        return self.bought.cost
+
+    @property
+    def total(self) -> MarginalTable:
+        """The number of rows."""
+        return MarginalTable(self.bought, self.confidence, ())
+
+    def methods(self) -> str:
+        """A sentence to put into a paper."""
+        return methods(self.bought, "what the tables have in common", self.confidence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All tables with intervals, price and method, ready for JSON."""
+        tables = [{"over": list(names), **table.to_dict()} for names, table in self.items()]
+        return {"tables": tables, **described(self.bought), "methods": self.methods()}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), default=str)
+
+    def __repr__(self) -> str:
+        mechanism = released(self.bought).mechanism
+        lines = [
+            f"{', '.join(names)}: {len(table):,} cells, within {mechanism.error(table.over, self.confidence):,.4g}"
+            for names, table in self.items()
+        ]
+        return "\n".join([*lines, footer(self.bought, self.confidence)])
+
+
+def released(bought: Bought) -> MarginalRelease:
+    """The noisy tables of an answer."""
+    if not isinstance(bought.released, MarginalRelease):
+        raise Bug("these are no marginals")
+    return bought.released
+
+
+def ask_marginals(
+    catalog: Catalog,
+    columns: Sequence[str | Sequence[str]],
+    *,
+    table: str | None,
+    where: str | None,
+    ways: int,
+    cells: Cells,
+) -> Counted:
+    """What the tables count; raises Stop if they cannot."""
+    known = find_table(catalog, table)
+    asked = _read_columns(columns)
+    lists = [(one,) if isinstance(one, str) else one for one in asked]
+    names = _ordered(known, [name for one in lists for name in one])
+    each = _read_cells(cells, names)
+    axes = [make_axis(known, name, cells=many, default=CELLS) for name, many in zip(names, each, strict=True)]
+    for axis, named in zip(axes, each, strict=True):
+        if isinstance(cells, Mapping) and named is not None:
+            require_cut(axis)
+    if all(isinstance(one, str) for one in asked):
+        most = min(count(ways, "ways"), len(names))
+        many = sum(math.comb(len(names), k) for k in range(1, most + 1))
+        sets = combinations_up_to(len(names), most) if many <= MOST_TABLES else ()
+    else:
+        place = {name.lower(): i for i, name in enumerate(names)}
+        sets = tuple(dict.fromkeys(tuple(sorted({place[name.lower()] for name in one})) for one in lists))
+        many = len(sets)
+    if many > MOST_TABLES:
+        refuse("`columns`", f"that makes {many:,} tables; at most {MOST_TABLES:,} are answered.", "Ask for fewer.")
+    if max(map(len, sets)) > MOST_WAYS:
+        refuse("`columns`", f"a table has more than {MOST_WAYS} columns.", f"Ask for tables of at most {MOST_WAYS}.")
+    if max(math.prod(axes[i].size for i in one) for one in sets) > MOST_TABLE:
+        refuse("`columns`", f"a table has more than {MOST_TABLE:,} cells.", "Pass fewer `ways`, or fewer `cells`.")
+    return make_counted(catalog, known, where, axes, tuple(sorted(sets, key=lambda one: (len(one), one))))
+
+
+def combinations_up_to(size: int, most: int) -> tuple[Set, ...]:
+    """All sets of 1 to `most` numbers below `size`."""
+    return tuple(one for k in range(1, most + 1) for one in combinations(range(size), k))
+
+
+def _read_columns(columns: object) -> list[str | tuple[str, ...]]:
+    asked = [one if isinstance(one, str) else _listed(one) for one in _listed(columns)]
+    names = [name for one in asked for name in ([one] if isinstance(one, str) else one)]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise Misconfigured(
+            '`columns` must list names of columns, ["sex", "age"], or tables, [("sex", "age"), ("age",)]. '
+            "Nothing was charged."
+        )
+    return asked
+
+
+def _listed(names: object) -> tuple[Any, ...]:
+    """What is listed; a name or a number by itself is no list."""
+    return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (None,)
+
+
+def _ordered(table: Table, names: Sequence[str]) -> list[str]:
+    """The columns, each once, in the order of the table: so that the same tables are one question."""
+    asked = {table.field(name).name for name in names}
+    if not 1 <= len(asked) <= MOST_COLUMNS:
+        refuse("`columns`", f"there are {len(asked)}; 1 to {MOST_COLUMNS} are counted.", "Name fewer.")
+    return [field.name for field in table.fields if field.name in asked]
+
+
+def _read_cells(cells: Cells, names: Sequence[str]) -> list[int | None]:
+    """The number of cells that is asked for each column."""
+    if not isinstance(cells, Mapping):
+        return [cells] * len(names)
+    known = {name.lower() for name in names}
+    for name in cells:
+        if str(name).lower() not in known:
+            refuse("`cells`", f"`{name}` is not among the columns.", nearest(str(name), names))
+    asked = {str(name).lower(): many for name, many in cells.items()}
+    return [asked.get(name.lower()) for name in names]

@@ -1,0 +1,126 @@
+"""lapwing.classroom.refutation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lapwing.classroom.database import Database, databases
+from lapwing.classroom.refutation import Algorithm, deterministic, refute
+from lapwing.errors import Misconfigured
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.choice.exponential import Exponential
+from lapwing.mechanisms.choice.noisy_max import NoisyMax
+from lapwing.privacy.neighbours import Neighbours
+
+CHANGE = Neighbours.CHANGE_ONE
+
+
+def most_frequent(records: list[int]) -> int:
+    return max(range(3), key=records.count)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [len, sum, lambda records: max(records, default=None), most_frequent, lambda records: len(records) >= 2, tuple],
+)
+@pytest.mark.parametrize(("epsilon", "delta"), [(0, 0), (1, 0), (50, 0.99)])
+def test_deterministic_algorithm_is_refuted(
+    function: Callable[[list[Any]], Hashable], epsilon: float, delta: float
+) -> None:
+    """lecture:L6 two neighbours and an output that is certain on one and impossible on the other."""
+    found = refute(deterministic(function), range(3), epsilon=epsilon, delta=delta, size=2)
+    assert found is not None
+    assert found.first.distance(found.second) == 1
+    assert (found.likely, found.rare) == (1, 0)
+    assert found.event == (function(list(found.first.records)),)
+
+
+@given(st.data())
+def test_every_deterministic_algorithm_is_constant_or_refuted(data: st.DataObject) -> None:
+    """lecture:L6 over all databases of at most two records, any function whatever."""
+    outputs = {x: data.draw(st.integers(0, 1)) for x in databases("ab", up_to=2)}
+    found = refute(deterministic(lambda records: outputs[Database(records)]), "ab", epsilon=5, size=2)
+    assert (found is None) == (len(set(outputs.values())) == 1)
+
+
+def test_constant_algorithm_is_perfectly_private() -> None:
+    """lecture:L6 lecture:L8 the trivial exception."""
+    assert refute(deterministic(lambda _: "nothing"), range(3), epsilon=0, size=3) is None
+
+
+@pytest.mark.parametrize("mechanism", [Exponential(epsilon=1, monotone=True), NoisyMax(epsilon=1, monotone=True)])
+def test_mechanism_is_refuted_below_its_epsilon_only(mechanism: Exponential | NoisyMax) -> None:
+    """lecture:L6 lecture:L2 the exact law of a randomized algorithm, enclosed by proven bounds."""
+
+    def law(records: list[int]) -> dict[Hashable, tuple[Fraction, Fraction]]:
+        return dict(enumerate(mechanism.law([records.count(value) for value in range(3)])))
+
+    assert refute(law, range(3), epsilon=1, size=3) is None
+    found = refute(law, range(3), epsilon=0.5, size=3)
+    assert found is not None
+    assert found.likely > Fraction(16487, 10_000) * found.rare  # e^0.5
+
+
+def tail_laplace(epsilon: float) -> Algorithm:
+    """Laplace noise on a count; outputs beyond 3 are one outcome each."""
+    noise = Laplace(epsilon=epsilon)
+
+    def law(records: list[int]) -> dict[Hashable, tuple[Fraction, Fraction]]:
+        inside: dict[Hashable, tuple[Fraction, Fraction]] = {y: noise.law(y - len(records)) for y in range(4)}
+        below = noise.law(len(records) + 1)
+        share = 1 / (1 - noise.law(1)[0] / noise.law(0)[0])  # the geometric sum, up to a share 1e-30
+        left = below[0] * share, below[1] * share
+        rest = 1 - left[0] - sum(low for low, _ in inside.values())
+        return inside | {"below": (left[0] * (1 - Fraction(1, 10**25)), left[1]), "above": (rest * 0, rest)}
+
+    return law
+
+
+def test_laplace_count_keeps_its_epsilon_under_add_or_remove_only() -> None:
+    """lecture:L1 the relation matters: a changed record moves two counts, an added one moves one."""
+    assert refute(tail_laplace(1), range(2), epsilon=1, size=3) is None
+    assert refute(tail_laplace(1.5), range(2), epsilon=1, size=3) is not None
+
+
+def noisy_pair(records: list[int]) -> dict[Hashable, Fraction]:
+    """Each count goes through two coins of its own: up by one with probability 1/4."""
+    counts = [records.count(value) for value in (0, 1)]
+    up = {0: Fraction(3, 4), 1: Fraction(1, 4)}
+    return {(counts[0] + a, counts[1] + b): up[a] * up[b] for a in up for b in up}
+
+
+def test_delta_is_what_remains_above_epsilon() -> None:
+    """lecture:L3 the event collects every output that is too likely, so the smallest delta is exact."""
+    assert refute(noisy_pair, range(2), epsilon=3, delta=Fraction(3, 4), size=1) is None
+    found = refute(noisy_pair, range(2), epsilon=3, delta=Fraction(74, 100), size=1)
+    assert found is not None
+    assert (found.likely, found.rare) == (Fraction(3, 4), 0)
+
+
+def test_relation_and_sizes_are_respected() -> None:
+    """lecture:L1 under change-one the number of records is no secret."""
+    count = deterministic(len)
+    assert refute(count, range(3), epsilon=1, size=4, neighbours=CHANGE) is None
+    assert refute(count, range(3), epsilon=1, size=4) is not None
+    assert refute(count, range(3), epsilon=1, size=4, least=4) is None
+
+
+@pytest.mark.parametrize("law", [{0: 0.5}, {0: 2}, {0: -1, 1: 2}, {0: (0.6, 0.5), 1: 0.5}, {}])
+def test_what_is_no_law_is_refused(law: dict[Hashable, Any]) -> None:
+    with pytest.raises(Misconfigured, match="no probabilities"):
+        refute(lambda _: law, range(2), epsilon=1, size=1)
+
+
+def test_large_enumerations_and_bad_claims_are_refused() -> None:
+    with pytest.raises(Misconfigured, match="pairs of databases"):
+        refute(deterministic(len), range(200), epsilon=1, size=4)
+    with pytest.raises(Misconfigured, match="`epsilon` is -1"):
+        refute(deterministic(len), range(2), epsilon=-1, size=1)
+    with pytest.raises(Misconfigured, match="`delta` is 1"):
+        refute(deterministic(len), range(2), epsilon=1, delta=1, size=1)

@@ -1,0 +1,46 @@
+"""Expressions in words: they mean what was asked, and stay short."""
+
+from __future__ import annotations
+
+import pytest
+
+from lapwing.language.wording import cut, worded
+from lapwing.planning.question import Question
+from lapwing.reading.sql import read_sql
+from support.visits import visits_catalog
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "cost * (age + 1)",
+        "cost - (age - 1)",
+        "cost - age - 1",
+        "sick or sex = 'F' and age > 5",
+        "(sick or sex = 'F') and age > 5",
+        "not (sick or age > 5)",
+        "name = 'O''Brien'",
+        "sex in ('F', 'M')",
+        "cost is not null",
+    ],
+)
+def test_words_read_as_the_same_expression(sql: str) -> None:
+    def read(text: str) -> Question:
+        found = read_sql(f"SELECT COUNT(CASE WHEN ({text}) IS NULL THEN 1 END) AS n FROM visits", visits_catalog())
+        assert isinstance(found, Question), found
+        return found
+
+    argument = read(sql).aggregates[0].arguments[0]
+    inner = argument.arguments[0].arguments[0]  # type: ignore[union-attr]
+    assert read(worded(inner)).aggregates == read(sql).aggregates
+
+
+def test_the_words_of_an_aggregate_keep_their_brackets() -> None:
+    found = read_sql("SELECT SUM(cost * (age + 1)) AS n FROM visits", visits_catalog())
+    assert isinstance(found, Question)
+    assert found.aggregates[0].words() == "SUM(cost * (age + 1))"
+
+
+def test_long_words_are_cut() -> None:
+    assert cut("a" * 60) == "a" * 60
+    assert cut("a" * 61) == "a" * 57 + "..."
