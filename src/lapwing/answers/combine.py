@@ -8,8 +8,8 @@ Interval.   The mean is off by sum w_i Z_i, whose tail is bounded in mechanisms/
             w_i sqrt(v_i / v), which is the same normal law, and what is allowed for discreteness only grows. Narrow
             Gaussian noise, where that allowance is felt, is summed up instead: each w_i Z_i is moved to the
             nearest multiple of g, a small part of the whole's spread, so n of them move the sum by n g / 2 at most,
-            and the moved laws are convolved. The mean is rounded to the finest step, of which the truth is a multiple: within x becomes within
-            floor(x + 1/2) steps.
+            and the moved laws are convolved. The mean is rounded to the finest step, of which the truth is a
+            multiple: within x becomes within floor(x + 1/2) steps.
 Honest if   the number of answers and their prices were not chosen by looking at the answers: who asks again until a
             number pleases has chosen its noise. Nothing here can see that, so every combined answer says it.
 Private     as functions of released numbers are: the prices of all joined answers add up, and all were paid.

@@ -4,7 +4,8 @@ Intervals. A released number has its own (readings.py). A column computed from m
 confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
 through the arithmetic (interval_arithmetic.py). Where that gives no bound the interval is missing and `reason` says
 why. Intervals are made for every group. HAVING and LIMIT choose among groups by noisy numbers, and the chosen ones are
-those whose noise was lucky: a number that was chosen by gets intervals that hold for all groups together, whatever is asked.
+those whose noise was lucky: a number that was chosen by gets intervals that hold for all groups together,
+whatever is asked.
 Other numbers have noise of their own, which the choice does not depend on; theirs hold as they do without it.
 """
 
