@@ -54,6 +54,7 @@ class Vault:
     def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger, *, memory: str | None) -> None:
         self._sources = {table.name: source for table, source in tables}
         self._private = [table for table, _ in tables if not table.public]
+        self._public = [table for table, _ in tables if table.public]
         self._ledger = ledger
         before = self._fingerprints()
         self.engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
@@ -137,7 +138,10 @@ class Vault:
         for table in tables:
             if self._ledger.version(table.name) != table.version:
                 self.engine.check(table)
-        self._ledger.declare([declaration(table, self._sources[table.name]) for table in tables])
+        private, public = (
+            [declaration(table, self._sources[table.name]) for table in side] for side in (tables, self._public)
+        )
+        self._ledger.declare(private, public=public)
 
 
 def _prepared(work: Callable[[], _T]) -> _T:
