@@ -25,12 +25,12 @@ from lapwing.query.answers.stored import encode
 from lapwing.query.asking.watch import Look
 from lapwing.query.catalog import Table
 from lapwing.query.cells.bounding import Queries, queries
-from lapwing.query.cells.finding import Found, Target, encode_found, powers_query
+from lapwing.query.cells.finding import Found, Target, encode_found, powers_query, rehearse_finding
 from lapwing.query.cells.finding import released as found_by
 from lapwing.query.cells.release import Answer, Arranged, Released, fetched, release, release_tables
 from lapwing.query.planning.plan import Plan
 from lapwing.query.question import Question
-from lapwing.query.strategies.strategy import Strategy, encode_strategy, exact_tables, tables_query
+from lapwing.query.strategies.strategy import Strategy, encode_strategy, exact_tables, rehearse_tables, tables_query
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -43,7 +43,7 @@ CHANGED = (
     "Have the steward declare a new `version` for the table, and open it again with that version."
 )
 UNREADY = (
-    "This question could not be prepared ({kind}). Nothing was charged, and no data were read. "
+    "This question could not be prepared ({kind}). Nothing was charged. "
     "This is a fault of Lapwing or of a package it uses; please report it."
 )
 
@@ -74,8 +74,9 @@ class Vault:
         return lambda: _guarded(read)
 
     def ready_tables(self, strategy: Strategy) -> Paid[Answer]:
-        """For the noisy tables of a strategy, whose noise was drawn when it was made."""
+        """For the noisy tables of a strategy."""
         query = _prepared(lambda: self.engine.written(tables_query(strategy, self.engine.keyed_hash)))
+        _prepared(lambda: rehearse_tables(strategy))
 
         def read() -> tuple[Answer, bytes]:
             released = release_tables(strategy.mechanism, exact_tables(strategy, self.engine.cells(query)))
@@ -84,8 +85,9 @@ class Vault:
         return lambda: _guarded(read)
 
     def ready_to_find(self, target: Target, mechanism: AutoBounds) -> Paid[Found]:
-        """For bounds or a limit that are found privately, by a mechanism that has drawn noise before."""
+        """For bounds or a limit that are found privately."""
         query = _prepared(lambda: self.engine.written(powers_query(target)))
+        _prepared(lambda: rehearse_finding(target, mechanism))
 
         def read() -> tuple[Found, bytes]:
             found = found_by(target, mechanism, self.engine.cells(query))

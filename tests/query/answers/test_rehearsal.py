@@ -61,6 +61,10 @@ STEPS = {
     "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.written", ["sql", "batch", "strategy", "find", "watch"]),
     "drawing noise": ("lapwing.query.answers.rehearsal.release", ["sql", "batch"]),
     "encoding the answer": ("lapwing.query.answers.rehearsal.encode", ["sql", "batch"]),
+    "drawing noise of a strategy": ("lapwing.query.strategies.strategy.release_tables", ["strategy"]),
+    "encoding a strategy": ("lapwing.query.strategies.strategy.encode_strategy", ["strategy"]),
+    "drawing noise of a finding": ("lapwing.query.cells.finding.released", ["find"]),
+    "encoding a finding": ("lapwing.query.cells.finding.encode_found", ["find"]),
     "binding what stands above": ("lapwing.query.answers.rehearsal.present", ["sql", "batch"]),
 }
 WAYS = {
