@@ -9,8 +9,8 @@ from typing import Any
 
 from lapwing.mechanisms.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.top_k import TopK
-from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.wording import at_least_text, at_most_text
+from lapwing.privacy.budget import Budget, Cost, remaining_text
+from lapwing.privacy.wording import at_most_text
 from lapwing.query.answers.answer import describe
 from lapwing.query.answers.readings import PLAIN, half_width
 from lapwing.query.answers.wording import percent
@@ -201,5 +201,4 @@ class Preview:
 
 def too_dear(cost: Cost, remaining: Cost) -> list[str]:
     """A line that says so, if it does not fit."""
-    left = f"{remaining.unit} = {at_least_text(remaining.amount)}"
-    return [] if cost.fits(remaining) else [f"It does not fit: {left} is left."]
+    return [] if cost.fits(remaining) else [f"It does not fit: {remaining_text(remaining)} is left."]
