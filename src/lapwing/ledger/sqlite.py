@@ -149,7 +149,8 @@ class SqliteLedger:
             self._advance(last)
         except LapwingError as error:
             raise LedgerFailed(
-                f"The price stays charged (entry {last.seq}), and asking again pays again. {error}"
+                f"The price stays charged (entry {last.seq}), and asking again pays again, with a new key if it had "
+                f"one. {error}"
             ) from error
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
