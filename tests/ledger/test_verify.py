@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import lapwing.ledger.verify as verify_module
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, verify_ledger
 from lapwing.ledger.chain import Walk
@@ -386,10 +388,11 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     for _ in range(3):
         ledger.settle(ask(ledger), b"answer", match="m")
     ask(ledger)
-    step, asked = Walk.step, []
+    step, asked, lock = Walk.step, [], ledger._store._lock
 
     def stepped(walk: Walk, entry: Entry) -> Any:
-        assert not ledger._store._lock.locked()
+        with ThreadPoolExecutor(1) as other:  # its own thread might take the lock twice
+            assert other.submit(lambda: lock.acquire(blocking=False) and lock.release() is None).result()
         asked.append(ask(ledger))
         ledger.settle(asked[-1], b"later", match="m")
         return step(walk, entry)
@@ -400,6 +403,24 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     assert (report.entries, report.unanswered, len(asked)) == (8, (8,), 8)
     monkeypatch.undo()
     assert ledger.verify().entries == 24
+
+
+@pytest.mark.parametrize("part", ["rows_after", "_broken_head", "_broken_store"])
+def test_questions_go_on_while_verify_reads(place: Any, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Not only between two pages: the last check reads the whole file at once."""
+    ledger = place.open(Budget(100))
+    ledger.settle(ask(ledger), b"answer", match="m")
+    inner, asked, lock = getattr(verify_module, part), [], ledger._store._lock
+
+    def reading(*arguments: Any) -> Any:
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(lambda: lock.acquire(blocking=False) and lock.release() is None).result()
+        asked.append(ask(ledger))
+        return inner(*arguments)
+
+    monkeypatch.setattr(verify_module, part, reading)
+    assert ledger.verify().entries == 3
+    assert asked
 
 
 def test_verify_waits_for_nobody_and_changes_nothing(filled: Any) -> None:
