@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import lapwing.ledger.verify as verify_module
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, verify_ledger
 from lapwing.ledger.chain import Walk
@@ -410,6 +411,24 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     assert (report.entries, report.unanswered, len(asked)) == (8, (8,), 8)
     monkeypatch.undo()
     assert ledger.verify().entries == 24
+
+
+@pytest.mark.parametrize("part", ["rows_after", "_broken_head", "_broken_store"])
+def test_questions_go_on_while_verify_reads(place: Any, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Not only between two pages: the last check reads the whole file at once."""
+    ledger = place.open(Budget(100))
+    ledger.settle(ask(ledger), b"answer", match="m")
+    inner, asked, lock = getattr(verify_module, part), [], ledger._store._lock
+
+    def reading(*arguments: Any) -> Any:
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(lambda: lock.acquire(blocking=False) and lock.release() is None).result()
+        asked.append(ask(ledger))
+        return inner(*arguments)
+
+    monkeypatch.setattr(verify_module, part, reading)
+    assert ledger.verify().entries == 3
+    assert asked
 
 
 def test_verify_waits_for_nobody_and_changes_nothing(filled: Any) -> None:

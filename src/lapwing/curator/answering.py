@@ -37,8 +37,8 @@ class Answers:
             return again
         newest = {offer.terms: offer for offer in self._ledger.offers(match)}
         with reading_terms():
-            first, others = best_terms(newest), enough_terms(newest, terms_of(plan.prices))
-        best = _best(plan, level, first) or _best(plan, level, others)
+            first = best_terms(newest)
+        best = _best(plan, level, first) or _best(plan, level, enough_terms(newest, terms_of(plan.prices)))
         if best is None:
             return None
         return self._again(outline, newest[best].seq, self._ledger.offered(match, newest[best]), level)

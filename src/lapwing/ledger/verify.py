@@ -107,7 +107,7 @@ def verify(reader: Reader, witnesses: Sequence[Witness] = (), *, against: Head |
 def read_head(path: Path | str) -> Head:
     """The head in the last line of an export; that line alone will do."""
     try:
-        lines = Path(path).read_text().splitlines()
+        lines = Path(path).read_text().splitlines() if Path(path).is_file() or not Path(path).exists() else []
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read ({error.strerror}). Pass a file that `export` wrote.") from None
     except ValueError:
