@@ -9,8 +9,7 @@ from typing import Any
 
 from lapwing.errors import Bug
 from lapwing.planning.plan import Prices
-from lapwing.privacy.encoding import decode_loss, encode_loss
-from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+from lapwing.privacy.loss import decode_loss
 
 _Parts = list[tuple[str, Fraction]]
 """Every number of a price, and of which kind it is."""
@@ -19,15 +18,18 @@ _Parts = list[tuple[str, Fraction]]
 def prices_out(prices: Prices) -> dict[str, Any]:
     """Prices as JSON. Numbers are texts, so that no reader rounds them."""
     return {
-        "measures": [None if share is None else encode_loss(share) for share in prices.measures],
-        "selection": None if prices.selection is None else encode_loss(prices.selection),
+        "measures": [None if share is None else share.encode() for share in prices.measures],
+        "selection": None if prices.selection is None else prices.selection.encode(),
     }
 
 
 def prices_in(read: dict[str, Any]) -> Prices:
     """The prices that `prices_out` wrote."""
-    measures = tuple(None if share is None else _share(decode_loss(share)) for share in read["measures"])
-    return Prices(measures, None if read["selection"] is None else _selection(decode_loss(read["selection"])))
+    measures = tuple(None if share is None else decode_loss(share) for share in read["measures"])
+    selection = None if read["selection"] is None else decode_loss(read["selection"])
+    if any(share is not None and share.delta for share in measures) or (selection is not None and not selection.delta):
+        raise Bug("a delta is the price of keys, and of nothing else")
+    return Prices(measures, selection)
 
 
 def terms_of(prices: Prices) -> str:
@@ -68,15 +70,3 @@ def _covers(one: _Parts, other: _Parts) -> bool:
 def _parts(read: dict[str, Any]) -> _Parts:
     losses = [loss for loss in (*read["measures"], read["selection"]) if loss is not None]
     return [(kind, Fraction(number)) for kind, *numbers in losses for number in numbers]
-
-
-def _share(loss: Loss) -> Pure | ZCDP:
-    if not isinstance(loss, Pure | ZCDP):
-        raise Bug("a share of a price is pure or zCDP")
-    return loss
-
-
-def _selection(loss: Loss) -> ZCDP | Approximate:
-    if not isinstance(loss, ZCDP | Approximate):
-        raise Bug("keys are selected for a delta")
-    return loss
