@@ -351,7 +351,7 @@ def _scaled(prices: Sequence[Prices], epsilon: Fraction, delta: Fraction) -> lis
 def _times(prices: Prices, factor: Fraction) -> Prices:
     measures = tuple(None if share is None else share.scaled(factor) for share in prices.measures)
     keys = prices.selection
-    return Prices(measures, None if keys is None else keys.scaled(factor).with_delta(keys.delta))
+    return Prices(measures, None if keys is None else keys.with_delta(0).scaled(factor).with_delta(keys.delta))
 
 
 def _worst(prices: Sequence[Prices]) -> list[PrivacyLoss]:

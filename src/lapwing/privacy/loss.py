@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, assert_never
+from typing import Any, ClassVar
 
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.numbers import Number, below_one, count, nonnegative, positive, root_down, shown
@@ -408,12 +408,8 @@ def _repeat(loss: Loss, times: int) -> Loss:
             return Pure(times * loss.epsilon, times * loss.rho)
         case BoundedRange():
             return loss if times == 1 else _repeat(loss.to_pure(), times)
-        case ZCDP():
-            return ZCDP(times * loss.rho, _total(times * loss.delta))
-        case Approximate():
-            return Approximate(times * loss.epsilon, _total(times * loss.delta))
         case _:
-            assert_never(loss)
+            return loss.scaled(times)
 
 
 def _total(delta: Fraction) -> Fraction:
