@@ -49,6 +49,10 @@ DRAWING_ALLOWED = {
     "asking/watch.py": ["draw_noise", "start"],
     "measures/measure.py": ["draw"],  # of nothing: what cannot be drawn is refused before the charge
 }
+# Of which kind a loss or an accounting is matters in these rooms only; elsewhere both are used by their methods.
+KIND_ROOMS = ("privacy", "mechanisms")
+KINDS = ("Pure", "BoundedRange", "ZCDP", "Approximate", "PURE", "BASIC")
+KIND_TEXTS = ("pure", "bounded range", "zcdp", "approximate", "basic")
 # Everything that the founding lectures teach.
 LECTURES = (
     *("L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"),
@@ -127,6 +131,19 @@ def samplers(source: str) -> list[str]:
     """What the source imports of noise/ beyond random names and salts, the count of forks, and arithmetic."""
     names = [name.split(".") for name, _ in imported(ast.parse(source), "lapwing")]
     return [".".join(n) for n in names if n[:2] == ["lapwing", "noise"] and n[-1] not in NOT_SAMPLERS]
+
+
+def told_apart(source: str) -> list[str]:
+    """Kinds of losses and accountings that the source names, but to make a loss, or compares by their text."""
+    tree = ast.parse(source)
+    names = {local: name.split(".")[-1] for name, local in imported(tree, "lapwing") if name.startswith("lapwing.")}
+    made = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.MatchValue)]
+    used = [node for node in ast.walk(tree) if id(node) not in made]
+    found = {names.get(node.id) for node in used if isinstance(node, ast.Name)}
+    found |= {node.attr for node in used if isinstance(node, ast.Attribute)}
+    texts = {node.value for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant)}
+    return sorted(found & set(KINDS)) + sorted(texts & set(KIND_TEXTS))
 
 
 def missing_files(source: str, path: Path) -> list[str]:
@@ -298,6 +315,32 @@ def test_another_door_is_found(planted: str, found: list[str]) -> None:
 def test_a_sampler_above_mechanisms_is_found() -> None:
     planted = "from lapwing.noise import SYSTEM, sample_laplace\nfrom lapwing.noise.bits import Forks"
     assert samplers(planted) == ["lapwing.noise.sample_laplace"]
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if room(path) not in KIND_ROOMS], ids=inside)
+def test_losses_are_used_by_their_methods(path: Path) -> None:
+    assert told_apart(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("match loss:\n    case Pure(epsilon=e):\n        pass", ["Pure"]),
+        ("isinstance(loss, ZCDP | Approximate)", ["Approximate", "ZCDP"]),
+        ("made = Curve if type(loss) is Curve else None", ["ZCDP"]),
+        ("def f(loss: BoundedRange) -> None: ...", ["BoundedRange"]),
+        ("isinstance(loss, lw.privacy.Pure)", ["Pure"]),
+        ("if budget.accounting is Accounting.BASIC: ...", ["BASIC"]),
+        ("match budget.accounting:\n    case Accounting.ZCDP:\n        pass", ["ZCDP"]),
+        ("if loss.kind == 'zcdp': ...", ["zcdp"]),
+        ("match loss.kind:\n    case 'pure':\n        pass", ["pure"]),
+        ("paid = Pure(1).with_delta(0.1) + ZCDP(1)", []),
+        ("class Mine:\n    Own = 1\nx: Mine = Mine.Own", []),
+    ],
+)
+def test_a_loss_that_is_told_apart_is_found(planted: str, found: list[str]) -> None:
+    loss = "from lapwing.privacy.loss import ZCDP, Approximate, BoundedRange, Pure, ZCDP as Curve\n"
+    assert told_apart(f"{loss}import lapwing as lw\nfrom lapwing.privacy import Accounting\n{planted}") == found
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=inside)

@@ -191,6 +191,12 @@ def root_up(value: int) -> Fraction:
     return Fraction(isqrt((value << 40) - 1) + 1, 1 << 20) if value else Fraction(0)
 
 
+def root_down(value: Fraction) -> Fraction:
+    """A root rounded down, to 2^-64 of the largest power of two below it or finer."""
+    bits = 64 + max(0, value.denominator.bit_length() - value.numerator.bit_length())
+    return Fraction(isqrt((value.numerator << 2 * bits) // value.denominator), 1 << bits)
+
+
 def _dyadic(value: arb, *, up: bool) -> Fraction:
     """The end of a ball; next to 0 it is rounded to one side, as nobody can write so many digits."""
     if not value.is_finite():

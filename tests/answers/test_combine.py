@@ -14,10 +14,11 @@ from lapwing.answers.combine import Combined, Joined, _joined, _weights
 from lapwing.answers.stored import decode
 from lapwing.curator import Curator
 from lapwing.errors import Bug, Misconfigured, Refused
-from lapwing.measures.measure import Measure, Noise
+from lapwing.measures.measure import Measure
 from lapwing.measures.shapes import Total
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.fitting import Noise
 from lapwing.noise import sample_gaussian, sample_laplace
 from lapwing.privacy import Budget
 from support.tape import SeededBits

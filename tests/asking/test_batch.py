@@ -114,6 +114,15 @@ def test_keys_that_are_not_public_are_selected_in_a_batch(name: str) -> None:
     assert answers[0].to_arrow().column_names == ["name", "n"]
 
 
+def test_the_delta_of_keys_does_not_grow_with_their_epsilon() -> None:
+    """The parts of a fixed list are scaled up by more than 1 / delta here."""
+    asked = open_visits(frame(50), budget=lw.Budget(1000, 0.9, accounting="basic"), groups_per_unit=2)
+    counts = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(40)]
+    made = shared(asked, [NAMES, *counts], delta=0.8)
+    selections = [plan.prices.selection for plan in made.plans if plan.prices.selection is not None]
+    assert [loss.delta for loss in selections] == [Fraction(4, 10)]
+
+
 def test_a_batch_is_paid_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """ledger:B2 nothing is charged and no row is read if the sum does not fit."""
     asked = open_visits(frame(50), budget=lw.Budget(epsilon=1))

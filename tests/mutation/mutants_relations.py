@@ -36,8 +36,8 @@ RELATIONS: tuple[Mutant, ...] = (
     Mutant(
         "session: every run takes the whole rho",
         _WATCH,
-        "math.floor(2 * rho / times * 4**_ROOT_BITS)",
-        "math.floor(2 * rho * 4**_ROOT_BITS)",
+        "price.pure_epsilon(runs, unit=_FINEST)",
+        "price.pure_epsilon(1, unit=_FINEST)",
         "less noise than was paid for",
         WATCHED,
     ),

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from flint import arb
 
-from lapwing.errors import LapwingError, Misconfigured, Refused
+from lapwing.errors import Bug, LapwingError, Misconfigured, Refused
 from lapwing.numbers import ball, enclose
-from lapwing.privacy import ZCDP, Approximate, BoundedRange, Pure, epsilon_of_rho, group_delta
+from lapwing.privacy import ZCDP, Approximate, BoundedRange, Loss, Pure, epsilon_of_rho, group_delta
+from lapwing.privacy.loss import decode_loss
 
 ORDERS = [Fraction(text) for text in ("1.01", "1.5", "2", "4", "16", "64", "1000")]
 BAD = [float("nan"), float("inf"), -float("inf"), -1, -1e-320, True, np.True_, "0.1", None, 1j, [0.1], Decimal("sNaN")]
@@ -272,3 +273,25 @@ def test_a_coin_flip_exceeds_the_rho_of_bounded_range() -> None:
 )
 def test_a_loss_reads_in_plain_words(loss: object, text: str) -> None:
     assert str(loss) == text
+
+
+@pytest.mark.parametrize(
+    ("loss", "texts"),
+    [
+        (Pure(Fraction(1, 3)), ("pure", "1/3", "1/18")),
+        (Pure(1, Fraction(1, 8)), ("pure", "1", "1/8")),
+        (BoundedRange(2), ("bounded range", "2")),
+        (ZCDP(Fraction(1, 3)), ("zcdp", "1/3", "0")),
+        (ZCDP(1, Fraction(1, 10**30)), ("zcdp", "1", f"1/{10**30}")),
+        (Approximate(1, Fraction(1, 3)), ("approximate", "1", "1/3")),
+    ],
+    ids=str,
+)
+def test_a_loss_is_written_exactly_and_comes_back(loss: Loss, texts: tuple[str, ...]) -> None:
+    assert loss.encode() == texts
+    assert decode_loss(list(texts)) == loss
+
+
+def test_an_unknown_kind_is_a_bug() -> None:
+    with pytest.raises(Bug, match="no loss is of kind renyi"):
+        decode_loss(["renyi", "1"])

@@ -34,13 +34,14 @@ from lapwing.answers.answer import Release, describe
 from lapwing.cells.release import Cells, Released, narrowed
 from lapwing.errors import Bug
 from lapwing.language.refusal import Refusal
-from lapwing.measures.measure import Measure, Noise, Share
+from lapwing.measures.measure import Measure
 from lapwing.measures.shapes import Total
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_reach, laplace_reach
+from lapwing.mechanisms.fitting import Noise
 from lapwing.planning.plan import Outline, Plan, Prices
-from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.privacy.loss import Loss
 
 Floats = npt.NDArray[np.float64]
 
@@ -191,13 +192,12 @@ def _weights(variances: Sequence[Fraction]) -> list[int]:
     return weights
 
 
-def _summed(shares: Sequence[Share | None]) -> Share:
+def _summed(shares: Sequence[Loss | None]) -> Loss:
     """What several answers cost together."""
-    match reduce(add, [share for share in shares if share is not None]):
-        case Pure() | ZCDP() as total:
-            return total
-        case _:
-            raise Bug("answers of one question have prices of several kinds")
+    paid = [share for share in shares if share is not None]
+    if len({share.kind for share in paid}) != 1:
+        raise Bug("answers of one question have prices of several kinds")
+    return reduce(add, paid)
 
 
 @lru_cache(maxsize=1024)

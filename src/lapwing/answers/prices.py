@@ -11,8 +11,7 @@ from typing import Any
 
 from lapwing.errors import Bug
 from lapwing.planning.plan import Prices
-from lapwing.privacy.encoding import decode_loss, encode_loss
-from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+from lapwing.privacy.loss import decode_loss
 
 _Parts = tuple[tuple[str, ...], tuple[Fraction, ...]]
 """The kinds of all numbers of a price, and the numbers."""
@@ -23,15 +22,18 @@ _REMEMBERED = 10_000  # terms in memory: questions are compared with all that we
 def prices_out(prices: Prices) -> dict[str, Any]:
     """Prices as JSON. Numbers are texts, so that no reader rounds them."""
     return {
-        "measures": [None if share is None else encode_loss(share) for share in prices.measures],
-        "selection": None if prices.selection is None else encode_loss(prices.selection),
+        "measures": [None if share is None else share.encode() for share in prices.measures],
+        "selection": None if prices.selection is None else prices.selection.encode(),
     }
 
 
 def prices_in(read: dict[str, Any]) -> Prices:
     """The prices that `prices_out` wrote."""
-    measures = tuple(None if share is None else _share(decode_loss(share)) for share in read["measures"])
-    return Prices(measures, None if read["selection"] is None else _selection(decode_loss(read["selection"])))
+    measures = tuple(None if share is None else decode_loss(share) for share in read["measures"])
+    selection = None if read["selection"] is None else decode_loss(read["selection"])
+    if any(share is not None and share.delta for share in measures) or (selection is not None and not selection.delta):
+        raise Bug("a delta is the price of keys, and of nothing else")
+    return Prices(measures, selection)
 
 
 def terms_of(prices: Prices) -> str:
@@ -73,15 +75,3 @@ def _parts(terms: str) -> _Parts:
     losses = [loss for loss in (*read["measures"], read["selection"]) if loss is not None]
     parts = [(kind, Fraction(number)) for kind, *numbers in losses for number in numbers]
     return tuple(kind for kind, _ in parts), tuple(number for _, number in parts)
-
-
-def _share(loss: Loss) -> Pure | ZCDP:
-    if not isinstance(loss, Pure | ZCDP):
-        raise Bug("a share of a price is pure or zCDP")
-    return loss
-
-
-def _selection(loss: Loss) -> ZCDP | Approximate:
-    if not isinstance(loss, ZCDP | Approximate):
-        raise Bug("keys are selected for a delta")
-    return loss

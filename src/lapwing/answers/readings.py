@@ -27,9 +27,10 @@ from lapwing.measures.aggregates import (
     VARIANCE,
     Reading,
 )
-from lapwing.measures.measure import Measure, Noise
+from lapwing.measures.measure import Measure
 from lapwing.measures.shapes import Distinct, Grid, Pair, Soft, Total
 from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.fitting import Noise
 from lapwing.mechanisms.keys.threshold import MOST_CONFIDENCE, CountThreshold
 from lapwing.mechanisms.moments import regression as soft_regression
 from lapwing.mechanisms.moments import spread as soft_spread

@@ -18,7 +18,7 @@ Checked by: tests/asking/test_batch.py
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial, reduce
@@ -41,8 +41,8 @@ from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outl
 from lapwing.planning.question import Order, Output, Question, moved
 from lapwing.privacy.analysis.composition import compose_fixed
 from lapwing.privacy.analysis.distribution import PrivacyLoss
-from lapwing.privacy.budget import Accounting, Budget, Cost
-from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+from lapwing.privacy.budget import Budget, Cost
+from lapwing.privacy.loss import Loss, Pure
 
 MOST_QUESTIONS = 1_000
 UNKNOWN_GROUPS = 100
@@ -160,7 +160,7 @@ class Shared:
         if not self.slip:
             return total
         tight = compose_fixed(_worst([plan.prices for plan in plans])).epsilon(self.slip)
-        return total if tight >= total.to_approximate().epsilon else Approximate(Fraction(tight), self.slip)
+        return total if tight >= total.to_approximate().epsilon else Pure(Fraction(tight)).with_delta(self.slip)
 
 
 def share(
@@ -177,7 +177,7 @@ def share(
     try:
         merged, members = _merge(questions, named, levels)
         slip = _slip(merged, budget, delta, left)
-        composed = budget.accounting is Accounting.BASIC and positive(epsilon, "epsilon") <= _LARGE
+        composed = budget.accounting.rules.composes_lists and positive(epsilon, "epsilon") <= _LARGE
         usual = _slip(merged, budget, delta, lambda: budget.capacity.delta)
         plans = tuple(_split(merged, budget, epsilon, slip, usual, composed=composed))
         asked = _as_written(merged, epsilon, delta)
@@ -263,7 +263,7 @@ def _as_written(merged: Sequence[Merged], epsilon: Number, delta: Number | None)
 
 def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: Left) -> Fraction:
     """The delta that a batch may spend in all: for keys that are not public, and for the composition."""
-    basic, unknown = budget.accounting is Accounting.BASIC, sum(one.outline.domain is None for one in merged)
+    basic, unknown = budget.accounting.rules.composes_lists, sum(one.outline.domain is None for one in merged)
     if delta is None:
         if not budget.capacity.delta or not (basic or unknown):
             return Fraction(0)
@@ -308,19 +308,11 @@ def _shared(even: Sequence[Plan], needs: Sequence[Sequence[Fraction]], whole: Lo
 
     In equal parts of n, an error is n times, or sqrt(n) times, that of the whole price.
     """
-    zcdp = isinstance(whole, ZCDP)
-    level = [
-        [need * need / plan.outline.parts if zcdp else need / plan.outline.parts for need in own]
-        for plan, own in zip(even, needs, strict=True)
-    ]
+    level = [[need**whole.power / plan.outline.parts for need in own] for plan, own in zip(even, needs, strict=True)]
     most = max(need for own in level for need in own)
     rounded = [[_whole(need / most, powers=powers) for need in own] for own in level]
-    total = sum(map(sum, rounded))
-    amount = whole.rho if isinstance(whole, ZCDP) else whole.to_pure().epsilon
-    return [
-        _prices(plan, [amount * part / total for part in own], zcdp=zcdp)
-        for plan, own in zip(even, rounded, strict=True)
-    ]
+    parts = iter(whole.split([part for own in rounded for part in own]))
+    return [_prices(plan, parts) for plan in even]
 
 
 def _whole(share: Fraction, *, powers: bool) -> int:
@@ -329,21 +321,15 @@ def _whole(share: Fraction, *, powers: bool) -> int:
     return 1 << (digits.bit_length() - 1) if powers else digits
 
 
-def _prices(plan: Plan, amounts: Sequence[Fraction], *, zcdp: bool) -> Prices:
-    rest = iter(amounts)
-    made = ZCDP if zcdp else Pure
-    shares = tuple(None if measure.noise is None else made(next(rest)) for measure in plan.measures)
-    match plan.prices.selection:
-        case None:
-            return Prices(shares)
-        case ZCDP(delta=delta):
-            return Prices(shares, ZCDP(next(rest), delta))
-        case Approximate(delta=delta):
-            return Prices(shares, Approximate(next(rest), delta))
+def _prices(plan: Plan, parts: Iterator[Loss]) -> Prices:
+    """The next parts as prices of the plan, the keys last and with their delta."""
+    shares = tuple(None if measure.noise is None else next(parts) for measure in plan.measures)
+    keys = plan.prices.selection
+    return Prices(shares, None if keys is None else next(parts).with_delta(keys.delta))
 
 
 def _with_delta(prices: Prices, delta: Fraction) -> Prices:
-    return prices if prices.selection is None else replace(prices, selection=replace(prices.selection, delta=delta))
+    return prices if prices.selection is None else replace(prices, selection=prices.selection.with_delta(delta))
 
 
 def _scaled(prices: Sequence[Prices], epsilon: Fraction, delta: Fraction) -> list[Prices]:
@@ -363,16 +349,13 @@ def _scaled(prices: Sequence[Prices], epsilon: Fraction, delta: Fraction) -> lis
 
 
 def _times(prices: Prices, factor: Fraction) -> Prices:
-    measures = tuple(Pure(share.epsilon * factor) if isinstance(share, Pure) else share for share in prices.measures)
-    selection = prices.selection
-    if isinstance(selection, Approximate):
-        selection = Approximate(selection.epsilon * factor, selection.delta)
-    return Prices(measures, selection)
+    measures = tuple(None if share is None else share.scaled(factor) for share in prices.measures)
+    keys = prices.selection
+    return Prices(measures, None if keys is None else keys.with_delta(0).scaled(factor).with_delta(keys.delta))
 
 
 def _worst(prices: Sequence[Prices]) -> list[PrivacyLoss]:
     """For each part the worst mechanism of its price."""
-    parts = [part for one in prices for part in (*one.measures, one.selection) if part is not None]
-    pairs = [(p.epsilon, p.delta) if isinstance(p, Approximate) else (p.to_pure().epsilon, Fraction(0)) for p in parts]
-    worst = {pair: PrivacyLoss.worst(epsilon=pair[0], delta=pair[1]) for pair in set(pairs)}
-    return [worst[pair] for pair in pairs]
+    parts = [part.to_approximate() for one in prices for part in (*one.measures, one.selection) if part is not None]
+    worst = {part: PrivacyLoss.worst(epsilon=part.epsilon, delta=part.delta) for part in set(parts)}
+    return [worst[part] for part in parts]

@@ -17,13 +17,13 @@ from lapwing.errors import Misconfigured
 from lapwing.language.expression import Slot
 from lapwing.language.refusal import Refusal, Stop, refuse
 from lapwing.measures.aggregates import MEAN
-from lapwing.measures.measure import Share, measured
+from lapwing.measures.measure import measured
 from lapwing.mechanisms.scores import flag
 from lapwing.numbers import Number, below_one, count, positive
 from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
 from lapwing.planning.question import Question
-from lapwing.privacy.budget import Accounting, Budget
-from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+from lapwing.privacy.budget import Budget
+from lapwing.privacy.loss import Loss
 
 Within = Number | Mapping[str, Number]
 """A half-width for every number of the answer, or one for each by its name."""
@@ -82,18 +82,7 @@ def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction
         rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
         return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
     price = budget.price(epsilon=positive(terms.epsilon or 0, "epsilon"), delta=delta)
-    return equal_prices(outline, _left(price, terms.taken))
-
-
-def _left(price: Loss, taken: Fraction) -> Loss:
-    """What is left of a price when so much of it is taken."""
-    match price:
-        case ZCDP(rho=rho, delta=delta):
-            return ZCDP(rho - taken, delta)
-        case Approximate(epsilon=epsilon, delta=delta):
-            return Approximate(epsilon - taken, delta)
-        case _:
-            return Pure(price.epsilon - taken)
+    return equal_prices(outline, price.minus(budget.accounting.rules.loss(terms.taken)))
 
 
 def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fraction:
@@ -138,7 +127,8 @@ def prices_within(
     )
     if outline.domain is not None:
         return Prices(shares)
-    return Prices(shares, _for_selection(shares, delta))
+    dearest = max(shares, key=lambda share: share.amount)
+    return Prices(shares, dearest.with_delta(delta))
 
 
 def _wanted(outline: Outline, within: Within) -> dict[int, list[tuple[int, Fraction]]]:
@@ -169,9 +159,9 @@ def _cheapest(
     budget: Budget,
     confidence: Fraction,
     rows: int | None,
-) -> Share:
+) -> Loss:
     """The lowest price at which all of these are as exact as they must be."""
-    zcdp = budget.accounting is Accounting.ZCDP
+    priced_at = budget.accounting.rules.loss
     shape, level = outline.shapes[index], outline.level(index, confidence)
     statistics = [(outline.readings[slot].statistic, half) for slot, half in wanted]
     for name, _ in statistics:
@@ -186,7 +176,7 @@ def _cheapest(
 
     def is_enough(amount: Fraction) -> bool:
         try:
-            measure = measured(shape, outline.groups, ZCDP(amount) if zcdp else Pure(amount))
+            measure = measured(shape, outline.groups, priced_at(amount))
         except Stop:  # there is no such noise: it would be too large at a low price, and hardly any at a high one
             return amount > 1
         errors = [(half_width(measure, name, level, rows=rows), half) for name, half in statistics]
@@ -195,7 +185,7 @@ def _cheapest(
     amount = _least(is_enough)
     if amount is None:
         refuse("`within`", "no price buys answers that exact.", "Ask for a larger half-width.")
-    return ZCDP(amount) if zcdp else Pure(amount)
+    return priced_at(amount)
 
 
 def _least(is_enough: Callable[[Fraction], bool]) -> Fraction | None:
@@ -217,11 +207,3 @@ def _amount(index: int) -> Fraction:
 
 def _index_of(power_of_ten: Fraction) -> int:
     return (round(math.log10(power_of_ten)) - _DIGITS) * 9 * _TENS
-
-
-def _for_selection(shares: tuple[Share, ...], delta: Fraction) -> ZCDP | Approximate:
-    """The keys are selected at the price of the dearest measure."""
-    first = shares[0]
-    if isinstance(first, ZCDP):
-        return ZCDP(max(share.rho for share in shares if isinstance(share, ZCDP)), delta)
-    return Approximate(max(share.epsilon for share in shares if isinstance(share, Pure)), delta)

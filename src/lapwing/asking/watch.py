@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +13,7 @@ from typing import Any, NoReturn
 
 from lapwing.catalog.table import Table
 from lapwing.cells.release import Arranged
-from lapwing.errors import Bug, Halted, Misconfigured
+from lapwing.errors import Halted, Misconfigured
 from lapwing.language.expression import Slot
 from lapwing.language.refusal import Refusal, Stop, raised, refuse
 from lapwing.measures.shapes import Total
@@ -25,12 +24,12 @@ from lapwing.numbers import Number, count, inside_unit
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.loss import ZCDP, Loss, Pure
+from lapwing.privacy.loss import Loss
 
 Look = Callable[[Arranged], bool]
 """What a session does with exact cells: it says one bit of them."""
 
-_ROOT_BITS = 64
+_FINEST = Fraction(1, 2**64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +209,9 @@ def make_session(budget: Budget, *, epsilon: Number, answers: int, queries: int,
     that each run takes the largest pure epsilon with runs * epsilon^2 / 2 <= rho.
     """
     times, below = count(answers, "answers"), count(queries, "queries")
-    match budget.price(epsilon=epsilon):
-        case Pure(epsilon=amount):
-            runs, strength = 1, amount
-        case ZCDP(rho=rho):
-            runs, strength = times, Fraction(math.isqrt(math.floor(2 * rho / times * 4**_ROOT_BITS)), 2**_ROOT_BITS)
-        case _:
-            raise Bug("a price without a delta is pure or zCDP")
+    price = budget.price(epsilon=epsilon)
+    runs = times if price.power > 1 else 1
+    strength = price.pure_epsilon(runs, unit=_FINEST)
     if not strength:
         raise Misconfigured(f"`epsilon` is {epsilon}; that is too small for any noise. Pass a larger one.")
     mechanism = GeometricSparse(
@@ -242,7 +237,7 @@ def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan | Refus
         _require_one_number(question)
     except Stop as stop:
         return stop.refusal
-    plan = make_plan(question, Pure(mechanism.epsilon))
+    plan = make_plan(question, mechanism.loss)
     if isinstance(plan, Refusal):
         return plan
     (shape,) = (measure.shape for measure in plan.measures)

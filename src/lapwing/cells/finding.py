@@ -41,7 +41,7 @@ from lapwing.language.types import Interval, Type, Value
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.planning.payload import read_payload, write_payload
 from lapwing.planning.question import Question
-from lapwing.privacy.loss import Pure
+from lapwing.privacy.loss import Loss, Pure
 
 POWERS = {Type.INTEGER: (0, 62), Type.REAL: (-20, 62)}
 """First and last power of two for bounds. Whole numbers of 64 bits end at 2^62, and so do sums of them that are still
@@ -137,7 +137,7 @@ class Found:
     """Of the lower and the upper bound, or of the limit."""
 
     @property
-    def loss(self) -> Pure:
+    def loss(self) -> Loss:
         return Pure(self.epsilon)
 
     @property

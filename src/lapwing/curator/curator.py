@@ -30,7 +30,6 @@ from lapwing.ledger import SqliteLedger
 from lapwing.numbers import Number, exact, inside_unit
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
-from lapwing.privacy.encoding import encode_loss
 from lapwing.privacy.statement import Statement
 from lapwing.reading.ibis import read_ibis, unbound
 from lapwing.reading.sql import read_sql
@@ -312,7 +311,7 @@ class Curator:
         session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
         price, many = self._ledger.budget.cost(session.loss), session.answers
         note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
-        body = Identity("watch", (str(bar), many, queries, signed, encode_loss(session.loss)))
+        body = Identity("watch", (str(bar), many, queries, signed, session.loss.encode()))
         reservation = self._ledger.reserve(price, analyst=analyst, body=body.text, note=note)
         paid = reservation.cost, reservation.seq
         return Watch(

@@ -16,10 +16,9 @@ from lapwing.catalog.table import Catalog
 from lapwing.cells.finding import Found, Target, mechanism_for
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import Refusal
-from lapwing.mechanisms.quantiles.grid_quantile import root_down
-from lapwing.numbers import Number, positive, round_down
+from lapwing.numbers import Number, positive
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.privacy.loss import Pure
 
 _WORSE = 4  # a stored finding serves if it was paid at least this part of what the question would pay for it
 
@@ -92,12 +91,8 @@ def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -
 
     Under zCDP its rho, epsilon^2 / 2, is a decimal of 37 digits at most, so that the rest of the price is exact too.
     """
-    match budget.price(epsilon=positive(epsilon, "epsilon")):
-        case ZCDP(rho=rho):
-            each = round_down(root_down(2 * rho * share / many), digits=18)
-        case loss:
-            each = loss.to_pure().epsilon * share / many
-    return each
+    price = budget.price(epsilon=positive(epsilon, "epsilon")).scaled(share)
+    return price.pure_epsilon(many, unit=Fraction(1, 10**18))
 
 
 def check_each(targets: Sequence[Target], each: Fraction) -> None:

@@ -18,20 +18,15 @@ from lapwing.measures.shapes import Grid as GridShape
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.fitting import Noise, mechanisms_for
 from lapwing.mechanisms.grid import Grid
-from lapwing.mechanisms.quantiles.grid_quantile import root_down
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
-from lapwing.numbers import root_up
-from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.privacy.loss import Loss
 
 MOST_REACH = 10**24  # in steps: the parts of 10^13 units add up within the 38 digits of the engine
-_MOST_PEELED = 100  # beyond, one race chooses all: permute-and-flip draws anew for each
 _MOST_BITS = 48  # of the noise, in steps
 _MANY_ROWS = 1 << 18  # every row is rounded to a step: finer by this much, so that 10^9 rows add no bias to speak of
 FINEST_STEP = Fraction(1, 2**900)  # so that a step and its inverse are ordinary float64 numbers
-
-Noise = Laplace | Gaussian
-Share = Pure | ZCDP
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ class Measure:
         return self.additive.error(confidence, simultaneous=simultaneous) * self.step
 
 
-def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
+def measured(shape: Shape, groups: int, share: Loss | None) -> Measure:
     """The shape with noise for this share of the price; raises Stop if there is none."""
     if share is None:
         return Measure(shape, Fraction(1), None)
@@ -80,54 +75,45 @@ def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
     return Measure(shape, step, _noise(share, groups, reach))
 
 
-def _choice(share: Share, best: Best, interval: Interval, reach: int) -> TopK:
+def _choice(share: Loss, best: Best, interval: Interval, reach: int) -> TopK:
     """All cells move the same way with a unit if none of its parts may be below 0, or none above."""
     monotone = interval.low >= 0 or interval.high <= 0
-    peeling = isinstance(share, Pure) and best.many <= _MOST_PEELED
-    epsilon = share.epsilon if isinstance(share, Pure) else root_down(8 * best.many * share.rho)
-    if not epsilon:
-        refuse("`epsilon`", f"nothing can be chosen for {share}.", "Choose a larger one.")
-    return TopK(k=best.many, epsilon=epsilon, sensitivity=reach, monotone=monotone, peeling=peeling)
-
-
-def _quantiles(shape: GridShape, groups: int, share: Share) -> GridQuantiles:
-    """A unit is in so many groups, each of which has its own histogram: a part of the share for each."""
-    price = {"epsilon": share.epsilon / groups} if isinstance(share, Pure) else {"rho": share.rho / groups}
     try:
-        return GridQuantiles(
+        return mechanisms_for(share).top_k(best.many, sensitivity=reach, monotone=monotone)
+    except Misconfigured:
+        refuse("`epsilon`", f"nothing can be chosen for {share}.", "Choose a larger one.")
+
+
+def _quantiles(shape: GridShape, groups: int, share: Loss) -> GridQuantiles:
+    """A unit is in so many groups, each of which has its own histogram: a part of the share for each."""
+    try:
+        return mechanisms_for(share.scaled(Fraction(1, groups))).quantiles(
             bounds=(shape.bounds.low, shape.bounds.high),
             cells=shape.bins,
             at=shape.at,
             rows_per_unit=shape.rows,
             confidence=shape.confidence,
             points=shape.points,
-            **price,
         )
     except Misconfigured:
         refuse("`epsilon`", f"no quantile can be drawn for {share}.", "Choose another one.")
 
 
-def _step(shape: Total, groups: int, share: Share) -> Fraction:
+def _step(shape: Total, groups: int, share: Loss) -> Fraction:
     """A power of two, so fine that rounding to it drowns in the noise.
 
     Whole numbers go in steps of 1; in larger ones only if their noise could not be drawn otherwise.
     """
     if not shape.summed:
         return Fraction(1)
-    strength = share.epsilon if isinstance(share, Pure) else Fraction(math.sqrt(2 * share.rho))
-    scale = groups * shape.interval.reach / strength
+    scale = groups * shape.interval.reach / mechanisms_for(share).strength
     if shape.whole:
         return Fraction(1 << max(0, math.floor(scale).bit_length() - _MOST_BITS))
     return Grid.fine(scale, shape.interval.reach, _MANY_ROWS).step
 
 
-def _noise(share: Share, groups: int, reach: int) -> Noise:
-    noise: Noise
-    match share:
-        case Pure():
-            noise = Laplace(epsilon=share.epsilon, sensitivity=groups * reach)
-        case ZCDP():
-            noise = Gaussian(rho=share.rho, sensitivity=root_up(groups) * reach)
+def _noise(share: Loss, groups: int, reach: int) -> Noise:
+    noise = mechanisms_for(share).additive(sensitivity=reach, groups=groups)
     try:
         noise.draw(0)
     except Misconfigured:

@@ -7,31 +7,20 @@ counts distinct units (mechanisms/keys*.py) and takes a delta. Every unit is hel
 
 from __future__ import annotations
 
-from lapwing.mechanisms.keys.selection import TruncatedGeometric, best_selection
-from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
+from lapwing.mechanisms.fitting import KeySelection, mechanisms_for
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
-from lapwing.privacy.loss import ZCDP, Approximate
-
-Selection = CountThreshold | WeightedGaussian | TruncatedGeometric
+from lapwing.privacy.loss import Loss
 
 MOST_WEIGHTS = 256
 """Up to so many groups a unit the weights are listed in the engine's query."""
 
 
-def choose_selection(loss: ZCDP | Approximate, groups: int, *, counted: bool) -> Selection:
+def choose_selection(loss: Loss, groups: int, *, counted: bool) -> KeySelection:
     """The mechanism that shows a key of the fewest units; with `counted` it must release the number of units too."""
-    if isinstance(loss, ZCDP):
-        if counted or groups > MOST_WEIGHTS:
-            return GaussianThreshold(rho=loss.rho, delta=loss.delta, keys_per_unit=groups)
-        return WeightedGaussian(rho=loss.rho, delta=loss.delta, keys_per_unit=groups)
-    price = {"epsilon": loss.epsilon, "delta": loss.delta}
-    if counted or groups > MOST_WEIGHTS:
-        choices = (LaplaceThreshold(**price, keys_per_unit=groups), GaussianThreshold(**price, keys_per_unit=groups))
-        return min(choices, key=lambda choice: choice.half())
-    return best_selection(**price, keys_per_unit=groups).best
+    return mechanisms_for(loss).keys(groups, counted=counted or groups > MOST_WEIGHTS)
 
 
-def units_needed(selection: Selection) -> tuple[int, int]:
+def units_needed(selection: KeySelection) -> tuple[int, int]:
     """How many units show a key every second time, and 95 times in 100, if each is in as many groups as it may be."""
     if isinstance(selection, WeightedGaussian):
         keys = selection.keys_per_unit
@@ -39,7 +28,7 @@ def units_needed(selection: Selection) -> tuple[int, int]:
     return selection.half(), selection.error(0.95)
 
 
-def selection_words(selection: Selection) -> str:
+def selection_words(selection: KeySelection) -> str:
     """For the methods sentence."""
     half, _ = units_needed(selection)
     return (

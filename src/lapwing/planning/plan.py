@@ -34,17 +34,17 @@ from lapwing.language.expression import Column, Expression, Slot, walk
 from lapwing.language.refusal import Refusal, Stop, refuse
 from lapwing.language.types import Type, Value
 from lapwing.measures.aggregates import Reading, shapes_of
-from lapwing.measures.measure import Measure, Share, measured
-from lapwing.measures.selection import Selection, choose_selection, units_needed
+from lapwing.measures.measure import Measure, measured
+from lapwing.measures.selection import choose_selection, units_needed
 from lapwing.measures.shapes import Best, Shape, Total, shape_facts
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.fitting import KeySelection
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.planning.domain import domain_of
 from lapwing.planning.question import Order, Question
-from lapwing.privacy.encoding import encode_loss
-from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+from lapwing.privacy.loss import Loss
 
 MOST_CELLS = 1_000_000
 
@@ -119,8 +119,8 @@ class Outline:
 class Prices:
     """What each share of the price may lose: one for each shape (None for the counted one), and one for the keys."""
 
-    measures: tuple[Share | None, ...]
-    selection: ZCDP | Approximate | None = None
+    measures: tuple[Loss | None, ...]
+    selection: Loss | None = None
 
     @property
     def loss(self) -> Loss:
@@ -131,7 +131,7 @@ class Prices:
     @property
     def without_delta(self) -> tuple[Loss | None, ...]:
         """All parts, that of the keys without its delta."""
-        return (*self.measures, None if self.selection is None else _without_delta(self.selection))
+        return (*self.measures, None if self.selection is None else self.selection.with_delta(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Plan:
     outline: Outline
     prices: Prices
     measures: tuple[Measure, ...]
-    selection: Selection | None
+    selection: KeySelection | None
 
     @property
     def question(self) -> Question:
@@ -175,7 +175,7 @@ class Plan:
 
         What the keys take of the delta otherwise depends on what is left, and a retry must not.
         """
-        shares = tuple(None if share is None else encode_loss(share) for share in self.prices.without_delta)
+        shares = tuple(None if share is None else share.encode() for share in self.prices.without_delta)
         return Identity("question", (self.outline.identity.facts, shares, number_facts(delta)))
 
     def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
@@ -227,18 +227,15 @@ def make_outline(
 
 def equal_prices(outline: Outline, loss: Loss) -> Prices:
     """The price in equal shares."""
-    parts = outline.parts
+    share, parts = loss.with_delta(0).scaled(Fraction(1, outline.parts)), len(outline.shapes)
     if outline.domain is not None:
-        return Prices((_share(loss, parts),) * parts)
-    match loss:
-        case ZCDP(rho=rho, delta=delta) if delta:
-            selection: ZCDP | Approximate = ZCDP(rho / parts, delta)
-        case Approximate(epsilon=epsilon, delta=delta) if delta:
-            selection = Approximate(epsilon / parts, delta)
-        case _:
-            refuse(*unknown_keys(outline.question))
-    share = _share(_without_delta(loss), parts)
-    return Prices(tuple(None if i == outline.counted else share for i in range(len(outline.shapes))), selection)
+        if loss.delta:
+            refuse("`delta`", "every key of this question is public, so no delta is needed.", "Leave `delta` out.")
+        return Prices((share,) * parts)
+    if not loss.delta:
+        refuse(*unknown_keys(outline.question))
+    shares = tuple(None if i == outline.counted else share for i in range(parts))
+    return Prices(shares, share.with_delta(loss.delta))
 
 
 def priced(outline: Outline, prices: Prices) -> Plan:
@@ -344,26 +341,3 @@ def _counts_units(table: Table, shape: Shape) -> bool:
     if not isinstance(shape, Total) or shape.summed or shape.argument is not None:
         return False
     return table.by_row or shape.interval.reach == 1
-
-
-def _without_delta(loss: Loss) -> Loss:
-    match loss:
-        case ZCDP(rho=rho):
-            return ZCDP(rho)
-        case Approximate(epsilon=epsilon):
-            return Pure(epsilon)
-        case _:
-            return loss
-
-
-def _share(loss: Loss, parts: int) -> Share:
-    """An equal share of the price for each measure; the shares add up to the price."""
-    match loss:
-        case Pure():
-            return Pure(loss.epsilon / parts)
-        case ZCDP(delta=delta) if not delta:
-            return ZCDP(loss.rho / parts)
-        case Approximate(delta=delta) if not delta:
-            return Pure(loss.epsilon / parts)
-        case _:
-            refuse("`delta`", "every key of this question is public, so no delta is needed.", "Leave `delta` out.")

@@ -28,15 +28,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import assert_never
 
-from lapwing.errors import Misconfigured, Refused, WeakBudget
-from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
-from lapwing.privacy.convert import epsilon_of_rho, rho_of_epsilon
-from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure, read_loss
+from lapwing.errors import Misconfigured, WeakBudget
+from lapwing.numbers import Number, below_one, nonnegative, positive, round_up, shown
+from lapwing.privacy.accounting import FINEST, BasicRules, PureRules, Rules, ZCDPRules
+from lapwing.privacy.loss import Loss, read_loss
 from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, weakness
 
-_FINEST = 40
 _QUESTION_SHARE = 100  # a question that needs a delta takes this part of what is left, unless it says otherwise
 _DELTA_DIGITS = 3
 
@@ -47,6 +45,18 @@ class Accounting(Enum):
     PURE = "pure"
     ZCDP = "zcdp"
     BASIC = "basic"
+
+    @property
+    def rules(self) -> Rules:
+        """How losses are converted and added up: all that depends on the currency."""
+        return _RULES[self]
+
+
+_RULES: dict[Accounting, Rules] = {
+    Accounting.PURE: PureRules(),
+    Accounting.ZCDP: ZCDPRules(),
+    Accounting.BASIC: BasicRules(),
+}
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -65,7 +75,7 @@ class Cost:
     @property
     def unit(self) -> str:
         """What `amount` counts: "epsilon" or "rho"."""
-        return "rho" if self.accounting is Accounting.ZCDP else "epsilon"
+        return self.accounting.rules.unit
 
     def fits(self, room: Cost) -> bool:
         """Whether both parts are within the room."""
@@ -126,15 +136,8 @@ class Budget:
     @property
     def capacity(self) -> Cost:
         """All that may be spent, in the budget's own currency."""
-        match self.accounting:
-            case Accounting.PURE:
-                return Cost(self.accounting, self.epsilon)
-            case Accounting.ZCDP:
-                return Cost(self.accounting, self._rho(self.epsilon), self.delta / 2)
-            case Accounting.BASIC:
-                return Cost(self.accounting, self.epsilon, self.delta)
-            case _:
-                assert_never(self.accounting)
+        rules = self.accounting.rules
+        return Cost(self.accounting, rules.amount(self.epsilon, self.delta), rules.spendable(self.delta))
 
     @property
     def weakness(self) -> str:
@@ -160,39 +163,16 @@ class Budget:
         basic:  Pure(epsilon), or Approximate(epsilon, delta) if it also takes a delta.
         """
         asked, part = positive(epsilon, "epsilon"), below_one(delta, "delta")
-        match self.accounting:
-            case Accounting.PURE if part:
-                raise Refused(
-                    f"A pure budget has no delta to spend; {delta} was asked. Leave `delta` out. Nothing was charged."
-                )
-            case Accounting.ZCDP:
-                return ZCDP(self._rho(asked), part)
-            case Accounting.PURE | Accounting.BASIC:
-                return Approximate(asked, part) if part else Pure(asked)
-            case _:
-                assert_never(self.accounting)
+        return self.accounting.rules.loss(self.accounting.rules.amount(asked, self.delta), part)
 
     def cost(self, loss: Loss) -> Cost:
         """What a loss costs here, never less than it is. Refused if no rule proves a bound in this currency."""
-        known = read_loss(loss)
-        match self.accounting:
-            case Accounting.PURE:
-                return Cost(self.accounting, _settled(known.to_pure().epsilon))
-            case Accounting.ZCDP:
-                curve = known.to_zcdp()
-                return Cost(self.accounting, _settled(curve.rho), _settled(curve.delta))
-            case Accounting.BASIC:
-                pair = known.to_approximate()
-                return Cost(self.accounting, _settled(pair.epsilon), _settled(pair.delta))
-            case _:
-                assert_never(self.accounting)
+        known = self.accounting.rules.convert(read_loss(loss))
+        return Cost(self.accounting, _settled(known.amount), _settled(known.delta))
 
     def affordable(self, room: Cost) -> Fraction:
         """The largest epsilon, to six decimals, at which one question still fits into the room; 0 if none does."""
-        if self.accounting is not Accounting.ZCDP:
-            return room.amount
-        asked = round_down(epsilon_of_rho(room.amount, self.delta / 2) + Fraction(1, 2 * 10**6), digits=6)
-        return asked if asked == 0 or self._rho(asked) <= room.amount else asked - Fraction(1, 10**6)
+        return self.accounting.rules.affordable(room.amount, self.delta)
 
     def __str__(self) -> str:
         delta = f", delta = {decimal_text(self.delta)}" if self.delta else ""
@@ -200,14 +180,8 @@ class Budget:
         lines = [f"epsilon = {decimal_text(self.epsilon)}{delta} ({kind})", meaning(self.epsilon, self.delta)]
         return "\n".join([*lines, self.weakness] if self.weakness else lines)
 
-    def _rho(self, epsilon: Fraction) -> Fraction:
-        return round_down(rho_of_epsilon(epsilon, self.delta / 2), digits=_FINEST)
-
     def _check(self) -> None:
-        if self.accounting is Accounting.ZCDP and self.delta == 0:
-            raise Misconfigured("`delta` is 0; zcdp accounting needs one above 0. Pass delta=1e-6, or leave both out.")
-        if self.accounting is Accounting.PURE and self.delta > 0:
-            raise Misconfigured(f"`delta` is {self.delta}; pure accounting has none. Leave one of the two out.")
+        self.accounting.rules.check(self.delta)
         if not self.capacity.amount:
             raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
 
@@ -224,7 +198,7 @@ def _leading_digits(value: Fraction) -> Fraction:
 
 def remaining_text(room: Cost) -> str:
     """What is left, never overstated."""
-    delta = "" if room.accounting is Accounting.PURE else f", delta = {at_least_text(room.delta)}"
+    delta = f", delta = {at_least_text(room.delta)}" if room.accounting.rules.has_delta else ""
     return f"{room.unit} = {at_least_text(room.amount)}{delta}"
 
 
@@ -239,4 +213,4 @@ def _accounting(value: object) -> Accounting:
 
 def _settled(value: Fraction) -> Fraction:
     """The value itself while it is short, so that n questions at 1/n fill 1; otherwise rounded up."""
-    return value if value.denominator <= 10**_FINEST else round_up(value, digits=_FINEST)
+    return value if value.denominator <= 10**FINEST else round_up(value, digits=FINEST)

@@ -3,6 +3,10 @@
 A loss is an upper bound on what a release reveals about one unit (or, after `group(k)`, about k units together).
 It is exact, it can only be weakened, and whatever has no proof here is refused.
 
+Prices. A loss also says what a release that is yet to be made may lose. `split`, `scaled`, `minus` and `with_delta`
+make other prices of it; they say nothing about a release that was made. What adds up within a price is its `amount`
+(epsilon or rho) and its `delta`, and the parts of a price never lose more together than the whole.
+
 Zero. A loss of 0 is legal: it is the neutral element of the sum, the cost of post-processing. A price or a budget
 of 0 is not legal, because no question is answered for it; budget.py refuses both.
 
@@ -39,20 +43,39 @@ induction bounds the right side by k a (k - 1) rho + k a rho.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import assert_never
+from typing import Any, ClassVar
 
 from lapwing.errors import Bug, Misconfigured, Refused
-from lapwing.numbers import Number, below_one, count, nonnegative, shown
+from lapwing.numbers import Number, below_one, count, nonnegative, positive, root_down, shown
 from lapwing.privacy.convert import epsilon_of_rho, group_delta
 from lapwing.privacy.wording import at_most_text
 
 
-class _Sum:
-    """The operators that every loss shares."""
+class _Shared:
+    """What every loss can do."""
 
     __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name where it is stored."""
+    unit: ClassVar[str] = "epsilon"
+    """What its amount counts."""
+    power: ClassVar[int] = 1
+    """The error of the noise for a price falls like amount^(-1/power)."""
+
+    @property
+    def amount(self) -> Fraction:
+        """The epsilon or rho that adds up within a price."""
+        amount: Fraction = getattr(self, self.unit)
+        return amount
+
+    @property
+    def delta(self) -> Fraction:
+        """0, unless it has one."""
+        return Fraction(0)
 
     def __add__(self, other: object) -> Loss:
         """The loss of both releases together."""
@@ -64,9 +87,42 @@ class _Sum:
 
     __rmul__ = __mul__
 
+    def split(self, weights: Sequence[Number]) -> tuple[Loss, ...]:
+        """The price in parts in proportion to these weights; amounts and deltas add up to its own, exactly."""
+        whole, read = read_loss(self), [positive(weight, "weight") for weight in weights]
+        if not read:
+            raise Misconfigured("a price is split into no parts. Pass one weight for each part.")
+        total = sum(read, Fraction(0))
+        return tuple(whole.scaled(weight / total) for weight in read)
+
+    def minus(self, other: Loss) -> Loss:
+        """What is left of the price once `other` is taken; undoes `+`."""
+        return read_loss(self).to_pure().minus(other)
+
+    def with_delta(self, delta: Number) -> Loss:
+        """The price with this delta instead of its own."""
+        at = below_one(delta, "delta")
+        return Approximate(self.amount, at) if at else read_loss(self)
+
+    def pure_epsilon(self, times: int, *, unit: Fraction) -> Fraction:
+        """The epsilon of each of so many pure releases of this amount together.
+
+        Pure losses add up epsilons; under zCDP times epsilon^2 / 2 <= rho, so it is a root, rounded down to units.
+        """
+        match read_loss(self):
+            case ZCDP(rho=rho):
+                return root_down(2 * rho / count(times, "times")) // unit * unit
+            case loss:
+                return loss.to_pure().epsilon / count(times, "times")
+
+    def encode(self) -> tuple[str, ...]:
+        """Its kind, then its numbers as fractions: what is stored, or told apart by its price, is written so."""
+        named: Any = self
+        return self.kind, *(str(getattr(named, field.name)) for field in fields(named))
+
 
 @dataclass(frozen=True, slots=True, init=False)
-class Pure(_Sum):
+class Pure(_Shared):
     """Pure DP, with the zCDP that is known to come with it.
 
     Guarantee:  |L| <= epsilon, and D_a <= a rho for every a > 1; rho is epsilon^2/2 unless a smaller one is proved.
@@ -78,6 +134,7 @@ class Pure(_Sum):
 
     epsilon: Fraction
     rho: Fraction
+    kind: ClassVar[str] = "pure"
 
     def __init__(self, epsilon: Number, rho: Number | None = None) -> None:
         size = nonnegative(epsilon, "epsilon")
@@ -105,13 +162,24 @@ class Pure(_Sum):
         at = below_one(delta, "delta")
         return Approximate(min(self.epsilon, epsilon_of_rho(self.rho, at)) if at else self.epsilon, at)
 
+    def scaled(self, factor: Number) -> Pure:
+        """A price of this many times the epsilon; rho goes with its square, as for groups."""
+        times = nonnegative(factor, "factor")
+        return Pure(times * self.epsilon, times**2 * self.rho)
+
+    def minus(self, other: Loss) -> Pure:
+        """Epsilon and rho without those of `other`."""
+        taken = other.to_pure()
+        epsilon = self.epsilon - taken.epsilon
+        return Pure(epsilon, min(self.rho - taken.rho, epsilon**2 / 2))
+
     def __str__(self) -> str:
         known = "" if self.rho == self.epsilon**2 / 2 else f" (rho = {at_most_text(self.rho)})"
         return f"epsilon = {at_most_text(self.epsilon)}{known}"
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class BoundedRange(_Sum):
+class BoundedRange(_Shared):
     """The loss of the exponential mechanism (and of Gumbel noisy max); not of permute-and-flip or Laplace noisy max.
 
     Guarantee:  L lies in an interval of length epsilon; so epsilon-DP and epsilon^2/8-zCDP.
@@ -122,6 +190,7 @@ class BoundedRange(_Sum):
     """
 
     epsilon: Fraction
+    kind: ClassVar[str] = "bounded range"
 
     def __init__(self, epsilon: Number) -> None:
         _set(self, epsilon=nonnegative(epsilon, "epsilon"))
@@ -142,12 +211,16 @@ class BoundedRange(_Sum):
         """As for Pure, with the smaller rho."""
         return self.to_pure().to_approximate(delta)
 
+    def scaled(self, factor: Number) -> BoundedRange:
+        """A price of this many times the epsilon."""
+        return BoundedRange(nonnegative(factor, "factor") * self.epsilon)
+
     def __str__(self) -> str:
         return f"epsilon = {at_most_text(self.epsilon)} (bounded range)"
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class ZCDP(_Sum):
+class ZCDP(_Shared):
     """delta-approximate rho-zCDP; with delta = 0 the zCDP of Gaussian noise.
 
     Guarantee:  P = (1 - delta) P' + delta P'', Q likewise, and D_a(P', Q') <= a rho for every a > 1, both ways.
@@ -162,6 +235,9 @@ class ZCDP(_Sum):
 
     rho: Fraction
     delta: Fraction
+    kind: ClassVar[str] = "zcdp"
+    unit: ClassVar[str] = "rho"
+    power: ClassVar[int] = 2
 
     def __init__(self, rho: Number, delta: Number = 0) -> None:
         _set(self, rho=nonnegative(rho, "rho"), delta=below_one(delta, "delta"))
@@ -197,12 +273,26 @@ class ZCDP(_Sum):
             )
         return Approximate(epsilon_of_rho(self.rho, (at - self.delta) / (1 - self.delta)), at)
 
+    def scaled(self, factor: Number) -> ZCDP:
+        """A price of this many times the rho and the delta."""
+        times = nonnegative(factor, "factor")
+        return ZCDP(times * self.rho, _total(times * self.delta))
+
+    def minus(self, other: Loss) -> ZCDP:
+        """Rho and delta without those of `other`."""
+        taken = other.to_zcdp()
+        return ZCDP(self.rho - taken.rho, self.delta - taken.delta)
+
+    def with_delta(self, delta: Number) -> ZCDP:
+        """The same rho with this delta."""
+        return ZCDP(self.rho, delta)
+
     def __str__(self) -> str:
         return f"rho = {at_most_text(self.rho)}{_and(self.delta)}"
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Approximate(_Sum):
+class Approximate(_Shared):
     """(epsilon, delta)-DP.
 
     Guarantee:  P[S] <= e^epsilon Q[S] + delta for every set S of outcomes, and with P and Q exchanged.
@@ -215,6 +305,7 @@ class Approximate(_Sum):
 
     epsilon: Fraction
     delta: Fraction
+    kind: ClassVar[str] = "approximate"
 
     def __init__(self, epsilon: Number, delta: Number) -> None:
         _set(self, epsilon=nonnegative(epsilon, "epsilon"), delta=below_one(delta, "delta"))
@@ -244,12 +335,37 @@ class Approximate(_Sum):
             raise Refused(f"The loss ({self}) does not hold at a delta of {at_most_text(at)}. Ask for a larger delta.")
         return Approximate(self.epsilon, at)
 
+    def scaled(self, factor: Number) -> Approximate:
+        """A price of this many times the epsilon and the delta."""
+        times = nonnegative(factor, "factor")
+        return Approximate(times * self.epsilon, _total(times * self.delta))
+
+    def minus(self, other: Loss) -> Approximate:
+        """Epsilon and delta without those of `other`."""
+        taken = other.to_approximate()
+        return Approximate(self.epsilon - taken.epsilon, self.delta - taken.delta)
+
+    def with_delta(self, delta: Number) -> Loss:
+        """The same epsilon with this delta; without one it is pure."""
+        return Pure(self.epsilon).with_delta(delta)
+
     def __str__(self) -> str:
         return f"epsilon = {at_most_text(self.epsilon)}{_and(self.delta)}"
 
 
 Loss = Pure | BoundedRange | ZCDP | Approximate
 """Every loss there is. Functions over it end in `assert_never` or in a refusal."""
+
+
+_KINDS: dict[str, Callable[..., Loss]] = {made.kind: made for made in (Pure, BoundedRange, ZCDP, Approximate)}
+
+
+def decode_loss(texts: Sequence[str]) -> Loss:
+    """The loss that `encode` wrote."""
+    kind, *numbers = texts
+    if kind not in _KINDS:
+        raise Bug(f"no loss is of kind {kind}")
+    return _KINDS[kind](*map(Fraction, numbers))
 
 
 def read_loss(value: object) -> Loss:
@@ -292,12 +408,8 @@ def _repeat(loss: Loss, times: int) -> Loss:
             return Pure(times * loss.epsilon, times * loss.rho)
         case BoundedRange():
             return loss if times == 1 else _repeat(loss.to_pure(), times)
-        case ZCDP():
-            return ZCDP(times * loss.rho, _total(times * loss.delta))
-        case Approximate():
-            return Approximate(times * loss.epsilon, _total(times * loss.delta))
         case _:
-            assert_never(loss)
+            return loss.scaled(times)
 
 
 def _total(delta: Fraction) -> Fraction:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from lapwing.privacy.budget import Accounting, Budget, Cost, remaining_text
+from lapwing.privacy.budget import Budget, Cost, remaining_text
 from lapwing.privacy.posterior import posterior
 from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning
 
@@ -62,11 +62,8 @@ class Statement:
         if not most:
             return "No question fits any more."
         small = most / 20
-        if self.budget.accounting is Accounting.ZCDP:
-            price = self.budget.cost(self.budget.price(epsilon=small)).amount
-            more = int(self.remaining.amount / price) if price else 0
-        else:
-            more = 20
+        price = self.budget.price(epsilon=small).amount
+        more = int(self.remaining.amount / price) if price else 0
         return (
             f"One more question may ask for epsilon = {at_least_text(most)} at most; "
             f"about {more:,} fit at epsilon = {at_least_text(small)} each."

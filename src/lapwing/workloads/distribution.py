@@ -22,10 +22,10 @@ from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, shown
 from lapwing.mechanisms.additive.tails import Floats
+from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.numbers import Number, exact, inside_unit
 from lapwing.privacy.budget import Cost
-from lapwing.privacy.loss import ZCDP
 from lapwing.workloads.axes import Axis, make_axis, require_cut, uncounted
 from lapwing.workloads.strategy import Bought, Counted, find_table, make_counted
 
@@ -295,7 +295,7 @@ def methods(bought: Bought, measured: str, confidence: Fraction) -> str:
     """A sentence to put into a paper."""
     counted, table = bought.strategy.counted, bought.strategy.counted.table
     unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
-    kind = "Gaussian" if isinstance(bought.strategy.loss, ZCDP) else "Laplace"
+    kind = "Laplace" if isinstance(bought.strategy.mechanism, Ranges | LaplaceMarginals) else "Gaussian"
     limits = "" if table.by_row else f" Each unit counts in at most {counted.outline.groups} cells."
     return (
         f"Counts are differentially private for adding or removing {unit} of `{table.name}` (version {table.version}) "

@@ -31,16 +31,14 @@ from lapwing.language.emission import counted as as_count
 from lapwing.language.refusal import Refusal, Stop, refuse
 from lapwing.language.types import Type
 from lapwing.measures.measure import Measure
+from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.mechanisms.ranges.components import MarginalRelease, Set, coverings, summed
-from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
-from lapwing.mechanisms.ranges.marginals import Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.planning.payload import read_payload, write_payload
 from lapwing.planning.plan import Outline, Plan, Prices, make_outline
 from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
-from lapwing.privacy.encoding import encode_loss
-from lapwing.privacy.loss import ZCDP, Loss, Pure
+from lapwing.privacy.loss import Loss, decode_loss
 from lapwing.reading.sql import read_sql
 from lapwing.workloads.axes import Axis
 
@@ -88,7 +86,7 @@ class Strategy:
     @property
     def price(self) -> Fraction:
         """The rho or epsilon that it was made for."""
-        return self.mechanism.rho if isinstance(self.mechanism, PrefixSums | Marginals) else self.mechanism.epsilon
+        return self.loss.amount
 
     @property
     def measured(self) -> tuple[Set, ...]:
@@ -98,7 +96,7 @@ class Strategy:
     @property
     def request(self) -> Identity:
         """The whole paid request."""
-        return Identity("strategy", (self.counted.identity.facts, str(self.price), encode_loss(self.loss)))
+        return Identity("strategy", (self.counted.identity.facts, str(self.price), self.loss.encode()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,18 +151,10 @@ def make_strategy(counted: Counted, price: Loss) -> Strategy:
 
 
 def _mechanism(counted: Counted, price: Loss) -> Mechanism:
-    unit, sizes = {"cells_per_unit": counted.cells_per_unit}, tuple(axis.size for axis in counted.axes)
-    match price, counted.sets:
-        case ZCDP(rho=rho), None:
-            return PrefixSums(size=sizes[0], rho=rho, **unit)
-        case Pure(epsilon=epsilon), None:
-            return Ranges(size=sizes[0], epsilon=epsilon, **unit)
-        case ZCDP(rho=rho), sets:
-            return Marginals(sizes=sizes, sets=sets, rho=rho, **unit)
-        case Pure(epsilon=epsilon), sets:
-            return LaplaceMarginals(sizes=sizes, sets=sets, epsilon=epsilon, **unit)
-        case _:
-            raise Bug("a price without a delta is pure or zCDP")
+    family, sizes, unit = mechanisms_for(price), tuple(axis.size for axis in counted.axes), counted.cells_per_unit
+    if counted.sets is None:
+        return family.ranges(size=sizes[0], cells_per_unit=unit)
+    return family.marginals(sizes=sizes, sets=counted.sets, cells_per_unit=unit)
 
 
 def _question(catalog: Catalog, table: Table, where: str | None) -> Question:
@@ -271,8 +261,7 @@ def encode_strategy(strategy: Strategy, released: Answer) -> bytes:
         numbers = [released.sums.tolist()]
     else:
         numbers = [released.tables[one].ravel().tolist() for one in strategy.counted.sets or ()]
-    accounting = "zcdp" if isinstance(strategy.loss, ZCDP) else "pure"
-    return write_payload("strategy", accounting=accounting, price=str(strategy.price), numbers=numbers)
+    return write_payload("strategy", accounting=strategy.loss.kind, price=str(strategy.price), numbers=numbers)
 
 
 def rehearse_tables(strategy: Strategy) -> None:
@@ -285,8 +274,7 @@ def rehearse_tables(strategy: Strategy) -> None:
 def decode_strategy(counted: Counted, payload: bytes) -> tuple[Strategy, Answer]:
     """The answer, and the strategy that it was made by."""
     read = read_payload("strategy", payload)
-    price = Fraction(read["price"])
-    strategy = Strategy(counted, _mechanism(counted, ZCDP(price) if read["accounting"] == "zcdp" else Pure(price)))
+    strategy = Strategy(counted, _mechanism(counted, decode_loss((read["accounting"], read["price"]))))
     numbers = [_kept(np.array(flat, np.float64)) for flat in read["numbers"]]
     if isinstance(strategy.mechanism, PrefixSums | Ranges):
         return strategy, RangeRelease(numbers[0], strategy.mechanism)

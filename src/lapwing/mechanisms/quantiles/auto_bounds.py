@@ -11,11 +11,10 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.axis import whole_numbers
-from lapwing.mechanisms.quantiles.grid_quantile import root_down
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.mechanisms.values import Integers
-from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive
+from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import Pure
 
 MOST_EXPONENT = 1000

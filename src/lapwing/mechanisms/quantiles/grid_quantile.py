@@ -220,12 +220,6 @@ def reach(rate: Fraction, odds: Fraction) -> int:
     return math.ceil(enclose(lambda: ball(odds).log() / ball(rate))[1]) if odds > 1 else 0
 
 
-def root_down(value: Fraction) -> Fraction:
-    """A root rounded down, to 2^-64 of the largest power of two below it or finer."""
-    bits = 64 + max(0, value.denominator.bit_length() - value.numerator.bit_length())
-    return Fraction(math.isqrt((value.numerator << 2 * bits) // value.denominator), 1 << bits)
-
-
 def read_histogram(cells: object, weights: object, size: int) -> Tally:
     """What an engine counted, with cells in order. Cells may repeat: their weights add."""
     places, counts = whole_numbers(cells), whole_numbers(weights)

@@ -12,17 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.grid_quantile import (
-    MOST_CELLS,
-    UNIT,
-    Aim,
-    Choice,
-    is_extreme,
-    read_histogram,
-    root_down,
-)
+from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, Choice, is_extreme, read_histogram
 from lapwing.mechanisms.scores import at_least, flag
-from lapwing.numbers import Number, count, exact, inside_unit, positive
+from lapwing.numbers import Number, count, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure
 
 Floats = npt.NDArray[np.float64]

@@ -1,0 +1,143 @@
+"""Which mechanism fits a price: the one place where the kind of a loss chooses its noise.
+
+Guarantee:  the loss of whatever is made here is at most the price, for what one unit may change.
+Proof:      each mechanism is made for the epsilon, or for the rho, and the delta of the price; its own file proves that
+            it loses no more. A pure price with a smaller rho than epsilon^2/2 is a bug: no mechanism here keeps it.
+Checked by: tests/mechanisms/test_fitting.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from lapwing.errors import Bug
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.keys.selection import TruncatedGeometric, best_selection
+from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
+from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+from lapwing.mechanisms.ranges.components import Set
+from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
+from lapwing.mechanisms.ranges.marginals import Marginals
+from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
+from lapwing.numbers import root_down, root_up
+from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+
+Noise = Laplace | Gaussian
+KeySelection = CountThreshold | WeightedGaussian | TruncatedGeometric
+
+_MOST_PEELED = 100  # beyond, one race chooses all: permute-and-flip draws again for each
+
+
+class Family(Protocol):
+    """The mechanisms for one price."""
+
+    @property
+    def strength(self) -> Fraction:
+        """About the sensitivity over the scale of the noise."""
+
+    def additive(self, *, sensitivity: int, groups: int) -> Noise:
+        """Noise for a unit that changes so many groups, and in each at most this much in either norm."""
+
+    def top_k(self, k: int, *, sensitivity: int, monotone: bool) -> TopK:
+        """The choice of the k best."""
+
+    def quantiles(self, **terms: Any) -> GridQuantiles:
+        """Quantiles of a histogram, on the terms of GridQuantiles."""
+
+    def ranges(self, *, size: int, cells_per_unit: int) -> PrefixSums | Ranges:
+        """Counts of all ranges along one axis."""
+
+    def marginals(
+        self, *, sizes: tuple[int, ...], sets: tuple[Set, ...], cells_per_unit: int
+    ) -> Marginals | LaplaceMarginals:
+        """Counts over these sets of axes."""
+
+    def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
+        """What shows a key of the fewest units; `counted` if it must release the number of units too."""
+
+
+@dataclass(frozen=True, slots=True)
+class PureFamily:
+    """For a price in epsilon: Laplace noise and pure choices."""
+
+    loss: Pure | Approximate
+
+    @property
+    def strength(self) -> Fraction:
+        return self.loss.epsilon
+
+    def additive(self, *, sensitivity: int, groups: int) -> Laplace:
+        return Laplace(epsilon=self.loss.epsilon, sensitivity=groups * sensitivity)
+
+    def top_k(self, k: int, *, sensitivity: int, monotone: bool) -> TopK:
+        peeling = k <= _MOST_PEELED
+        return TopK(k=k, epsilon=self.loss.epsilon, sensitivity=sensitivity, monotone=monotone, peeling=peeling)
+
+    def quantiles(self, **terms: Any) -> GridQuantiles:
+        return GridQuantiles(epsilon=self.loss.epsilon, **terms)
+
+    def ranges(self, *, size: int, cells_per_unit: int) -> Ranges:
+        return Ranges(size=size, epsilon=self.loss.epsilon, cells_per_unit=cells_per_unit)
+
+    def marginals(self, *, sizes: tuple[int, ...], sets: tuple[Set, ...], cells_per_unit: int) -> LaplaceMarginals:
+        return LaplaceMarginals(sizes=sizes, sets=sets, epsilon=self.loss.epsilon, cells_per_unit=cells_per_unit)
+
+    def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
+        price = {"epsilon": self.loss.epsilon, "delta": self.loss.delta}
+        if not counted:
+            return best_selection(**price, keys_per_unit=keys_per_unit).best
+        laplace = LaplaceThreshold(**price, keys_per_unit=keys_per_unit)
+        gaussian = GaussianThreshold(**price, keys_per_unit=keys_per_unit)
+        return min((laplace, gaussian), key=lambda choice: choice.half())
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDPFamily:
+    """For a price in rho: Gaussian noise and choices of bounded range."""
+
+    loss: ZCDP
+
+    @property
+    def strength(self) -> Fraction:
+        return Fraction(math.sqrt(2 * self.loss.rho))
+
+    def additive(self, *, sensitivity: int, groups: int) -> Gaussian:
+        return Gaussian(rho=self.loss.rho, sensitivity=root_up(groups) * sensitivity)
+
+    def top_k(self, k: int, *, sensitivity: int, monotone: bool) -> TopK:
+        epsilon = root_down(8 * k * self.loss.rho)
+        return TopK(k=k, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+
+    def quantiles(self, **terms: Any) -> GridQuantiles:
+        return GridQuantiles(rho=self.loss.rho, **terms)
+
+    def ranges(self, *, size: int, cells_per_unit: int) -> PrefixSums:
+        return PrefixSums(size=size, rho=self.loss.rho, cells_per_unit=cells_per_unit)
+
+    def marginals(self, *, sizes: tuple[int, ...], sets: tuple[Set, ...], cells_per_unit: int) -> Marginals:
+        return Marginals(sizes=sizes, sets=sets, rho=self.loss.rho, cells_per_unit=cells_per_unit)
+
+    def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
+        made = GaussianThreshold if counted else WeightedGaussian
+        return made(rho=self.loss.rho, delta=self.loss.delta, keys_per_unit=keys_per_unit)
+
+
+_FAMILIES: dict[type[Loss], Callable[[Any], Family]] = {
+    Pure: PureFamily,
+    Approximate: PureFamily,
+    ZCDP: ZCDPFamily,
+}
+
+
+def mechanisms_for(price: Loss) -> Family:
+    """The mechanisms that lose at most this price."""
+    if type(price) not in _FAMILIES or (isinstance(price, Pure) and price != Pure(price.epsilon)):
+        raise Bug(f"no mechanism is made for a price of {price!r}")
+    return _FAMILIES[type(price)](price)
