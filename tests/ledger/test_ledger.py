@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from threading import Barrier, Thread
@@ -295,6 +296,8 @@ def test_an_export_goes_to_a_file_or_nowhere(place: Any, tmp_path: Path, monkeyp
         (lambda lines: [*lines[:-1], lines[-1][:50]], "not a whole export"),
         (lambda lines: lines[1:], "not a whole export"),
         (lambda lines: [lines[0], lines[-1]], "not a whole export"),
+        (lambda lines: [lines[0], lines[1].replace('"amount":"1/', '"amount":"0/'), *lines[2:]], "was changed after"),
+        (lambda lines: ["{}", *lines[1:]], "was changed after"),
         (lambda lines: [lines[0].replace('"previous"', '"before"')], "no export of a ledger"),
         (lambda lines: ["epsilon,delta", "1,0"], "no export of a ledger"),
         (lambda lines: ["[" * 100_000], "no export of a ledger"),
@@ -425,3 +428,35 @@ def test_an_interruption_before_the_commit_undoes_the_charge(place: Any, monkeyp
             ask(ledger, 0.1)
     assert len(list(ledger.entries())) == 1
     assert ask(ledger, 0.1).seq == 2
+
+
+@pytest.mark.parametrize("allowed", [None, 0.3, 5])
+def test_what_fits_is_what_can_be_charged(place: Any, allowed: float | None) -> None:
+    """The same refusal, word for word; and asking whether it fits charges nothing."""
+    ledger = place.open()
+    if allowed is not None:
+        ledger.allow("ann", pure(allowed))
+    ask(ledger, 0.2)
+    ask(ledger, 0.2, analyst="bob")
+    for amount in (0.1, 0.100001, 0.6, 0.600001, 2):
+        before, told = (list(ledger.entries()), ledger.state), []
+        for attempt in (lambda cost: ledger.check_fits(cost, analyst="ann"), lambda cost: another_ask(place, cost)):
+            try:
+                attempt(pure(amount))
+                told.append(None)
+            except BudgetExceeded as refusal:
+                told.append((str(refusal), refusal.asked, refusal.remaining))
+            if len(told) == 1:
+                assert (list(ledger.entries()), ledger.state) == before
+        assert told[0] == told[1]
+
+
+def another_ask(place: Any, cost: Cost) -> None:
+    """Charges, and takes it back as no ledger can: by an error inside the transaction."""
+    with pytest.MonkeyPatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(CheckedBook, "append", _interrupted)
+        place.open().reserve(cost, analyst="ann", body="q")
+
+
+def _interrupted(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt

@@ -16,8 +16,8 @@ from lapwing.measures.selection import units_needed
 from lapwing.mechanisms.choice.top_k import TopK
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.planning.plan import Plan
-from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.wording import at_least_text, at_most_text
+from lapwing.privacy.budget import Budget, Cost, remaining_text
+from lapwing.privacy.wording import at_most_text
 
 ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""
@@ -201,5 +201,4 @@ class Preview:
 
 def too_dear(cost: Cost, remaining: Cost) -> list[str]:
     """A line that says so, if it does not fit."""
-    left = f"{remaining.unit} = {at_least_text(remaining.amount)}"
-    return [] if cost.fits(remaining) else [f"It does not fit: {left} is left."]
+    return [] if cost.fits(remaining) else [f"It does not fit: {remaining_text(remaining)} is left."]

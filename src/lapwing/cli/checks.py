@@ -90,12 +90,12 @@ def _served(settings: Settings, folder: Path) -> str:
     from lapwing.curator import Curator
     from lapwing.ledger import open_ledger
     from lapwing.ledger.sqlite import copy_ledger
+    from lapwing.ledger.witness import Witness
 
     place, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
-    if settings.ledger.exists():
-        copy_ledger(settings.ledger, place)
+    copy_ledger(settings.ledger, place)
     for known, copied in zip(settings.witnesses, witnesses, strict=True):
-        if known.exists():
+        if Witness(known).read() is not None:
             copied.write_bytes(known.read_bytes())
     with open_ledger(place, settings.budget, witness=witnesses) as ledger:
         curator = Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)

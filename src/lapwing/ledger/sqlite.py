@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -86,14 +87,17 @@ class SqliteStore:
             return self.opened, self._commits, int(others)
 
     def exists(self) -> bool:
+        """Whether there is such a file; an error if nobody may look, or if it is a folder, a pipe or a device."""
         try:
-            os.stat(self.path)
+            mode = os.stat(self.path).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
             raise LedgerFailed(
                 f"The ledger {self.path} cannot be reached ({error.strerror}). Check the rights."
             ) from None
+        if not stat.S_ISREG(mode):
+            raise Misconfigured(f"{self.path} is no regular file. Name another file for the ledger.")
         return True
 
     def prepare(self) -> None:
@@ -353,7 +357,9 @@ def opened_to_read(path: Path, *, timeout: float = 5.0) -> Iterator[SqliteBook]:
 
 
 def copy_ledger(path: Path, to: Path) -> None:
-    """A copy of the newest commit, whoever writes meanwhile."""
+    """A copy of the newest commit, whoever writes meanwhile; none if there is no ledger."""
+    if not SqliteStore(path).exists():
+        return
     try:
         with (
             closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source,

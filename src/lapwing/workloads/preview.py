@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
-from lapwing.privacy.budget import Cost
-from lapwing.privacy.wording import at_least_text
+from lapwing.privacy.budget import Cost, remaining_text
 from lapwing.workloads.axes import uncounted
 from lapwing.workloads.strategy import Strategy
 
@@ -60,5 +59,5 @@ class StrategyPreview:
         lines = [f"Price: {price}.", *(f"{name}: within {error:,.4g}" for name, error in self.errors.items())]
         lines.append(uncounted(self.strategy.counted.axes))
         if not self.fits:
-            lines.append(f"It does not fit: {self.remaining.unit} = {at_least_text(self.remaining.amount)} is left.")
+            lines.append(f"It does not fit: {remaining_text(self.remaining)} is left.")
         return "\n".join([*lines, "Nothing was charged and no data were read."])
