@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 from dataclasses import replace
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
+import lapwing
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger import Entry, Kind
 from lapwing.ledger.entry import COLUMNS, follow
@@ -228,3 +230,12 @@ def test_a_closed_store_says_so(store: Store) -> None:
     for use in (store.reading, store.writing, store.inspecting):
         with pytest.raises(Misconfigured, match="closed"), use():
             pass
+
+
+def test_the_rules_know_no_store() -> None:
+    """SQLite is named in its own two files, and a store only where a path becomes a ledger."""
+    files = {path: path.read_text() for path in Path(lapwing.__file__).parent.rglob("*.py")}
+    assert {path.name for path, text in files.items() if "sqlite3" in text} == {"sqlite.py", "sqlite_book.py"}
+    stores = ("lapwing.ledger.sqlite", "lapwing.ledger.memory")
+    users = {path.relative_to(path.parents[1]) for path, text in files.items() if any(name in text for name in stores)}
+    assert users == {Path("ledger/opening.py"), Path("ledger/sqlite.py"), Path("cli/checks.py")}

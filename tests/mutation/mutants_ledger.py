@@ -113,6 +113,14 @@ LEDGER: tuple[Mutant, ...] = (
         "after Ctrl-C at the wrong moment charges are not synced",
         PROMISED,
     ),
+    Mutant(
+        "ledger: in memory nothing is rolled back",
+        "ledger/memory.py",
+        "if (len(book.rows), len(book.answers)) != self._memory.committed:",
+        "if not book.rows:",
+        "what an interrupt left behind counts as charged, or as answered",
+        PROMISED,
+    ),
     # what the engine counted
     Mutant(
         "groups: only the lower half of a sum",
