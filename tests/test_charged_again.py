@@ -101,7 +101,7 @@ def test_a_handler_in_the_middle_of_a_transaction_is_refused_and_does_not_wait()
 
     before = signal.signal(signal.SIGALRM, handler)
     try:
-        with ledger._book():
+        with ledger._writing():
             signal.raise_signal(signal.SIGALRM)
     finally:
         signal.signal(signal.SIGALRM, before)

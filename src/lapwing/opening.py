@@ -16,7 +16,7 @@ from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type, type_of
-from lapwing.ledger import SqliteLedger
+from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, inside_unit
 from lapwing.privacy.budget import Budget
 from lapwing.settings import (
@@ -166,12 +166,12 @@ def _settled_types(source: Source, found: Mapping[str, Type], values: Mapping[st
 def load(path: str | Path = "lapwing.toml") -> Curator:
     """A curator as a steward's file declares it."""
     settings = read_settings(Path(path))
-    ledger = SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses)
+    ledger = open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
     return Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)
 
 
-def _ledger_for(source: Source, budget: Budget, path: Path | None) -> SqliteLedger:
+def _ledger_for(source: Source, budget: Budget, path: Path | None) -> Ledger:
     if isinstance(source, Frame):
-        return SqliteLedger.open(path, budget)
+        return open_ledger(path, budget)
     place = path or source.path.parent / ".lapwing" / "ledger.db"
-    return SqliteLedger.open(place, budget, witness=(witness_of(source),))
+    return open_ledger(place, budget, witness=(witness_of(source),))

@@ -18,7 +18,7 @@ from lapwing.curator.answering import Answers
 from lapwing.curator.search import price_of_each, serving
 from lapwing.data import health
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured, Refused
-from lapwing.ledger import SqliteLedger
+from lapwing.ledger import Ledger
 from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 from lapwing.privacy.budget import Accounting, Cost
@@ -162,7 +162,7 @@ class TestKeys:
     def test_a_finding_without_an_answer_is_not_run_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         curator = opened()
         with monkeypatch.context() as patch:
-            patch.setattr(SqliteLedger, "settle", _interrupted)
+            patch.setattr(Ledger, "settle", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
         spy = Spy(curator, monkeypatch)

@@ -11,7 +11,7 @@ import pytest
 
 import lapwing as lw
 from lapwing.asking.batch import Shared, read_batch
-from lapwing.ledger import Charge, SqliteLedger
+from lapwing.ledger import Charge, open_ledger
 from lapwing.ledger.entry import Entry
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.privacy import Accounting, Cost, PrivacyLoss, compose_fixed
@@ -251,7 +251,7 @@ def test_charges_are_made_together_or_not_at_all(tmp_path: Path) -> None:
     """ledger:B2 ledger:B5 one transaction: all entries or none, and a key that is known for a part only is refused."""
     budget = lw.Budget(epsilon=1)
     half, more = (Cost(Accounting.PURE, amount) for amount in (Fraction(1, 2), Fraction(3, 5)))
-    with SqliteLedger.open(tmp_path / "ledger.db", budget) as ledger:
+    with open_ledger(tmp_path / "ledger.db", budget) as ledger:
         with pytest.raises(lw.BudgetExceeded):
             ledger.reserve_all([Charge(half, "a"), Charge(more, "b")], analyst="ann")
         assert not ledger.spent

@@ -20,7 +20,7 @@ import pytest
 from lapwing.engines import duckdb as duckdb_module
 from lapwing.engines import interrupt as interrupt_module
 from lapwing.engines.interrupt import _Watcher, interruptible
-from lapwing.ledger import SqliteLedger, verify_ledger
+from lapwing.ledger import open_ledger, verify_ledger
 from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 from support.steps import acts_at
@@ -127,7 +127,7 @@ def test_control_c_leaves_a_clean_and_charged_ledger(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, "ask", ENDLESS, "--epsilon", "0.5"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     place, seen = tmp_path / ".lapwing" / "ledger.db", tmp_path / "t.parquet.lapwing"
-    ledger = SqliteLedger.open(place, Budget(epsilon=1), witness=(seen,))
+    ledger = open_ledger(place, Budget(epsilon=1), witness=(seen,))
     while not ledger.spent:
         assert process.poll() is None
         time.sleep(0.05)

@@ -6,45 +6,87 @@ import json
 import sqlite3
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from lapwing.ledger import Report, SqliteLedger, verify_ledger
-from lapwing.ledger.store import SCHEMA
+from lapwing.ledger import Ledger, Report, verify_ledger
+from lapwing.ledger.memory import Memory, MemoryStore
+from lapwing.ledger.sqlite import SqliteStore
+from lapwing.ledger.sqlite_book import SCHEMA
+from lapwing.ledger.store import Store
+from lapwing.ledger.verify import verify
+from lapwing.ledger.witness import Witness
 from lapwing.privacy import Budget
 
 WORKERS = Path(__file__).parent / "workers.py"
 
 
 @dataclass
-class Place:
-    """A folder with a ledger, its witness and, perhaps, an older copy."""
+class Place(ABC):
+    """A ledger in one kind of store, and its witness in a folder."""
 
     folder: Path
     budget: Budget = field(default_factory=lambda: Budget(1))
-    opened: list[SqliteLedger] = field(default_factory=list)
+    opened: list[Ledger] = field(default_factory=list)
+
+    @abstractmethod
+    def store(self, timeout: float = 5.0) -> Store:
+        """A new connection to the same place."""
+
+    @property
+    def witness(self) -> Path:
+        return self.folder / "data.witness"
+
+    def open(self, budget: Budget | None = None, *, timeout: float = 5.0, witness: bool = True) -> Ledger:
+        """The ledger of this place; closed when the test ends."""
+        witnesses = [Witness(self.witness)] if witness else []
+        ledger = Ledger.open(self.store(timeout), self.budget if budget is None else budget, witnesses)
+        self.opened.append(ledger)
+        return ledger
+
+    def verify(self) -> Report:
+        """A check from outside."""
+        return verify(self.store().inspecting, [Witness(self.witness)])
+
+    def close(self) -> None:
+        for ledger in self.opened:
+            ledger.close()
+
+
+@dataclass
+class MemoryPlace(Place):
+    """Some memory."""
+
+    memory: Memory = field(default_factory=Memory)
+    ways_out: ClassVar[list[str]] = ["Use a ledger for each"]
+
+    def store(self, timeout: float = 5.0) -> Store:
+        return MemoryStore(self.memory)
+
+
+@dataclass
+class SqlitePlace(Place):
+    """A folder with a ledger and, perhaps, an older copy."""
 
     @property
     def path(self) -> Path:
         return self.folder / "ledger.db"
 
     @property
-    def witness(self) -> Path:
-        return self.folder / "data.witness"
+    def ways_out(self) -> list[str]:
+        """What is said to whoever declares another unit before the first charge."""
+        return ["begin a new ledger", f"delete {self.path}*, {self.witness}"]
 
-    def open(self, budget: Budget | None = None, *, timeout: float = 5.0) -> SqliteLedger:
-        """The ledger of this folder; closed when the test ends."""
-        ledger = SqliteLedger.open(self.path, budget or self.budget, witness=self.witness, timeout=timeout)
-        self.opened.append(ledger)
-        return ledger
+    def store(self, timeout: float = 5.0) -> Store:
+        return SqliteStore(self.path, timeout=timeout)
 
     def verify(self) -> Report:
-        """A check from outside."""
         return verify_ledger(self.path, witness=[self.witness])
 
     def tamper(self, *statements: str) -> None:
@@ -56,17 +98,47 @@ class Place:
             for statement in (*statements, *triggers.values(), "COMMIT"):
                 shell.execute(statement)
 
-    def close(self) -> None:
-        for ledger in self.opened:
-            ledger.close()
+
+STORES: dict[str, type[Place]] = {"sqlite": SqlitePlace, "memory": MemoryPlace}
+"""Every store keeps every promise; another one is another line."""
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """An empty place for a ledger with a budget of epsilon = 1, in each kind of store."""
+    here = STORES[request.param](tmp_path)
+    yield here
+    here.close()
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    """An empty folder for a ledger with a budget of epsilon = 1."""
-    here = Place(tmp_path)
+def disk(tmp_path: Path) -> Iterator[SqlitePlace]:
+    """The same in a file, for what only a file can suffer."""
+    here = SqlitePlace(tmp_path)
     yield here
     here.close()
+
+
+@pytest.fixture
+def ledger(place: Place) -> Ledger:
+    """A ledger without a witness."""
+    return place.open(witness=False)
+
+
+@pytest.fixture
+def another(place: Place) -> Iterator[Callable[[Budget], Ledger]]:
+    """Opens a new ledger with each call, in the same kind of store."""
+    made: list[Place] = []
+
+    def make(budget: Budget) -> Ledger:
+        folder = place.folder / str(len(made))
+        folder.mkdir()
+        made.append(type(place)(folder))
+        return made[-1].open(budget, witness=False)
+
+    yield make
+    for here in made:
+        here.close()
 
 
 @pytest.fixture(scope="session")

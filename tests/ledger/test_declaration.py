@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger import Declaration, Kind, SqliteLedger
-from lapwing.ledger.book import insert
+from lapwing.ledger import Declaration, Kind, Ledger
 from lapwing.ledger.entry import canonical, follow
 from lapwing.privacy import Accounting, Cost
 
@@ -18,7 +17,7 @@ VISITS = Declaration("visits", "1", "pid", b"contents", place="/data/visits.csv"
 OTHER = {"fingerprint": b"other contents", "place": "/data/other.csv"}
 
 
-def declared(ledger: SqliteLedger) -> list[dict[str, Any]]:
+def declared(ledger: Ledger) -> list[dict[str, Any]]:
     return [json.loads(entry.note) for entry in ledger.entries() if entry.kind == Kind.VERSION]
 
 
@@ -41,9 +40,8 @@ def test_another_unit_is_refused(place: Any, change: dict[str, Any], told: str) 
     before = list(ledger.entries())
     with pytest.raises(Misconfigured, match=told) as refusal:
         ledger.declare([replace(VISITS, **change)])
-    assert "begin a new ledger" in str(refusal.value)
+    assert [text for text in place.ways_out if text not in str(refusal.value)] == []
     assert "The budgets of two ledgers add up." in str(refusal.value)
-    assert f"delete {place.path}*, {place.witness}" in str(refusal.value)
     assert list(ledger.entries()) == before
     ledger.reserve(Cost(Accounting.PURE, 0.1), analyst="ann", body="q")
     with pytest.raises(Misconfigured, match=told) as refusal:
@@ -116,8 +114,8 @@ def test_verify_finds_a_unit_that_was_changed(place: Any, note: object, told: st
     ledger = place.open()
     ledger.declare([VISITS])
     last, nothing = list(ledger.entries())[-1], Cost(Accounting.PURE, 0)
-    with ledger._store.write() as connection:
-        insert(connection, follow(last, Kind.VERSION, spent=nothing, own=nothing, note=note))
+    with ledger._store.writing() as book:
+        book.append(follow(last, Kind.VERSION, spent=nothing, own=nothing, note=note))
     report = ledger.verify()
     assert report.problem is not None
     assert report.problem.seq == 3

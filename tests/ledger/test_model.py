@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import settings
@@ -15,7 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lapwing.errors import BudgetExceeded, Misconfigured
-from lapwing.ledger import Reservation, SqliteLedger
+from lapwing.ledger import Entry, Ledger, Reservation
+from lapwing.ledger.memory import Memory, MemoryStore
+from lapwing.ledger.sqlite import SqliteStore
+from lapwing.ledger.store import Store
+from lapwing.ledger.witness import Witness
 from lapwing.privacy import Accounting, Budget, Cost
 
 ANALYSTS = st.sampled_from(["ann", "bob"])
@@ -47,22 +53,79 @@ class Model:
         return "fresh"
 
 
+class Files:
+    """A ledger in a file, and what happens to it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.folder, self.moves = home, home / "0", 0
+        self.folder.mkdir()
+
+    def store(self) -> Store:
+        return SqliteStore(self.folder / "ledger.db")
+
+    def crash(self) -> None:
+        """Goes on with the files as they are while the ledger is open."""
+        self.moves += 1
+        after = self.home / str(self.moves)
+        after.mkdir()
+        for name in ("ledger.db", "ledger.db-wal"):
+            if (self.folder / name).exists():
+                shutil.copy(self.folder / name, after / name)
+        self.folder = after
+
+    def back_up(self) -> None:
+        shutil.copy(self.folder / "ledger.db", self.home / "backup.db")
+
+    def restore(self) -> Callable[[], object]:
+        """Puts the older copy there, and says how to put back the newest."""
+        path, newest = self.folder / "ledger.db", self.home / "newest.db"
+        os.replace(path, newest)
+        shutil.copy(self.home / "backup.db", path)
+        return lambda: os.replace(newest, path)
+
+
+class Cells:
+    """The same in memory; a crash leaves a transaction that was never committed."""
+
+    def __init__(self, home: Path) -> None:
+        self.memory = self.backup = Memory()
+
+    def store(self) -> Store:
+        return MemoryStore(self.memory)
+
+    def crash(self) -> None:
+        book = self.memory.book
+        book.append(replace(Entry(*book.rows[-1]), seq=len(book.rows) + 1, key="lost"))
+
+    def back_up(self) -> None:
+        self.backup = Memory()
+        self.backup.book, self.backup.committed = (
+            self.memory.book.copy(*self.memory.committed),
+            self.memory.committed,
+        )
+
+    def restore(self) -> Callable[[], object]:
+        newest, self.memory = self.memory, self.backup
+        return lambda: setattr(self, "memory", newest)
+
+
 class LedgerMachine(RuleBasedStateMachine):
-    """Drives a ledger in a file, and the model beside it."""
+    """Drives a ledger in one kind of store, and the model beside it."""
+
+    kind: ClassVar[type[Files | Cells]]
 
     def __init__(self) -> None:
         super().__init__()
         self.home = Path(tempfile.mkdtemp())
-        self.folder, self.moves = self.home / "0", 0
-        self.folder.mkdir()
         self.witness = self.home / "data.witness"
+        self.place = self.kind(self.home)
         self.model, self.pending = Model(), dict[int, Reservation]()
         self.seqs: list[int] = []
-        self.backup: tuple[Path, int] | None = None
+        self.backup: int | None = None
         self.ledger = self.opened()
 
-    def opened(self) -> SqliteLedger:
-        return SqliteLedger.open(self.folder / "ledger.db", Budget(1), witness=self.witness)
+    def opened(self) -> Ledger:
+        return Ledger.open(self.place.store(), Budget(1), [Witness(self.witness)])
 
     @rule(analyst=ANALYSTS, amount=AMOUNTS, key=KEYS, body=BODIES)
     def ask(self, analyst: str, amount: Fraction, key: str | None, body: str) -> None:
@@ -98,40 +161,29 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(closed=st.booleans())
     def stop_and_start(self, closed: bool) -> None:
-        """An orderly end, or files as a crash leaves them. Either way, running questions are lost."""
-        if closed:
-            self.ledger.close()
-        else:
-            self.moves += 1
-            after = self.home / str(self.moves)
-            after.mkdir()
-            for name in ("ledger.db", "ledger.db-wal"):
-                if (self.folder / name).exists():
-                    shutil.copy(self.folder / name, after / name)
-            self.ledger.close()
-            self.folder = after
+        """An orderly end, or what a crash leaves. Either way, running questions are lost."""
+        if not closed:
+            self.place.crash()
+        self.ledger.close()
         self.pending.clear()
         self.ledger = self.opened()
 
     @rule()
     def back_up(self) -> None:
         self.ledger.close()
-        shutil.copy(self.folder / "ledger.db", self.home / "backup.db")
-        self.backup = self.home / "backup.db", len(self.model.charges)
+        self.place.back_up()
+        self.backup = len(self.model.charges)
         self.ledger = self.opened()
 
-    @precondition(lambda self: self.backup is not None and self.backup[1] < len(self.model.charges))
+    @precondition(lambda self: self.backup is not None and self.backup < len(self.model.charges))
     @rule()
     def restore(self) -> None:
         """An older copy is refused; the newest one is served again."""
-        assert self.backup is not None
         self.ledger.close()
-        path, newest = self.folder / "ledger.db", self.home / "newest.db"
-        os.replace(path, newest)
-        shutil.copy(self.backup[0], path)
+        put_back = self.place.restore()
         with pytest.raises(Misconfigured, match="older copy"):
             self.opened()
-        os.replace(newest, path)
+        put_back()
         self.ledger = self.opened()
 
     @invariant()
@@ -152,5 +204,15 @@ class LedgerMachine(RuleBasedStateMachine):
         shutil.rmtree(self.home)
 
 
-TestLedgerAgainstModel = LedgerMachine.TestCase
-TestLedgerAgainstModel.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+class InFiles(LedgerMachine):
+    kind = Files
+
+
+class InMemory(LedgerMachine):
+    kind = Cells
+
+
+TestLedgerInFiles = InFiles.TestCase
+TestLedgerInFiles.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestLedgerInMemory = InMemory.TestCase
+TestLedgerInMemory.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)

@@ -1,400 +1,283 @@
-"""The ledger as its callers see it: charges, answers, retries, allowances, versions, export, threads."""
+"""The file fails closed: full, read-only, locked, damaged, moved. No charge, no answer, a next step."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from fractions import Fraction
+import shutil
+import signal
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
-from threading import Barrier, Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, read_head, verify_ledger
-from lapwing.privacy import Accounting, Budget, Cost, Filter, Pure
+from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
+from lapwing.ledger import Ledger, open_ledger, sqlite, verify_ledger
+from lapwing.ledger.sqlite import SqliteStore
+from lapwing.ledger.sqlite_book import SCHEMA
+from lapwing.privacy import Accounting, Budget, Cost
 
-BUDGETS = [Budget(1), Budget(1, 1e-6), Budget(1, 1e-6, accounting="basic")]
+Work = Callable[..., Any]
+TENTH = Cost(Accounting.PURE, 0.1)
 
 
-def pure(amount: Any) -> Cost:
-    return Cost(Accounting.PURE, amount)
+def ask(ledger: Ledger, **more: Any) -> Any:
+    return ledger.reserve(TENTH, analyst="ann", body="q", **more)
 
 
-def ask(ledger: SqliteLedger, amount: Any, **more: Any) -> Any:
-    return ledger.reserve(pure(amount), **{"analyst": "ann", "body": "q", **more})
+def connection(ledger: Ledger) -> sqlite3.Connection:
+    assert isinstance(ledger._store, SqliteStore)
+    with ledger._store._connected() as found:
+        return found
 
 
 @pytest.fixture
-def memory() -> Any:
-    with SqliteLedger.open(None, Budget(1)) as ledger:
-        yield ledger
+def place(disk: Any) -> Any:
+    return disk
 
 
-def test_a_charge_is_written_with_all_that_is_known(place: Any) -> None:
+def test_only_the_owner_may_read_the_files(place: Any) -> None:
+    ask(place.open())
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
+        assert stat.S_IMODE((place.folder / name).stat().st_mode) == 0o600
+
+
+def test_commits_are_as_durable_as_promised(place: Any) -> None:
+    """ledger:B1: WAL, and FULL (2) for a charge; NORMAL (1) for an answer, which the next charge makes durable."""
     ledger = place.open()
-    reservation = ledger.reserve(pure(0.1), analyst="ann", body=b"request", key="k", note={"question": "SELECT 1"})
-    assert (reservation.seq, reservation.fresh, reservation.answer) == (2, True, None)
-    assert not reservation.unanswered
-    entry = list(ledger.entries())[1]
-    assert (entry.kind, entry.analyst, entry.key, entry.amount, entry.delta) == ("reserve", "ann", "k", "1/10", "0/1")
-    assert (entry.spent_amount, entry.own_amount, entry.hash) == ("1/10", "1/10", reservation.hash)
-    assert json.loads(entry.note) == {"question": "SELECT 1"}
-    assert ledger.spent == ledger.spent_by("ann") == pure(0.1)
-    assert ledger.remaining == pure(0.9)
-
-
-@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.accounting.value)
-def test_a_ledger_remembers_after_it_was_closed(place: Any, budget: Budget) -> None:
-    cost = Cost(budget.accounting, budget.capacity.amount / 7, budget.capacity.delta / 3)
-    first = place.open(budget)
-    first.settle(first.reserve(cost, analyst="ann", body="q"), b"answer", match="m")
-    facts = (first.id, first.salt, first.total, first.spent, list(first.entries()))
-    first.close()
-    again = place.open(budget)
-    assert (again.id, again.salt, again.total, again.spent, list(again.entries())) == facts
-    assert again.total == budget.capacity
-    assert again.answer(2) == b"answer"
-
-
-def test_two_ledgers_differ_in_name_and_salt(tmp_path: Path) -> None:
-    one, other = (SqliteLedger.open(tmp_path / name, Budget(1)) for name in ("one.db", "other.db"))
-    assert len(one.salt) == len(other.salt) == 32
-    assert one.salt != other.salt
-    assert one.id != other.id
-
-
-@pytest.mark.parametrize("other", [Budget(2), Budget(1, 1e-6), Budget(1, 1e-6, accounting="basic")], ids=str)
-def test_another_budget_is_refused_and_both_are_named(place: Any, other: Budget) -> None:
-    """ledger:B4: a budget is fixed when its ledger is created."""
-    place.open().close()
-    with pytest.raises(
-        Misconfigured, match=r"created with epsilon = 1 \(pure accounting\), and is now opened with eps"
-    ):
-        place.open(other)
-    assert place.open().remaining == pure(1)
-
-
-def test_what_is_no_budget_is_refused() -> None:
-    with pytest.raises(Misconfigured, match="not a budget"):
-        SqliteLedger.open(None, 1)  # type: ignore[arg-type]
-    with pytest.raises(Misconfigured, match="has no witness"):
-        SqliteLedger.open(None, Budget(1), witness=Path("w"))
-
-
-@pytest.mark.parametrize(
-    "cost", [pure(0), Cost(Accounting.ZCDP, 0.1), Cost(Accounting.BASIC, 0.1), Pure(0.1), 0.1, float("nan"), None, -1]
-)
-def test_what_is_no_charge_of_this_budget_is_refused(memory: SqliteLedger, cost: Any) -> None:
-    """threat:A26 ledger:B7."""
-    with pytest.raises(Misconfigured):
-        memory.reserve(cost, analyst="ann", body="q")
-    assert len(list(memory.entries())) == 1
-
-
-@pytest.mark.parametrize("name", ["", "x" * 201, "a\nb", "a\x00b", "\udc80", 7, None], ids=repr)
-def test_names_are_short_printable_texts(memory: SqliteLedger, name: Any) -> None:
-    with pytest.raises(Misconfigured, match="printable"):
-        ask(memory, 0.1, analyst=name)
-    if name is not None:
-        with pytest.raises(Misconfigured, match="printable"):
-            ask(memory, 0.1, key=name)
-    assert memory.spent == pure(0)
-
-
-@pytest.mark.parametrize("note", [{"x": float("nan")}, {"x": object()}, {"x": b"raw"}, [1], {1: {2, 3}}])
-def test_a_note_is_plain(memory: SqliteLedger, note: Any) -> None:
-    with pytest.raises(Misconfigured, match="note"):
-        ask(memory, 0.1, note=note)
-    assert memory.spent == pure(0)
-
-
-def test_a_refusal_says_the_same_as_the_filter_in_memory(memory: SqliteLedger) -> None:
-    """gate:G29: asked, left, advice; nothing charged."""
-    account = Filter(Budget(1))
-    for amount in (0.9, 0.1):
-        with pytest.raises(BudgetExceeded) as theirs:
-            account.spend(Pure(1.5))
-        with pytest.raises(BudgetExceeded) as ours:
-            ask(memory, 1.5)
-        assert str(ours.value) == str(theirs.value)
-        assert (ours.value.asked, ours.value.remaining) == (theirs.value.asked, theirs.value.remaining)
-        account.spend(Pure(amount))
-        ask(memory, amount)
-    with pytest.raises(BudgetExceeded, match="No question fits any more"):
-        ask(memory, 1e-9)
-
-
-def test_a_sum_that_must_be_rounded_up_is_checked_after_the_rounding() -> None:
-    """ledger:B7: the two prices add up to 1/3 - 10^-120 or so, which is above 1/3 when it is rounded up."""
-    p, q = 10**60 + 1, 10**60 + 7
-    a = (p * q - 1) // 3 * pow(q, -1, p) % p
-    b = ((p * q - 1) // 3 - a * q) // p
-    one, other = Fraction(a, p), Fraction(b, q)
-    assert 0 < Fraction(1, 3) - one - other < Fraction(1, 10**110)
-    ledger = SqliteLedger.open(None, Budget(Fraction(1, 3)))
-    ask(ledger, one)
-    with pytest.raises(BudgetExceeded):
-        ask(ledger, other)
-    ask(ledger, ledger.remaining.amount)
-    assert ledger.spent == ledger.total
-    assert ledger.verify().ok
-
-
-def test_a_refusal_names_delta_when_delta_is_short() -> None:
-    ledger = SqliteLedger.open(None, Budget(2, 1e-6))
-    with pytest.raises(BudgetExceeded, match="Ask for delta = 5e-7 or less"):
-        ledger.reserve(Cost(Accounting.ZCDP, 0.001, 1e-6), analyst="ann", body="q")
-    assert not ledger.spent
-
-
-def test_an_allowance_limits_one_analyst_and_says_so(memory: SqliteLedger) -> None:
-    """ledger:B6: the message says whose limit it is."""
-    memory.allow("ann", pure(0.3))
-    ask(memory, 0.2)
-    with pytest.raises(BudgetExceeded, match=r"epsilon = 0.1 is left of the allowance of ann.*The steward") as refusal:
-        ask(memory, 0.2)
-    assert refusal.value.remaining == pure(0.1)
-    assert ask(memory, 0.5, analyst="bob").fresh
-    assert (memory.allowance("ann"), memory.allowance("bob")) == (pure(0.3), None)
-    assert (memory.spent_by("ann"), memory.spent_by("bob"), memory.spent_by("eve")) == (pure(0.2), pure(0.5), pure(0))
-
-
-def test_an_allowance_can_be_changed_and_never_refunds(memory: SqliteLedger) -> None:
-    memory.allow("ann", pure(0.3))
-    ask(memory, 0.3)
-    memory.allow("ann", pure(0.1))
-    with pytest.raises(BudgetExceeded) as refusal:
-        ask(memory, 0.1)
-    assert refusal.value.remaining == pure(0)
-    memory.allow("ann", pure(5))
-    ask(memory, 0.7)
-    with pytest.raises(BudgetExceeded, match=r"epsilon = 0 is left\. Nothing"):
-        ask(memory, 0.1)
-
-
-def test_an_allowance_of_another_currency_is_refused(memory: SqliteLedger) -> None:
-    with pytest.raises(Misconfigured):
-        memory.allow("ann", Cost(Accounting.ZCDP, 1))
-
-
-def test_each_charge_has_one_answer(memory: SqliteLedger) -> None:
-    reservation = ask(memory, 0.1)
-    assert memory.answer(reservation.seq) is None
-    memory.settle(reservation, b"first")
-    with pytest.raises(Misconfigured, match="settled before"):
-        memory.settle(reservation, b"second")
-    assert memory.answer(reservation.seq) == b"first"
-
-
-def test_only_a_charge_of_this_ledger_can_be_settled(memory: SqliteLedger) -> None:
-    other = SqliteLedger.open(None, Budget(1))
-    ask(memory, 0.1)
-    with pytest.raises(LedgerFailed, match="not in this ledger"):
-        memory.settle(ask(other, 0.1), b"answer")
-    assert memory.answer(2) is None
-
-
-def test_equal_questions_find_all_stored_answers(memory: SqliteLedger) -> None:
-    """The newest first, with the charge that says how exact each one is; failures are stored without a match."""
-    for number, match in enumerate(["plan v1", "plan v1", "plan v2", None]):
-        reservation = ask(memory, 0.1, note={"number": number})
-        memory.settle(reservation, f"answer {number}".encode(), match=match)
-    found = memory.find_answers("plan v1")
-    assert [answer.payload for answer in found] == [b"answer 1", b"answer 0"]
-    assert [answer.charge.remark("number") for answer in found] == [1, 0]
-    assert memory.find_answers("plan v3") == ()
-
-
-def test_of_equal_questions_the_newest_on_each_of_the_terms_is_offered(memory: SqliteLedger) -> None:
-    """And read with one look, if it is still the one that its entry records."""
-    for number, (match, terms) in enumerate([("m", "b"), ("m", "a"), ("m", "b"), ("other", "c"), (None, "a")]):
-        memory.settle(ask(memory, 0.1, key=str(number)), f"answer {number}".encode(), match=match, terms=terms)
-    offers = memory.offers("m")
-    assert [(offer.seq, offer.terms) for offer in offers] == [(6, "b"), (4, "a")]
-    assert [memory.offered("m", offer) for offer in offers] == [b"answer 2", b"answer 1"]
-    assert memory.offers("nothing") == ()
-    with pytest.raises(LedgerFailed, match="Entry 4: its stored answer is missing"):
-        memory.offered("other", offers[1])
-    assert memory.paid_with("m", "ann", "0") == (2, b"answer 0")
-    for match, analyst, key in (("other", "ann", "0"), ("m", "bob", "0"), ("m", "ann", "9")):
-        assert memory.paid_with(match, analyst, key) is None
-
-
-def test_versions_are_declared_once_and_compared_without_showing_the_data(memory: SqliteLedger) -> None:
-    """ledger:B4 ledger:B14: a new version resets nothing; the ledger holds no plain hash of the file."""
-    ask(memory, 0.4)
-    assert memory.version("visits") is None
-    assert not memory.is_unchanged("visits", "1", b"file one")
-    memory.declare([Declaration("visits", "1", "pid", b"file one")])
-    memory.declare([Declaration("visits", "1", "pid", b"file one")])
-    memory.declare([Declaration("other", "7", "pid", b"file one")])
-    assert memory.version("visits") == "1"
-    assert memory.is_unchanged("visits", "1", b"file one")
-    assert not memory.is_unchanged("visits", "1", b"file two")
-    with pytest.raises(Misconfigured, match="Choose a new name"):
-        memory.declare([Declaration("visits", "1", "pid", b"file two")])
-    memory.declare([Declaration("visits", "2", "pid", b"file two")])
-    memory.declare([Declaration("visits", "1", "pid", b"file one")])
-    assert memory.version("visits") == "1"
-    assert [entry.kind for entry in memory.entries()].count(Kind.VERSION) == 4
-    assert memory.spent == pure(0.4)
-    with SqliteLedger.open(None, Budget(1)) as other:
-        other.declare([Declaration("visits", "1", "pid", b"file one")])
-        ledgers = (memory, other)
-        marks = {line.remark("mark") for each in ledgers for line in each.entries() if line.kind == Kind.VERSION}
-    assert len(marks) == 4
-
-
-def test_an_export_proves_itself_and_tells_no_secret(place: Any, tmp_path: Path) -> None:
-    """ledger:B11."""
-    ledger = place.open()
-    ledger.settle(ask(ledger, 0.1), b"the answer")
-    head = ledger.export(tmp_path / "export.jsonl")
-    lines = (tmp_path / "export.jsonl").read_text().splitlines()
-    assert [Entry(**json.loads(line)) for line in lines[:-1]] == list(ledger.entries())
-    assert read_head(tmp_path / "export.jsonl") == head == Head(ledger.id, 3, list(ledger.entries())[-1].hash)
-    assert ledger.salt.hex() not in "".join(lines)
-    assert "the answer" not in "".join(lines)
-    assert (tmp_path / "export.jsonl").stat().st_mode & 0o077 == 0
-    ask(ledger, 0.1)
-    assert ledger.verify(against=head).ok
-    for own in (place.path, place.witness):
-        with pytest.raises(Misconfigured, match="part of the ledger"):
-            ledger.export(own)
-    with pytest.raises(LedgerFailed, match="Name another file"):
-        ledger.export(tmp_path / "no" / "folder")
-    with pytest.raises(Misconfigured, match="no export"):
-        read_head(place.witness)
-
-
-def test_an_export_goes_to_a_file_or_nowhere(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder, a device, a full disk: one sentence, and nothing is left behind."""
-    ledger, before = place.open(), sorted(place.folder.iterdir())
-    monkeypatch.chdir(tmp_path)
-    for folder in (".", "..", tmp_path, "/", "/dev/full"):
-        with pytest.raises(Misconfigured, match=r"Name (a|another) file to write"):
-            ledger.export(folder)
-
-    def full(handle: int) -> None:
-        if (tmp_path / "out.jsonl.new").exists():
-            raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(LedgerFailed, match=r"could not be written \(No space left on device\)"):
-            ledger.export(tmp_path / "out.jsonl")
-    assert sorted(place.folder.iterdir()) == before
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (lambda lines: lines[:-1], "not a whole export"),
-        (lambda lines: [*lines[:-1], lines[-1][:50]], "not a whole export"),
-        (lambda lines: lines[1:], "not a whole export"),
-        (lambda lines: [lines[0], lines[-1]], "not a whole export"),
-        (lambda lines: [lines[0], lines[1].replace('"amount":"1/', '"amount":"0/'), *lines[2:]], "was changed after"),
-        (lambda lines: ["{}", *lines[1:]], "was changed after"),
-        (lambda lines: [lines[0].replace('"previous"', '"before"')], "no export of a ledger"),
-        (lambda lines: ["epsilon,delta", "1,0"], "no export of a ledger"),
-        (lambda lines: ["[" * 100_000], "no export of a ledger"),
-        (lambda lines: ["\udcff"], "no export of a ledger"),
-        (lambda lines: [], "no export of a ledger"),
-        (lambda lines: lines[-1:], None),
-        (lambda lines: lines, None),
-    ],
-)
-def test_a_head_is_read_from_a_whole_export_or_from_its_last_line(place: Any, change: Any, told: str | None) -> None:
-    ledger, file = place.open(), place.folder / "out.jsonl"
-    ask(ledger, 0.1)
-    head = ledger.export(file)
-    file.write_text("\n".join(change(file.read_text().splitlines())), errors="surrogateescape")
-    if told is None:
-        assert read_head(file) == head
-        return
-    with pytest.raises(Misconfigured, match=told):
-        read_head(file)
-
-
-def test_many_entries_are_read_page_by_page(memory: SqliteLedger) -> None:
-    for _ in range(600):
-        ask(memory, Fraction(1, 2000))
-    assert [entry.seq for entry in memory.entries()] == list(range(1, 602))
-    assert memory.verify().ok
-
-
-@pytest.mark.parametrize("where", ["file", "memory"])
-def test_sixteen_threads_get_exactly_the_budget(place: Any, memory: SqliteLedger, where: str) -> None:
-    """gate:G32: more is asked than there is; the grants add up to the budget, and nothing else fails."""
-    ledger = memory if where == "memory" else place.open()
-    start, results = Barrier(16), []
-
-    def work(name: str) -> None:
-        start.wait()
-        for _ in range(10):
-            try:
-                reservation = ask(ledger, Fraction(1, 100), analyst=name)
-                ledger.settle(reservation, name.encode())
-                results.append(reservation.seq)
-            except BudgetExceeded:
-                results.append(None)
-            except Exception as error:  # noqa: BLE001
-                results.append(error)
-
-    pause = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        threads = [Thread(target=work, args=(f"analyst {n}",)) for n in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(pause)
-    granted = [seq for seq in results if seq is not None]
-    assert len(results) == 160
-    assert len(set(granted)) == len(granted) == 100
-    assert ledger.spent == ledger.total == pure(1)
-    assert sum(ledger.spent_by(f"analyst {n}").amount for n in range(16)) == 1
-    assert ledger.verify().ok
-
-
-def test_two_ledgers_of_one_process_share_one_file(place: Any) -> None:
-    one, other = place.open(), place.open()
-    ask(one, 0.5)
-    assert other.spent == pure(0.5)
-    other.settle(ask(other, 0.5), b"answer")
-    with pytest.raises(BudgetExceeded):
-        ask(one, 0.1)
-
-
-def test_a_ledger_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with SqliteLedger.open(None, Budget(1)) as ledger:
-        ledger.settle(ask(ledger, 0.1), b"answer")
-        assert ledger.path is None
-        assert ledger.verify().ok
-        ledger.export("export.jsonl")
-    assert [path.name for path in tmp_path.iterdir()] == ["export.jsonl"]
-
-
-def test_only_charges_move_the_witness(place: Any) -> None:
-    """An answer is not synced on its own, and a witness must never name what the disk may not have."""
-    ledger = place.open()
-    before = place.witness.read_bytes()
-    reservation = ask(ledger, 0.1)
-    changed = place.witness.read_bytes()
-    assert changed != before
+    assert connection(ledger).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    reservation = ask(ledger)
+    assert connection(ledger).execute("PRAGMA synchronous").fetchone() == (2,)
     ledger.settle(reservation, b"answer")
-    assert place.witness.read_bytes() == changed
+    assert connection(ledger).execute("PRAGMA synchronous").fetchone() == (1,)
 
 
-def test_a_missing_ledger_is_reported(tmp_path: Path) -> None:
-    report = verify_ledger(tmp_path / "nothing.db")
-    assert not report.ok
-    assert "There is no ledger" in str(report)
-    with pytest.raises(LapwingError):
-        read_head(tmp_path / "nothing.jsonl")
+def test_the_log_is_moved_into_the_file_now_and_then(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the ledger itself, every so many commits; SQLite's own checkpoints may meet a commit and are off."""
+    monkeypatch.setattr(sqlite, "CHECKPOINT_EVERY", 10)
+    ledger, sizes = place.open(Budget(100)), []
+    assert connection(ledger).execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+    for _ in range(40):
+        ask(ledger)
+        sizes.append((place.folder / "ledger.db-wal").stat().st_size)
+    assert max(sizes[10:]) <= max(sizes[:10])
+    assert ledger.spent == Cost(Accounting.PURE, 4)
+    assert ledger.verify().ok
+
+
+@pytest.mark.parametrize("table", ["entry", "answer", "secret"])
+def test_nothing_can_be_changed_or_deleted(place: Any, table: str) -> None:
+    """ledger:B4 gate:G38: not even by SQL on the open file."""
+    ledger = place.open()
+    ledger.settle(ask(ledger, key="k"), b"answer")
+    before = list(ledger.entries())
+    with closing(sqlite3.connect(place.path)) as shell:
+        columns = [name for _, name, *_ in shell.execute(f"PRAGMA table_info({table})")]
+        attempts = [f"DELETE FROM {table}", *(f"UPDATE {table} SET {column} = {column}" for column in columns)]
+        attempts += [f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"]
+        attempts += [f"REPLACE INTO {table} SELECT * FROM {table} LIMIT 1"]
+        for attempt in attempts:
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                shell.execute(attempt)
+    assert list(ledger.entries()) == before
+    assert ledger.verify().ok
+
+
+def test_a_key_cannot_be_replaced_by_a_later_entry(place: Any) -> None:
+    """ledger:B4: REPLACE on the index of keys would delete the old charge without a trigger."""
+    ledger = place.open()
+    ask(ledger, key="k")
+    with closing(sqlite3.connect(place.path)) as shell:
+        row = shell.execute("SELECT * FROM entry WHERE seq = 2").fetchone()
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            shell.execute(f"REPLACE INTO entry VALUES ({', '.join('?' * len(row))})", (3, *row[1:]))
+    assert ledger.verify().ok
+
+
+def test_a_full_disk_charges_and_answers_nothing(place: Any) -> None:
+    """ledger:B13 gate:G36: SQLite's own limit on the file."""
+    ledger = place.open()
+    reservation = ask(ledger)
+    pages = connection(ledger).execute("PRAGMA page_count").fetchone()[0]
+    connection(ledger).execute(f"PRAGMA max_page_count = {pages}")
+    for attempt in (lambda: ask(ledger, note={"q": "x" * 9000}), lambda: ledger.settle(reservation, b"x" * 9000)):
+        with pytest.raises(LedgerFailed, match=r"disk is full. Free some space.*No answer is given"):
+            attempt()
+    assert ledger.spent == TENTH
+    assert ledger.verify().ok
+    connection(ledger).execute("PRAGMA max_page_count = 1000000")
+    ledger.settle(reservation, b"x" * 9000)
+    assert ask(ledger).fresh
+
+
+@pytest.mark.parametrize("limit", [4096, 50_000, 200_000])
+def test_a_file_that_may_not_grow_charges_and_answers_nothing(work: Work, tmp_path: Path, limit: int) -> None:
+    """ledger:B13 gate:G36: the system refuses the write; afterwards the ledger is whole and goes on."""
+    result = work("without_space", tmp_path, limit)
+    assert result["refusal"].startswith("LedgerFailed")
+    assert "disk" in result["refusal"]
+    assert result["after"]
+    assert result["ok"]
+    assert result["entries"] == result["granted"] + 2
+
+
+def test_a_folder_that_cannot_be_written_is_refused(work: Work) -> None:
+    """ledger:B13 gate:G36: an old ledger and a new one, with the next step."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        open_ledger(folder / "old.db", Budget(1), witness=folder / "old.witness").close()
+        result = work("without_rights", folder)
+        folder.chmod(0o755)
+    assert set(result) == {"old", "new"}
+    assert all(text.startswith("LedgerFailed") and "right to" in text for text in result.values()), result
+
+
+def test_a_locked_ledger_is_waited_for_and_then_refused(work: Work, place: Any) -> None:
+    """ledger:B13 gate:G36: the wait is configurable; nothing is charged; afterwards it goes on."""
+    ledger = place.open(timeout=0.2)
+    holder = work("hold_lock", place.path)["process"]
+    try:
+        for attempt in (lambda: ask(ledger), lambda: place.open(timeout=0.1)):
+            with pytest.raises(LedgerFailed, match="kept it locked for too long"):
+                attempt()
+        assert ledger.spent == Cost(Accounting.PURE, 0)
+    finally:
+        os.kill(holder, signal.SIGKILL)
+    assert ask(place.open(timeout=30)).fresh
+
+
+def test_a_lock_is_taken_soon_after_it_is_free(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's own wait would sleep longer each time; here two looks are at most a millisecond apart."""
+    ledger, pauses = place.open(), []
+    holder = sqlite3.connect(place.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 50:
+            holder.execute("ROLLBACK")
+
+    monkeypatch.setattr(sqlite.time, "sleep", sleep)
+    assert ask(ledger).fresh
+    holder.close()
+    assert len(pauses) == 50
+    assert max(pauses) <= 0.001
+    assert connection(ledger).execute("PRAGMA busy_timeout").fetchone() == (5000,)
+
+
+@pytest.mark.parametrize("damage", ["header", "first page", "every page", "empty", "text"])
+def test_a_damaged_file_is_refused(place: Any, damage: str) -> None:
+    """ledger:B13 gate:G36: and verify says so too."""
+    ledger = place.open()
+    ledger.settle(ask(ledger), b"answer" * 1000)
+    ledger.close()
+    raw = bytearray(place.path.read_bytes())
+    match damage:
+        case "header":
+            raw[:16] = b"not a data base!"
+        case "first page":
+            raw[100:4096] = bytes(3996)
+        case "every page":
+            raw[100:] = b"\xff" * (len(raw) - 100)
+        case "empty":
+            raw = bytearray()
+        case _:
+            raw = bytearray(b"epsilon,delta\n1,0\n" * 500)
+    place.path.write_bytes(raw)
+    with pytest.raises((LedgerFailed, Misconfigured), match=r"newest copy|another program"):
+        place.open()
+    assert not place.verify().ok
+    assert damage == "empty" or place.path.read_bytes()[100:] == bytes(raw)[100:]
+
+
+def test_a_database_of_another_program_is_refused(place: Any) -> None:
+    with closing(sqlite3.connect(place.path)) as other:
+        other.execute("CREATE TABLE patients (name TEXT)")
+    with pytest.raises(Misconfigured, match="another program"):
+        place.open()
+    assert not place.verify().ok
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted", "replaced by a copy", "replaced by another"])
+def test_a_ledger_that_goes_away_while_in_use_is_noticed(place: Any, how: str) -> None:
+    """ledger:B12 gate:G37: charges must not go to a file that nobody will find."""
+    ledger = place.open()
+    reservation = ask(ledger)
+    match how:
+        case "moved":
+            place.path.rename(place.folder / "elsewhere.db")
+        case "deleted":
+            place.path.unlink()
+        case "replaced by a copy":
+            shutil.copy(place.path, place.folder / "copy.db")
+            os.replace(place.folder / "copy.db", place.path)
+        case _:
+            open_ledger(place.folder / "other.db", Budget(1)).close()
+            os.replace(place.folder / "other.db", place.path)
+    for attempt in (lambda: ask(ledger), lambda: ledger.settle(reservation, b"answer"), lambda: ledger.spent):
+        with pytest.raises(LedgerFailed, match="while in use"):
+            attempt()
+
+
+class Interrupting(sqlite3.Connection):
+    """Interrupted as by Ctrl-C, when the call returns; and notes how durable each commit is."""
+
+    left = -1
+    modes: ClassVar[list[int]] = []
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT":
+            self.modes += super().execute("PRAGMA synchronous").fetchone()
+        done = super().execute(sql, *values)
+        Interrupting.left -= 1
+        if Interrupting.left == 0:
+            raise KeyboardInterrupt
+        return done
+
+
+def test_after_an_interruption_anywhere_charges_are_durable(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ledger:B1: after each call to SQLite in turn, while a question is charged and answered."""
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Interrupting))
+    ledger, steps, charged = place.open(Budget(1000)), 0, 0
+    finished = False
+    while not finished:
+        steps += 1
+        Interrupting.left = steps
+        with suppress(KeyboardInterrupt):
+            ledger.settle(ask(ledger), b"answer")
+            finished = True
+        Interrupting.left = -1
+        Interrupting.modes.clear()
+        after = ask(ledger)
+        assert set(Interrupting.modes) == {2}
+        ledger.settle(after, b"answer")
+        assert not connection(ledger).in_transaction
+        charged += 1
+    assert steps > 10
+    assert charged * TENTH.amount <= ledger.spent.amount <= 2 * charged * TENTH.amount
+    assert ledger.verify().ok
+
+
+def test_the_tables_are_the_documented_ones(place: Any) -> None:
+    place.open().close()
+    with closing(sqlite3.connect(place.path)) as shell:
+        assert dict(shell.execute("SELECT name, sql FROM sqlite_master")) == SCHEMA
+
+
+def test_an_unreachable_path_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "ledger.db", Path("/proc/ledger.db")):
+        with pytest.raises(LapwingError, match="right"):
+            open_ledger(path, Budget(1))
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(Misconfigured, match=r"is no regular file\. Name another file for the ledger\."):
+            open_ledger(path, Budget(1))
+        with pytest.raises(Misconfigured, match="is no regular file"):
+            verify_ledger(path)
+    assert not verify_ledger(tmp_path / "nowhere").ok

@@ -1,310 +1,241 @@
-"""The file fails closed: full, read-only, locked, damaged, moved. No charge, no answer, a next step."""
+"""What every store guarantees, without any rule of the ledger: see the list in store.py."""
 
 from __future__ import annotations
 
-import copy
-import os
-import pickle
-import shutil
 import signal
-import sqlite3
-import stat
-import tempfile
-from collections.abc import Callable
-from contextlib import closing, suppress
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
-from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import SqliteLedger, store, verify_ledger
-from lapwing.ledger.book import Book
-from lapwing.ledger.store import SCHEMA
-from lapwing.privacy import Accounting, Budget, Cost
+import lapwing
+from lapwing.errors import LedgerFailed, Misconfigured
+from lapwing.ledger import Entry, Kind
+from lapwing.ledger.entry import COLUMNS, follow
+from lapwing.ledger.store import PAGE, AnswerRow, Book, Store
+from lapwing.privacy import Accounting, Cost
 
-Work = Callable[..., Any]
-TENTH = Cost(Accounting.PURE, 0.1)
-
-
-def ask(ledger: SqliteLedger, **more: Any) -> Any:
-    return ledger.reserve(TENTH, analyst="ann", body="q", **more)
+NOTHING = Cost(Accounting.PURE, 0)
 
 
-def connection(ledger: SqliteLedger) -> sqlite3.Connection:
-    with ledger._store.read() as found:
-        return found
+def following(book: Book, kind: Kind = Kind.RESERVE, **more: Any) -> Entry:
+    last = book.last()
+    return follow(None if last is None else Entry.read(last), kind, spent=NOTHING, own=NOTHING, **more)
 
 
-def test_only_the_owner_may_read_the_files(place: Any) -> None:
-    ask(place.open())
-    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
-        assert stat.S_IMODE((place.folder / name).stat().st_mode) == 0o600
+def add(book: Book, kind: Kind = Kind.RESERVE, **more: Any) -> int:
+    entry = following(book, kind, **more)
+    book.append(entry)
+    return entry.seq
 
 
-def test_commits_are_as_durable_as_promised(place: Any) -> None:
-    """ledger:B1: WAL, and FULL (2) for a charge; NORMAL (1) for an answer, which the next charge makes durable."""
-    ledger = place.open()
-    assert connection(ledger).execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    reservation = ask(ledger)
-    assert connection(ledger).execute("PRAGMA synchronous").fetchone() == (2,)
-    ledger.settle(reservation, b"answer")
-    assert connection(ledger).execute("PRAGMA synchronous").fetchone() == (1,)
+def numbers(rows: Any) -> list[int]:
+    return [row[0] for row in rows]
 
 
-def test_the_log_is_moved_into_the_file_now_and_then(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the ledger itself, every so many commits; SQLite's own checkpoints may meet a commit and are off."""
-    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 10)
-    ledger, sizes = place.open(Budget(100)), []
-    assert connection(ledger).execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
-    for _ in range(40):
-        ask(ledger)
-        sizes.append((place.folder / "ledger.db-wal").stat().st_size)
-    assert max(sizes[10:]) <= max(sizes[:10])
-    assert ledger.spent == Cost(Accounting.PURE, 4)
-    assert ledger.verify().ok
+@pytest.fixture
+def store(place: Any) -> Any:
+    """With a secret and the first entry."""
+    made = place.store()
+    made.prepare()
+    with made.writing() as book:
+        assert book.is_empty()
+        book.create(b"secret")
+        add(book, Kind.OPEN)
+    yield made
+    made.close()
 
 
-@pytest.mark.parametrize("table", ["entry", "answer", "secret"])
-def test_nothing_can_be_changed_or_deleted(place: Any, table: str) -> None:
-    """ledger:B4 gate:G38: not even by SQL on the open file."""
-    ledger = place.open()
-    ledger.settle(ask(ledger, key="k"), b"answer")
-    before = list(ledger.entries())
-    with closing(sqlite3.connect(place.path)) as shell:
-        columns = [name for _, name, *_ in shell.execute(f"PRAGMA table_info({table})")]
-        attempts = [f"DELETE FROM {table}", *(f"UPDATE {table} SET {column} = {column}" for column in columns)]
-        attempts += [f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"]
-        attempts += [f"REPLACE INTO {table} SELECT * FROM {table} LIMIT 1"]
-        for attempt in attempts:
-            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-                shell.execute(attempt)
-    assert list(ledger.entries()) == before
-    assert ledger.verify().ok
+def test_a_place_exists_when_it_was_made(place: Any) -> None:
+    assert not place.store().exists()
+    place.open()
+    assert place.store().exists()
 
 
-def test_a_key_cannot_be_replaced_by_a_later_entry(place: Any) -> None:
-    """ledger:B4: REPLACE on the index of keys would delete the old charge without a trigger."""
-    ledger = place.open()
-    ask(ledger, key="k")
-    with closing(sqlite3.connect(place.path)) as shell:
-        row = shell.execute("SELECT * FROM entry WHERE seq = 2").fetchone()
-        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-            shell.execute(f"REPLACE INTO entry VALUES ({', '.join('?' * len(row))})", (3, *row[1:]))
-    assert ledger.verify().ok
+def test_rows_come_back_as_they_were_stored(store: Store) -> None:
+    with store.writing() as book:
+        entry = following(book, analyst="ann", key="k", body="b", note={"a": 1})
+        book.append(entry)
+    with store.reading() as book:
+        assert not book.is_empty()
+        assert book.salt() == b"secret"
+        expected = tuple(getattr(entry, name) for name in COLUMNS)
+        assert book.entry(2) == book.last() == book.with_key("ann", "k") == expected
+        assert book.entry(3) is book.with_key("ann", "x") is book.with_key("bob", "k") is book.entry(0) is None
+        assert book.find_damage() is None
 
 
-def test_a_full_disk_charges_and_answers_nothing(place: Any) -> None:
-    """ledger:B13 gate:G36: SQLite's own limit on the file."""
-    ledger = place.open()
-    reservation = ask(ledger)
-    pages = connection(ledger).execute("PRAGMA page_count").fetchone()[0]
-    connection(ledger).execute(f"PRAGMA max_page_count = {pages}")
-    for attempt in (lambda: ask(ledger, note={"q": "x" * 9000}), lambda: ledger.settle(reservation, b"x" * 9000)):
-        with pytest.raises(LedgerFailed, match=r"disk is full. Free some space.*No answer is given"):
-            attempt()
-    assert ledger.spent == TENTH
-    assert ledger.verify().ok
-    connection(ledger).execute("PRAGMA max_page_count = 1000000")
-    ledger.settle(reservation, b"x" * 9000)
-    assert ask(ledger).fresh
+def test_entries_are_found_by_number_kind_and_analyst(store: Store) -> None:
+    with store.writing() as book:
+        for kind, analyst in [(Kind.RESERVE, "ann"), (Kind.RESERVE, "bob"), (Kind.ALLOW, "ann"), (Kind.RESERVE, "ann")]:
+            add(book, kind, analyst=analyst)
+        add(book, Kind.SETTLE, analyst="ann")
+        assert numbers(book.entries_of(Kind.RESERVE, "ann")) == [2, 5]  # its own writes too
+        assert book.latest(Kind.RESERVE, "ann") == book.entry(5) == book.last_durable()
+        assert book.latest(Kind.RESERVE, "eve") is None
+        assert book.entries_of(Kind.VERSION, "") == []
+        assert numbers(book.entries_from(4)) == [4, 5, 6]
+        assert book.entries_from(7) == []
 
 
-@pytest.mark.parametrize("limit", [4096, 50_000, 200_000])
-def test_a_file_that_may_not_grow_charges_and_answers_nothing(work: Work, tmp_path: Path, limit: int) -> None:
-    """ledger:B13 gate:G36: the system refuses the write; afterwards the ledger is whole and goes on."""
-    result = work("without_space", tmp_path, limit)
-    assert result["refusal"].startswith("LedgerFailed")
-    assert "disk" in result["refusal"]
-    assert result["after"]
-    assert result["ok"]
-    assert result["entries"] == result["granted"] + 2
+def test_pages_cover_all_entries_once(store: Store) -> None:
+    with store.writing(durable=False) as book:
+        for _ in range(PAGE + 2):
+            add(book)
+    with store.inspecting() as book:
+        pages = [book.page(None), book.page(PAGE), book.page(2 * PAGE)]
+        assert [len(page) for page in pages] == [PAGE, 3, 0]
+        assert numbers(pages[0] + pages[1]) == list(range(1, PAGE + 4))
+        assert numbers(book.page(None, 3)) == [1, 2, 3]
+        assert numbers(book.page(2, 4)) == [3, 4]
 
 
-def test_a_folder_that_cannot_be_written_is_refused(work: Work) -> None:
-    """ledger:B13 gate:G36: an old ledger and a new one, with the next step."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        SqliteLedger.open(folder / "old.db", Budget(1), witness=folder / "old.witness").close()
-        result = work("without_rights", folder)
-        folder.chmod(0o755)
-    assert set(result) == {"old", "new"}
-    assert all(text.startswith("LedgerFailed") and "right to" in text for text in result.values()), result
+def test_answers_are_found_by_charge_and_by_match(store: Store) -> None:
+    made = [AnswerRow(2, 6, "m", "b", b"x"), AnswerRow(4, 7, "m", "a", b"y"), AnswerRow(3, 8, "m", "b", b"z")]
+    with store.writing() as book:
+        for kind in [Kind.RESERVE] * 4 + [Kind.SETTLE] * 4:
+            add(book, kind)
+        assert book.stamp("m")[1:] == (None, None)
+        for answer in [*made, AnswerRow(5, 9, None, "", b"")]:
+            book.add_answer(answer)
+        add(book, Kind.VERSION)
+    with store.reading() as book:
+        assert [book.answer(seq) for seq in (2, 4, 3)] == made
+        assert book.answer(9) is None
+        assert book.matching("m") == [4, 3, 2]
+        assert book.offers("m") == [(4, "a"), (3, "b")]
+        assert book.matching("n") == book.offers("n") == []
+        first = book.entry(1)
+        assert first is not None
+        assert book.stamp("m") == (first[-1], 8, 10)
+        assert book.answered() == [(2, 6), (3, 8), (4, 7), (5, 9)]
 
 
-def test_a_locked_ledger_is_waited_for_and_then_refused(work: Work, place: Any) -> None:
-    """ledger:B13 gate:G36: the wait is configurable; nothing is charged; afterwards it goes on."""
-    ledger = place.open(timeout=0.2)
-    holder = work("hold_lock", place.path)["process"]
-    try:
-        for attempt in (lambda: ask(ledger), lambda: place.open(timeout=0.1)):
-            with pytest.raises(LedgerFailed, match="kept it locked for too long"):
-                attempt()
-        assert ledger.spent == Cost(Accounting.PURE, 0)
-    finally:
-        os.kill(holder, signal.SIGKILL)
-    assert ask(place.open(timeout=30)).fresh
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_transaction_that_fails_leaves_nothing(store: Store, error: type[BaseException]) -> None:
+    before = store.state
+
+    def fail(book: Book) -> None:
+        add(book, analyst="ann", key="k")
+        add(book, Kind.SETTLE)
+        book.add_answer(AnswerRow(2, 3, "m", "t", b"x"))
+        raise error
+
+    with pytest.raises(error), store.writing() as book:
+        fail(book)
+    assert store.state == before
+    with store.writing() as book:
+        assert numbers(book.page(None)) == [1]
+        assert book.with_key("ann", "k") is book.latest(Kind.RESERVE, "ann") is book.answer(2) is None
+        assert book.offers("m") == book.answered() == []
+        assert add(book, analyst="ann", key="k") == 2
 
 
-def test_a_lock_is_taken_soon_after_it_is_free(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite's own wait would sleep longer each time; here two looks are at most a millisecond apart."""
-    ledger, pauses = place.open(), []
-    holder = sqlite3.connect(place.path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
+def test_creating_that_fails_leaves_an_empty_place(place: Any) -> None:
+    store = place.store()
+    store.prepare()
 
-    def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 50:
-            holder.execute("ROLLBACK")
-
-    monkeypatch.setattr(store.time, "sleep", sleep)
-    assert ask(ledger).fresh
-    holder.close()
-    assert len(pauses) == 50
-    assert max(pauses) <= 0.001
-    assert connection(ledger).execute("PRAGMA busy_timeout").fetchone() == (5000,)
-
-
-@pytest.mark.parametrize("damage", ["header", "first page", "every page", "empty", "text"])
-def test_a_damaged_file_is_refused(place: Any, damage: str) -> None:
-    """ledger:B13 gate:G36: and verify says so too."""
-    ledger = place.open()
-    ledger.settle(ask(ledger), b"answer" * 1000)
-    ledger.close()
-    raw = bytearray(place.path.read_bytes())
-    match damage:
-        case "header":
-            raw[:16] = b"not a data base!"
-        case "first page":
-            raw[100:4096] = bytes(3996)
-        case "every page":
-            raw[100:] = b"\xff" * (len(raw) - 100)
-        case "empty":
-            raw = bytearray()
-        case _:
-            raw = bytearray(b"epsilon,delta\n1,0\n" * 500)
-    place.path.write_bytes(raw)
-    with pytest.raises((LedgerFailed, Misconfigured), match=r"newest copy|another program"):
-        place.open()
-    assert not place.verify().ok
-    assert damage == "empty" or place.path.read_bytes()[100:] == bytes(raw)[100:]
-
-
-def test_a_database_of_another_program_is_refused(place: Any) -> None:
-    with closing(sqlite3.connect(place.path)) as other:
-        other.execute("CREATE TABLE patients (name TEXT)")
-    with pytest.raises(Misconfigured, match="another program"):
-        place.open()
-    assert not place.verify().ok
-
-
-@pytest.mark.parametrize("how", ["moved", "deleted", "replaced by a copy", "replaced by another"])
-def test_a_ledger_that_goes_away_while_in_use_is_noticed(place: Any, how: str) -> None:
-    """ledger:B12 gate:G37: charges must not go to a file that nobody will find."""
-    ledger = place.open()
-    reservation = ask(ledger)
-    match how:
-        case "moved":
-            place.path.rename(place.folder / "elsewhere.db")
-        case "deleted":
-            place.path.unlink()
-        case "replaced by a copy":
-            shutil.copy(place.path, place.folder / "copy.db")
-            os.replace(place.folder / "copy.db", place.path)
-        case _:
-            SqliteLedger.open(place.folder / "other.db", Budget(1)).close()
-            os.replace(place.folder / "other.db", place.path)
-    for attempt in (lambda: ask(ledger), lambda: ledger.settle(reservation, b"answer"), lambda: ledger.spent):
-        with pytest.raises(LedgerFailed, match="while in use"):
-            attempt()
-
-
-def test_a_closed_ledger_says_so(place: Any) -> None:
-    ledger = place.open()
-    ledger.close()
-    ledger.close()
-    with pytest.raises(Misconfigured, match="closed"):
-        ask(ledger)
-
-
-def test_a_ledger_cannot_be_copied(place: Any) -> None:
-    ledger = place.open()
-    for double in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(Misconfigured, match="cannot be copied"):
-            double(ledger)
-
-
-def test_an_interruption_before_the_commit_undoes_the_charge(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = place.open()
-
-    def interrupted(book: Book, *arguments: Any, **more: Any) -> Any:
-        append(book, *arguments, **more)
+    def fail(book: Book) -> None:
+        book.create(b"lost")
         raise KeyboardInterrupt
 
-    append = Book.append
-    with monkeypatch.context() as patch:
-        patch.setattr(Book, "append", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            ask(ledger)
-    assert len(list(ledger.entries())) == 1
-    assert ask(ledger).seq == 2
+    with pytest.raises(KeyboardInterrupt), store.writing() as book:
+        fail(book)
+    with store.writing() as book:
+        assert book.is_empty()
+        book.create(b"kept")
+        add(book, Kind.OPEN)
+    with store.reading() as book:
+        assert book.salt() == b"kept"
 
 
-class Interrupting(sqlite3.Connection):
-    """Interrupted as by Ctrl-C, when the call returns; and notes how durable each commit is."""
-
-    left = -1
-    modes: ClassVar[list[int]] = []
-
-    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-        if sql == "COMMIT":
-            self.modes += super().execute("PRAGMA synchronous").fetchone()
-        done = super().execute(sql, *values)
-        Interrupting.left -= 1
-        if Interrupting.left == 0:
-            raise KeyboardInterrupt
-        return done
-
-
-def test_after_an_interruption_anywhere_charges_are_durable(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ledger:B1: after each call to SQLite in turn, while a question is charged and answered."""
-    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Interrupting))
-    ledger, steps, charged = place.open(Budget(1000)), 0, 0
-    finished = False
-    while not finished:
-        steps += 1
-        Interrupting.left = steps
-        with suppress(KeyboardInterrupt):
-            ledger.settle(ask(ledger), b"answer")
-            finished = True
-        Interrupting.left = -1
-        Interrupting.modes.clear()
-        after = ask(ledger)
-        assert set(Interrupting.modes) == {2}
-        ledger.settle(after, b"answer")
-        assert not connection(ledger).in_transaction
-        charged += 1
-    assert steps > 10
-    assert charged * TENTH.amount <= ledger.spent.amount <= 2 * charged * TENTH.amount
-    assert ledger.verify().ok
+def test_only_the_next_entry_and_the_first_answer_are_taken(store: Store) -> None:
+    """ledger:B4."""
+    with store.writing() as book:
+        add(book, analyst="ann", key="k")
+        add(book, Kind.SETTLE)
+        book.add_answer(AnswerRow(2, 3, None, "", b"first"))
+    for wrong in (
+        lambda book: book.append(replace(following(book), seq=2)),
+        lambda book: book.append(replace(following(book), seq=9)),
+        lambda book: book.append(following(book, analyst="ann", key="k")),
+        lambda book: book.add_answer(AnswerRow(2, 3, None, "", b"second")),
+    ):
+        with pytest.raises(LedgerFailed), store.writing() as book:
+            wrong(book)
+    with store.reading() as book:
+        assert numbers(book.page(None)) == [1, 2, 3]
+        assert book.answer(2) == AnswerRow(2, 3, None, "", b"first")
 
 
-def test_the_tables_are_the_documented_ones(place: Any) -> None:
-    place.open().close()
-    with closing(sqlite3.connect(place.path)) as shell:
-        assert dict(shell.execute("SELECT name, sql FROM sqlite_master")) == SCHEMA
+def test_another_connection_sees_what_was_committed(place: Any, store: Store) -> None:
+    other, states = place.store(), [store.state]
+    for here in (store, other, store):
+        with here.writing(durable=False) as book:
+            add(book)
+        states.append(store.state)
+    assert len(set(states)) == 4
+    assert store.state == states[-1]
+    store.sync()
+    with other.reading() as book:
+        assert numbers(book.page(None)) == [1, 2, 3, 4]
+    other.close()
 
 
-def test_an_unreachable_path_is_a_failure(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file" / "ledger.db", Path("/proc/ledger.db")):
-        with pytest.raises(LapwingError, match="right"):
-            SqliteLedger.open(path, Budget(1))
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path, tmp_path / "pipe", Path("/dev/null")):
-        with pytest.raises(Misconfigured, match=r"is no regular file\. Name another file for the ledger\."):
-            SqliteLedger.open(path, Budget(1))
-        with pytest.raises(Misconfigured, match="is no regular file"):
-            verify_ledger(path)
-    assert not verify_ledger(tmp_path / "nowhere").ok
+def test_writers_take_turns(place: Any, store: Store) -> None:
+    """ledger:B2: the second one begins when the first has ended, and reads what it wrote."""
+    inside, order = Event(), []
+
+    def second() -> None:
+        inside.wait()
+        with place.store(30).writing() as book:
+            order.append(("second", add(book)))
+
+    thread = Thread(target=second)
+    thread.start()
+    with store.writing() as book:
+        inside.set()
+        thread.join(0.05)
+        order.append(("first", add(book)))
+    thread.join()
+    assert order == [("first", 2), ("second", 3)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="the system has no such signal")
+def test_whoever_interrupts_a_transaction_is_refused(store: Store) -> None:
+    said: list[str] = []
+
+    def handler(*_: object) -> None:
+        with pytest.raises(LedgerFailed, match="in the middle of another question") as caught, store.reading():
+            pass
+        said.append(str(caught.value))
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with store.writing() as book:
+            signal.raise_signal(signal.SIGALRM)
+            add(book)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(said) == 1
+    with store.reading() as book:
+        assert numbers(book.page(None)) == [1, 2]
+
+
+def test_a_closed_store_says_so(store: Store) -> None:
+    store.close()
+    store.close()
+    for use in (store.reading, store.writing, store.inspecting):
+        with pytest.raises(Misconfigured, match="closed"), use():
+            pass
+
+
+def test_the_rules_know_no_store() -> None:
+    """SQLite is named in its own two files, and a store only where a path becomes a ledger."""
+    files = {path: path.read_text() for path in Path(lapwing.__file__).parent.rglob("*.py")}
+    assert {path.name for path, text in files.items() if "sqlite3" in text} == {"sqlite.py", "sqlite_book.py"}
+    stores = ("lapwing.ledger.sqlite", "lapwing.ledger.memory")
+    users = {path.relative_to(path.parents[1]) for path, text in files.items() if any(name in text for name in stores)}
+    assert users == {Path("ledger/opening.py"), Path("ledger/sqlite.py"), Path("cli/checks.py")}

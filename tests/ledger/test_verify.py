@@ -16,25 +16,30 @@ import pytest
 
 import lapwing.ledger.verify as verify_module
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, verify_ledger
+from lapwing.ledger import Declaration, Entry, Head, Kind, Ledger, open_ledger, verify_ledger
 from lapwing.ledger.chain import Walk
 from lapwing.ledger.entry import COLUMNS, Terms, canonical, cost_of, follow, ratio
-from lapwing.ledger.store import SCHEMA
+from lapwing.ledger.sqlite_book import SCHEMA
 from lapwing.privacy import Accounting, Budget, Cost
 
 TEXTS = [name for name in COLUMNS if name != "seq"]
 PURE = Accounting.PURE
 
 
-def ask(ledger: SqliteLedger, amount: Any = 0.1, **more: Any) -> Any:
+def ask(ledger: Ledger, amount: Any = 0.1, **more: Any) -> Any:
     return ledger.reserve(Cost(PURE, amount), **{"analyst": "ann", "body": "q", **more})
+
+
+@pytest.fixture
+def place(disk: Any) -> Any:
+    return disk
 
 
 @pytest.fixture(scope="module")
 def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with eight entries, closed: open, allow, reserve, settle, reserve (lost), version, reserve, settle."""
     folder = tmp_path_factory.mktemp("pattern")
-    with SqliteLedger.open(folder / "ledger.db", Budget(1), witness=folder / "data.witness") as ledger:
+    with open_ledger(folder / "ledger.db", Budget(1), witness=folder / "data.witness") as ledger:
         ledger.allow("ann", Cost(PURE, 0.9))
         ledger.settle(ask(ledger, key="one", note={"question": "SELECT"}), b"first answer", match="m")
         ask(ledger, key="lost", analyst="bob")
@@ -344,7 +349,7 @@ def test_a_damaged_last_entry_is_not_built_upon(filled: Any) -> None:
         with pytest.raises(LedgerFailed, match=f"damaged. Entry {seq}"):
             filled.open()
         with pytest.raises(LapwingError):
-            ask(SqliteLedger.open(filled.path, filled.budget))
+            ask(open_ledger(filled.path, filled.budget))
         filled.path.write_bytes(original)
 
 
@@ -400,7 +405,7 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     step, asked = Walk.step, []
 
     def stepped(walk: Walk, entry: Entry) -> Any:
-        assert is_free(ledger._store._lock)
+        assert is_free(ledger._store._gate.lock)
         asked.append(ask(ledger))
         ledger.settle(asked[-1], b"later", match="m")
         return step(walk, entry)
@@ -413,12 +418,12 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     assert ledger.verify().entries == 24
 
 
-@pytest.mark.parametrize("part", ["rows_after", "_broken_head", "_broken_store"])
+@pytest.mark.parametrize("part", ["_answer_to", "_broken_head", "_broken_store"])
 def test_questions_go_on_while_verify_reads(place: Any, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     """Not only between two pages: the last check reads the whole file at once."""
     ledger = place.open(Budget(100))
     ledger.settle(ask(ledger), b"answer", match="m")
-    inner, asked, lock = getattr(verify_module, part), [], ledger._store._lock
+    inner, asked, lock = getattr(verify_module, part), [], ledger._store._gate.lock
 
     def reading(*arguments: Any) -> Any:
         with ThreadPoolExecutor(1) as other:

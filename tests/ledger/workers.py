@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lapwing.errors import BudgetExceeded, LapwingError
-from lapwing.ledger import Reservation, SqliteLedger, store, verify_ledger
+from lapwing.ledger import Ledger, Reservation, open_ledger, sqlite, verify_ledger
 from lapwing.privacy import Accounting, Budget, Cost
 
 STEPS = ("execute", "fdatasync", "fsync", "replace", "write", "read", "seek")
@@ -30,12 +30,12 @@ def paths(folder: str) -> tuple[Path, Path]:
     return Path(folder) / "ledger.db", Path(folder) / "data.witness"
 
 
-def open_ledger(folder: str, total: int) -> SqliteLedger:
+def open_in(folder: str, total: int) -> Ledger:
     path, witness = paths(folder)
-    return SqliteLedger.open(path, Budget(total), witness=witness, timeout=60)
+    return open_ledger(path, Budget(total), witness=witness, timeout=60)
 
 
-def charge(ledger: SqliteLedger, amount: Fraction, who: str = "ann", **more: Any) -> Reservation:
+def charge(ledger: Ledger, amount: Fraction, who: str = "ann", **more: Any) -> Reservation:
     return ledger.reserve(Cost(Accounting.PURE, amount), analyst=who, body=more.pop("body", "question"), **more)
 
 
@@ -65,7 +65,7 @@ def race(folder: str, parts: str, processes: str) -> dict[str, Any]:
         os.close(go)
         os.read(ready, 1)
         granted = 0
-        with open_ledger(folder, 1) as ledger:
+        with open_in(folder, 1) as ledger:
             while True:
                 try:
                     reservation = charge(ledger, Fraction(1, int(parts)), f"analyst {os.getpid()}")
@@ -84,7 +84,7 @@ def race(folder: str, parts: str, processes: str) -> dict[str, Any]:
 
 def answer_for_ever(folder: str, log: Path) -> int:
     """Asks and answers until killed. Sends an answer, a line in the log, only after `settle`, as a server does."""
-    with open_ledger(folder, 10**6) as ledger, open(log, "ab", buffering=0) as sent:
+    with open_in(folder, 10**6) as ledger, open(log, "ab", buffering=0) as sent:
         while True:
             key = f"{os.getpid()} {time.monotonic_ns()}"
             reservation = charge(ledger, Fraction(1, 10), key=key)
@@ -94,7 +94,7 @@ def answer_for_ever(folder: str, log: Path) -> int:
 
 def audit_sent(folder: str, log: Path) -> str | None:
     """What is wrong after a crash: an answer without its charge, a broken chain, a retry that is not the old answer."""
-    with open_ledger(folder, 10**6) as ledger:
+    with open_in(folder, 10**6) as ledger:
         report = ledger.verify()
         if not report.ok:
             return str(report)
@@ -121,7 +121,7 @@ def audit_sent(folder: str, log: Path) -> str | None:
 def kill_at_random(folder: str, rounds: str) -> dict[str, Any]:
     """Kills two processes that share a ledger, again and again, at moments that sweep over their life."""
     log, problems = Path(folder) / "sent", []
-    store.CHECKPOINT_EVERY = 5
+    sqlite.CHECKPOINT_EVERY = 5
     log.touch()
     for number in range(int(rounds)):
         before = log.stat().st_size
@@ -141,8 +141,8 @@ def kill_at_random(folder: str, rounds: str) -> dict[str, Any]:
 def kill_at_every_step(folder: str) -> dict[str, Any]:
     """Kills a process before and after each call that touches a file while it charges and answers one question."""
     log, problems, kills = Path(folder) / "sent", [], 0
-    store.CHECKPOINT_EVERY = 2
-    open_ledger(folder, 10**6).close()
+    sqlite.CHECKPOINT_EVERY = 2
+    open_in(folder, 10**6).close()
 
     def until(step: int) -> int:
         calls = 0
@@ -154,7 +154,7 @@ def kill_at_every_step(folder: str) -> dict[str, Any]:
                 if calls == step:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-        with open_ledger(folder, 10**6) as ledger, open(log, "ab", buffering=0) as sent:
+        with open_in(folder, 10**6) as ledger, open(log, "ab", buffering=0) as sent:
             key = f"{os.getpid()} {time.monotonic_ns()}"
             sys.setprofile(count)
             reservation = charge(ledger, Fraction(1, 10), key=key)
@@ -167,7 +167,7 @@ def kill_at_every_step(folder: str) -> dict[str, Any]:
         kills += 1
         problems += filter(None, [audit_sent(folder, log)])
     problems += filter(None, [audit_sent(folder, log)])
-    with open_ledger(folder, 10**6) as ledger:
+    with open_in(folder, 10**6) as ledger:
         unanswered = len(ledger.verify().unanswered)
     return {"problems": problems, "kills": kills, "unanswered": unanswered, "sent": len(log.read_text().splitlines())}
 
@@ -179,7 +179,7 @@ def usable(folder: str) -> str | None:
     """What is wrong with a ledger that should open, take a charge and be whole."""
     path, witness = paths(folder)
     try:
-        with open_ledger(folder, 1) as ledger:
+        with open_in(folder, 1) as ledger:
             charge(ledger, Fraction(1, 10))
             if ledger.spent.amount != Fraction(1, 10):
                 return "something was spent before it was ever used"
@@ -204,7 +204,7 @@ def kill_while_created(folder: str) -> dict[str, Any]:
                     os.kill(os.getpid(), signal.SIGKILL)
 
         sys.setprofile(count)
-        open_ledger(f"{folder}/{step}/new", 1)
+        open_in(f"{folder}/{step}/new", 1)
         sys.setprofile(None)
         return 0
 
@@ -227,7 +227,7 @@ def full_while_created(folder: str) -> dict[str, Any]:
         os.mkdir(f"{folder}/{name}")
         failing()
         try:
-            open_ledger(f"{folder}/{name}", 1).close()
+            open_in(f"{folder}/{name}", 1).close()
             done = True
         except LapwingError as error:
             refusals.append(str(error))
@@ -266,7 +266,7 @@ def full_while_created(folder: str) -> dict[str, Any]:
 
 def fork_in_use(folder: str) -> dict[str, Any]:
     """A ledger opened before a fork, used on both sides, closed by the parent first."""
-    ledger = open_ledger(folder, 1)
+    ledger = open_in(folder, 1)
     charge(ledger, Fraction(1, 10))
     waiting, go = os.pipe()
 
@@ -283,13 +283,13 @@ def fork_in_use(folder: str) -> dict[str, Any]:
     code = ended(process)
     path, witness = paths(folder)
     report = verify_ledger(path, witness=[witness])
-    with open_ledger(folder, 1) as again:
+    with open_in(folder, 1) as again:
         return {"code": code, "spent": str(again.spent.amount), "ok": report.ok}
 
 
 def fork_in_memory() -> dict[str, Any]:
     """A ledger in memory and a fork: a child that could use it would have a second budget."""
-    ledger = SqliteLedger.open(None, Budget(1))
+    ledger = open_ledger(None, Budget(1))
     charge(ledger, Fraction(1, 2))
 
     def use() -> int:
@@ -308,7 +308,7 @@ def fork_under_load(folder: str) -> dict[str, Any]:
     """Forks while other threads charge: nothing hangs, and both sides may go on."""
     from threading import Event, Thread
 
-    ledger, stop = open_ledger(folder, 1000), Event()
+    ledger, stop = open_in(folder, 1000), Event()
 
     def ask() -> None:
         while not stop.is_set():
@@ -330,7 +330,7 @@ def fork_under_load(folder: str) -> dict[str, Any]:
 
 
 def fork_without_care(folder: str, care: str) -> dict[str, Any]:
-    """What SQLite does if a child opens a connection while it has inherited one: the reason for store.py's rule."""
+    """What SQLite does if a child opens a connection while it has inherited one: the reason for sqlite.py's rule."""
     file = Path(folder) / "plain.db"
 
     def connect() -> sqlite3.Connection:
@@ -365,7 +365,7 @@ def fork_without_care(folder: str, care: str) -> dict[str, Any]:
 def without_space(folder: str, limit: str) -> dict[str, Any]:
     """A limit on the size of files, as a disk that is full. The first `limit` bytes may be written."""
     granted, refusal = 0, ""
-    with open_ledger(folder, 10**6) as ledger:
+    with open_in(folder, 10**6) as ledger:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
         try:
             for _ in range(10_000):
@@ -391,7 +391,7 @@ def without_rights(folder: str) -> dict[str, Any]:
     for name, total in (("old", 1), ("new", 1)):
         path, witness = Path(folder) / f"{name}.db", Path(folder) / f"{name}.witness"
         try:
-            SqliteLedger.open(path, Budget(total), witness=witness)
+            open_ledger(path, Budget(total), witness=witness)
         except LapwingError as error:
             results[name] = f"{type(error).__name__}: {error}"
     return results

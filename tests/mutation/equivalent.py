@@ -23,9 +23,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "bits *= 3",
     ): "how fast the precision grows until the bounds decide; what is decided stays the same",
     (
-        "ledger/verify.py",
-        "_PAGE = 500",
-        "_PAGE = (499)",
+        "ledger/store.py",
+        "PAGE = 500",
+        "PAGE = (499)",
     ): "how many entries are read at a time",
     (
         "mechanisms/additive/calibration.py",

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-PROMISED = ("tests/ledger/test_promises.py", "tests/ledger/test_sqlite.py", "tests/ledger/test_store.py")
+PROMISED = (
+    *("tests/ledger/test_promises.py", "tests/ledger/test_copies.py", "tests/ledger/test_ledger.py"),
+    *("tests/ledger/test_store.py", "tests/ledger/test_sqlite.py"),
+)
 GROUPED = ("tests/cells/test_groups.py",)
-_BOOK = "ledger/book.py"
+_CHECKED = "ledger/checked.py"
+_LEDGER = "ledger/ledger.py"
 _SQLITE = "ledger/sqlite.py"
-_STORE = "ledger/store.py"
 _GROUPS = "cells/groups.py"
 
 LEDGER: tuple[Mutant, ...] = (
     # what may be spent
     Mutant(
         "ledger: everything fits",
-        _SQLITE,
+        _LEDGER,
         "if not added(used, price).fits(limit):",
         "if not added(price, price).fits(limit):",
         "the budget is never spent",
@@ -23,7 +26,7 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: allowances do not count",
-        _SQLITE,
+        _LEDGER,
         "in (*limits, *own):",
         "in limits:",
         "one analyst spends what belongs to others",
@@ -31,7 +34,7 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: a charge is not added",
-        _BOOK,
+        _CHECKED,
         "spent, own = added(spent, cost), added(own, cost)",
         "own = added(own, cost)",
         "the sum of all charges stays what it was",
@@ -39,7 +42,7 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: the sum of whoever came last",
-        _BOOK,
+        _CHECKED,
         "mine = last if last is not None and last.analyst == analyst else",
         "mine = last if last is not None else",
         "an analyst's charges are forgotten when somebody else asks",
@@ -47,7 +50,7 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: every key is new",
-        _SQLITE,
+        _LEDGER,
         "if any(earlier):",
         "if not made:",
         "a retry is not recognised",
@@ -56,15 +59,15 @@ LEDGER: tuple[Mutant, ...] = (
     # that it is this ledger, whole and newest
     Mutant(
         "ledger: nobody asks the witness",
-        _BOOK,
-        "problem = None if known == first else mismatch(self._connection, self._head(), source, known)",
+        _CHECKED,
+        "problem = None if known == first else mismatch(self._book, self._head(rows), source, known)",
         "problem = None",
         "an older copy is served, and spends again",
         PROMISED,
     ),
     Mutant(
         "ledger: content may differ from its hash",
-        _BOOK,
+        _CHECKED,
         "    if entry.hash != entry.digest:\n        raise",
         "    if not entry.hash:\n        raise",
         "an entry that was changed is believed",
@@ -72,7 +75,7 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: entries need not follow each other",
-        _BOOK,
+        _CHECKED,
         "problem = broken_link(last, entry) or wrong_sum(last, entry, self._accounting)",
         "problem = wrong_sum(last, entry, self._accounting)",
         "an entry that was put in is believed",
@@ -80,7 +83,7 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: sums need not follow",
-        _BOOK,
+        _CHECKED,
         "problem = broken_link(last, entry) or wrong_sum(last, entry, self._accounting)",
         "problem = broken_link(last, entry)",
         "a sum that was made smaller is believed",
@@ -88,7 +91,7 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: any charge may be answered",
-        _SQLITE,
+        _LEDGER,
         "if charge.hash != reservation.hash or charge.kind != Kind.RESERVE:",
         "if charge.kind != Kind.RESERVE:",
         "an answer without a charge of its own",
@@ -96,7 +99,7 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: charges are not synced",
-        _STORE,
+        _SQLITE,
         "{'FULL' if durable else 'NORMAL'}",
         "NORMAL",
         "a charge is lost with the power, and its answer was sent",
@@ -104,10 +107,18 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: an interrupt forgets how durable commits are",
-        _STORE,
+        _SQLITE,
         "self._durable = None  # nobody knows",
         "pass  # nobody knows",
         "after Ctrl-C at the wrong moment charges are not synced",
+        PROMISED,
+    ),
+    Mutant(
+        "ledger: in memory nothing is rolled back",
+        "ledger/memory.py",
+        "if (len(book.rows), len(book.answers)) != self._memory.committed:",
+        "if not book.rows:",
+        "what an interrupt left behind counts as charged, or as answered",
         PROMISED,
     ),
     # what the engine counted

@@ -391,8 +391,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "find without the whole price",
         _CURATOR,
-        "            check_room(self._ledger, self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst)\n",
-        "",
+        "self._ledger.check_fits(self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst=analyst)",
+        "pass",
         "a question that does not fit is charged for findings",
         FINDING,
     ),

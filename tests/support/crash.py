@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import lapwing.curator.vault as vault_module
 from lapwing.curator import Curator
 from lapwing.errors import BudgetExceeded
-from lapwing.ledger import SqliteLedger
+from lapwing.ledger import Ledger
 from support.visits import open_visits
 
 QUESTION = "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
@@ -42,13 +42,13 @@ def _after(target: Any, name: str) -> None:
 
 
 STEPS: dict[str, Callable[[Curator], None]] = {
-    "before reserve": lambda _: setattr(SqliteLedger, "reserve", die),
-    "after reserve": lambda _: _after(SqliteLedger, "reserve"),
+    "before reserve": lambda _: setattr(Ledger, "reserve", die),
+    "after reserve": lambda _: _after(Ledger, "reserve"),
     "before cells": lambda curator: setattr(curator._vault.engine, "cells", die),
     "after cells": lambda curator: _after(curator._vault.engine, "cells"),
     "after release": lambda _: _after(vault_module, "release"),
-    "before settle": lambda _: setattr(SqliteLedger, "settle", die),
-    "after settle": lambda _: _after(SqliteLedger, "settle"),
+    "before settle": lambda _: setattr(Ledger, "settle", die),
+    "after settle": lambda _: _after(Ledger, "settle"),
     "nothing": lambda _: None,
 }
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -90,37 +88,22 @@ def _there(path: Path) -> Path:
 
 def _served(settings: Settings, folder: Path) -> str:
     from lapwing.curator import Curator
-    from lapwing.ledger import SqliteLedger
+    from lapwing.ledger import open_ledger
+    from lapwing.ledger.sqlite import copy_ledger
     from lapwing.ledger.witness import Witness
 
     place, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
-    _copy(settings.ledger, place)
+    copy_ledger(settings.ledger, place)
     for known, copied in zip(settings.witnesses, witnesses, strict=True):
         if Witness(known).read() is not None:
             copied.write_bytes(known.read_bytes())
-    with SqliteLedger.open(place, settings.budget, witness=witnesses) as ledger:
+    with open_ledger(place, settings.budget, witness=witnesses) as ledger:
         curator = Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)
         room = ledger.remaining
         curator.close()
         if not ledger.budget.affordable(room):
             raise Misconfigured("the budget is spent: no question fits any more. Stored answers are still given.")
     return "a question would be answered"
-
-
-def _copy(ledger: Path, to: Path) -> None:
-    """The ledger as it is now, if there is one."""
-    from lapwing.ledger.store import exists, failure
-
-    if not exists(ledger):
-        return
-    try:
-        with (
-            closing(sqlite3.connect(f"{ledger.resolve().as_uri()}?mode=ro", uri=True)) as source,
-            closing(sqlite3.connect(to)) as copied,
-        ):
-            source.backup(copied)
-    except sqlite3.Error as error:
-        raise failure(error, ledger) from None
 
 
 CHECKS: dict[str, Callable[[Path], str]] = {

@@ -279,11 +279,11 @@ def _curator(file: Path) -> Curator:
 
 
 def _ledger(file: Path) -> Any:
-    from lapwing.ledger import SqliteLedger
+    from lapwing.ledger import open_ledger
     from lapwing.settings import read_settings
 
     settings = read_settings(file)
-    return SqliteLedger.open(settings.ledger, settings.budget, witness=settings.witnesses)
+    return open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
 
 
 def _line(entry: Any) -> tuple[str, ...]:

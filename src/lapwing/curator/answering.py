@@ -15,7 +15,7 @@ from lapwing.asking.batch import Named, Shared
 from lapwing.cells.release import Released
 from lapwing.curator.charging import UNJOINED, bought, of_batch, reading_terms, saying
 from lapwing.curator.vault import Paid, Vault
-from lapwing.ledger import Charge, Reservation, SqliteLedger
+from lapwing.ledger import Charge, Ledger, Reservation
 from lapwing.planning.plan import Outline, Plan, priced
 from lapwing.privacy.budget import Cost
 
@@ -23,7 +23,7 @@ from lapwing.privacy.budget import Cost
 class Answers:
     """Answers that are paid for, and those that were."""
 
-    def __init__(self, ledger: SqliteLedger, vault: Vault) -> None:
+    def __init__(self, ledger: Ledger, vault: Vault) -> None:
         self._ledger, self._vault = ledger, vault
 
     def stored(self, plan: Plan, level: Fraction, *, analyst: str = "", key: str | None = None) -> Release | None:

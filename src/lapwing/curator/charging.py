@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed
-from lapwing.ledger import Reservation, SqliteLedger
-from lapwing.ledger.wording import shortage
+from lapwing.errors import LapwingError, LedgerFailed
+from lapwing.ledger import Ledger, Reservation
 from lapwing.privacy.budget import Cost
 
 _T = TypeVar("_T")
@@ -35,7 +34,7 @@ UNJOINED = (
 
 
 def bought(
-    ledger: SqliteLedger,
+    ledger: Ledger,
     reservation: Reservation,
     *,
     match: str,
@@ -94,15 +93,3 @@ def instead_of_nothing(words: str) -> Iterator[None]:
     except LapwingError as error:
         error.args = (str(error).replace(NOTHING, words),)
         raise
-
-
-def check_room(ledger: SqliteLedger, cost: Cost, analyst: str) -> None:
-    """Refuses what does not fit into the budget or into the analyst's allowance, before several charges are made."""
-    rooms: list[tuple[str | None, Cost]] = [(None, ledger.remaining)]
-    allowance, used = ledger.allowance(analyst), ledger.spent_by(analyst)
-    if allowance is not None:
-        amount, delta = (max(all_ - part, all_ - all_) for all_, part in zip(allowance, used, strict=True))
-        rooms.append((analyst, Cost(allowance.accounting, amount, delta)))
-    for whose, room in rooms:
-        if not cost.fits(room):
-            raise BudgetExceeded(shortage(ledger.budget, cost, room, whose), asked=cost, remaining=room)

@@ -19,14 +19,14 @@ from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog, Table
 from lapwing.curator.answering import Answers, nothing
-from lapwing.curator.charging import NOTHING, check_room, instead_of_nothing
+from lapwing.curator.charging import NOTHING, instead_of_nothing
 from lapwing.curator.preparing import STAYS, Preparer
 from lapwing.curator.strategies import Make, Strategies
 from lapwing.curator.vault import Vault
 from lapwing.engines.source import Source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import Refusal, Stop, raised
-from lapwing.ledger import SqliteLedger
+from lapwing.ledger import Ledger
 from lapwing.numbers import Number, exact, inside_unit
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
@@ -48,9 +48,7 @@ STEWARD = "steward"
 class Curator:
     """Answers questions about private tables within a budget."""
 
-    def __init__(
-        self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger, *, memory: str | None = None
-    ) -> None:
+    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None) -> None:
         self._catalog = Catalog(tuple(table for table, _ in tables))
         self._ledger = ledger
         self._vault = Vault(tables, ledger, memory=memory)
@@ -70,7 +68,7 @@ class Curator:
         return Statement(self._ledger.budget, self._ledger.spent)
 
     @property
-    def ledger(self) -> SqliteLedger:
+    def ledger(self) -> Ledger:
         """What was spent, entry by entry. For the steward."""
         return self._ledger
 
@@ -362,7 +360,7 @@ class Curator:
             _check_combine(ready.plan, refresh)
         self._vault.check(ready.plan.table)
         if ready.missing:
-            check_room(self._ledger, self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst)
+            self._ledger.check_fits(self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst=analyst)
             ready = self._preparer.find_missing(ready, analyst=analyst, key=key)
         answer = None if refresh else self._answers.stored(ready.plan, ready.level, analyst=analyst, key=key)
         if answer is None and not refresh and ready.least is not ready.plan:

@@ -24,7 +24,7 @@ from lapwing.curator.search import WITHIN, Search, Stored
 from lapwing.curator.vault import Paid
 from lapwing.errors import Bug, Refused
 from lapwing.language.refusal import Refusal, raised
-from lapwing.ledger import SqliteLedger
+from lapwing.ledger import Ledger
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.planning.plan import Plan, make_outline
 from lapwing.planning.question import Question
@@ -58,7 +58,7 @@ class Preparer:
     def __init__(
         self,
         catalog: Catalog,
-        ledger: SqliteLedger,
+        ledger: Ledger,
         *,
         planned: Callable[[Question | Refusal, Terms], tuple[Plan, Fraction]],
         find: Callable[[Target, AutoBounds], Paid[Found]],

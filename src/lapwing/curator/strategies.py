@@ -9,7 +9,7 @@ from lapwing.cells.release import Answer
 from lapwing.curator.charging import bought, reading_terms
 from lapwing.curator.vault import Vault
 from lapwing.language.refusal import Stop, raised
-from lapwing.ledger import SqliteLedger
+from lapwing.ledger import Ledger
 from lapwing.numbers import Number
 from lapwing.privacy.budget import Cost
 from lapwing.workloads.preview import StrategyPreview
@@ -22,7 +22,7 @@ Make = Callable[[], Counted]
 class Strategies:
     """Answers by one strategy: stored ones, or new ones that are charged, read and stored."""
 
-    def __init__(self, ledger: SqliteLedger, vault: Vault) -> None:
+    def __init__(self, ledger: Ledger, vault: Vault) -> None:
         self._ledger, self._vault = ledger, vault
 
     def made(self, make: Make, epsilon: Number) -> Strategy:

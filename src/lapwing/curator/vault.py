@@ -25,7 +25,7 @@ from lapwing.curator.policy import declaration
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Source, fingerprint
 from lapwing.errors import Bug, EngineFailed, Misconfigured
-from lapwing.ledger import SqliteLedger
+from lapwing.ledger import Ledger
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
@@ -51,7 +51,7 @@ UNREADY = (
 class Vault:
     """Reads the rows of what was paid for, and adds the noise."""
 
-    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger, *, memory: str | None) -> None:
+    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None) -> None:
         self._sources = {table.name: source for table, source in tables}
         self._private = [table for table, _ in tables if not table.public]
         self._public = [table for table, _ in tables if table.public]

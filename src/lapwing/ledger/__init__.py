@@ -5,9 +5,10 @@ from __future__ import annotations
 from lapwing.ledger.chain import Break
 from lapwing.ledger.declaration import Declaration
 from lapwing.ledger.entry import Entry, Head, Kind
+from lapwing.ledger.ledger import Ledger
+from lapwing.ledger.opening import open_ledger, verify_ledger
 from lapwing.ledger.reservation import Answer, Charge, Offer, Reservation
-from lapwing.ledger.sqlite import SqliteLedger
-from lapwing.ledger.verify import Report, read_head, verify_ledger
+from lapwing.ledger.verify import Report, read_head
 
 __all__ = [
     "Answer",
@@ -17,10 +18,11 @@ __all__ = [
     "Entry",
     "Head",
     "Kind",
+    "Ledger",
     "Offer",
     "Report",
     "Reservation",
-    "SqliteLedger",
+    "open_ledger",
     "read_head",
     "verify_ledger",
 ]

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lapwing.ledger.declaration import Units
-from lapwing.ledger.entry import START, Entry, Kind, Terms, added, cost_of
+from lapwing.ledger.entry import START, Entry, Head, Kind, Terms, added, cost_of
+from lapwing.ledger.store import Book
+from lapwing.ledger.witness import altered, other_ledger, rolled_back
 from lapwing.privacy.budget import Accounting, Cost
 
 
@@ -45,6 +47,16 @@ def wrong_sum(before: Entry, entry: Entry, accounting: Accounting) -> Break | No
     except ValueError:
         return Break("an amount is not an exact number.", entry.seq)
     return None if right else Break("its running sum is wrong.", entry.seq)
+
+
+def mismatch(book: Book, head: Head, source: str, known: Head) -> Break | None:
+    """Why the ledger with this head is not the one that was seen; None if it is."""
+    if known.ledger != head.ledger:
+        return Break(other_ledger(source, known, head.ledger))
+    if known.seq > head.seq:
+        return Break(rolled_back(source, known, head.seq), head.seq + 1)
+    row = book.entry(known.seq)
+    return None if row is not None and row[-1] == known.hash else Break(altered(source, known), known.seq)
 
 
 def spent_after(entry: Entry, accounting: Accounting) -> Cost:

@@ -1,504 +1,378 @@
-"""The ledger in one SQLite file, shared by any number of threads and processes on one machine.
+"""A ledger in one SQLite file, shared by any number of threads and processes on one machine.
 
-    reserve   checks the budget and writes the charge, durable in the ledger and its witnesses before it returns
-    settle    stores the answer that was computed in between; only then may it be sent
-
-Theorem.  At any time, also after crashes, the charges in the ledger add up to at most the budget, and every answer
-          that was ever sent has its charge there.
-Proof.    A charge is written only by `reserve`, under SQLite's write lock, after its sum with all earlier charges was
-          found to fit; the earlier sum is that of the last entry, whose hash is checked against its content and,
-          through the entries since, against the witness. Nothing is ever deleted or changed, so the sum never falls.
-          The caller reads no data before `reserve` returns with `fresh`, which exactly one call per charge does: the
-          one whose transaction wrote the entry. When it returns, the entry is on the disk.
-Lost.     A charge whose process ended before `settle` stays charged and unanswered. Nobody can tell from the file
-          whether its process still runs, so nothing is written about it: a retry with the same key is told that there
-          is no answer, and never runs the question again for free.
-Created.  The file is empty until one transaction writes the tables and the first entry, and only then does a witness
-          learn of it. Whoever dies before has made nothing that must be remembered, and the next one begins anew.
-          An empty file beside a witness is never taken for that: the witness has seen a ledger, which is missing.
-Power.    The entry of an answer is not synced on its own; the next charge syncs it. If the power fails in between, the
-          answer is lost and the charge is not. A witness names only entries that are synced, so it is never ahead.
-Checked by: tests/ledger/test_sqlite.py, tests/ledger/test_promises.py, tests/ledger/test_model.py,
-          tests/ledger/test_processes.py
+Transactions:  BEGIN IMMEDIATE takes the write lock before anything is read, so check and charge cannot be separated.
+Durable:       WAL with synchronous=FULL: a commit is on the disk when it returns. A commit with durable=False survives
+               the end of the process, and the next durable one makes it survive the loss of power too.
+Checkpoints:   only while the write lock is held, from a second connection. SQLite before 3.51.3 can lose commits when a
+               commit and a checkpoint meet (its "WAL-reset bug"), so its own, which do not take that lock, are off.
+Threads:       one connection and one lock; long reads have a connection and a lock of their own, page by page.
+Signals:       a handler that comes in the middle of a transaction, and uses the ledger, is refused; it would wait for
+               the very thread that it stopped.
+Forks:         SQLite keeps its locks per process and must not be carried into a child; even a connection that the
+               child opens anew believes in locks that it does not hold, and loses commits when the parent closes its
+               own (tests/ledger/test_forks.py shows it). So the connection is closed before a fork, and parent and
+               child open their own afterwards. A fork that Python does not announce is noticed and refused.
+Failure:       every error of SQLite becomes LedgerFailed with a next step. The transaction is rolled back.
+Checked by:    tests/ledger/test_sqlite.py, tests/ledger/test_forks.py
 """
 
 from __future__ import annotations
 
-import hmac
-import json
+import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import reduce
-from hashlib import sha256
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import ClassVar
+from weakref import WeakSet
 
-from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger.book import Book, insert, intact
-from lapwing.ledger.declaration import Declaration, version_mark
-from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
-from lapwing.ledger.export import write_export
-from lapwing.ledger.reservation import Answer, Charge, Offer, Reservation
-from lapwing.ledger.store import Store, create_file, create_tables, exists, is_new, sync_names
-from lapwing.ledger.verify import Report, rows_after, verify
-from lapwing.ledger.witness import Witness, missing_ledger
-from lapwing.ledger.wording import budget_text, shortage
-from lapwing.noise.bits import SYSTEM
-from lapwing.privacy.budget import Budget, Cost
+from lapwing.errors import LedgerFailed, Misconfigured
+from lapwing.ledger.gate import Gate
+from lapwing.ledger.sqlite_book import APPLICATION, SqliteBook
+from lapwing.ledger.witness import sync_folder
 
-_LONGEST_NAME = 200
+CHECKPOINT_EVERY = 128  # commits of one process
+PAUSE = 0.0005  # seconds between two looks at a lock
+
+FAULTS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises; its message about a damaged schema quotes bytes that Python may not be able to read."""
+
+_NEXT_STEP = {
+    "SQLITE_BUSY": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
+    "SQLITE_LOCKED": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
+    "SQLITE_FULL": "the disk is full. Free some space and ask again.",
+    "SQLITE_READONLY": "it cannot be written. Give this user the right to write to the file and its folder.",
+    "SQLITE_CANTOPEN": "it cannot be opened. Give this user the right to read and write the file and its folder.",
+    "SQLITE_PERM": "it cannot be opened. Give this user the right to read and write the file and its folder.",
+    "SQLITE_NOTADB": "the file is damaged or is no ledger. Put back its newest copy; do not start a new one.",
+    "SQLITE_CORRUPT": "the file is damaged. Put back its newest copy; do not start a new one.",
+    "SQLITE_IOERR": "the disk failed or is full. Check it, then ask again.",
+}
 
 
-class SqliteLedger:
-    """What was spent of one budget, for ever. Made by `open`; any number of threads may use it."""
+class SqliteStore:
+    """The connection to one ledger file."""
 
-    def __init__(self, store: Store, witnesses: Sequence[Witness], first: Entry, salt: bytes) -> None:
-        self._store = store
-        self._witnesses = tuple(witnesses)
-        self._first = first
-        self._terms = Terms.read(first)
-        self._salt = salt
-        self._known: Head | None = None
-        """An entry that this process has committed. It need not prove again what comes before."""
+    def __init__(self, path: Path, *, timeout: float = 30.0) -> None:
+        self.path = path
+        self.opened = 0
+        """How many connections there were; another process may have changed the file in between."""
+        self._timeout = timeout
+        self._gate = Gate()
+        self._aside_lock = threading.RLock()
+        self._looking = False
+        """Whether the thread that holds that lock is in the middle of a long read."""
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._closed = False
+        self._durable: bool | None = None
+        self._commits = 0
+        _Forks.watch(self)
 
-    @classmethod
-    def open(
-        cls,
-        path: Path | str | None,
-        budget: Budget,
-        *,
-        witness: Path | str | Sequence[Path | str] = (),
-        timeout: float = 30.0,
-    ) -> Self:
-        """The ledger at this path, created if neither it nor a witness of it exists; in memory if the path is None.
+    @property
+    def name(self) -> str:
+        return str(self.path)
 
-        `witness` names files beside the data that remember how far the ledger had come. `timeout` is how many seconds
-        to wait for other processes.
-        """
-        if not isinstance(budget, Budget):
-            raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
-        place = None if path is None else Path(path)
-        witnesses = [Witness(Path(file)) for file in ([witness] if isinstance(witness, Path | str) else witness)]
-        if place is None and witnesses:
-            raise Misconfigured("A ledger in memory has no witness. Leave `witness` out, or give the ledger a path.")
-        if place is not None and not exists(place):
-            _refuse_missing(witnesses, place)
-            create_file(place)
-        store = Store(place, timeout=timeout)
-        try:
-            with store.write() as connection:
-                if is_new(connection, place):
-                    _refuse_missing(witnesses, place)
-                    _create(connection, budget)
-                    sync_names(place)
-            with store.write() as connection:  # the first entry is durable before a witness may know it
-                ledger = cls(store, witnesses, *_opening(connection, place))
-                book = Book(connection, ledger._terms)
-                ledger._refuse_other_budget(budget, book)
-                ledger._check(book, repair=True)
-                synced = book.last_synced()
-            ledger._advance(synced)
-        except BaseException:
-            store.close()
-            raise
-        return ledger
-
-    def reserve(
-        self,
-        cost: Cost,
-        *,
-        analyst: str,
-        body: bytes | str,
-        key: str | None = None,
-        note: Mapping[str, Any] | None = None,
-    ) -> Reservation:
-        """Charges the cost. If the reservation is `fresh` the caller may read the data for it, once; otherwise never.
-
-        `body` is the canonical request, and `key` names it for retries: the same key and body are charged once and
-        give the stored answer back. `note` says to the reader of the ledger what was asked.
-        """
-        (reservation,) = self.reserve_all([Charge(cost, body, key, note)], analyst=analyst)
-        return reservation
-
-    def reserve_all(self, charges: Sequence[Charge], *, analyst: str) -> tuple[Reservation, ...]:
-        """Makes all charges or, if their sum does not fit, none, in one transaction.
-
-        With keys, either all were made before, and are given back, or none was.
-        """
-        made = [(self._price(c.cost), _digest(c.body), c.key, _checked_note(c.note)) for c in charges]
-        for charge in charges:
-            _check_names(analyst, charge.key)
-        total = reduce(added, (price for price, *_ in made))
-        entries: list[Entry] = []
-        with self._book() as book:
-            last = self._check(book, repair=True)
-            earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in made]
-            if any(earlier):
-                return tuple(self._again(book, old, *request[1:3]) for old, request in zip(earlier, made, strict=True))
-            refusal = self._refusal(book, total, analyst, last)
-            if refusal is None:
-                for price, body, key, note in made:
-                    last = book.append(last, Kind.RESERVE, cost=price, analyst=analyst, key=key, body=body, note=note)
-                    entries.append(last)
-        if refusal is not None:
-            whose, room = refusal
-            raise BudgetExceeded(shortage(self.budget, total, room, whose), asked=total, remaining=room)
-        try:
-            self._advance(last)
-        except LapwingError as error:
-            raise LedgerFailed(
-                f"The price stays charged (entry {last.seq}), and asking again pays again, with a new key if it had "
-                f"one. {error}"
-            ) from error
-        pairs = zip(entries, made, strict=True)
-        return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
-
-    def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None, terms: str = "") -> None:
-        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does.
-
-        `terms` says how good it is: of several answers on the same terms only the newest is offered.
-        """
-        if not reservation.fresh:
-            raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
-        answer, found = bytes(payload), None if match is None else _digest(match)
-        with self._book(durable=False) as book:
-            last = self._check(book)
-            charge = last if last.seq == reservation.seq else book.at(reservation.seq)
-            if charge.hash != reservation.hash or charge.kind != Kind.RESERVE:
-                raise LedgerFailed(f"Charge {reservation.seq} is not in this ledger. No answer is given.")
-            if book.answer(charge.seq) is not None:
-                raise Misconfigured(f"Charge {charge.seq} was settled before. Each charge has one answer.")
-            note = {"of": charge.seq, "match_hash": found, "terms": terms}
-            body, at = _digest(answer), charge.at
-            entry = book.append(last, Kind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
-            book.store(charge, entry, answer)
-        self._known = Head(self.id, entry.seq, entry.hash)
-
-    def allow(self, analyst: str, cost: Cost) -> None:
-        """Sets the most that one analyst may ever spend. It is a share of the total, never an addition to it."""
-        _check_names(analyst, None)
-        limit = settled(self._own_currency(cost))
-        with self._book() as book:
-            entry = book.append(self._check(book, repair=True), Kind.ALLOW, cost=limit, analyst=analyst)
-        self._advance(entry)
-
-    def declare(self, tables: Sequence[Declaration], *, public: Sequence[Declaration] = ()) -> None:
-        """Records the private tables that will be asked about: all of them or, if one is refused, none.
-
-        A table keeps its unit for ever, and a version its data. What else changed, limits or bounds, is a new entry.
-        Nothing is refunded or reset. Tables to be opened as `public` are refused if they hold protected data.
-        """
-        entries: list[Entry] = []
-        with self._book() as book:
-            last = self._check(book, repair=True)
-            for declaration, note in self._declared(book, tables, public):
-                known = list(book.versions(declaration.table))
-                _refuse_other_data(known, note)
-                if not known or json.loads(known[0].note) != note:
-                    last = book.append(last, Kind.VERSION, note=note)
-                    entries.append(last)
-        if entries:
-            self._advance(last)
-
-    def version(self, table: str) -> str | None:
-        """The version of a table that was declared last."""
-        with self._book(reading=True) as book:
-            return next((str(entry.remark("version")) for entry in book.versions(table)), None)
-
-    def is_unchanged(self, table: str, version: str, fingerprint: bytes) -> bool:
-        """Whether this version and these data are the ones that were declared last."""
-        with self._book(reading=True) as book:
-            last = next(book.versions(table), None)
-        if last is None or last.remark("version") != version:
-            return False
-        return hmac.compare_digest(str(last.remark("mark")), version_mark(self._salt, table, fingerprint))
-
-    def answer(self, seq: int) -> bytes | None:
-        """The stored answer to a charge."""
-        with self._book(reading=True) as book:
-            return book.answer(seq)
-
-    def find_answers(self, match: str) -> tuple[Answer, ...]:
-        """The stored answers to equal questions, the newest first."""
-        with self._book(reading=True) as book:
-            return tuple(book.answers(_digest(match)))
-
-    def offers(self, match: str) -> tuple[Offer, ...]:
-        """The newest stored answer to equal questions on each of the terms that were paid, the newest first."""
-        with self._book(reading=True) as book:
-            return tuple(book.offers(_digest(match)))
-
-    def offered(self, match: str, offer: Offer) -> bytes:
-        """The answer that was offered."""
-        with self._book(reading=True) as book:
-            payload = book.answer(offer.seq, _digest(match))
-        if payload is None:
-            raise LedgerFailed(f"The ledger is damaged. Entry {offer.seq}: its stored answer is missing.")
-        return payload
-
-    def paid_with(self, match: str, analyst: str, key: str) -> tuple[int, bytes] | None:
-        """The stored answer to an equal question that an analyst paid with this key, and its charge."""
-        _check_names(analyst, key)
-        with self._book(reading=True) as book:
-            charge = book.with_key(analyst, key)
-            payload = None if charge is None else book.answer(charge.seq, _digest(match))
-            return None if charge is None or payload is None else (charge.seq, payload)
-
-    def settled(self, match: str) -> tuple[object, ...]:
-        """As long as it is the same, this is the same ledger, no other answer to equal questions was stored, and no
-        table was declared anew."""
-        with self._store.read() as connection:
-            return self._store.opened, *Book(connection, self._terms).settled(_digest(match))
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(Path(f"{self.path}{ending}") for ending in ("", "-wal", "-shm"))
 
     @property
     def state(self) -> tuple[int, int, int]:
-        """As long as it is the same, nothing was written to the ledger."""
-        return self._store.state
+        with self._connected() as connection:
+            (others,) = connection.execute("PRAGMA data_version").fetchone()
+            return self.opened, self._commits, int(others)
 
-    @property
-    def id(self) -> str:
-        """The name of this ledger, a hash of its terms."""
-        return self._terms.ledger
+    def exists(self) -> bool:
+        """Whether there is such a file; an error if nobody may look, or if it is a folder, a pipe or a device."""
+        try:
+            mode = os.stat(self.path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise LedgerFailed(
+                f"The ledger {self.path} cannot be reached ({error.strerror}). Check the rights."
+            ) from None
+        if not stat.S_ISREG(mode):
+            raise Misconfigured(f"{self.path} is no regular file. Name another file for the ledger.")
+        return True
 
-    @property
-    def path(self) -> Path | None:
-        """Where it is; None if in memory."""
-        return self._store.path
-
-    @property
-    def salt(self) -> bytes:
-        """32 secret bytes for keyed hashes."""
-        return self._salt
-
-    @property
-    def budget(self) -> Budget:
-        """The value that this ledger enforces."""
-        return self._terms.budget
-
-    @property
-    def total(self) -> Cost:
-        """All there ever was to spend."""
-        return self._terms.total
-
-    @property
-    def spent(self) -> Cost:
-        """The sum of all charges."""
-        with self._book(reading=True) as book:
-            return book.spent()
-
-    @property
-    def remaining(self) -> Cost:
-        """What is left of the total."""
-        return _left(self.total, self.spent)
-
-    def spent_by(self, analyst: str) -> Cost:
-        """The sum of one analyst's charges."""
-        with self._book(reading=True) as book:
-            return book.own(analyst)
-
-    def allowance(self, analyst: str) -> Cost | None:
-        """The most that one analyst may spend; None if only the total limits them."""
-        with self._book(reading=True) as book:
-            return book.allowance(analyst)
-
-    def entries(self) -> Iterator[Entry]:
-        """All entries, from the first."""
-        seq = 0
-        while True:
-            with self._store.read() as connection:
-                page = [intact(row) for row in rows_after(connection, seq)]
-            if not page:
-                return
-            yield from page
-            seq = page[-1].seq
-
-    def verify(self, *, against: Head | None = None) -> Report:
-        """Checks every entry and answer, the witnesses, and a head that was exported before."""
-        return verify(self._store.aside, self._witnesses, against=against)
-
-    def export(self, path: Path | str) -> Head:
-        """Writes all entries as JSON lines, and as the last line the head that proves them. No secret, no answer."""
-        file = Path(path)
-        own = [] if self.path is None else [Path(f"{self.path}{ending}") for ending in ("", "-wal", "-shm")]
-        if file.resolve() in [known.resolve() for known in (*own, *(witness.path for witness in self._witnesses))]:
-            raise Misconfigured(f"{file} is part of the ledger itself. Export to another file.")
-        self._store.sync()
-        return write_export(file, self.id, self.entries())
-
-    def close(self) -> None:
-        """Ends the connection. Charges are durable with or without it."""
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise Misconfigured("A ledger cannot be copied or pickled. Open it where it is needed.")
+    def prepare(self) -> None:
+        """An empty file that only its owner may read, unless there is one already."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise LedgerFailed(
+                f"The ledger {self.path} could not be created ({error.strerror}). "
+                "Give this user the right to write there."
+            ) from None
 
     @contextmanager
-    def _book(self, *, durable: bool = True, reading: bool = False) -> Iterator[Book]:
-        with self._store.read() if reading else self._store.write(durable=durable) as connection:
-            yield Book(connection, self._terms)
+    def reading(self) -> Iterator[SqliteBook]:
+        with self._connected() as connection:
+            yield SqliteBook(connection)
 
-    def _check(self, book: Book, *, repair: bool = False) -> Entry:
-        """The last entry, if this is still the same ledger and the witnesses agree. May replace a missing witness."""
-        if not book.begins_with(self._first):
-            raise LedgerFailed(f"The ledger {self.path} was replaced while in use. No answer is given. Open it again.")
-        seen = [(witness, witness.read()) for witness in self._witnesses]
-        heads = [(witness.name, head) for witness, head in seen if head is not None]
-        last = book.check(heads if self._known is None else [*heads, ("this process", self._known)])
-        missing = [witness for witness, head in seen if head is None]
-        if not (missing and repair):
-            return last
-        synced = book.last_synced()
-        for witness in missing:
-            witness.advance(Head(self.id, synced.seq, synced.hash))
-        return last if last.seq == 1 else book.append(last, Kind.WITNESS, note={"witnesses": len(missing)})
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[SqliteBook]:
+        with self._connected() as connection:
+            try:
+                if durable is not self._durable:
+                    self._durable = None  # nobody knows, should an interrupt come between the next two lines
+                    connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                    self._durable = durable
+                self._begin(connection)
+                yield SqliteBook(connection, self._sync_names)
+                connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back(connection)
+                raise
+            self._commits += 1
+            if self._commits % CHECKPOINT_EVERY == 0:
+                self._checkpoint(connection)
 
-    def _advance(self, entry: Entry) -> None:
-        """Tells the witnesses of an entry that is durable. The write lock keeps other processes from doing so."""
-        if self._witnesses:
-            with self._store.write():
-                for witness in self._witnesses:
-                    witness.advance(Head(self.id, entry.seq, entry.hash))
+    @contextmanager
+    def inspecting(self) -> Iterator[SqliteBook]:
+        with self._connected():
+            pass  # refused if closed, moved or forked
+        with self._aside_lock:
+            outer, self._looking = self._looking, True
+            try:
+                with opened_to_read(self.path, timeout=self._timeout) as book:
+                    yield book
+            finally:
+                self._looking = outer
 
-    def _again(self, book: Book, earlier: Entry | None, request: str, key: str | None) -> Reservation:
-        if earlier is None or earlier.body != request:
-            raise Misconfigured(f"The key {key!r} was used for another question. Choose a new key.")
-        cost = cost_of(self.budget.accounting, earlier.amount, earlier.delta)
-        return Reservation(earlier.seq, earlier.hash, cost, fresh=False, answer=book.answer(earlier.seq))
+    def sync(self) -> None:
+        """Makes every commit so far durable."""
+        try:
+            with self._gate.entered(), open(f"{self.path}-wal", "r+b", buffering=0) as log:
+                os.fsync(log.fileno())
+        except FileNotFoundError:
+            return  # there is no commit outside the file itself
+        except OSError as error:
+            raise LedgerFailed(
+                f"The ledger {self.path} could not be synced ({error.strerror}). Check the disk."
+            ) from None
 
-    def _refusal(self, book: Book, price: Cost, analyst: str, last: Entry) -> tuple[str | None, Cost] | None:
-        """Whose limit is too small for this price, and what is left of it; None if it fits."""
-        allowance = book.allowance(analyst)
-        limits = [(None, self.total, book.spent(last))]
-        own = [] if allowance is None else [(analyst, allowance, book.own(analyst, last))]
-        for whose, limit, used in (*limits, *own):
-            if not added(used, price).fits(limit):
-                return whose, _left(limit, used)
-        return None
+    def close(self) -> None:
+        """Ends the connection for good."""
+        with self._gate.lock:
+            self._closed = True
+            self.drop()
 
-    def _price(self, cost: Cost) -> Cost:
-        price = settled(self._own_currency(cost))
-        if not price:
-            raise Misconfigured("The cost is 0; a charge must be above 0. Post-processing needs no charge.")
-        return price
-
-    def _own_currency(self, cost: Cost) -> Cost:
-        if not isinstance(cost, Cost):
-            raise Misconfigured(f"{cost!r} is not a cost. Pass budget.cost(loss).")
-        cost.fits(self.total)  # refuses costs of another kind of budget
-        return cost
-
-    def _declared(
-        self, book: Book, tables: Sequence[Declaration], public: Sequence[Declaration]
-    ) -> list[tuple[Declaration, dict[str, Any]]]:
-        """The declarations and their notes, if none contradicts an earlier one or another of them."""
-        made = [(table, table.note(self._salt)) for table in tables]
-        units = book.units()
-        for conflict in filter(None, (units.take(note) for _, note in made)):
-            raise Misconfigured(f"{conflict} {self._other_unit(book)}")
-        for table in public:
-            if units.holds(table.note(self._salt)):
-                raise Misconfigured(
-                    f"The data of the public table `{table.table}` are private: this ledger protects their units. "
-                    "Remove it from the public tables, or pass a file that holds only what is public."
-                )
-        return made
-
-    def _other_unit(self, book: Book) -> str:
-        """What to do about another unit."""
-        first = "A ledger protects one kind of unit, and what was declared first stays."
-        if self.path is None:
-            return f"{first} Use a ledger for each. The budgets of two ledgers add up."
-        beside = ", ".join(str(witness.path) for witness in self._witnesses)
-        moved = f" and move the witness {beside} away" if beside else ""
-        unused = "" if book.spent() else f" Since nothing was charged yet, you can also delete {self._files()}."
-        return (
-            f"{first} Declare that unit, or begin a new ledger: name another file for it{moved}. "
-            f"The budgets of two ledgers add up.{unused}"
-        )
-
-    def _files(self) -> str:
-        return ", ".join([f"{self.path}*", *(str(witness.path) for witness in self._witnesses)])
-
-    def _refuse_other_budget(self, budget: Budget, book: Book) -> None:
-        if budget == self.budget:
+    def drop(self) -> None:
+        """Ends the connection; the next use opens another. The caller holds the lock."""
+        connection, self._connection = self._connection, None
+        if connection is None:
             return
-        self._check(book)  # an older copy, on which nothing was charged yet, must not be taken for a new ledger
-        advice = "A budget is fixed for ever when its ledger is created. Use the first one."
-        if not book.spent():
-            advice = f"Use the first one; or, since nothing was charged yet, delete {self._files()} and begin anew."
-        raise Misconfigured(
-            f"The ledger {self.path} was created with {budget_text(self.budget)}, and is now opened with "
-            f"{budget_text(budget)}. {advice}"
-        )
+        if self._gate.process != os.getpid():
+            _Forks.inherited.append(connection)  # it is the parent's: even to close it here would do harm
+            return
+        with suppress(*FAULTS):
+            connection.close()
 
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        with self._gate.entered():
+            try:
+                yield self._ready()
+            except FAULTS as error:
+                raise failure(error, self.path) from error
 
-def _create(connection: sqlite3.Connection, budget: Budget) -> None:
-    salt = SYSTEM.integer(256).to_bytes(32, "big")
-    terms = Terms(budget, budget.capacity, sha256(salt).hexdigest())
-    create_tables(connection)
-    connection.execute("INSERT INTO secret (one, salt) VALUES (1, ?)", (salt,))
-    nothing = terms.total - terms.total
-    insert(connection, follow(None, Kind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
-
-
-def _opening(connection: sqlite3.Connection, place: Path | None) -> tuple[Entry, bytes]:
-    """The first entry and the salt, if they fit together."""
-    entry = intact(connection.execute("SELECT * FROM entry WHERE seq = 1").fetchone())
-    salt = connection.execute("SELECT salt FROM secret").fetchone()
-    try:
-        terms = Terms.read(entry)
-    except ValueError as error:
-        raise LedgerFailed(f"The ledger {place} is damaged: {error}. Put back its newest copy.") from None
-    if salt is None or not isinstance(salt[0], bytes) or sha256(salt[0]).hexdigest() != terms.salt_hash:
-        raise LedgerFailed(f"The ledger {place} is damaged: its secret salt was changed. Put back its newest copy.")
-    return entry, salt[0]
-
-
-def _refuse_missing(witnesses: Sequence[Witness], place: Path | None) -> None:
-    for witness in witnesses:
-        known = witness.read()
-        if known is not None:
-            raise Misconfigured(missing_ledger(witness.name, known, place))
-
-
-def _refuse_other_data(known: Sequence[Entry], note: Mapping[str, Any]) -> None:
-    for entry in known:
-        if entry.remark("version") == note["version"] and entry.remark("mark") != note["mark"]:
-            raise Misconfigured(
-                f"Version {note['version']!r} of {note['table']} was declared with other data. Choose a new name."
+    def _ready(self) -> sqlite3.Connection:
+        if self._closed:
+            raise Misconfigured("This ledger is closed. Open it again.")
+        if self._connection is None:
+            self._connection, self._durable = self._connect(), None
+            self.opened += 1
+        if self._file != _identity(self.path):
+            self.drop()
+            raise LedgerFailed(
+                f"The ledger {self.path} was moved, deleted or replaced while in use. No answer is given. "
+                "Put it back and open it again."
             )
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.exists():  # SQLite would create a new file there
+            raise LedgerFailed(
+                f"The ledger {self.path} was moved or deleted while in use. Put it back and open it again."
+            )
+        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA fullfsync = ON")
+            if self._journal(connection) != "wal":
+                raise LedgerFailed(f"The ledger {self.path} is not on a local disk. Put it on one.")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            book = SqliteBook(connection)
+            if not book.is_empty() and book.owner() != APPLICATION:
+                raise Misconfigured(f"{self.path} is a database of another program. Name another file for the ledger.")
+            self._file = self._file or _identity(self.path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Takes the write lock. SQLite's own wait sleeps up to 0.1 s between two looks, and the lock is held for some
+        0.002: processes that share a ledger would sleep most of the time, and take turns instead of working."""
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            self._patiently(connection, "BEGIN IMMEDIATE")
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._timeout)}")
+
+    def _journal(self, connection: sqlite3.Connection) -> str:
+        """Switches to the write-ahead log. SQLite does not wait for a lock here, so we do: others may create it now."""
+        return str(self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()[0])
+
+    def _patiently(self, connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+        """Runs a statement as soon as no other process has the lock that it needs."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return connection.execute(statement)
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE)
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        with suppress(*FAULTS):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            self.drop()
+
+    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+        """Moves what the log holds into the file. Failing is no harm: the commits stay in the log."""
+        with suppress(*FAULTS):
+            self._begin(connection)
+            try:
+                with closing(sqlite3.connect(str(self.path), timeout=self._timeout)) as second:
+                    second.execute("PRAGMA fullfsync = ON")
+                    second.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            finally:
+                connection.execute("ROLLBACK")
+
+    def _sync_names(self) -> None:
+        """Makes the name of a new file durable, and those of the folders above it, which may be new as well."""
+        try:
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise LedgerFailed(
+                f"The ledger {self.path} could not be created ({error.strerror}). Check the disk."
+            ) from None
+        for folder in self.path.resolve().parent.parents:
+            with suppress(OSError):  # not ours, so not new
+                sync_folder(folder)
+
+    def fork_begins(self) -> bool:
+        """Closes the connection and keeps the lock. False if it is in use for too long."""
+        lock = self._gate.lock
+        if not lock.acquire(timeout=self._timeout):
+            return False
+        if self._gate.busy or not self._aside_lock.acquire(timeout=self._timeout):
+            lock.release()
+            return False
+        if self._looking:
+            self._aside_lock.release()
+            lock.release()
+            return False
+        self.drop()
+        return True
+
+    def fork_ends(self, *, in_child: bool) -> None:
+        """Lets the store be used again, by the child too."""
+        if in_child:
+            self._gate.process = os.getpid()
+        self._aside_lock.release()
+        self._gate.lock.release()
+
+    def __del__(self) -> None:
+        self.drop()
 
 
-def _left(total: Cost, used: Cost) -> Cost:
-    """What is left; nothing if more was used."""
-    amount, delta = max(total.amount, used.amount) - used.amount, max(total.delta, used.delta) - used.delta
-    return Cost(total.accounting, amount, delta)
+class _Forks:
+    """Closes all stores before a fork."""
+
+    stores: ClassVar[WeakSet[SqliteStore]] = WeakSet()
+    held: ClassVar[list[SqliteStore]] = []
+    inherited: ClassVar[list[sqlite3.Connection]] = []
+    lock = threading.Lock()
+
+    @classmethod
+    def watch(cls, store: SqliteStore) -> None:
+        with cls.lock:
+            cls.stores.add(store)
+
+    @classmethod
+    def begins(cls) -> None:
+        cls.lock.acquire()
+        for store in list(cls.stores):
+            if store.fork_begins():
+                cls.held.append(store)
+
+    @classmethod
+    def ends(cls, *, in_child: bool) -> None:
+        held, cls.held = cls.held, []
+        for store in held:
+            store.fork_ends(in_child=in_child)
+        cls.lock.release()
 
 
-def _digest(value: bytes | str) -> str:
-    return sha256(value.encode() if isinstance(value, str) else bytes(value)).hexdigest()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_Forks.begins,
+        after_in_parent=lambda: _Forks.ends(in_child=False),
+        after_in_child=lambda: _Forks.ends(in_child=True),
+    )
 
 
-def _check_names(analyst: object, key: object) -> None:
-    for name, value in (("analyst", analyst), ("key", "none" if key is None else key)):
-        if not (isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME):
-            raise Misconfigured(f"`{name}` must be a text of 1 to {_LONGEST_NAME} printable characters. Pass a name.")
+def failure(error: sqlite3.Error | UnicodeDecodeError, path: Path) -> LedgerFailed:
+    """What went wrong, and what to do about it."""
+    name = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else getattr(error, "sqlite_errorname", None)
+    name = name or "SQLITE_ERROR"
+    fits = [step for code, step in _NEXT_STEP.items() if name == code or name.startswith(f"{code}_")]
+    step = fits[0] if fits else f"SQLite reports {name}. Run `lapwing ledger verify`."
+    return LedgerFailed(f"The ledger {path} failed: {step} No answer is given.")
 
 
-def _checked_note(note: Mapping[str, Any] | None) -> dict[str, Any]:
+@contextmanager
+def opened_to_read(path: Path, *, timeout: float = 5.0) -> Iterator[SqliteBook]:
+    """The rows of a file that is not changed and may be damaged; text comes as it is, also if it is not UTF-8."""
     try:
-        plain = dict(note or {})
-        canonical(plain)
-    except (TypeError, ValueError, RecursionError):
-        raise Misconfigured("`note` must be texts, whole numbers and lists of them under names. Pass those.") from None
-    return plain
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=timeout, uri=True)) as connection:
+            connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+            yield SqliteBook(connection)
+    except FAULTS as error:
+        raise failure(error, path) from error
+
+
+def copy_ledger(path: Path, to: Path) -> None:
+    """A copy of the newest commit, whoever writes meanwhile; none if there is no ledger."""
+    if not SqliteStore(path).exists():
+        return
+    try:
+        with (
+            closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source,
+            closing(sqlite3.connect(to)) as copied,
+        ):
+            source.backup(copied)
+    except sqlite3.Error as error:
+        raise failure(error, path) from None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

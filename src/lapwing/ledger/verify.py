@@ -10,30 +10,23 @@ Checked by: tests/ledger/test_verify.py
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from lapwing.errors import LapwingError, Misconfigured
-from lapwing.ledger.chain import Break, Walk, broken_link
+from lapwing.ledger.chain import Break, Walk, broken_link, mismatch
 from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind
-from lapwing.ledger.store import APPLICATION, FAULTS, SCHEMA, exists, failure, plain_text
-from lapwing.ledger.witness import Witness, altered, missing_ledger, other_ledger, rolled_back
+from lapwing.ledger.store import AnswerRow, Book, Row
+from lapwing.ledger.witness import Witness
 from lapwing.privacy.budget import Budget
 
-_PAGE = 500
-_ROWS = f"SELECT {', '.join(COLUMNS)} FROM entry"
-_IN_ORDER = f"ORDER BY seq LIMIT {_PAGE}"
+_AT, _NOTE = COLUMNS.index("at"), COLUMNS.index("note")
 
-
-_NOTE = COLUMNS.index("note")
-
-Reader = Callable[[], AbstractContextManager[sqlite3.Connection]]
-"""Lends a connection for one page."""
+Reader = Callable[[], AbstractContextManager[Book]]
+"""Lends a book for one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +56,25 @@ class Report:
         return "\n".join([verdict if self.ok else f"The ledger is NOT whole. {self.problem}", *self.notes])
 
 
-def verify_ledger(path: Path | str, *, witness: Sequence[Path] = (), against: Head | None = None) -> Report:
-    """Checks a ledger file, also one that can no longer be opened. Changes nothing."""
-    place, witnesses = Path(path), [Witness(Path(file)) for file in witness]
-    if not exists(place):
-        heads = _heads(witnesses, against)
-        seen = [missing_ledger(source, head, place) for source, head in heads if isinstance(head, Head)]
-        return Report(0, None, Break((seen or [f"There is no ledger at {place}."])[0]))
-    try:
-        with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.text_factory = plain_text
-            return verify(lambda: nullcontext(connection), witnesses, against=against)
-    except FAULTS as error:
-        return Report(0, None, Break(str(failure(error, place))))
-
-
 def verify(reader: Reader, witnesses: Sequence[Witness] = (), *, against: Head | None = None) -> Report:
     """Checks everything up to the last entry there is now, and reports the first one that is wrong.
 
-    The connection is asked for one page at a time, so that others may write in between: what they append is not looked
+    The book is asked for one page at a time, so that others may write in between: what they append is not looked
     at, and entries never change, so the report is that of one moment.
     """
-    heads = list(_heads(witnesses, against))  # before the entries, which may grow meanwhile
-    with reader() as connection:
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    heads = list(known_heads(witnesses, against))  # before the entries, which may grow meanwhile
+    with reader() as book:
+        if book.is_empty():
             return Report(0, None, Break("The file is empty: it never was a ledger, or it was emptied."))
-        end = connection.execute("SELECT max(seq) FROM entry").fetchone()[0]
-        renewed = connection.execute("SELECT seq, at FROM entry WHERE kind = 'witness' ORDER BY seq").fetchall()
+        last = book.last()
+        renewed = [(row[0], row[_AT]) for row in book.entries_of(Kind.WITNESS, "")]
+    end = None if last is None else last[0]
     walk = Walk()
     problem = _broken_entry(reader, walk, end)
     head = None if walk.last is None or walk.terms is None else Head(walk.terms.ledger, walk.last.seq, walk.last.hash)
     if problem is None and head is not None:
-        with reader() as connection:
-            problem = _broken_head(connection, head, heads) or _broken_store(connection, walk, head.seq)
+        with reader() as book:
+            problem = _broken_head(book, head, heads) or _broken_store(book, walk, head.seq)
     notes = [f"{source} is missing." for source, known in heads if known is None]
     if walk.unanswered:
         notes.append(f"{len(walk.unanswered)} charges have no stored answer. They stay charged.")
@@ -154,30 +133,12 @@ def _entry_in(line: str) -> tuple[int, str] | None:
         return None
 
 
-def mismatch(connection: sqlite3.Connection, head: Head, source: str, known: Head) -> Break | None:
-    """Why the ledger with this head is not the one that was seen; None if it is."""
-    if known.ledger != head.ledger:
-        return Break(other_ledger(source, known, head.ledger))
-    if known.seq > head.seq:
-        return Break(rolled_back(source, known, head.seq), head.seq + 1)
-    row = connection.execute("SELECT hash FROM entry WHERE seq = ?", (known.seq,)).fetchone()
-    return None if row == (known.hash,) else Break(altered(source, known), known.seq)
-
-
-def rows_after(connection: sqlite3.Connection, seq: int | None, end: int | None = None) -> list[tuple[Any, ...]]:
-    """The next rows of entries in order, from the very first if there is no number, up to an end if there is one."""
-    limits = [("seq > ?", seq), ("seq <= ?", end)]
-    asked = [(text, value) for text, value in limits if value is not None]
-    where = f"WHERE {' AND '.join(text for text, _ in asked)}" if asked else ""
-    return connection.execute(f"{_ROWS} {where} {_IN_ORDER}", [value for _, value in asked]).fetchall()
-
-
 def _broken_entry(reader: Reader, walk: Walk, end: int | None) -> Break | None:
     seq: int | None = None
     while True:
-        with reader() as connection:
-            page = rows_after(connection, seq, end)
-            answers = {row[0]: _answer_to(connection, row) for row in page if row[1] == Kind.SETTLE}
+        with reader() as book:
+            page = book.page(seq, end)
+            answers = {row[0]: _answer_to(book, row) for row in page if row[1] == Kind.SETTLE}
         if not page:
             return None if walk.last else Break("There are no entries.")
         for row in page:
@@ -191,50 +152,45 @@ def _broken_entry(reader: Reader, walk: Walk, end: int | None) -> Break | None:
         seq = page[-1][0]
 
 
-def _answer_to(connection: sqlite3.Connection, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Of the answer that an entry records: which entry it names, the hash of its content, where it is found."""
+def _answer_to(book: Book, row: Row) -> AnswerRow | None:
+    """The answer that an entry records, with the hash of its content instead of the content."""
     try:
         of = json.loads(row[_NOTE])["of"]
     except (ValueError, TypeError, KeyError):
         return None
-    wanted = "SELECT settled, payload, match_hash, terms FROM answer WHERE seq = ?"
-    found = connection.execute(wanted, (of,)).fetchone() if type(of) is int and 0 < of < row[0] else None
-    if found is None:
-        return None
-    return found[0], sha256(found[1]).hexdigest() if isinstance(found[1], bytes) else None, *found[2:]
+    found = book.answer(of) if type(of) is int and 0 < of < row[0] else None
+    return None if found is None else found._replace(payload=_digest(found.payload))
 
 
-def _broken_answer(entry: Entry, found: tuple[Any, ...] | None) -> Break | None:
+def _broken_answer(entry: Entry, found: AnswerRow | None) -> Break | None:
     if entry.kind != Kind.SETTLE:
         return None
-    if found is None or found[0] != entry.seq:
+    if found is None or found.settled != entry.seq:
         return Break("the answer that it records is missing.", entry.seq)
-    if found[1] != entry.body:
+    if found.payload != entry.body:
         return Break("the answer that it records was changed.", entry.seq)
-    if found[2:] != (entry.remark("match_hash"), entry.remark("terms")):
+    if (found.match_hash, found.terms) != (entry.remark("match_hash"), entry.remark("terms")):
         return Break("the answer that it records was moved to another question or price.", entry.seq)
     return None
 
 
-def _broken_store(connection: sqlite3.Connection, walk: Walk, end: int) -> Break | None:
-    older = "settled <= ? OR settled > (SELECT max(seq) FROM entry)"
-    for (seq,) in connection.execute(f"SELECT seq FROM answer WHERE {older} ORDER BY seq", (end,)):
-        if seq not in walk.answered:
+def _broken_store(book: Book, walk: Walk, end: int) -> Break | None:
+    last = book.last()
+    for seq, settled in book.answered():
+        later = last is not None and type(settled) is int and end < settled <= last[0]  # appended meanwhile
+        if not later and seq not in walk.answered:
             return Break("an answer is stored that no entry records.", seq)
-    salts = connection.execute("SELECT salt FROM secret").fetchall()
-    hashes = [sha256(salt if isinstance(salt, bytes) else b"").hexdigest() for (salt,) in salts]
-    if walk.terms is None or hashes != [walk.terms.salt_hash]:
+    if walk.terms is None or _digest(book.salt()) != walk.terms.salt_hash:
         return Break("the secret salt was changed.", 1)
-    damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    if damage != "ok":
-        return Break(f"The file is damaged: {damage}.")
-    tables = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall())
-    if tables != SCHEMA or connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-        return Break("The tables, or the triggers that make them append-only, were changed.")
-    return None
+    damage = book.find_damage()
+    return None if damage is None else Break(damage)
 
 
-def _heads(witnesses: Sequence[Witness], against: Head | None) -> Iterator[tuple[str, Head | str | None]]:
+def _digest(stored: object) -> str | None:
+    return sha256(stored).hexdigest() if isinstance(stored, bytes) else None
+
+
+def known_heads(witnesses: Sequence[Witness], against: Head | None) -> Iterator[tuple[str, Head | str | None]]:
     for witness in witnesses:
         try:
             yield witness.name, witness.read()
@@ -244,12 +200,10 @@ def _heads(witnesses: Sequence[Witness], against: Head | None) -> Iterator[tuple
         yield "the exported head", against
 
 
-def _broken_head(
-    connection: sqlite3.Connection, head: Head, heads: Sequence[tuple[str, Head | str | None]]
-) -> Break | None:
+def _broken_head(book: Book, head: Head, heads: Sequence[tuple[str, Head | str | None]]) -> Break | None:
     for source, known in heads:
         if isinstance(known, str):
             return Break(known)
-        if known is not None and (problem := mismatch(connection, head, source, known)):
+        if known is not None and (problem := mismatch(book, head, source, known)):
             return problem
     return None

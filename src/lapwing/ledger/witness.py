@@ -97,10 +97,10 @@ class Witness:
         )
 
 
-def missing_ledger(source: str, known: Head, path: Path | None) -> str:
+def missing_ledger(source: str, known: Head, place: str) -> str:
     """The message when a ledger that was seen is not there."""
     return (
-        f"There is no ledger at {path}, but {source} has seen ledger {known.ledger} up to entry {known.seq}: it was "
+        f"There is no ledger at {place}, but {source} has seen ledger {known.ledger} up to entry {known.seq}: it was "
         "moved or deleted. Put its newest copy back. If it is lost, nobody knows what was spent, and the whole budget "
         "must be taken as spent."
     )

@@ -1,66 +1,52 @@
-"""The entries of one ledger inside one transaction: what was written, and what comes next."""
+"""The entries of one ledger inside one transaction, believed only if they fit their hashes and sums."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.chain import broken_link, own_after, spent_after, wrong_sum
+from lapwing.ledger.chain import broken_link, mismatch, own_after, spent_after, wrong_sum
 from lapwing.ledger.declaration import Units
-from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind, Terms, added, cost_of, follow
+from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, cost_of, follow
 from lapwing.ledger.reservation import Answer, Offer
-from lapwing.ledger.verify import mismatch
+from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
 
-_COLUMNS = ", ".join(COLUMNS)
-_INSERT = f"INSERT INTO entry ({_COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS))})"
 
-_ANSWER = "seq, settled, match_hash, terms, payload"
-_OFFERS = """WITH RECURSIVE known (terms) AS (
-  SELECT min(terms) FROM answer WHERE match_hash = :match
-  UNION ALL
-  SELECT (SELECT min(terms) FROM answer WHERE match_hash = :match AND terms > known.terms) FROM known
-  WHERE known.terms IS NOT NULL
-)
-SELECT (SELECT max(seq) FROM answer WHERE match_hash = :match AND terms = known.terms), terms
-FROM known WHERE terms IS NOT NULL"""
-
-_SETTLED = """SELECT (SELECT hash FROM entry WHERE seq = 1),
-  (SELECT max(settled) FROM answer WHERE match_hash = :match),
-  (SELECT max(seq) FROM entry WHERE kind = 'version' AND analyst = '')"""
-
-
-class Book:
+class CheckedBook:
     """Reads and appends entries. Every entry that decides something is checked against its hash when it is read."""
 
-    def __init__(self, connection: sqlite3.Connection, terms: Terms) -> None:
-        self._connection = connection
+    def __init__(self, book: Book, terms: Terms) -> None:
+        self._book = book
         self._terms = terms
         self._accounting = terms.budget.accounting
 
     def begins_with(self, first: Entry) -> bool:
         """Whether this is the ledger that began with this entry."""
-        return bool(self._connection.execute("SELECT hash FROM entry WHERE seq = 1").fetchone() == (first.hash,))
+        row = self._book.entry(1)
+        return row is not None and row[-1] == first.hash
 
-    def last_synced(self) -> Entry:
+    def last(self) -> Entry:
+        """The last entry."""
+        return intact(self._book.last())
+
+    def last_durable(self) -> Entry:
         """The last entry that was certainly durable when it was committed."""
-        return self._one("kind <> 'settle' ORDER BY seq DESC LIMIT 1")
+        return intact(self._book.last_durable())
 
     def at(self, seq: int) -> Entry:
         """The entry with this number."""
-        return self._one("seq = ?", seq)
+        return intact(self._book.entry(seq))
 
     def with_key(self, analyst: str, key: str) -> Entry | None:
         """The charge that an analyst made under this key."""
-        return self._find("analyst = ? AND key = ?", analyst, key)
+        return _intact_if_any(self._book.with_key(analyst, key))
 
     def spent(self, last: Entry | None = None) -> Cost:
         """The sum of all charges, as the last entry has it."""
-        return spent_after(self._one("seq = (SELECT max(seq) FROM entry)") if last is None else last, self._accounting)
+        return spent_after(last or self.last(), self._accounting)
 
     def own(self, analyst: str, last: Entry | None = None) -> Cost:
         """The sum of one analyst's charges, as their latest entry has it; often that is the last of all."""
@@ -74,12 +60,13 @@ class Book:
 
     def versions(self, table: str) -> Iterator[Entry]:
         """The declarations of a table, the newest first."""
-        return (entry for entry in self._declarations("DESC") if entry.remark("table") == table)
+        rows = reversed(self._book.entries_of(Kind.VERSION, ""))
+        return (entry for entry in map(intact, rows) if entry.remark("table") == table)
 
     def units(self) -> Units:
         """The units that were declared so far."""
         units = Units()
-        for entry in self._declarations("ASC"):
+        for entry in map(intact, self._book.entries_of(Kind.VERSION, "")):
             try:
                 conflict = units.take(json.loads(entry.note))
             except (ValueError, AttributeError):
@@ -93,7 +80,7 @@ class Book:
         rows = self._rows_from(max((known.seq for _, known in heads), default=None))
         first = Head(self._terms.ledger, rows[0][0], rows[0][-1]) if rows else None
         for source, known in heads:
-            problem = None if known == first else mismatch(self._connection, self._head(), source, known)
+            problem = None if known == first else mismatch(self._book, self._head(rows), source, known)
             if problem is not None:
                 raise Misconfigured(f"{problem.text} Nothing is served.")
         last, *later = [intact(rows[0] if rows else None), *map(_read, rows[1:])]
@@ -123,83 +110,55 @@ class Book:
         entry = follow(
             last, kind, spent=spent, own=own, cost=cost, analyst=analyst, key=key, body=body, note=note, at=at
         )
-        return insert(self._connection, entry)
+        self._book.append(entry)
+        return entry
 
     def store(self, charge: Entry, settle: Entry, payload: bytes) -> None:
         """Stores the answer to a charge, under the match and the terms that the entry records."""
-        row = (charge.seq, settle.seq, settle.remark("match_hash"), settle.remark("terms"), payload)
-        self._connection.execute(f"INSERT INTO answer ({_ANSWER}) VALUES (?, ?, ?, ?, ?)", row)
+        match_hash, terms = settle.remark("match_hash"), settle.remark("terms")
+        self._book.add_answer(AnswerRow(charge.seq, settle.seq, match_hash, terms, payload))
 
     def answer(self, seq: int, match_hash: str | None = None) -> bytes | None:
         """The stored answer to a charge, checked against the entry that recorded it; None if there is none, or if it
         answers another question than the one that is named."""
-        row = self._connection.execute(f"SELECT {_ANSWER} FROM answer WHERE seq = ?", (seq,)).fetchone()
-        if row is None or match_hash not in (None, row[2]):
+        row = self._book.answer(seq)
+        if row is None or match_hash not in (None, row.match_hash):
             return None
-        _, settled, match, terms, payload = row
-        entry = self.at(settled)
+        entry = self.at(row.settled)
         recorded = (entry.body, entry.remark("of"), entry.remark("match_hash"), entry.remark("terms"))
-        if not isinstance(payload, bytes) or (sha256(payload).hexdigest(), seq, match, terms) != recorded:
+        payload = row.payload
+        if not isinstance(payload, bytes) or (sha256(payload).hexdigest(), seq, row.match_hash, row.terms) != recorded:
             raise _damaged(f"Entry {seq}: its stored answer was changed.")
         return payload
 
     def answers(self, match_hash: str) -> Iterator[Answer]:
         """The stored answers to equal questions, the newest first."""
-        wanted = "SELECT seq FROM answer WHERE match_hash = ? ORDER BY seq DESC"
-        for (seq,) in self._connection.execute(wanted, (match_hash,)).fetchall():
+        for seq in self._book.matching(match_hash):
             payload = self.answer(seq)
             if payload is not None:
                 yield Answer(self.at(seq), payload)
 
-    def settled(self, match_hash: str) -> tuple[object, ...]:
-        """The hash of the first entry, the last answer to equal questions and the last declaration."""
-        found: tuple[object, ...] = self._connection.execute(_SETTLED, {"match": match_hash}).fetchone()
-        return found
+    def offers(self, match_hash: str) -> Iterator[Offer]:
+        """The newest answer on each of the terms, the newest first."""
+        return (Offer(seq, terms) for seq, terms in self._book.offers(match_hash))
 
-    def offers(self, match_hash: str) -> list[Offer]:
-        """The newest answer on each of the terms, the newest first; one look at the index for each."""
-        rows = self._connection.execute(_OFFERS, {"match": match_hash}).fetchall()
-        return [Offer(seq, terms) for seq, terms in sorted(rows, reverse=True)]
+    def _head(self, rows: Sequence[Row]) -> Head:
+        """The end of the chain, of which these are the last rows, if there are any."""
+        end = rows[-1] if rows else self._book.last()
+        return Head(self._terms.ledger, *((0, "") if end is None else (end[0], end[-1])))
 
-    def _declarations(self, order: str) -> Iterator[Entry]:
-        rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM entry WHERE kind = ? AND analyst = '' ORDER BY seq {order}", (Kind.VERSION,)
-        ).fetchall()
-        return map(intact, rows)
-
-    def _head(self) -> Head:
-        end = self._connection.execute("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1").fetchone() or (0, "")
-        return Head(self._terms.ledger, *end)
-
-    def _rows_from(self, seq: int | None) -> list[tuple[Any, ...]]:
+    def _rows_from(self, seq: int | None) -> list[Row]:
         """The rows from this number on; if there is none, the last row."""
-        where, values = ("seq >= ?", (seq,)) if seq is not None else ("seq = (SELECT max(seq) FROM entry)", ())
-        return self._connection.execute(f"SELECT {_COLUMNS} FROM entry WHERE {where} ORDER BY seq", values).fetchall()
+        if seq is not None:
+            return self._book.entries_from(seq)
+        last = self._book.last()
+        return [] if last is None else [last]
 
     def _latest(self, kind: Kind, analyst: str) -> Entry | None:
-        return self._find("kind = ? AND analyst = ? ORDER BY seq DESC LIMIT 1", kind, analyst)
-
-    def _one(self, where: str, *values: object) -> Entry:
-        return intact(self._row(where, *values))
-
-    def _find(self, where: str, *values: object) -> Entry | None:
-        row = self._row(where, *values)
-        return None if row is None else intact(row)
-
-    def _row(self, where: str, *values: object) -> tuple[object, ...] | None:
-        found: tuple[object, ...] | None = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM entry WHERE {where}", values
-        ).fetchone()
-        return found
+        return _intact_if_any(self._book.latest(kind, analyst))
 
 
-def insert(connection: sqlite3.Connection, entry: Entry) -> Entry:
-    """Writes an entry and returns it."""
-    connection.execute(_INSERT, tuple(getattr(entry, name) for name in COLUMNS))
-    return entry
-
-
-def intact(row: tuple[Any, ...] | None) -> Entry:
+def intact(row: Row | None) -> Entry:
     """The entry in a row, if its content matches its hash."""
     if row is None:
         raise _damaged("An entry is missing.")
@@ -209,7 +168,11 @@ def intact(row: tuple[Any, ...] | None) -> Entry:
     return entry
 
 
-def _read(row: tuple[Any, ...]) -> Entry:
+def _intact_if_any(row: Row | None) -> Entry | None:
+    return None if row is None else intact(row)
+
+
+def _read(row: Row) -> Entry:
     try:
         return Entry.read(row)
     except ValueError as error:

@@ -1,0 +1,41 @@
+"""One transaction at a time: other threads wait, and signal handlers in the middle of one and forks are refused."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lapwing.errors import LedgerFailed
+
+
+class Gate:
+    """Guards a store inside one process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # a signal handler may come while its own thread holds it
+        self.busy = False
+        """Whether the thread that holds the lock is in the middle of something."""
+        self.process = os.getpid()
+        """The one that may use the store."""
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Nobody else is inside until it is left."""
+        if self.process != os.getpid():
+            raise LedgerFailed(
+                "This ledger was opened before the process was forked, and a copy of it would spend the budget twice. "
+                "Open it in the process that uses it."
+            )
+        with self.lock:
+            if self.busy:  # the lock keeps other threads out
+                raise LedgerFailed(
+                    "The ledger is in the middle of another question of this thread, which a signal interrupted. Ask "
+                    "after it; if it was given up, close the ledger and open it again. No answer is given."
+                )
+            try:
+                self.busy = True
+                yield
+            finally:
+                self.busy = False

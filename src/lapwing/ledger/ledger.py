@@ -1,0 +1,502 @@
+"""The rules of a budget ledger, over any store that keeps the guarantees of store.py.
+
+    reserve   checks the budget and writes the charge, durable in the ledger and its witnesses before it returns
+    settle    stores the answer that was computed in between; only then may it be sent
+
+Theorem.  At any time, also after crashes, the charges in the ledger add up to at most the budget, and every answer
+          that was ever sent has its charge there.
+Proof.    A charge is written only by `reserve`, while no other writes, after its sum with all earlier charges was
+          found to fit; the earlier sum is that of the last entry, whose hash is checked against its content and,
+          through the entries since, against the witness. Nothing is ever deleted or changed, so the sum never falls.
+          The caller reads no data before `reserve` returns with `fresh`, which exactly one call per charge does: the
+          one whose transaction wrote the entry. When it returns, the entry is durable.
+Lost.     A charge whose process ended before `settle` stays charged and unanswered. Nobody can tell from the ledger
+          whether its process still runs, so nothing is written about it: a retry with the same key is told that there
+          is no answer, and never runs the question again for free.
+Created.  The place is empty until one transaction writes the secret and the first entry, and only then does a witness
+          learn of it. Whoever dies before has made nothing that must be remembered, and the next one begins anew.
+          An empty place beside a witness is never taken for that: the witness has seen a ledger, which is missing.
+Power.    The entry of an answer is not synced on its own; the next charge syncs it. If the power fails in between, the
+          answer is lost and the charge is not. A witness names only entries that are synced, so it is never ahead.
+Checked by: tests/ledger/test_ledger.py, tests/ledger/test_promises.py, tests/ledger/test_model.py,
+          tests/ledger/test_processes.py
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
+from lapwing.ledger.checked import CheckedBook, intact
+from lapwing.ledger.declaration import Declaration, version_mark
+from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
+from lapwing.ledger.export import write_export
+from lapwing.ledger.reservation import Answer, Charge, Offer, Reservation
+from lapwing.ledger.store import Book, Store
+from lapwing.ledger.verify import Report, verify
+from lapwing.ledger.witness import Witness, missing_ledger
+from lapwing.ledger.wording import budget_text, shortage
+from lapwing.noise.bits import SYSTEM
+from lapwing.privacy.budget import Budget, Cost
+
+_LONGEST_NAME = 200
+
+
+class Ledger:
+    """What was spent of one budget, for ever. Made by `open_ledger`; any number of threads may use it."""
+
+    def __init__(self, store: Store, witnesses: Sequence[Witness], first: Entry, salt: bytes) -> None:
+        self._store = store
+        self._witnesses = tuple(witnesses)
+        self._first = first
+        self._terms = Terms.read(first)
+        self._salt = salt
+        self._known: Head | None = None
+        """An entry that this process has committed. It need not prove again what comes before."""
+
+    @classmethod
+    def open(cls, store: Store, budget: Budget, witnesses: Sequence[Witness] = ()) -> Self:
+        """The ledger in this store, created if neither it nor a witness of it exists. Closes the store if it fails."""
+        if not isinstance(budget, Budget):
+            raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
+        if not store.exists():
+            _refuse_missing(witnesses, store)
+            store.prepare()
+        try:
+            with store.writing() as book:
+                if book.is_empty():
+                    _refuse_missing(witnesses, store)
+                    _create(book, budget)
+            with store.writing() as book:  # the first entry is durable before a witness may know it
+                ledger = cls(store, witnesses, *_opening(book, store))
+                checked = CheckedBook(book, ledger._terms)
+                ledger._refuse_other_budget(budget, checked)
+                ledger._check(checked, repair=True)
+                durable = checked.last_durable()
+            ledger._advance(durable)
+        except BaseException:
+            store.close()
+            raise
+        return ledger
+
+    def reserve(
+        self,
+        cost: Cost,
+        *,
+        analyst: str,
+        body: bytes | str,
+        key: str | None = None,
+        note: Mapping[str, Any] | None = None,
+    ) -> Reservation:
+        """Charges the cost. If the reservation is `fresh` the caller may read the data for it, once; otherwise never.
+
+        `body` is the canonical request, and `key` names it for retries: the same key and body are charged once and
+        give the stored answer back. `note` says to the reader of the ledger what was asked.
+        """
+        (reservation,) = self.reserve_all([Charge(cost, body, key, note)], analyst=analyst)
+        return reservation
+
+    def reserve_all(self, charges: Sequence[Charge], *, analyst: str) -> tuple[Reservation, ...]:
+        """Makes all charges or, if their sum does not fit, none, in one transaction.
+
+        With keys, either all were made before, and are given back, or none was.
+        """
+        made = [(self._price(c.cost), _digest(c.body), c.key, _checked_note(c.note)) for c in charges]
+        for charge in charges:
+            _check_names(analyst, charge.key)
+        total = reduce(added, (price for price, *_ in made))
+        entries: list[Entry] = []
+        with self._writing() as book:
+            last = self._check(book, repair=True)
+            earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in made]
+            if any(earlier):
+                return tuple(self._again(book, old, *request[1:3]) for old, request in zip(earlier, made, strict=True))
+            refusal = self._refusal(book, total, analyst, last)
+            if refusal is None:
+                for price, body, key, note in made:
+                    last = book.append(last, Kind.RESERVE, cost=price, analyst=analyst, key=key, body=body, note=note)
+                    entries.append(last)
+        if refusal is not None:
+            raise refusal
+        try:
+            self._advance(last)
+        except LapwingError as error:
+            raise LedgerFailed(
+                f"The price stays charged (entry {last.seq}), and asking again pays again, with a new key if it had "
+                f"one. {error}"
+            ) from error
+        pairs = zip(entries, made, strict=True)
+        return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
+
+    def check_fits(self, cost: Cost, *, analyst: str) -> None:
+        """Raises BudgetExceeded if this cost would not fit now. Charges nothing; use it before several charges."""
+        price = settled(self._own_currency(cost))
+        with self._reading() as book:
+            refusal = self._refusal(book, price, analyst, book.last())
+        if refusal is not None:
+            raise refusal
+
+    def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None, terms: str = "") -> None:
+        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does.
+
+        `terms` says how good it is: of several answers on the same terms only the newest is offered.
+        """
+        if not reservation.fresh:
+            raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
+        answer, found = bytes(payload), None if match is None else _digest(match)
+        with self._writing(durable=False) as book:
+            last = self._check(book)
+            charge = last if last.seq == reservation.seq else book.at(reservation.seq)
+            if charge.hash != reservation.hash or charge.kind != Kind.RESERVE:
+                raise LedgerFailed(f"Charge {reservation.seq} is not in this ledger. No answer is given.")
+            if book.answer(charge.seq) is not None:
+                raise Misconfigured(f"Charge {charge.seq} was settled before. Each charge has one answer.")
+            note = {"of": charge.seq, "match_hash": found, "terms": terms}
+            body, at = _digest(answer), charge.at
+            entry = book.append(last, Kind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
+            book.store(charge, entry, answer)
+        self._known = Head(self.id, entry.seq, entry.hash)
+
+    def allow(self, analyst: str, cost: Cost) -> None:
+        """Sets the most that one analyst may ever spend. It is a share of the total, never an addition to it."""
+        _check_names(analyst, None)
+        limit = settled(self._own_currency(cost))
+        with self._writing() as book:
+            entry = book.append(self._check(book, repair=True), Kind.ALLOW, cost=limit, analyst=analyst)
+        self._advance(entry)
+
+    def declare(self, tables: Sequence[Declaration], *, public: Sequence[Declaration] = ()) -> None:
+        """Records the private tables that will be asked about: all of them or, if one is refused, none.
+
+        A table keeps its unit for ever, and a version its data. What else changed, limits or bounds, is a new entry.
+        Nothing is refunded or reset. Tables to be opened as `public` are refused if they hold protected data.
+        """
+        entries: list[Entry] = []
+        with self._writing() as book:
+            last = self._check(book, repair=True)
+            for declaration, note in self._declared(book, tables, public):
+                known = list(book.versions(declaration.table))
+                _refuse_other_data(known, note)
+                if not known or json.loads(known[0].note) != note:
+                    last = book.append(last, Kind.VERSION, note=note)
+                    entries.append(last)
+        if entries:
+            self._advance(last)
+
+    def version(self, table: str) -> str | None:
+        """The version of a table that was declared last."""
+        with self._reading() as book:
+            return next((str(entry.remark("version")) for entry in book.versions(table)), None)
+
+    def is_unchanged(self, table: str, version: str, fingerprint: bytes) -> bool:
+        """Whether this version and these data are the ones that were declared last."""
+        with self._reading() as book:
+            last = next(book.versions(table), None)
+        if last is None or last.remark("version") != version:
+            return False
+        return hmac.compare_digest(str(last.remark("mark")), version_mark(self._salt, table, fingerprint))
+
+    def answer(self, seq: int) -> bytes | None:
+        """The stored answer to a charge."""
+        with self._reading() as book:
+            return book.answer(seq)
+
+    def find_answers(self, match: str) -> tuple[Answer, ...]:
+        """The stored answers to equal questions, the newest first."""
+        with self._reading() as book:
+            return tuple(book.answers(_digest(match)))
+
+    def offers(self, match: str) -> tuple[Offer, ...]:
+        """The newest stored answer to equal questions on each of the terms that were paid, the newest first."""
+        with self._reading() as book:
+            return tuple(book.offers(_digest(match)))
+
+    def offered(self, match: str, offer: Offer) -> bytes:
+        """The answer that was offered."""
+        with self._reading() as book:
+            payload = book.answer(offer.seq, _digest(match))
+        if payload is None:
+            raise LedgerFailed(f"The ledger is damaged. Entry {offer.seq}: its stored answer is missing.")
+        return payload
+
+    def paid_with(self, match: str, analyst: str, key: str) -> tuple[int, bytes] | None:
+        """The stored answer to an equal question that an analyst paid with this key, and its charge."""
+        _check_names(analyst, key)
+        with self._reading() as book:
+            charge = book.with_key(analyst, key)
+            payload = None if charge is None else book.answer(charge.seq, _digest(match))
+            return None if charge is None or payload is None else (charge.seq, payload)
+
+    def settled(self, match: str) -> tuple[object, ...]:
+        """As long as it is the same, this is the same ledger, no other answer to equal questions was stored, and no
+        table was declared anew."""
+        with self._store.reading() as book:
+            return self._store.opened, *book.stamp(_digest(match))
+
+    @property
+    def state(self) -> Hashable:
+        """As long as it is the same, nothing was written to the ledger."""
+        return self._store.state
+
+    @property
+    def id(self) -> str:
+        """The name of this ledger, a hash of its terms."""
+        return self._terms.ledger
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None if it is not in one."""
+        return next(iter(self._store.files), None)
+
+    @property
+    def salt(self) -> bytes:
+        """32 secret bytes for keyed hashes."""
+        return self._salt
+
+    @property
+    def budget(self) -> Budget:
+        """The value that this ledger enforces."""
+        return self._terms.budget
+
+    @property
+    def total(self) -> Cost:
+        """All there ever was to spend."""
+        return self._terms.total
+
+    @property
+    def spent(self) -> Cost:
+        """The sum of all charges."""
+        with self._reading() as book:
+            return book.spent()
+
+    @property
+    def remaining(self) -> Cost:
+        """What is left of the total."""
+        return _left(self.total, self.spent)
+
+    def spent_by(self, analyst: str) -> Cost:
+        """The sum of one analyst's charges."""
+        with self._reading() as book:
+            return book.own(analyst)
+
+    def allowance(self, analyst: str) -> Cost | None:
+        """The most that one analyst may spend; None if only the total limits them."""
+        with self._reading() as book:
+            return book.allowance(analyst)
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, from the first."""
+        seq = 0
+        while True:
+            with self._store.reading() as book:
+                page = [intact(row) for row in book.page(seq)]
+            if not page:
+                return
+            yield from page
+            seq = page[-1].seq
+
+    def verify(self, *, against: Head | None = None) -> Report:
+        """Checks every entry and answer, the witnesses, and a head that was exported before."""
+        return verify(self._store.inspecting, self._witnesses, against=against)
+
+    def export(self, path: Path | str) -> Head:
+        """Writes all entries as JSON lines, and as the last line the head that proves them. No secret, no answer."""
+        file = Path(path)
+        own = (*self._store.files, *(witness.path for witness in self._witnesses))
+        if file.resolve() in [known.resolve() for known in own]:
+            raise Misconfigured(f"{file} is part of the ledger itself. Export to another file.")
+        self._store.sync()
+        return write_export(file, self.id, self.entries())
+
+    def close(self) -> None:
+        """Ends the connection. Charges are durable with or without it."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise Misconfigured("A ledger cannot be copied or pickled. Open it where it is needed.")
+
+    @contextmanager
+    def _writing(self, *, durable: bool = True) -> Iterator[CheckedBook]:
+        with self._store.writing(durable=durable) as book:
+            yield CheckedBook(book, self._terms)
+
+    @contextmanager
+    def _reading(self) -> Iterator[CheckedBook]:
+        with self._store.reading() as book:
+            yield CheckedBook(book, self._terms)
+
+    def _check(self, book: CheckedBook, *, repair: bool = False) -> Entry:
+        """The last entry, if this is still the same ledger and the witnesses agree. May replace a missing witness."""
+        if not book.begins_with(self._first):
+            raise LedgerFailed(
+                f"The ledger {self._store.name} was replaced while in use. No answer is given. Open it again."
+            )
+        seen = [(witness, witness.read()) for witness in self._witnesses]
+        heads = [(witness.name, head) for witness, head in seen if head is not None]
+        last = book.check(heads if self._known is None else [*heads, ("this process", self._known)])
+        missing = [witness for witness, head in seen if head is None]
+        if not (missing and repair):
+            return last
+        durable = book.last_durable()
+        for witness in missing:
+            witness.advance(Head(self.id, durable.seq, durable.hash))
+        return last if last.seq == 1 else book.append(last, Kind.WITNESS, note={"witnesses": len(missing)})
+
+    def _advance(self, entry: Entry) -> None:
+        """Tells the witnesses of an entry that is durable. Nobody else does so at the same time."""
+        if self._witnesses:
+            with self._store.writing():
+                for witness in self._witnesses:
+                    witness.advance(Head(self.id, entry.seq, entry.hash))
+
+    def _again(self, book: CheckedBook, earlier: Entry | None, request: str, key: str | None) -> Reservation:
+        if earlier is None or earlier.body != request:
+            raise Misconfigured(f"The key {key!r} was used for another question. Choose a new key.")
+        cost = cost_of(self.budget.accounting, earlier.amount, earlier.delta)
+        return Reservation(earlier.seq, earlier.hash, cost, fresh=False, answer=book.answer(earlier.seq))
+
+    def _refusal(self, book: CheckedBook, price: Cost, analyst: str, last: Entry) -> BudgetExceeded | None:
+        """Why this price does not fit after the last entry; None if it does. Nothing else decides what fits."""
+        allowance = book.allowance(analyst)
+        limits: list[tuple[str | None, Cost, Cost]] = [(None, self.total, book.spent(last))]
+        own = [] if allowance is None else [(analyst, allowance, book.own(analyst, last))]
+        for whose, limit, used in (*limits, *own):
+            if not added(used, price).fits(limit):
+                room = _left(limit, used)
+                return BudgetExceeded(shortage(self.budget, price, room, whose), asked=price, remaining=room)
+        return None
+
+    def _price(self, cost: Cost) -> Cost:
+        price = settled(self._own_currency(cost))
+        if not price:
+            raise Misconfigured("The cost is 0; a charge must be above 0. Post-processing needs no charge.")
+        return price
+
+    def _own_currency(self, cost: Cost) -> Cost:
+        if not isinstance(cost, Cost):
+            raise Misconfigured(f"{cost!r} is not a cost. Pass budget.cost(loss).")
+        cost.fits(self.total)  # refuses costs of another kind of budget
+        return cost
+
+    def _declared(
+        self, book: CheckedBook, tables: Sequence[Declaration], public: Sequence[Declaration]
+    ) -> list[tuple[Declaration, dict[str, Any]]]:
+        """The declarations and their notes, if none contradicts an earlier one or another of them."""
+        made = [(table, table.note(self._salt)) for table in tables]
+        units = book.units()
+        for conflict in filter(None, (units.take(note) for _, note in made)):
+            raise Misconfigured(f"{conflict} {self._other_unit(book)}")
+        for table in public:
+            if units.holds(table.note(self._salt)):
+                raise Misconfigured(
+                    f"The data of the public table `{table.table}` are private: this ledger protects their units. "
+                    "Remove it from the public tables, or pass a file that holds only what is public."
+                )
+        return made
+
+    def _other_unit(self, book: CheckedBook) -> str:
+        """What to do about another unit."""
+        first = "A ledger protects one kind of unit, and what was declared first stays."
+        if self.path is None:
+            return f"{first} Use a ledger for each. The budgets of two ledgers add up."
+        beside = ", ".join(str(witness.path) for witness in self._witnesses)
+        moved = f" and move the witness {beside} away" if beside else ""
+        unused = "" if book.spent() else f" Since nothing was charged yet, you can also delete {self._files()}."
+        return (
+            f"{first} Declare that unit, or begin a new ledger: name another file for it{moved}. "
+            f"The budgets of two ledgers add up.{unused}"
+        )
+
+    def _files(self) -> str:
+        place = f"the ledger {self._store.name}" if self.path is None else f"{self.path}*"
+        return ", ".join([place, *(str(witness.path) for witness in self._witnesses)])
+
+    def _refuse_other_budget(self, budget: Budget, book: CheckedBook) -> None:
+        if budget == self.budget:
+            return
+        self._check(book)  # an older copy, on which nothing was charged yet, must not be taken for a new ledger
+        advice = "A budget is fixed for ever when its ledger is created. Use the first one."
+        if not book.spent():
+            advice = f"Use the first one; or, since nothing was charged yet, delete {self._files()} and begin anew."
+        raise Misconfigured(
+            f"The ledger {self._store.name} was created with {budget_text(self.budget)}, and is now opened with "
+            f"{budget_text(budget)}. {advice}"
+        )
+
+
+def _create(book: Book, budget: Budget) -> None:
+    salt = SYSTEM.integer(256).to_bytes(32, "big")
+    terms = Terms(budget, budget.capacity, sha256(salt).hexdigest())
+    nothing = terms.total - terms.total
+    book.create(salt)
+    book.append(follow(None, Kind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
+
+
+def _opening(book: Book, store: Store) -> tuple[Entry, bytes]:
+    """The first entry and the salt, if they fit together."""
+    entry, salt = intact(book.entry(1)), book.salt()
+    try:
+        terms = Terms.read(entry)
+    except ValueError as error:
+        raise LedgerFailed(f"The ledger {store.name} is damaged: {error}. Put back its newest copy.") from None
+    if not isinstance(salt, bytes) or sha256(salt).hexdigest() != terms.salt_hash:
+        raise LedgerFailed(
+            f"The ledger {store.name} is damaged: its secret salt was changed. Put back its newest copy."
+        )
+    return entry, salt
+
+
+def _refuse_missing(witnesses: Sequence[Witness], store: Store) -> None:
+    for witness in witnesses:
+        known = witness.read()
+        if known is not None:
+            raise Misconfigured(missing_ledger(witness.name, known, store.name))
+
+
+def _refuse_other_data(known: Sequence[Entry], note: Mapping[str, Any]) -> None:
+    for entry in known:
+        if entry.remark("version") == note["version"] and entry.remark("mark") != note["mark"]:
+            raise Misconfigured(
+                f"Version {note['version']!r} of {note['table']} was declared with other data. Choose a new name."
+            )
+
+
+def _left(total: Cost, used: Cost) -> Cost:
+    """What is left; nothing if more was used."""
+    amount, delta = max(total.amount, used.amount) - used.amount, max(total.delta, used.delta) - used.delta
+    return Cost(total.accounting, amount, delta)
+
+
+def _digest(value: bytes | str) -> str:
+    return sha256(value.encode() if isinstance(value, str) else bytes(value)).hexdigest()
+
+
+def _check_names(analyst: object, key: object) -> None:
+    for name, value in (("analyst", analyst), ("key", "none" if key is None else key)):
+        if not (isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME):
+            raise Misconfigured(f"`{name}` must be a text of 1 to {_LONGEST_NAME} printable characters. Pass a name.")
+
+
+def _checked_note(note: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        plain = dict(note or {})
+        canonical(plain)
+    except (TypeError, ValueError, RecursionError):
+        raise Misconfigured("`note` must be texts, whole numbers and lists of them under names. Pass those.") from None
+    return plain
