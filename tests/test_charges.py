@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lapwing.curator import Curator
-from lapwing.errors import BudgetExceeded, EngineFailed, Halted, LapwingError, LedgerFailed, Misconfigured
+from lapwing.errors import BudgetExceeded, Bug, EngineFailed, Halted, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.witness import Witness
 from lapwing.privacy import Budget
 from support.visits import open_visits, write_visits
@@ -59,6 +59,11 @@ Inject = Callable[[Curator, Path, pytest.MonkeyPatch], Any]
 FAILURES: dict[str, Inject] = {
     "engine": lambda curator, _, patch: patch.setattr(curator._vault.engine, "cells", raises(RuntimeError("x"))),
     "preparing": lambda curator, _, patch: patch.setattr(curator._vault.engine, "written", raises(TypeError("x"))),
+    "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.vault.rehearse", raises(TypeError("x"))),
+    "encoding": lambda _, __, patch: [
+        patch.setattr(f"lapwing.{room}.write_payload", raises(TypeError("x")))
+        for room in ("answers.stored", "workloads.strategy", "cells.finding")
+    ],
     "reserve": lambda curator, _, patch: [
         patch.setattr(curator.ledger, name, raises(LedgerFailed(FULL))) for name in ("reserve", "reserve_all")
     ],
@@ -72,8 +77,10 @@ CASES = [
     (way, failure)
     for way in WAYS
     for failure in FAILURES
-    if (way, failure) not in {("watch", "settle"), ("watch", "preparing")}  # stores nothing; test_rehearsal.py
+    if way != "watch" or failure not in ("settle", "encoding", "preparing", "rehearsing")  # test_rehearsal.py
+    if failure != "rehearsing" or way not in ("distribution", "marginals")  # nothing stands above them
 ]
+FREE = ("preparing", "rehearsing", "encoding", "reserve", "changed data", "lost data", "budget")
 
 
 def is_true(text: str, before: Any, after: Any) -> bool:
@@ -92,7 +99,9 @@ def test_what_an_error_says_about_the_charge_is_true(
     with pytest.raises(LapwingError) as caught:
         WAYS[way](curator)
     assert is_true(str(caught.value), before, curator.budget.spent), str(caught.value)
-    if failure in ("preparing", "reserve", "changed data", "lost data", "budget") and way != "watch":
+    if (way, failure) == ("find", "rehearsing"):
+        assert "What was found for it is stored and stays charged; the answer was not charged." in str(caught.value)
+    elif failure in FREE and way != "watch":
         assert curator.budget.spent == before
     if failure in ("witness", "settle"):
         assert "asking again pays again" in str(caught.value)
@@ -157,6 +166,48 @@ def test_a_new_answer_that_cannot_be_joined_is_said_to_be_stored(monkeypatch: py
             curator.sql(TOTAL, epsilon=1, refresh=True, combine=True)
     assert curator.budget.spent.amount == 1
     assert not curator.sql(TOTAL, epsilon=1).cost
+
+
+@pytest.mark.parametrize("broken", [LedgerFailed("in format 0"), Bug("made in other steps")], ids=["format", "steps"])
+def test_a_new_answer_is_said_to_be_stored_if_an_older_one_cannot_be_read(
+    broken: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = open_visits(budget=Budget(epsilon=10))
+    with monkeypatch.context() as patch:
+        patch.setattr("lapwing.curator.answering.decode", raises(broken))
+        with pytest.raises(LedgerFailed, match=f"was charged and is stored .*{broken}"):
+            curator.sql(TOTAL, epsilon=1, refresh=True, combine=True)
+    assert curator.budget.spent.amount == 1
+    assert not curator.sql(TOTAL, epsilon=1).cost
+
+
+@pytest.mark.parametrize("failure", ["engine", "settle"])
+def test_a_batch_that_fails_says_that_all_of_it_stays_charged(
+    failure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = open_visits(write_visits(tmp_path), budget=Budget(epsilon=10))
+    FAILURES[failure](curator, tmp_path, monkeypatch)
+    with pytest.raises(LapwingError) as caught:
+        curator.batch([TOTAL, f"{TOTAL} WHERE age > 30", f"{TOTAL} WHERE age > 40"], epsilon=1)
+    charged = [entry.seq for entry in curator.ledger.entries() if entry.kind == "reserve"]
+    assert len(charged) > 1
+    assert f"All of the batch stays charged (entries {charged[0]} to {charged[-1]})." in str(caught.value)
+    assert curator.budget.spent.amount == 1
+
+
+def test_what_is_said_about_asking_again_holds_with_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same key never pays twice, so it has no answer; a new one pays."""
+    curator = open_visits(write_visits(tmp_path), budget=Budget(epsilon=10))
+    for failure in ("settle", "witness"):
+        with monkeypatch.context() as patch:
+            FAILURES[failure](curator, tmp_path, patch)
+            with pytest.raises(LedgerFailed, match="asking again pays again, with a new key if it had one"):
+                curator.sql(TOTAL, epsilon=1, key=failure)
+        spent = curator.budget.spent.amount
+        with pytest.raises(LedgerFailed, match="Ask with another key to pay again"):
+            curator.sql(TOTAL, epsilon=1, key=failure)
+        assert curator.budget.spent.amount == spent
+    assert curator.sql(TOTAL, epsilon=1, key="new").cost
 
 
 REFUSED: dict[str, Callable[[Curator], Any]] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import lapwing as lw
@@ -32,6 +33,8 @@ BAD: dict[str, Any] = {
     "an array of no dimension": np.array(1.0),
     "an integer array of no dimension": np.array(3),
     "an array": np.array([1.0, 2.0]),
+    "an array of two lines": np.eye(2),
+    "a series": pd.Series([1.0]),
     "numpy's nan": np.float64("nan"),
     "numpy's truth value": np.bool_(True),
     "a signalling nan": Decimal("sNaN"),

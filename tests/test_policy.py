@@ -59,6 +59,31 @@ def test_a_file_opened_with_another_unit_is_refused(tmp_path: Path, changes: dic
     assert curator.budget.spent.amount == 0
 
 
+@pytest.mark.parametrize("how", ["the same", "a link", "a copy", "changed"])
+def test_a_file_that_the_ledger_protects_is_never_public(tmp_path: Path, how: str) -> None:
+    """Values, bounds and keys of public tables are read from their rows, and joins tell who is in them."""
+    path, ledger = write_visits(tmp_path), tmp_path / "ledger.db"
+    open_visits(path, ledger=ledger).close()
+    data = path if how in ("the same", "changed") else tmp_path / "other.parquet"
+    if how == "a link":
+        data.symlink_to(path)
+    if how == "a copy":
+        data.write_bytes(path.read_bytes())
+    if how == "changed":
+        write_visits(tmp_path, people=41)
+    with pytest.raises(Misconfigured, match="The data of the public table `p` are private"):
+        open_visits(frame(3), name="more", ledger=ledger, public={"p": data})
+    pq.write_table(frame(5), tmp_path / "public.parquet")
+    open_visits(frame(3), name="more", ledger=ledger, public={"p": tmp_path / "public.parquet"}).close()
+
+
+def test_no_data_are_private_and_public_at_once(tmp_path: Path) -> None:
+    path = write_visits(tmp_path)
+    with pytest.raises(Misconfigured, match="The data of the public table `p` are private"):
+        open_visits(path, public={"p": path})
+    assert open_visits(path).ledger.spent.amount == 0
+
+
 def test_frames_keep_their_unit_too(tmp_path: Path) -> None:
     """In a ledger that outlives them, under any name."""
     ledger = tmp_path / "ledger.db"

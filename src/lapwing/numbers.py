@@ -82,11 +82,12 @@ def ordinary(number: Fraction, name: str) -> Fraction:
 
 
 def shown(value: object) -> str:
-    """A parameter as a message shows it: short, whatever was passed."""
+    """A parameter as a message shows it: short and on one line, whatever was passed."""
     try:
         text = str(value) if isinstance(value, int | float | Fraction | Decimal) else repr(value)
     except Exception:  # noqa: BLE001 such as an int of more digits than Python prints
         return f"a {type(value).__name__}"
+    text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

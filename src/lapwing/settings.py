@@ -97,6 +97,8 @@ def read_memory(value: object) -> str:
 def read_settings(path: Path) -> Settings:
     """The settings in a file."""
     try:
+        if path.exists() and not path.is_file():  # to open a pipe would wait without end
+            raise Misconfigured(f"{path}: it is no regular file. Make one with `lapwing init DATA`.")
         text = path.read_text(encoding="utf-8")
     except OSError:
         raise Misconfigured(f"{path}: the file cannot be read. Make one with `lapwing init DATA`.") from None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lapwing.answers import prices
 from lapwing.answers.prices import best_terms, prices_in, prices_out, terms_of
 from lapwing.curator import answering
 from lapwing.planning.plan import Prices
@@ -21,7 +22,7 @@ QUESTION = "SELECT sex, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY sex"
 
 
 @pytest.mark.parametrize(
-    "prices",
+    "made",
     [
         Prices((TENTH,)),
         Prices((TENTH, THIRD)),
@@ -29,9 +30,9 @@ QUESTION = "SELECT sex, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY sex"
         Prices((TENTH,), Approximate(Fraction(1, 2), Fraction(1, 10**6))),
     ],
 )
-def test_prices_are_read_as_they_were_written(prices: Prices) -> None:
-    assert prices_in(json.loads(json.dumps(prices_out(prices)))) == prices
-    assert prices_in(json.loads(terms_of(prices))) == prices
+def test_prices_are_read_as_they_were_written(made: Prices) -> None:
+    assert prices_in(json.loads(json.dumps(prices_out(made)))) == made
+    assert prices_in(json.loads(terms_of(made))) == made
 
 
 def test_prices_that_others_exceed_are_left_out() -> None:
@@ -65,6 +66,19 @@ def test_one_stored_answer_is_read_however_many_were_paid(monkeypatch: pytest.Mo
         found = curator.sql(QUESTION, epsilon=epsilon)
         assert (found.entry, len(read)) == (paid[3].entry, 2)
     assert curator.preview(QUESTION, epsilon=3).cost.amount == 3
+
+
+def test_prices_that_were_paid_are_parsed_once() -> None:
+    """A question compares its price with all that were paid for it, and parses only the new ones."""
+    curator = open_visits(budget=Budget(epsilon=100))
+    for n in range(1, 31):
+        curator.sql(QUESTION, epsilon=Fraction(n, 997), refresh=True)
+    assert curator.preview(QUESTION, epsilon=Fraction(1, 997)).cost.amount == 0
+    parsed = prices._parts.cache_info().misses
+    assert curator.preview(QUESTION, epsilon=Fraction(1, 997)).cost.amount == 0
+    assert curator.sql(QUESTION, epsilon=Fraction(2, 997)).cost.amount == 0
+    assert curator.preview(QUESTION, epsilon=50).cost.amount == 50
+    assert prices._parts.cache_info().misses <= parsed + 2
 
 
 def test_one_stored_distribution_is_read_however_many_were_paid(monkeypatch: pytest.MonkeyPatch) -> None:

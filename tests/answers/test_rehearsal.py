@@ -61,6 +61,10 @@ STEPS = {
     "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.written", ["sql", "batch", "strategy", "find", "watch"]),
     "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch"]),
     "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch"]),
+    "drawing noise of a strategy": ("lapwing.workloads.strategy.release_tables", ["strategy"]),
+    "encoding a strategy": ("lapwing.workloads.strategy.encode_strategy", ["strategy"]),
+    "drawing noise of a finding": ("lapwing.cells.finding.released", ["find"]),
+    "encoding a finding": ("lapwing.cells.finding.encode_found", ["find"]),
     "binding what stands above": ("lapwing.answers.rehearsal.present", ["sql", "batch"]),
 }
 WAYS = {

@@ -39,6 +39,13 @@ def test_a_preview_is_the_same_on_neighbours() -> None:
     assert one.to_dict() == two.to_dict()
 
 
+def test_a_preview_says_which_delta_is_left_when_that_does_not_fit() -> None:
+    curator = open_visits(budget=Budget(1, 1e-6), groups_per_unit=1)
+    seen = curator.preview("SELECT name, COUNT(*) AS n FROM visits GROUP BY name", epsilon=0.1, delta=1e-6)
+    assert not seen.fits
+    assert "It does not fit: rho = 0.022937446, delta = 5e-7 is left." in str(seen)
+
+
 def test_a_preview_says_when_it_does_not_fit() -> None:
     curator = open_visits()
     curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.75)

@@ -221,18 +221,18 @@ def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.
 def test_bounds_belong_to_table_version_unit_type_and_nothing_else() -> None:
     target = column(Type.INTEGER)
     other = Table("t", target.table.fields, "pid", rows_per_unit=3, version="2")
-    assert BoundsOf(other, other.field("x")).match != target.match
-    assert column(Type.REAL).match != target.match
-    assert column(Type.INTEGER, None).match != target.match
+    assert BoundsOf(other, other.field("x")).identity != target.identity
+    assert column(Type.REAL).identity != target.identity
+    assert column(Type.INTEGER, None).identity != target.identity
     same = Table("t", target.table.fields, "pid", rows_per_unit=3)
-    assert BoundsOf(same, same.field("x")).match == target.match
+    assert BoundsOf(same, same.field("x")).identity == target.identity
 
 
 def test_a_limit_belongs_to_rows_and_keys_and_not_to_aggregates() -> None:
     first = limit_of("SELECT k, COUNT(*) AS n FROM t WHERE x > 1 GROUP BY k", Limit.ROWS)
-    assert limit_of("SELECT COUNT(x) AS m, k FROM t WHERE x > 1 GROUP BY k", Limit.ROWS).match == first.match
+    assert limit_of("SELECT COUNT(x) AS m, k FROM t WHERE x > 1 GROUP BY k", Limit.ROWS).identity == first.identity
     others = ["t WHERE x > 2 GROUP BY k", "t GROUP BY k", "t WHERE x > 1 GROUP BY town", "t WHERE x > 1"]
-    assert first.match not in {limit_of(f"SELECT COUNT(*) AS n FROM {text}", Limit.ROWS).match for text in others}
+    assert first.identity not in {limit_of(f"SELECT COUNT(*) AS n FROM {text}", Limit.ROWS).identity for text in others}
 
 
 def needed(sql: str, automatic: Automatic, **changes: Any) -> tuple[list[str], list[Limit]] | Refusal:

@@ -364,6 +364,8 @@ def test_an_export_never_replaces_what_is_no_ordinary_file(run: Any) -> None:
     done = run("ledger", "export", "pipe")
     assert (done.code, Path("pipe").is_fifo()) == (2, True)
     assert "is not an ordinary file" in done.err
+    done = run("ledger", "verify", "--against", "pipe")
+    assert (done.code, done.err) == (2, "pipe is no export of a ledger. Pass a file that `export` wrote.\n")
 
 
 def _full() -> int:
@@ -420,6 +422,16 @@ def damage(path: str) -> Callable[[Any], None]:
     return lambda _: Path(path).write_bytes(b"x" * 4096)
 
 
+def put_a_pipe(path: str) -> Callable[[Any], None]:
+    """Nobody ever writes to it: whoever opens it waits without end."""
+
+    def replace(_: Any) -> None:
+        Path(path).unlink()
+        os.mkfifo(path)
+
+    return replace
+
+
 def put_back_an_older_copy(run: Any) -> None:
     old = {path: path.read_bytes() for path in Path(".lapwing").iterdir()}
     assert run("ask", BY_SEX, "--epsilon", "0.5", "--refresh").code == 0
@@ -445,6 +457,9 @@ AILMENTS: dict[str, Callable[[Any], Any]] = {
     "a damaged witness": damage("visits.parquet.lapwing"),
     "a lost public table": declare("[tables.", '[public.regions]\nsource = "nobody.csv"\n[tables.'),
     "a file that is no TOML": damage("lapwing.toml"),
+    "a pipe for settings": put_a_pipe("lapwing.toml"),
+    "a pipe for a witness": put_a_pipe("visits.parquet.lapwing"),
+    "a pipe for a ledger": put_a_pipe(".lapwing/ledger.db"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from lapwing.engines.interrupt import _Watcher, interruptible
 from lapwing.ledger import SqliteLedger, verify_ledger
 from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
+from support.steps import acts_at
 
 TOML = """
 [budget]
@@ -207,16 +209,16 @@ def test_what_is_stopped_was_heard_and_nothing_is_stopped_outside() -> None:
     watcher, calls = _Watcher(), []
 
     def stop() -> None:
-        calls.append(watcher._ticket is not None and watcher._ticket.heard.is_set())
+        calls.append(watcher._ticket is not None and watcher._ticket.heard)
         watcher._ticket = None
 
     with watcher.calling(stop) as ticket:
         watcher._stop()
-        assert ticket.heard.is_set()
+        assert ticket.heard
     assert calls == [True]
     watcher._stop()
     with watcher.calling(lambda: calls.append(False)) as ticket:
-        assert not ticket.heard.is_set()
+        assert not ticket.heard
     assert calls == [True]
 
 
@@ -240,6 +242,32 @@ def test_a_handler_may_ask_while_a_question_runs(handler: Any) -> None:
         interruptible(work, lambda: (told.append("outer"), ended.set())[0])
     assert "outer" in told
     assert (signal.getsignal(signal.SIGINT), signal.set_wakeup_fd(-1)) == (signal.default_int_handler, -1)
+
+
+@pytest.mark.parametrize("inner", [lambda: None, lambda: signal.raise_signal(signal.SIGINT)], ids=["asks", "stopped"])
+@pytest.mark.parametrize("outer", [lambda: None, lambda: signal.raise_signal(signal.SIGINT)], ids=["asks", "stopped"])
+def test_a_handler_may_ask_at_any_step_of_a_question(
+    outer: Callable[[], Any], inner: Callable[[], Any], handler: Any
+) -> None:
+    """A question inside the end of another waited for a lock that the outer one held, for ever."""
+    handler(signal.default_int_handler)
+
+    def ask(work: Callable[[], Any]) -> bool:
+        try:
+            interruptible(work, lambda: None)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    for step in itertools.count():
+        stopped: list[bool] = []
+        acted = acts_at(step, interrupt_module, lambda: ask(outer), lambda: stopped.append(ask(inner)))  # noqa: B023
+        assert stopped == ([ask(inner)] if acted else [])
+        assert ask(lambda: None) is False
+        assert (signal.getsignal(signal.SIGINT), signal.set_wakeup_fd(-1)) == (signal.default_int_handler, -1)
+        if not acted:
+            break
+    assert step > 100
 
 
 @pytest.mark.slow

@@ -296,6 +296,8 @@ def test_an_export_goes_to_a_file_or_nowhere(place: Any, tmp_path: Path, monkeyp
         (lambda lines: [*lines[:-1], lines[-1][:50]], "not a whole export"),
         (lambda lines: lines[1:], "not a whole export"),
         (lambda lines: [lines[0], lines[-1]], "not a whole export"),
+        (lambda lines: [lines[0], lines[1].replace('"amount":"1/', '"amount":"0/'), *lines[2:]], "was changed after"),
+        (lambda lines: ["{}", *lines[1:]], "was changed after"),
         (lambda lines: [lines[0].replace('"previous"', '"before"')], "no export of a ledger"),
         (lambda lines: ["epsilon,delta", "1,0"], "no export of a ledger"),
         (lambda lines: ["[" * 100_000], "no export of a ledger"),

@@ -298,7 +298,13 @@ def test_the_tables_are_the_documented_ones(place: Any) -> None:
 
 def test_an_unreachable_path_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "file" / "ledger.db", Path("/proc/ledger.db")):
+    for path in (tmp_path / "file" / "ledger.db", Path("/proc/ledger.db")):
         with pytest.raises(LapwingError, match="right"):
             SqliteLedger.open(path, Budget(1))
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(Misconfigured, match=r"is no regular file\. Name another file for the ledger\."):
+            SqliteLedger.open(path, Budget(1))
+        with pytest.raises(Misconfigured, match="is no regular file"):
+            verify_ledger(path)
     assert not verify_ledger(tmp_path / "nowhere").ok

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import lapwing.ledger.verify as verify_module
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Declaration, Entry, Head, Kind, SqliteLedger, verify_ledger
 from lapwing.ledger.chain import Walk
@@ -380,6 +382,15 @@ def test_a_damaged_witness_is_reported(filled: Any) -> None:
     assert "damaged" in str(filled.verify())
 
 
+def is_free(lock: Any) -> bool:
+    """Whether another thread may take it: the one that holds a re-entrant lock always may."""
+    with ThreadPoolExecutor(1) as other:
+        taken = other.submit(lock.acquire, blocking=False).result()
+        if taken:
+            other.submit(lock.release).result()
+    return bool(taken)
+
+
 def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every entry a question is charged and answered by the same process; the report is that of the beginning."""
     ledger = place.open(Budget(100))
@@ -389,7 +400,7 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     step, asked = Walk.step, []
 
     def stepped(walk: Walk, entry: Entry) -> Any:
-        assert not ledger._store._lock.locked()
+        assert is_free(ledger._store._lock)
         asked.append(ask(ledger))
         ledger.settle(asked[-1], b"later", match="m")
         return step(walk, entry)
@@ -400,6 +411,24 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     assert (report.entries, report.unanswered, len(asked)) == (8, (8,), 8)
     monkeypatch.undo()
     assert ledger.verify().entries == 24
+
+
+@pytest.mark.parametrize("part", ["rows_after", "_broken_head", "_broken_store"])
+def test_questions_go_on_while_verify_reads(place: Any, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Not only between two pages: the last check reads the whole file at once."""
+    ledger = place.open(Budget(100))
+    ledger.settle(ask(ledger), b"answer", match="m")
+    inner, asked, lock = getattr(verify_module, part), [], ledger._store._lock
+
+    def reading(*arguments: Any) -> Any:
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(lambda: lock.acquire(blocking=False) and lock.release() is None).result()
+        asked.append(ask(ledger))
+        return inner(*arguments)
+
+    monkeypatch.setattr(verify_module, part, reading)
+    assert ledger.verify().entries == 3
+    assert asked
 
 
 def test_verify_waits_for_nobody_and_changes_nothing(filled: Any) -> None:

@@ -309,8 +309,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "read before the charge",
         _ANSWERING,
-        "        body, note = plan.request(delta).text, _note(plan, text)\n",
-        "        read()\n        body, note = plan.request(delta).text, _note(plan, text)\n",
+        "        body, note, terms = plan.request(delta).text,",
+        "        read()\n        body, note, terms = plan.request(delta).text,",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),

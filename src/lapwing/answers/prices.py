@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
+from operator import ge
 from typing import Any
 
 from lapwing.errors import Bug
@@ -12,8 +14,10 @@ from lapwing.planning.plan import Prices
 from lapwing.privacy.encoding import decode_loss, encode_loss
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
 
-_Parts = list[tuple[str, Fraction]]
-"""Every number of a price, and of which kind it is."""
+_Parts = tuple[tuple[str, ...], tuple[Fraction, ...]]
+"""The kinds of all numbers of a price, and the numbers."""
+
+_REMEMBERED = 10_000  # terms in memory: questions are compared with all that were paid for them
 
 
 def prices_out(prices: Prices) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def best_terms(offers: Iterable[str]) -> list[str]:
     """
     kept: list[tuple[str, _Parts]] = []
     for terms in offers:
-        parts = _parts(json.loads(terms))
+        parts = _parts(terms)
         if not any(_covers(other, parts) for _, other in kept):
             kept = [(text, other) for text, other in kept if not _covers(parts, other)] + [(terms, parts)]
     return [text for text, _ in kept]
@@ -55,19 +59,20 @@ def enough_terms(offers: Iterable[str], asked: str) -> list[str]:
     Where keys are selected by the better of two mechanisms, more of a price may change to one that shows half of the
     groups sooner and the rest later: then an answer that cost more is not as good, and one of these still may be.
     """
-    wanted = _parts(json.loads(asked))
-    return [terms for terms in offers if _covers(_parts(json.loads(terms)), wanted)]
+    wanted = _parts(asked)
+    return [terms for terms in offers if _covers(_parts(terms), wanted)]
 
 
 def _covers(one: _Parts, other: _Parts) -> bool:
-    if [kind for kind, _ in one] != [kind for kind, _ in other]:
-        return False
-    return all(a >= b for (_, a), (_, b) in zip(one, other, strict=True))
+    return one[0] == other[0] and all(map(ge, one[1], other[1]))
 
 
-def _parts(read: dict[str, Any]) -> _Parts:
+@lru_cache(maxsize=_REMEMBERED)
+def _parts(terms: str) -> _Parts:
+    read = json.loads(terms)
     losses = [loss for loss in (*read["measures"], read["selection"]) if loss is not None]
-    return [(kind, Fraction(number)) for kind, *numbers in losses for number in numbers]
+    parts = [(kind, Fraction(number)) for kind, *numbers in losses for number in numbers]
+    return tuple(kind for kind, _ in parts), tuple(number for _, number in parts)
 
 
 def _share(loss: Loss) -> Pure | ZCDP:

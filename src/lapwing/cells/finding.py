@@ -192,6 +192,13 @@ def encode_found(found: Found) -> bytes:
     return write_payload("found", epsilon=str(found.epsilon), powers=found.powers)
 
 
+def rehearse_finding(target: Target, mechanism: AutoBounds) -> None:
+    """Finds something in no rows and throws it away; raises whatever would go wrong after the charge."""
+    names = [_LOW, _HIGH] if isinstance(target, BoundsOf) else [_HIGH]
+    none = pa.table({name: pa.array([], pa.int64()) for name in (*names, _MANY)})
+    encode_found(released(target, mechanism, none))
+
+
 def decode_found(target: Target, payload: bytes) -> Found:
     """What was found before."""
     read = read_payload("found", payload)

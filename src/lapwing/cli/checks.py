@@ -91,11 +91,12 @@ def _there(path: Path) -> Path:
 def _served(settings: Settings, folder: Path) -> str:
     from lapwing.curator import Curator
     from lapwing.ledger import SqliteLedger
+    from lapwing.ledger.witness import Witness
 
     place, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
     _copy(settings.ledger, place)
     for known, copied in zip(settings.witnesses, witnesses, strict=True):
-        if known.exists():
+        if Witness(known).read() is not None:
             copied.write_bytes(known.read_bytes())
     with SqliteLedger.open(place, settings.budget, witness=witnesses) as ledger:
         curator = Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)
@@ -108,9 +109,9 @@ def _served(settings: Settings, folder: Path) -> str:
 
 def _copy(ledger: Path, to: Path) -> None:
     """The ledger as it is now, if there is one."""
-    from lapwing.ledger.store import failure
+    from lapwing.ledger.store import exists, failure
 
-    if not ledger.exists():
+    if not exists(ledger):
         return
     try:
         with (

@@ -13,7 +13,7 @@ from lapwing.answers.prices import best_terms, enough_terms, prices_in, terms_of
 from lapwing.answers.stored import decode
 from lapwing.asking.batch import Named, Shared
 from lapwing.cells.release import Released
-from lapwing.curator.charging import UNJOINED, bought, reading_terms, saying
+from lapwing.curator.charging import UNJOINED, bought, of_batch, reading_terms, saying
 from lapwing.curator.vault import Paid, Vault
 from lapwing.ledger import Charge, Reservation, SqliteLedger
 from lapwing.planning.plan import Outline, Plan, priced
@@ -37,8 +37,8 @@ class Answers:
             return again
         newest = {offer.terms: offer for offer in self._ledger.offers(match)}
         with reading_terms():
-            first, others = best_terms(newest), enough_terms(newest, terms_of(plan.prices))
-        best = _best(plan, level, first) or _best(plan, level, others)
+            first = best_terms(newest)
+        best = _best(plan, level, first) or _best(plan, level, enough_terms(newest, terms_of(plan.prices)))
         if best is None:
             return None
         return self._again(outline, newest[best].seq, self._ledger.offered(match, newest[best]), level)
@@ -48,9 +48,9 @@ class Answers:
     ) -> Release:
         """A new answer, charged; or the one that this key was charged for before. `delta` is the one that was named."""
         cost, read = self._ledger.budget.cost(plan.loss), self._vault.ready(plan, level)
-        body, note = plan.request(delta).text, _note(plan, text)
+        body, note, terms = plan.request(delta).text, _note(plan, text), terms_of(plan.prices)
         reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
-        return self._bought(plan, level, reservation, read)
+        return self._bought(plan, level, reservation, read, terms)
 
     def all_stored(self, shared: Shared, *, analyst: str = "", key: str | None = None) -> list[Release | None]:
         """For each plan of a batch the stored answer that will do."""
@@ -68,28 +68,33 @@ class Answers:
         ]
         members = [[shared.members[index].question for index in numbers] for numbers in asked]
         ready = [self._vault.ready(shared.plans[i], shared.merged[i].level, members[i]) for i in which]
+        terms = [terms_of(shared.plans[i].prices) for i in which]
         made = self._ledger.reserve_all(charges, analyst=analyst) if charges else ()
-        paid = zip(which, made, ready, strict=True)
-        return [self._bought(shared.plans[i], shared.merged[i].level, one, read) for i, one, read in paid]
+        with of_batch([one.seq for one in made]):
+            paid = zip(which, made, ready, terms, strict=True)
+            return [self._bought(shared.plans[i], shared.merged[i].level, one, read, on) for i, one, read, on in paid]
 
     def joined(self, newest: Release) -> Release:
         """The answer joined with all that are stored for the same question, itself among them."""
         outline = newest.plan.outline
         with saying(UNJOINED, newest.entry):
             found = self._ledger.find_answers(outline.identity.text)
-        return combined(newest, [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found])
+            known = [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
+            return combined(newest, known)
 
     def _again(self, outline: Outline, seq: int, payload: bytes, level: Fraction) -> Release:
         """A stored answer, for nothing."""
         made, released = decode(outline, payload)
         return Release(made, released, nothing(self._ledger.budget.cost(made.loss)), seq, level)
 
-    def _bought(self, plan: Plan, level: Fraction, reservation: Reservation, read: Paid[Released]) -> Release:
+    def _bought(
+        self, plan: Plan, level: Fraction, reservation: Reservation, read: Paid[Released], terms: str
+    ) -> Release:
         (made, released), cost = bought(
             self._ledger,
             reservation,
             match=plan.outline.identity.text,
-            terms=terms_of(plan.prices),
+            terms=terms,
             read=lambda: _with(plan, *read()),
             decode=lambda payload: decode(plan.outline, payload),
         )

@@ -5,7 +5,7 @@ Nothing reads private rows before the charge is durable, and nothing is refunded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -25,8 +25,9 @@ NOTHING = "Nothing was charged."
 """Ends every refusal that comes before a charge."""
 LOST = (
     "The answer could not be stored, so it is not given. Its price stays charged (entry {entry}), "
-    "and asking again pays again. {why}"
+    "and asking again pays again, with a new key if it had one. {why}"
 )
+BATCH = "All of the batch stays charged (entries {first} to {last}). The answers before this one are stored."
 UNJOINED = (
     "The new answer was charged and is stored (entry {entry}): "
     "asked again without `combine` and `refresh` it costs nothing. {why}"
@@ -55,11 +56,22 @@ def bought(
 
 @contextmanager
 def saying(words: str, entry: int) -> Iterator[None]:
-    """If the ledger fails inside, says first what was charged."""
+    """If something fails inside, says first what was charged."""
     try:
         yield
-    except LedgerFailed as error:
+    except LapwingError as error:
         raise LedgerFailed(words.format(entry=entry, why=error)) from error
+
+
+@contextmanager
+def of_batch(entries: Sequence[int]) -> Iterator[None]:
+    """If one question of a batch fails inside, says that the others are charged too."""
+    try:
+        yield
+    except LapwingError as error:
+        if len(entries) > 1:
+            error.args = (f"{error} {BATCH.format(first=entries[0], last=entries[-1])}",)
+        raise
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Table
 from lapwing.cells.bounding import Queries, queries
-from lapwing.cells.finding import Found, Target, encode_found, powers_query
+from lapwing.cells.finding import Found, Target, encode_found, powers_query, rehearse_finding
 from lapwing.cells.finding import released as found_by
 from lapwing.cells.release import Answer, Arranged, Released, fetched, release, release_tables
 from lapwing.curator.policy import declaration
@@ -30,7 +30,7 @@ from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
-from lapwing.workloads.strategy import Strategy, encode_strategy, exact_tables, tables_query
+from lapwing.workloads.strategy import Strategy, encode_strategy, exact_tables, rehearse_tables, tables_query
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -43,7 +43,7 @@ CHANGED = (
     "Have the steward declare a new `version` for the table, and open it again with that version."
 )
 UNREADY = (
-    "This question could not be prepared ({kind}). Nothing was charged, and no data were read. "
+    "This question could not be prepared ({kind}). Nothing was charged. "
     "This is a fault of Lapwing or of a package it uses; please report it."
 )
 
@@ -54,6 +54,7 @@ class Vault:
     def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: SqliteLedger, *, memory: str | None) -> None:
         self._sources = {table.name: source for table, source in tables}
         self._private = [table for table, _ in tables if not table.public]
+        self._public = [table for table, _ in tables if table.public]
         self._ledger = ledger
         before = self._fingerprints()
         self.engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
@@ -74,8 +75,9 @@ class Vault:
         return lambda: _guarded(read)
 
     def ready_tables(self, strategy: Strategy) -> Paid[Answer]:
-        """For the noisy tables of a strategy, whose noise was drawn when it was made."""
+        """For the noisy tables of a strategy."""
         query = _prepared(lambda: self.engine.written(tables_query(strategy, self.engine.keyed_hash)))
+        _prepared(lambda: rehearse_tables(strategy))
 
         def read() -> tuple[Answer, bytes]:
             released = release_tables(strategy.mechanism, exact_tables(strategy, self.engine.cells(query)))
@@ -84,8 +86,9 @@ class Vault:
         return lambda: _guarded(read)
 
     def ready_to_find(self, target: Target, mechanism: AutoBounds) -> Paid[Found]:
-        """For bounds or a limit that are found privately, by a mechanism that has drawn noise before."""
+        """For bounds or a limit that are found privately."""
         query = _prepared(lambda: self.engine.written(powers_query(target)))
+        _prepared(lambda: rehearse_finding(target, mechanism))
 
         def read() -> tuple[Found, bytes]:
             found = found_by(target, mechanism, self.engine.cells(query))
@@ -137,7 +140,10 @@ class Vault:
         for table in tables:
             if self._ledger.version(table.name) != table.version:
                 self.engine.check(table)
-        self._ledger.declare([declaration(table, self._sources[table.name]) for table in tables])
+        private, public = (
+            [declaration(table, self._sources[table.name]) for table in side] for side in (tables, self._public)
+        )
+        self._ledger.declare(private, public=public)
 
 
 def _prepared(work: Callable[[], _T]) -> _T:

@@ -6,11 +6,14 @@ thread lives as long as the process: to start one for each question would take l
 A question that was interrupted stays charged: its rows may have been read.
 
 Theorem.  An interrupt stops the question it was sent to and no later one.
-Proof.    A question has a ticket, and `stop` is called only under the lock that also ends the ticket. A signal reaches
-          the pipe only between the two calls of set_wakeup_fd, on the main thread, and Python's own handler then marks
-          the ticket as heard: installing a handler runs those that are pending first. A ticket that was heard waits,
-          before it returns, until the thread has read all that is in the pipe. So no byte of one question is read
-          during another.
+Proof.    A question has a ticket, and `stop` is called only under its lock, under which the ticket also ends. A signal
+          reaches the pipe only between the two calls of set_wakeup_fd, on the main thread, and Python's own handler
+          then marks the ticket as heard: installing a handler runs those that are pending first. A ticket that was
+          heard waits, before it returns, until the thread has read all that is in the pipe. So no byte of one question
+          is read during another.
+Nested.   A handler of another signal may ask while a question runs or ends. Each question has a lock and a flag of its
+          own, and each wait for the thread a number of its own, so the inner one waits for nothing that the outer
+          holds. The outer ticket is back only after the wait: what was sent to the inner question stops no other.
 Checked by: tests/engines/test_interrupt.py
 """
 
@@ -27,7 +30,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 _PATIENCE = 0.05  # seconds between two calls of `stop`: one that comes before the work has begun is not heard
-_END = 0  # no signal has this number
+_ENDS = range(128, 256)  # no signal has these numbers
 
 
 def interruptible(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
@@ -42,21 +45,26 @@ def interruptible(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
         try:
             results.append(work())
         except Exception:
-            if not ticket.heard.is_set():
+            if not ticket.heard:
                 raise
-    if ticket.heard.is_set():
+    if ticket.heard:
         handler(signal.SIGINT, None)
         raise KeyboardInterrupt
     return results[0]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Ticket:
     """One question: how it is stopped, whether an interrupt was heard, and whether it is over."""
 
     stop: Callable[[], None]
-    heard: threading.Event = field(default_factory=threading.Event)
+    heard: bool = False
     over: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hear(self, *_: object) -> None:
+        """One step, so that a second signal may come in its middle."""
+        self.heard = True
 
 
 class _Watcher:
@@ -64,10 +72,9 @@ class _Watcher:
 
     def __init__(self) -> None:
         self._ticket: _Ticket | None = None
-        self._lock = threading.Lock()
         self._reader, self._writer = os.pipe()
         self._elsewhere = -1
-        self._idle = threading.Event()
+        self._waiting: dict[int, threading.Event] = {}
         os.set_blocking(self._writer, False)
         threading.Thread(target=self._watch, name="lapwing", daemon=True).start()
 
@@ -78,52 +85,64 @@ class _Watcher:
         The engine looks for interrupts too, and may wait for its own threads for ever if it finds one.
         """
         ticket = _Ticket(stop)
-        handler = signal.signal(signal.SIGINT, lambda *_: ticket.heard.set())
+        handler = signal.signal(signal.SIGINT, ticket.hear)
         outer, self._ticket = self._ticket, ticket  # a handler of another signal may ask while a question runs
         before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         self._elsewhere = self._elsewhere if before == self._writer else before
         try:
             yield ticket
         finally:
-            with self._lock:
-                self._ticket = outer
+            with ticket.lock:
+                self._ticket = None
                 ticket.over.set()
             signal.set_wakeup_fd(before)
-            signal.signal(signal.SIGINT, lambda *_: ticket.heard.set())  # runs the handler of a pending signal
-            if ticket.heard.is_set():
+            signal.signal(signal.SIGINT, ticket.hear)  # runs the handler of a pending signal
+            if ticket.heard:
                 self._drain()
             signal.signal(signal.SIGINT, handler)
+            self._ticket = outer
+            if outer is not None and outer.heard:  # perhaps while it was away
+                with suppress(BlockingIOError):
+                    os.write(self._writer, bytes([signal.SIGINT]))
 
     def _drain(self) -> None:
         """Waits until the thread has read everything that was written so far."""
-        self._idle.clear()
-        while not self._idle.is_set():
+        read = threading.Event()
+        number = next(number for number in _ENDS if number not in self._waiting)
+        self._waiting[number] = read
+        while not read.is_set():
             with suppress(BlockingIOError):
-                os.write(self._writer, bytes([_END]))
-                self._idle.wait()
+                os.write(self._writer, bytes([number]))
+                read.wait()
+        del self._waiting[number]
 
     def _watch(self) -> None:
         while True:
             numbers = os.read(self._reader, 64)
             if self._elsewhere != -1:
-                with suppress(OSError):
-                    os.write(
-                        self._elsewhere, numbers.replace(bytes([_END]), b"")
-                    )  # somebody else waits for signals too
+                with suppress(OSError):  # somebody else waits for signals too
+                    os.write(self._elsewhere, bytes(number for number in numbers if number not in _ENDS))
             if signal.SIGINT in numbers:
                 self._stop()
-            if _END in numbers:
-                self._idle.set()
+            for number in numbers:
+                if number in _ENDS:
+                    self._waiting[number].set()
 
     def _stop(self) -> None:
-        """Stops the question, again and again until it is over. What is stopped is heard: it must not look failed."""
+        """Stops the question, again and again until it is over. What is stopped is heard: it must not look failed.
+
+        It never waits long for the lock: a handler that interrupts the end of a question may need this thread first.
+        """
         ticket = self._ticket
         while ticket is not None and self._ticket is ticket:
-            with self._lock:
-                if self._ticket is ticket:
-                    ticket.heard.set()
-                    with suppress(Exception):
-                        ticket.stop()
+            if ticket.lock.acquire(timeout=_PATIENCE):
+                try:
+                    if self._ticket is ticket:
+                        ticket.hear()
+                        with suppress(Exception):
+                            ticket.stop()
+                finally:
+                    ticket.lock.release()
             ticket.over.wait(_PATIENCE)
 
 

@@ -57,7 +57,7 @@ def file_source(path: Path, table: str | None = None) -> Source:
         case ".duckdb" | ".db" | ".ddb":
             return DuckDBTable(path, table or path.stem)
         case other:
-            raise Misconfigured(f"`{path.name}` ends in `{other}`; known are .parquet, .csv and .duckdb files.")
+            raise Misconfigured(f"`{path.name or path}` ends in `{other}`; known are .parquet, .csv and .duckdb files.")
 
 
 def check_names(names: Iterable[str]) -> None:

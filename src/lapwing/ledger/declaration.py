@@ -2,12 +2,13 @@
 
 Guarantee:  all charges of one ledger protect the same units. Tables by row and tables with a unit column never share a
             ledger; a table, the contents of a file and the place of a file keep the unit column that was first declared
-            for them, under whatever name they are opened.
+            for them, under whatever name they are opened. No such file is ever opened as a public table.
 Proof:      a curator declares all its private tables in one transaction before its first charge. The transaction fails
             if a declaration contradicts any earlier one, and entries are never removed: by induction all declarations
             of a ledger agree, and so do any two charges about the same table or data. `verify` checks it again.
-Limits:     contents that were changed, moved and renamed at once are new data to the ledger. The chain keeps marks
-            under the secret salt, so that it tells nothing about the data.
+Limits:     contents that were changed, moved and renamed at once are new data to the ledger; so are the same rows in
+            another format, and a view of a database. The chain keeps marks under the secret salt, so that it tells
+            nothing about the data.
 Checked by: tests/ledger/test_declaration.py
 """
 
@@ -70,6 +71,10 @@ class Units:
         if conflict is None:
             self._known |= dict.fromkeys(_identities(note), unit)
         return conflict
+
+    def holds(self, note: Mapping[str, Any]) -> bool:
+        """Whether these contents, or what stands in their place, were declared as somebody's."""
+        return any(known in self._known for known in _identities(note) if known[0] != "table")
 
     def _conflicts(self, table: str, unit: str | None, note: Mapping[str, Any]) -> Iterator[str]:
         kinds = {known is None for known in self._known.values()}

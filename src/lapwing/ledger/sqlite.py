@@ -149,7 +149,8 @@ class SqliteLedger:
             self._advance(last)
         except LapwingError as error:
             raise LedgerFailed(
-                f"The price stays charged (entry {last.seq}), and asking again pays again. {error}"
+                f"The price stays charged (entry {last.seq}), and asking again pays again, with a new key if it had "
+                f"one. {error}"
             ) from error
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
@@ -183,16 +184,16 @@ class SqliteLedger:
             entry = book.append(self._check(book, repair=True), Kind.ALLOW, cost=limit, analyst=analyst)
         self._advance(entry)
 
-    def declare(self, tables: Sequence[Declaration]) -> None:
+    def declare(self, tables: Sequence[Declaration], *, public: Sequence[Declaration] = ()) -> None:
         """Records the private tables that will be asked about: all of them or, if one is refused, none.
 
         A table keeps its unit for ever, and a version its data. What else changed, limits or bounds, is a new entry.
-        Nothing is refunded or reset.
+        Nothing is refunded or reset. Tables to be opened as `public` are refused if they hold protected data.
         """
         entries: list[Entry] = []
         with self._book() as book:
             last = self._check(book, repair=True)
-            for declaration, note in self._declared(book, tables):
+            for declaration, note in self._declared(book, tables, public):
                 known = list(book.versions(declaration.table))
                 _refuse_other_data(known, note)
                 if not known or json.loads(known[0].note) != note:
@@ -396,12 +397,20 @@ class SqliteLedger:
         cost.fits(self.total)  # refuses costs of another kind of budget
         return cost
 
-    def _declared(self, book: Book, tables: Sequence[Declaration]) -> list[tuple[Declaration, dict[str, Any]]]:
+    def _declared(
+        self, book: Book, tables: Sequence[Declaration], public: Sequence[Declaration]
+    ) -> list[tuple[Declaration, dict[str, Any]]]:
         """The declarations and their notes, if none contradicts an earlier one or another of them."""
         made = [(table, table.note(self._salt)) for table in tables]
         units = book.units()
         for conflict in filter(None, (units.take(note) for _, note in made)):
             raise Misconfigured(f"{conflict} {self._other_unit(book)}")
+        for table in public:
+            if units.holds(table.note(self._salt)):
+                raise Misconfigured(
+                    f"The data of the public table `{table.table}` are private: this ledger protects their units. "
+                    "Remove it from the public tables, or pass a file that holds only what is public."
+                )
         return made
 
     def _other_unit(self, book: Book) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -398,13 +399,15 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is such a file; LedgerFailed if nobody may look."""
+    """Whether there is such a file; an error if nobody may look, or if it is a folder, a pipe or a device."""
     try:
-        os.stat(path)
+        mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise LedgerFailed(f"The ledger {path} cannot be reached ({error.strerror}). Check the rights.") from None
+    if not stat.S_ISREG(mode):
+        raise Misconfigured(f"{path} is no regular file. Name another file for the ledger.")
     return True
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lapwing.errors import LapwingError, Misconfigured
-from lapwing.ledger.chain import Break, Walk
+from lapwing.ledger.chain import Break, Walk, broken_link
 from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind
 from lapwing.ledger.store import APPLICATION, FAULTS, SCHEMA, exists, failure, plain_text
 from lapwing.ledger.witness import Witness, altered, missing_ledger, other_ledger, rolled_back
@@ -107,7 +107,7 @@ def verify(reader: Reader, witnesses: Sequence[Witness] = (), *, against: Head |
 def read_head(path: Path | str) -> Head:
     """The head in the last line of an export; that line alone will do."""
     try:
-        lines = Path(path).read_text().splitlines()
+        lines = Path(path).read_text().splitlines() if Path(path).is_file() or not Path(path).exists() else []
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read ({error.strerror}). Pass a file that `export` wrote.") from None
     except ValueError:
@@ -117,7 +117,23 @@ def read_head(path: Path | str) -> Head:
         raise Misconfigured(f"{path} is no export of a ledger. Pass a file that `export` wrote.")
     if head is None or (lines[1:] and (len(lines) != head.seq + 1 or _entry_in(lines[-2]) != (head.seq, head.hash))):
         raise Misconfigured(f"{path} is not a whole export: lines are missing. Pass a whole copy of it.")
+    if not _is_chain(lines[:-1]):
+        raise Misconfigured(f"{path} was changed after it was written. Pass an unchanged copy of it.")
     return head
+
+
+def _is_chain(lines: Sequence[str]) -> bool:
+    """Whether exported entries have the content of their hashes, and follow each other."""
+    before = None
+    for line in lines:
+        try:
+            entry = Entry(**json.loads(line))
+            if broken_link(before, entry) is not None:
+                return False
+        except (ValueError, TypeError, RecursionError):
+            return False
+        before = entry
+    return True
 
 
 def _head_in(line: str) -> Head | None:

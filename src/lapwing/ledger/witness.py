@@ -10,8 +10,10 @@ Checked by: tests/ledger/test_witness.py
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -56,6 +58,8 @@ class Witness:
 
     def _lines(self) -> list[Head | None] | None:
         try:
+            if not stat.S_ISREG(self.path.stat().st_mode):  # to open a pipe would wait without end
+                raise OSError(errno.EINVAL, "it is no regular file")
             raw = self.path.read_bytes()
         except FileNotFoundError:
             return None

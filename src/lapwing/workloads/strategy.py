@@ -25,7 +25,7 @@ from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounding import Hash, queries
 from lapwing.cells.groups import Public
-from lapwing.cells.release import Answer, Mechanism, Tables
+from lapwing.cells.release import Answer, Mechanism, Tables, release_tables
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.emission import counted as as_count
 from lapwing.language.refusal import Refusal, Stop, refuse
@@ -273,6 +273,13 @@ def encode_strategy(strategy: Strategy, released: Answer) -> bytes:
         numbers = [released.tables[one].ravel().tolist() for one in strategy.counted.sets or ()]
     accounting = "zcdp" if isinstance(strategy.loss, ZCDP) else "pure"
     return write_payload("strategy", accounting=accounting, price=str(strategy.price), numbers=numbers)
+
+
+def rehearse_tables(strategy: Strategy) -> None:
+    """Makes the answer of no rows and throws it away; raises whatever would go wrong after the charge."""
+    axes = strategy.counted.axes
+    zeros = {one: np.zeros([axes[i].size for i in one], np.int64) for one in strategy.measured}
+    encode_strategy(strategy, release_tables(strategy.mechanism, zeros))
 
 
 def decode_strategy(counted: Counted, payload: bytes) -> tuple[Strategy, Answer]:

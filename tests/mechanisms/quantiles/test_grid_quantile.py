@@ -250,10 +250,12 @@ def test_no_rows_and_one_row_are_answered(size: int) -> None:
 
 
 def test_the_largest_weights_do_not_overflow() -> None:
+    """The least and the largest value may lie beyond all values with a probability that the weights do not lower."""
     most = MOST_WEIGHT - (1 << 10)
     for at in LEVELS:
         choice = aim(at, 9, interval=Fraction(1, 10**9)).choose(read_histogram([4], [most], 9))
-        assert choice.estimate == 4
+        sides = {0: range(5), 1: range(4, 9)}
+        assert choice.estimate in sides.get(at, [4])
 
 
 def test_histograms_are_put_in_order() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from lapwing.errors import Halted, Misconfigured
 from lapwing.mechanisms.sparse import run as module
+from lapwing.mechanisms.sparse.crossing import Crossing
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
 from support.steps import acts_at
@@ -194,8 +195,10 @@ def test_signal_handler_that_asks_gets_no_answer_more_than_was_paid_for(answers:
     assert step > 30
 
 
-def test_interrupted_answer_ends_the_run_or_was_never_begun() -> None:
+def test_interrupted_answer_ends_the_run_or_was_never_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else `left` would tell that it was above, while the same bar goes on."""
+    bars = itertools.count()  # no two are equal by chance
+    monkeypatch.setattr(Crossing, "draw_bar", lambda _: next(bars))
     ended = 0
     for step in itertools.count():
         run = Sparse(threshold=0, epsilon=1, answers=5).start()
