@@ -49,7 +49,7 @@ class Release(Tabular):
             tuple(filter(None, self._footer().split("\n"))),
             asked(question),
             "" if question.where is None else condition(question.where),
-            facts=self.to_dict,
+            facts=self.to_dict,  # a joined answer says more than `_facts`
         )
 
     def to_dict(self) -> dict[str, Any]:

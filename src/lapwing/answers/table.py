@@ -21,6 +21,8 @@ from lapwing.language.types import Type
 
 Array = npt.NDArray[Any]
 
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
 CHOSEN = "rows were chosen by this noisy number; its intervals hold for all groups together, shown or not"
 
 
@@ -61,6 +63,13 @@ class AnswerColumn:
                 return [_integer(value) for value in self.values.tolist()]
             case _:
                 return self.values.tolist()  # type: ignore[no-any-return]
+
+    def typed(self) -> list[Any]:
+        """The same, with integers of 64 bits."""
+        values = self.plain()
+        if self.type is Type.INTEGER and self.values.dtype.kind != "i":
+            return [None if value is None else max(_LEAST, min(_MOST, value)) for value in values]
+        return values
 
     def intervals(self) -> tuple[list[float | None], list[float | None]]:
         """Both ends of each interval."""
@@ -103,6 +112,19 @@ class AnswerTable:
     def notes(self) -> dict[str, str]:
         """Why an interval is missing, or what else to know, by column."""
         return {column.name: column.note for column in self.columns if column.note}
+
+    def with_intervals(self) -> dict[str, tuple[Type, list[Any]]]:
+        """Type and values of each column; beside a number `name_low` and `name_high`, unless it was asked for bare."""
+        made: dict[str, tuple[Type, list[Any]]] = {}
+        names = {column.name for column in self.columns}
+        for column in self.columns:
+            made[column.name] = column.type, column.typed()
+            if not column.is_key and not column.bare:
+                for end, values in zip(("low", "high"), column.intervals(), strict=True):
+                    name = fresh(f"{column.name}_{end}", names)
+                    names.add(name)
+                    made[name] = Type.REAL, values
+        return made
 
 
 def fresh(name: str, names: Collection[str]) -> str:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lapwing.answers.formats.arrow import with_intervals
 from lapwing.answers.table import AnswerTable
 from lapwing.privacy.budget import Cost
 
 
 def to_dict(table: AnswerTable) -> dict[str, Any]:
     """Ready for JSON. `columns` are those asked for; rows also hold the ends of their intervals."""
-    rows = {
+    wide = table.with_intervals()
+    rows = zip(*(values for _, values in wide.values()), strict=True)
+    return {
         "columns": [column.name for column in table.columns],
-        "rows": with_intervals(table).to_pylist(),
+        "rows": [dict(zip(wide, row, strict=True)) for row in rows],
         "confidence": float(table.confidence),
         "notes": table.notes,
+        **table.facts(),
     }
-    return {**rows, **table.facts()}
 
 
 def to_json(table: AnswerTable) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lapwing.answers.formats.optional import load
-from lapwing.answers.picture import arrange
 from lapwing.answers.table import AnswerTable
 from lapwing.errors import Misconfigured
 
@@ -18,6 +17,8 @@ SUFFIXES = (".png", ".svg")
 
 def plot(table: AnswerTable, path: str | Path | None = None) -> Figure:
     """Draws an answer with its intervals, into a PNG or SVG file if `path` says so. The figure shows in a notebook."""
+    from lapwing.answers.picture import arrange
+
     target = None if path is None else picture_path(Path(path))
     picture = arrange(table)
     load("matplotlib", what="Pictures", install="'lapwing[plot]'")
