@@ -269,3 +269,11 @@ def test_json_of_a_joined_answer_says_how_each_was_made() -> None:
     assert read == json.loads(answer.to_json())
     assert ("measures" in read, len(read["joined"])) == (False, 2)
     assert "Joined 2 answers" in to_text(answer.table())
+
+
+def test_json_has_the_intervals_of_its_own_table() -> None:
+    answer = open_visits().sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.1)
+    said = to_dict(answer.table(0.5))
+    assert (said["confidence"], said["rows"]) == (0.5, answer.intervals(0.5).to_pylist())
+    assert said["rows"] != answer.to_dict()["rows"]
+    assert list(said) == list(answer.to_dict())

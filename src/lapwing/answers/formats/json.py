@@ -13,13 +13,13 @@ def to_dict(table: AnswerTable) -> dict[str, Any]:
     """Ready for JSON. `columns` are those asked for; rows also hold the ends of their intervals."""
     wide = table.with_intervals()
     rows = zip(*(values for _, values in wide.values()), strict=True)
-    return {
+    own = {
         "columns": [column.name for column in table.columns],
         "rows": [dict(zip(wide, row, strict=True)) for row in rows],
         "confidence": float(table.confidence),
         "notes": table.notes,
-        **table.facts(),
     }
+    return {**own, **table.facts(), **own}  # facts of the answer never stand for those of this table
 
 
 def to_json(table: AnswerTable) -> str:
