@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lapwing.answers.answer import Release
-from lapwing.answers.plot import arranged
+from lapwing.answers.picture import arrange
 from lapwing.cells.release import Released
 from lapwing.curator import Curator
 from lapwing.privacy import Budget
@@ -163,4 +163,4 @@ def test_a_confidence_is_never_printed_as_more_than_it_is(confidence: float, tol
     for text in (str(answer), answer.methods(), str(seen), str(spread), spread.methods(), str(spread.quantile(0.5))):
         assert told in text
         assert "100%" not in text
-    assert told.replace("%", " %") in arranged(answer.columns, confidence=answer.confidence).subtitle
+    assert told.replace("%", " %") in arrange(answer.table()).subtitle

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers.answer import CHOSEN, Release
-from lapwing.answers.plot import arranged
+from lapwing.answers.answer import Release
+from lapwing.answers.picture import arrange
 from lapwing.answers.present import present
+from lapwing.answers.table import CHOSEN
 from lapwing.catalog.table import Catalog
 from lapwing.cells.release import Released
 from lapwing.curator import Curator
@@ -78,7 +79,7 @@ def test_every_format_says_what_holds(clause: str) -> None:
     together = answer.intervals(simultaneous=True)["n_high"].to_pylist()
     assert [row["n_high"] for row in read["rows"]] == together
     assert [float(row["n_high"]) for row in csv.DictReader(io.StringIO(answer.to_csv()))] == together
-    picture = arranged(answer.columns, confidence=answer.confidence, question=answer.plan.question)
+    picture = arrange(answer.table())
     assert "rows were chosen by n, whose intervals hold for all groups together" in picture.subtitle
 
 

@@ -17,8 +17,9 @@ import pytest
 from matplotlib.cbook import is_math_text
 from matplotlib.text import Text
 
-from lapwing.answers.plot import CELLS_AS_BARS, MOST_BARS, Picture, Shape, arranged, plot
-from lapwing.answers.present import Answered
+from lapwing.answers.formats.plot import plot
+from lapwing.answers.picture import CELLS_AS_BARS, MOST_BARS, Picture, Shape, arrange
+from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.wording import asked, condition, label
 from lapwing.curator import Curator
 from lapwing.errors import Misconfigured
@@ -31,25 +32,29 @@ PLANS = ["free", "25%", "50%", "95%", "deductible"]
 DAYS = [date(2026, 1, 1) + timedelta(day) for day in range(40)]
 
 
-def key(name: str, kind: Type, values: list[Any]) -> Answered:
+def key(name: str, kind: Type, values: list[Any]) -> AnswerColumn:
     cells = np.empty(len(values), object)
     cells[:] = values
-    return Answered(name, kind, cells)
+    return AnswerColumn(name, kind, cells)
 
 
-def number(name: str, values: list[float], error: float = 10, kind: Type = Type.INTEGER) -> Answered:
+def number(name: str, values: list[float], error: float = 10, kind: Type = Type.INTEGER) -> AnswerColumn:
     cells = np.array(values, float if kind is Type.REAL else int)
-    return Answered(name, kind, cells, cells - error, cells + error)
+    return AnswerColumn(name, kind, cells, cells - error, cells + error)
 
 
-def cells(name: str, edges: list[Any], kind: Type = Type.REAL) -> list[Answered]:
+def cells(name: str, edges: list[Any], kind: Type = Type.REAL) -> list[AnswerColumn]:
     """A key in cells, and the column that holds their ends."""
     last = [edge - 1 for edge in edges[1:]] if kind is Type.INTEGER else edges[1:]
     return [key(name, kind, edges[:-1]), key(f"{name}_to", kind, last)]
 
 
-def in_cells(*columns: Answered) -> Picture:
-    return arranged([*columns, number("n", [7] * len(columns[0].values))], confidence=0.95, in_cells=True)
+def shown(columns: list[AnswerColumn], confidence: float = 0.95, **said: Any) -> AnswerTable:
+    return AnswerTable(tuple(columns), Fraction(str(confidence)), **said)
+
+
+def in_cells(*columns: AnswerColumn) -> Picture:
+    return arrange(shown([*columns, number("n", [7] * len(columns[0].values))], binned=True))
 
 
 def opened() -> Curator:
@@ -66,7 +71,7 @@ def texts(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text)]
 
 
-ANSWERS: dict[str, list[Answered]] = {
+ANSWERS: dict[str, list[AnswerColumn]] = {
     "one number": [number("n", [5912])],
     "two numbers": [number("n", [5912]), number("mean", [2.86], 0.2, Type.REAL)],
     "text": [key("plan", Type.TEXT, PLANS), number("n", [1, 2, 3, 4, 5])],
@@ -78,22 +83,22 @@ ANSWERS: dict[str, list[Answered]] = {
     "panels": [key("site", Type.TEXT, sorted("abcdef" * 5)), key("plan", Type.TEXT, PLANS * 6), number("n", [7] * 30)],
     "many": [key("name", Type.TEXT, [f"name {i} with a long tail" * 3 for i in range(500)]), number("n", [3] * 500)],
     "no rows": [key("plan", Type.TEXT, []), number("n", [])],
-    "no interval": [key("k", Type.TEXT, ["a", "b"]), Answered("r", Type.REAL, np.array([0.5, np.nan]), reason="none")],
+    "no interval": [key("k", Type.TEXT, [*"ab"]), AnswerColumn("r", Type.REAL, np.array([0.5, np.nan]), reason="none")],
     "odd names": [key("$k$", Type.TEXT, ["$x$ and $y$", "", "日本", "a\nb"]), number("$n$", [1, 2, 3, 4])],
-    "huge": [key("k", Type.TEXT, ["a", "b"]), Answered("n", Type.INTEGER, np.array([10**400, 5], object), reason="no")],
+    "huge": [key("k", Type.TEXT, [*"ab"]), AnswerColumn("n", Type.INTEGER, np.array([10**400, 5], object), reason="")],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_plot_draws_every_kind_of_answer(name: str, tmp_path: Path) -> None:
-    figure = plot(ANSWERS[name], confidence=0.95, title="what was asked", path=tmp_path / "a.png")
+    figure = plot(shown(ANSWERS[name], title="what was asked"), tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "what was asked" in texts(figure)
     assert any("Noisy, differentially private" in text and "95 %" in text for text in texts(figure))
 
 
 def test_plot_writes_svg_by_the_end_of_the_path(tmp_path: Path) -> None:
-    plot(ANSWERS["colours"], confidence=0.9, path=tmp_path / "a.SVG")
+    plot(shown(ANSWERS["colours"], 0.9), tmp_path / "a.SVG")
     assert ET.parse(tmp_path / "a.SVG").getroot().tag.endswith("svg")
 
 
@@ -102,29 +107,29 @@ def test_plot_writes_svg_by_the_end_of_the_path(tmp_path: Path) -> None:
 )
 def test_plot_says_what_is_wrong_with_a_path(path: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=told):
-        plot(ANSWERS["text"], confidence=0.95, path=tmp_path / path)
+        plot(shown(ANSWERS["text"]), tmp_path / path)
 
 
 def test_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "lapwing.answers.chart", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(Misconfigured, match=r"pip install 'lapwing\[plot\]'"):
-        plot(ANSWERS["text"], confidence=0.95)
+        plot(shown(ANSWERS["text"]))
 
 
 def test_plot_without_a_number_says_what_to_select() -> None:
     with pytest.raises(Misconfigured, match="Select an aggregate"):
-        plot([key("plan", Type.TEXT, PLANS)], confidence=0.95)
+        plot(shown([key("plan", Type.TEXT, PLANS)]))
 
 
 def test_figure_shows_itself_in_a_notebook() -> None:
-    figure: Any = plot(ANSWERS["text"], confidence=0.95)
+    figure: Any = plot(shown(ANSWERS["text"]))
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 def test_plot_neither_uses_nor_changes_the_settings_of_the_caller() -> None:
     with mpl.rc_context({"font.size": 33, "axes.spines.top": True}):
-        figure = plot(ANSWERS["text"], confidence=0.95)
+        figure = plot(shown(ANSWERS["text"]))
         assert mpl.rcParams["font.size"] == 33
     assert max(text.get_fontsize() for text in figure.findobj(Text)) < 33
     assert not any(axes.spines["top"].get_visible() for axes in figure.axes)
@@ -133,11 +138,13 @@ def test_plot_neither_uses_nor_changes_the_settings_of_the_caller() -> None:
 def test_plot_never_loads_pyplot() -> None:
     program = (
         "import sys, numpy as np\n"
-        "from lapwing.answers.plot import plot\nfrom lapwing.answers.present import Answered\n"
+        "from fractions import Fraction\nfrom lapwing.answers.formats.plot import plot\n"
+        "from lapwing.answers.table import AnswerColumn, AnswerTable\n"
         "from lapwing.language.types import Type\n"
         "assert 'matplotlib' not in sys.modules\n"
         "one = np.array([1])\n"
-        "plot([Answered('n', Type.INTEGER, one, one - 1, one + 1)], confidence=0.95)._repr_png_()\n"
+        "column = AnswerColumn('n', Type.INTEGER, one, one - 1, one + 1)\n"
+        "plot(AnswerTable((column,), Fraction(19, 20)))._repr_png_()\n"
         "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -145,13 +152,13 @@ def test_plot_never_loads_pyplot() -> None:
 
 
 def test_a_dollar_sign_starts_no_formula() -> None:
-    figure = plot(ANSWERS["odd names"], confidence=0.95, title="costs of $5 or $6")
+    figure = plot(shown(ANSWERS["odd names"], title="costs of $5 or $6"))
     assert not any(is_math_text(text) for text in texts(figure))
     assert r"\$x\$ and \$y\$" in texts(figure)
 
 
 def test_whiskers_reach_to_the_ends_of_the_intervals() -> None:
-    (axes,) = plot(ANSWERS["text"], confidence=0.95).axes
+    (axes,) = plot(shown(ANSWERS["text"])).axes
     segments = axes.containers[-1].lines[2][0].get_segments()
     assert [(a[0], b[0]) for a, b in segments] == [(n - 10, n + 10) for n in (1, 2, 3, 4, 5)]
 
@@ -170,30 +177,30 @@ def test_whiskers_reach_to_the_ends_of_the_intervals() -> None:
     ],
 )
 def test_shape_follows_from_the_keys(name: str, shape: Shape) -> None:
-    assert arranged(ANSWERS[name], confidence=0.95).shape is shape
+    assert arrange(shown(ANSWERS[name])).shape is shape
 
 
 def test_few_integers_are_bars_in_the_order_of_the_answer() -> None:
-    picture = arranged([key("year", Type.INTEGER, [3, 1, 2]), number("n", [30, 10, 20])], confidence=0.95)
+    picture = arrange(shown([key("year", Type.INTEGER, [3, 1, 2]), number("n", [30, 10, 20])]))
     assert (picture.shape, picture.labels) == (Shape.BARS, ("3", "1", "2"))
     assert picture.panels[0].marks[0].values.tolist() == [30, 10, 20]
 
 
 def test_lines_run_in_the_order_of_the_key() -> None:
     days = [DAYS[2], DAYS[0], DAYS[1]]
-    (panel,) = arranged([key("day", Type.DATE, days), number("n", [30, 10, 20])], confidence=0.95).panels
+    (panel,) = arrange(shown([key("day", Type.DATE, days), number("n", [30, 10, 20])])).panels
     assert panel.marks[0].places == (DAYS[0], DAYS[1], DAYS[2])
     assert panel.marks[0].values.tolist() == [10, 20, 30]
 
 
 def test_the_key_with_fewer_values_has_the_colours() -> None:
-    picture = arranged(ANSWERS["colours"], confidence=0.95)
+    picture = arrange(shown(ANSWERS["colours"]))
     assert (picture.along, picture.colours) == ("plan", "sex")
     assert [marks.name for marks in picture.panels[0].marks] == ["F", "M"]
 
 
 def test_two_keys_with_many_values_have_a_panel_each_on_one_scale() -> None:
-    picture = arranged(ANSWERS["panels"], confidence=0.95)
+    picture = arrange(shown(ANSWERS["panels"]))
     assert [panel.title for panel in picture.panels] == [f"plan: {plan}" for plan in PLANS]
     assert picture.one_scale
 
@@ -201,26 +208,26 @@ def test_two_keys_with_many_values_have_a_panel_each_on_one_scale() -> None:
 def test_keys_that_fit_nowhere_are_joined() -> None:
     names = [f"n{i}" for i in range(20)]
     first, second = key("a", Type.TEXT, sorted(names * 20)), key("b", Type.TEXT, names * 20)
-    picture = arranged([first, second, number("n", [1] * 400)], confidence=0.95)
+    picture = arrange(shown([first, second, number("n", [1] * 400)]))
     assert (picture.along, picture.labels[0]) == ("a, b", "n0 · n0")
 
 
 def test_rows_whose_keys_are_not_all_shown_are_numbered() -> None:
-    picture = arranged([key("plan", Type.TEXT, ["a", "a", "b"]), number("n", [1, 2, 3])], confidence=0.95)
+    picture = arrange(shown([key("plan", Type.TEXT, ["a", "a", "b"]), number("n", [1, 2, 3])]))
     assert picture.labels == ("a (1)", "a (2)", "b (3)")
-    assert arranged([number("n", [1, 2, 3])], confidence=0.95).labels == ("1", "2", "3")
+    assert arrange(shown([number("n", [1, 2, 3])])).labels == ("1", "2", "3")
 
 
 def test_what_is_not_drawn_is_said() -> None:
-    many = arranged(ANSWERS["many"], confidence=0.95)
+    many = arrange(shown(ANSWERS["many"]))
     assert len(many.labels) == MOST_BARS
     assert "the first 100 of 500 groups" in many.subtitle
-    assert "NULL has no place on the axis" in arranged(ANSWERS["numbers"], confidence=0.95).subtitle
+    assert "NULL has no place on the axis" in arrange(shown(ANSWERS["numbers"])).subtitle
 
 
 def test_title_says_what_was_asked_if_nobody_else_does() -> None:
-    assert arranged(ANSWERS["colours"], confidence=0.95).title == "n by plan, sex"
-    assert arranged(ANSWERS["two numbers"], confidence=0.95).title == "n, mean"
+    assert arrange(shown(ANSWERS["colours"])).title == "n by plan, sex"
+    assert arrange(shown(ANSWERS["two numbers"])).title == "n, mean"
 
 
 def test_cells_are_one_histogram_labelled_with_both_ends() -> None:
@@ -274,7 +281,7 @@ def test_a_key_that_only_has_the_name_of_ends_stays_a_key() -> None:
     columns = [key("x", Type.INTEGER, [0, 0, 1, 1]), key("x_to", Type.INTEGER, [5, 6, 5, 6])]
     assert in_cells(*columns).colours == "x_to"
     pairs = [*cells("x", [0, 1, 2], Type.INTEGER), number("n", [1, 2])]
-    assert arranged(pairs, confidence=0.95).colours == "x_to"
+    assert arrange(shown(pairs)).colours == "x_to"
 
 
 def test_distributions_and_marginals_draw_their_cells_and_their_condition() -> None:
@@ -321,10 +328,11 @@ def test_a_long_condition_is_cut_short() -> None:
 
 
 def test_a_question_gives_title_and_condition() -> None:
-    read = question("SELECT BUCKET(age, [0, 18]) AS band, COUNT(*) AS n FROM stays WHERE year = 1 GROUP BY band")
-    picture = arranged(ANSWERS["text"], confidence=0.95, question=read)
+    text = "SELECT BUCKET(age, [0, 18]) AS band, COUNT(*) AS n FROM stays WHERE year = 1 GROUP BY band"
+    table = opened().sql(text, epsilon=1).table()
+    picture = arrange(table)
     assert (picture.title, picture.condition) == ("COUNT(*) of stays by band", "where year = 1")
-    assert "where year = 1" in texts(plot(ANSWERS["text"], confidence=0.95, question=read))
+    assert "where year = 1" in texts(plot(table))
 
 
 @pytest.mark.parametrize(
@@ -355,7 +363,7 @@ def test_decimals_follow_the_error() -> None:
 
     def decimals(error: float) -> int:
         column = [key("k", Type.TEXT, ["a", "b"]), number("n", [2.5, 2.75], error, Type.REAL)]
-        return digits(arranged(column, confidence=0.95).panels[0].marks[0])
+        return digits(arrange(shown(column)).panels[0].marks[0])
 
     assert [decimals(error) for error in (0.021, 0.3, 4.0, 400.0)] == [3, 2, 1, 0]
 

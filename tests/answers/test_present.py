@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers.present import Answered, _ranks, present
+from lapwing.answers.present import _ranks, present
 from lapwing.answers.readings import half_width
+from lapwing.answers.table import AnswerColumn
 from lapwing.cells.release import Released
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
@@ -28,7 +29,7 @@ def plan(text: str, epsilon: float = 1, **changes: Any) -> Plan:
     return made
 
 
-def columns(text: str, *noisy: list[Any], level: Fraction = LEVEL, **options: Any) -> dict[str, Answered]:
+def columns(text: str, *noisy: list[Any], level: Fraction = LEVEL, **options: Any) -> dict[str, AnswerColumn]:
     cells = [np.array(column, object if any(abs(v) >= 2**63 for v in column) else np.int64) for column in noisy]
     released = Released((), tuple((column,) for column in cells))
     return {column.name: column for column in present(plan(text), released, level, **options)}

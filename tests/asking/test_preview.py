@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +25,25 @@ def test_a_preview_speaks_the_analysts_words() -> None:
     assert "count_rows" not in shown
     assert "10.00% of the budget; about 10 such questions are left" in shown
     assert shown.endswith("Nothing was charged and no data were read.")
+
+
+def test_every_preview_has_the_same_formats() -> None:
+    """Of a question, a batch, a distribution and marginals."""
+    curator = open_visits(groups_per_unit=1)
+    for seen in (
+        curator.preview("SELECT COUNT(*) AS \"<b>\" FROM visits WHERE sex = '<b>'", epsilon=5),
+        curator.preview_batch({"<b>": "SELECT COUNT(*) AS n FROM visits"}, epsilon=5),
+        curator.preview_distribution("age", epsilon=5),
+        curator.preview_marginals(["sex", "site"], epsilon=5),
+    ):
+        assert json.loads(seen.to_json()) == json.loads(json.dumps(seen.to_dict()))
+        assert list(seen.to_dict())[:3] == ["price", "stored", "fits"]
+        assert (seen.to_dict()["price"], seen.stored, seen.fits) == ({"epsilon": 5.0, "delta": 0.0}, False, False)
+        lines = repr(seen).splitlines()
+        assert lines[0].startswith("Price")
+        assert lines[-2:] == ["It does not fit: epsilon = 1 is left.", "Nothing was charged and no data were read."]
+        assert html.unescape(seen._repr_html_()) == f"<pre>{seen}</pre>"
+        assert "<b>" not in seen._repr_html_()
 
 
 def test_the_error_of_a_preview_is_the_error_of_the_answer() -> None:

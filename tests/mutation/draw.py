@@ -36,7 +36,7 @@ ROOMS = (
     *("numbers.py", "noise", "privacy", "mechanisms", "classroom", "ledger", "curator"),
     *("measures", "planning", "reading/relations", "cells", "answers", "workloads", "asking"),
 )
-PICTURES = ("answers/plot.py", "answers/chart.py")
+PICTURES = ("answers/formats/plot.py", "answers/picture.py", "answers/chart.py")
 """Where a mark stands in a picture is no answer."""
 EACH = 120  # seconds: a test that takes longer has failed
 NEAR = 8  # files of tests that run before all others are even read

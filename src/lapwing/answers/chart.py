@@ -23,7 +23,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from lapwing.answers.plot import Marks, Panel, Picture, Shape
+from lapwing.answers.picture import Marks, Panel, Picture, Shape
 
 COLOURS = ("#1b6ca8", "#c8553d", "#5b8c5a", "#a9bccb")
 BLUE, PALE = "#1b6ca8", "#d9e3ea"

@@ -11,52 +11,26 @@ Other numbers have noise of their own, which the choice does not depend on; thei
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lapwing.answers.interval_arithmetic import box_of
 from lapwing.answers.readings import intervals_of, values_of
+from lapwing.answers.table import AnswerColumn, Array
 from lapwing.cells.release import Released
 from lapwing.engines.calculator import calculate, name_of
 from lapwing.errors import Bug
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot, walk
 from lapwing.language.types import Type
 from lapwing.measures.shapes import Grid
+from lapwing.mechanisms.quantiles.grid_quantiles import is_approximate
 from lapwing.planning.plan import Plan
 
-Array = npt.NDArray[Any]
+_INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Answered:
-    """One column of the answer, with its interval where there is one."""
-
-    name: str
-    type: Type
-    values: Array
-    low: Array | None = None
-    high: Array | None = None
-    reason: str | None = None
-    bare: bool = False
-    """Whether it was asked for without an interval."""
-    chosen: bool = False
-    """Whether the rows were chosen by it, so that its intervals are those of all groups together."""
-
-    @property
-    def is_key(self) -> bool:
-        return self.low is None and self.reason is None and not self.bare
-
-    def take(self, rows: Array) -> Answered:
-        """The same column with these rows only."""
-        low, high = (None if side is None else side[rows] for side in (self.low, self.high))
-        return Answered(self.name, self.type, self.values[rows], low, high, self.reason, self.bare, self.chosen)
-
-
-def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
+def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[AnswerColumn]:
     """The columns of the answer, filtered, sorted and limited as the question says."""
     above = _Above(plan, released, confidence, simultaneous)
     columns = [above.column(output.name, output.expression) for output in plan.question.outputs]
@@ -97,23 +71,29 @@ class _Above:
         self.size = self.keys[0].size if self.keys else 1
         self.simultaneous = simultaneous
 
-    def column(self, name: str, expression: Expression) -> Answered:
+    def column(self, name: str, expression: Expression) -> AnswerColumn:
         values = self.value(expression)
         used = {part.index for part in walk(expression) if isinstance(part, Slot)}
         kind = expression.type or Type.TEXT
         if not used:
-            return Answered(name, kind, values)
+            return AnswerColumn(name, kind, values)
+        remark = self._remark(used)
         if is_bare(self.plan, expression):
-            return Answered(name, kind, values, bare=True)
+            return AnswerColumn(name, kind, values, bare=True, remark=remark)
         level = 1 - (1 - self.confidence) / len(used)
         chosen = any(self.plan.outline.readings[slot].measure in self.plan.outline.choosing for slot in used)
         together = max(1, self.size) if self.simultaneous or chosen else 1
         box = box_of(expression, lambda leaf: self.leaf(leaf, level, together))
         if box is None:
-            return Answered(name, kind, values, reason=self._missing(used, together), chosen=chosen)
+            return AnswerColumn(name, kind, values, reason=self._missing(used, together), chosen=chosen, remark=remark)
         open_ = bool(np.isnan(box[0].astype(float)).any())
         reason = _open(expression) if open_ else None
-        return Answered(name, kind, values, *box, reason, chosen=chosen)
+        return AnswerColumn(name, kind, values, *box, reason, chosen=chosen, remark=remark)
+
+    def _remark(self, used: set[int]) -> str | None:
+        """Of extremes: the outermost value is one person's, so a value near it is told."""
+        asked = (self.plan.question.aggregates[slot].parameters[:1] for slot in used)
+        return _INSIDE if any(is_approximate(*first) for first in asked if first) else None
 
     def _missing(self, used: set[int], together: int) -> str:
         """Why there is no interval."""

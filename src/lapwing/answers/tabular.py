@@ -1,29 +1,31 @@
-"""Noisy tables as an analyst wants them: Arrow, pandas, Polars, CSV, JSON, text and pictures, each with intervals."""
+"""What every released table can do: each format as a method, at any confidence, for nothing."""
 
 from __future__ import annotations
 
-import html
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 from fractions import Fraction
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from lapwing.answers.present import Answered
-from lapwing.engines.calculator import ARROW_TYPES
-from lapwing.language.types import Type
+from lapwing.answers.formats.arrow import to_arrow, with_intervals
+from lapwing.answers.formats.csv import to_csv
+from lapwing.answers.formats.html import to_html
+from lapwing.answers.formats.json import dump, to_dict
+from lapwing.answers.formats.pandas import to_pandas
+from lapwing.answers.formats.plot import plot
+from lapwing.answers.formats.polars import to_polars
+from lapwing.answers.formats.registry import FORMATS
+from lapwing.answers.formats.text import to_text
+from lapwing.answers.table import AnswerColumn, AnswerTable
+from lapwing.errors import Misconfigured
+from lapwing.language.refusal import nearest
 from lapwing.numbers import Number, inside_unit
+from lapwing.privacy.budget import Cost
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-
-COUNT, SHARE = "n", "share_up_to"
-"""The columns of noisy numbers, unless a column has that name."""
+    import pyarrow as pa
 
 
 class Tabular(ABC):
@@ -32,120 +34,74 @@ class Tabular(ABC):
     __slots__ = ()
 
     confidence: Fraction
-    bought: Any
-    """What was counted, and its price."""
 
     @abstractmethod
-    def columns(self, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
-        """The columns with intervals at this confidence, per number or for all rows together."""
+    def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
+        """The answer with intervals at this confidence, per number or for all rows of a column together."""
 
     @property
-    @abstractmethod
-    def title(self) -> str:
-        """What was counted, in a few words."""
+    def columns(self) -> tuple[AnswerColumn, ...]:
+        return self.table().columns
 
     @property
-    @abstractmethod
-    def footer(self) -> str:
-        """What to know of it, in a line or two."""
+    def notes(self) -> dict[str, str]:
+        """Why an interval is missing, or what else to know, by column."""
+        return self.table().notes
+
+    def to(self, name: str) -> Any:
+        """The answer in the format of this name."""
+        if name not in FORMATS:
+            raise Misconfigured(f"There is no format {name!r}. {nearest(str(name), list(FORMATS))}")
+        return FORMATS[name](self.table())
 
     def to_arrow(self) -> pa.Table:
-        """The table without intervals."""
-        return pa.table({column.name: _arrow(column.values, column.type) for column in self.columns(self.confidence)})
+        """The answer without intervals."""
+        return to_arrow(self.table())
 
     def intervals(self, confidence: Number | None = None, *, simultaneous: bool = False) -> pa.Table:
-        """With `n_low` and `n_high` beside the counts; for all rows together on request."""
-        level = self.confidence if confidence is None else inside_unit(confidence, "confidence")
-        table = {}
-        columns = self.columns(level, simultaneous=simultaneous)
-        names = {column.name for column in columns}
-        for column in columns:
-            table[column.name] = _arrow(column.values, column.type)
-            if column.low is not None and column.high is not None:
-                table[fresh(f"{column.name}_low", names)] = _arrow(column.low, Type.REAL)
-                table[fresh(f"{column.name}_high", names)] = _arrow(column.high, Type.REAL)
-        return pa.table(table)
+        """With `name_low` and `name_high` beside each number; for all rows of a column together on request.
+
+        A number that was asked for without an interval stands alone.
+        """
+        return with_intervals(self.table(confidence, simultaneous=simultaneous))
 
     def to_pandas(self) -> pd.DataFrame:
-        return self.to_arrow().to_pandas()
+        return to_pandas(self.table())
 
     def to_polars(self) -> pl.DataFrame:
-        import polars as pl
-
-        return pl.DataFrame(self.to_arrow())
+        return to_polars(self.table())
 
     def to_csv(self) -> str:
-        """The table with intervals as CSV text."""
-        from pyarrow import csv
-
-        buffer = BytesIO()
-        csv.write_csv(self.intervals(), buffer)
-        return buffer.getvalue().decode()
+        """The answer with intervals as CSV text."""
+        return to_csv(self.table())
 
     def to_dict(self) -> dict[str, Any]:
-        """Rows with intervals, ready for JSON."""
-        table = self.intervals()
-        return {"columns": table.column_names, "rows": table.to_pylist(), "confidence": float(self.confidence)}
+        """Rows with intervals, and how they were made, ready for JSON."""
+        return to_dict(self.table())
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), default=str)
+        return dump(self.to_dict())
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """A picture with intervals. Saved if a path is given (.png, .svg)."""
-        from lapwing.answers.plot import plot
+        """A picture with intervals: bars, or lines over dates and numbers. Saved if a path is given (.png, .svg)."""
+        return plot(self.table(), path)
 
-        shown = [column for column in self.columns(self.confidence) if not column.bare]
-        asked = self.bought.strategy.counted.outline.question
-        return plot(shown, confidence=self.confidence, title=self.title, question=asked, in_cells=True, path=path)
+    def __len__(self) -> int:
+        return len(self.table())
+
+    def __str__(self) -> str:
+        return to_text(self.table())
 
     def __repr__(self) -> str:
-        header, rows = self._text()
-        widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-        lines = ["  ".join(map(str.rjust, row, widths)) for row in [header, *rows]]
-        return "\n".join([*lines, self.footer])
+        return str(self)
 
     def _repr_html_(self) -> str:
-        header, rows = self._text()
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        foot = html.escape(self.footer).replace("\n", "<br>")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{foot}</small></p>"
+        return to_html(self.table())
 
-    def _text(self) -> tuple[list[str], list[list[str]]]:
-        cells: dict[str, list[str]] = {}
-        for column in self.columns(self.confidence):
-            cells[column.name] = [worded(value) for value in column.values.tolist()]
-            if column.low is not None and column.high is not None:
-                pairs = zip(column.low.tolist(), column.high.tolist(), strict=True)
-                cells[fresh(f"{column.name} interval", cells)] = [
-                    f"{worded(low)} to {worded(high)}" for low, high in pairs
-                ]
-        return list(cells), [list(row) for row in zip(*cells.values(), strict=True)]
+    def _level(self, confidence: Number | None) -> Fraction:
+        return self.confidence if confidence is None else inside_unit(confidence, "confidence")
 
 
-def fresh(name: str, names: Collection[str]) -> str:
-    """The name, or one like it that no column of the table has; small and capital letters are the same."""
-    known = {other.lower() for other in names}
-    while name.lower() in known:
-        name += "_"
-    return name
-
-
-def _arrow(values: Any, kind: Type) -> pa.Array:
-    plain = values.tolist()
-    return pa.array([float(v) if kind is Type.REAL and v is not None else v for v in plain], ARROW_TYPES[kind])
-
-
-def worded(value: Any) -> str:
-    """A number or a key as it is printed."""
-    match value:
-        case None:
-            return "NULL"
-        case bool() | str():
-            return str(value)
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
-        case _:
-            return str(value)
+def paid(cost: Cost, entry: int) -> str:
+    """Price and ledger entry, below the rows."""
+    return f"{f'price {cost}' if cost else 'stored answer, no price'}; ledger entry {entry}"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from html import escape
 from operator import add
 from typing import Any
 
 from lapwing.answers.answer import Release
+from lapwing.answers.formats.html import small
+from lapwing.answers.formats.json import dump, price
+from lapwing.answers.preview import PricePreview
 from lapwing.asking.batch import Shared
-from lapwing.asking.preview import Preview, too_dear
+from lapwing.asking.preview import Preview
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.privacy.budget import Cost
@@ -80,7 +83,10 @@ class Batch:
     def to_dict(self) -> dict[str, Any]:
         """Every answer by its name, ready for JSON."""
         answers = {name: release.to_dict() for name, release in zip(self.names, self.releases, strict=True)}
-        return {"price": {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)}, "answers": answers}
+        return {"price": price(self.cost), "answers": answers}
+
+    def to_json(self) -> str:
+        return dump(self.to_dict())
 
     def __str__(self) -> str:
         shown = [f"{name}\n{release}" for name, release in zip(self.names, self.releases, strict=True)]
@@ -90,8 +96,8 @@ class Batch:
 
     def _repr_html_(self) -> str:
         pairs = zip(self.names, self.releases, strict=True)
-        shown = [f"<h4>{html.escape(name)}</h4>{release._repr_html_()}" for name, release in pairs]
-        return "".join([*shown, f"<p><small>{html.escape(self._footer())}</small></p>"])
+        shown = [f"<h4>{escape(name)}</h4>{release._repr_html_()}" for name, release in pairs]
+        return "".join([*shown, small([self._footer()])])
 
     def _footer(self) -> str:
         price = f"price {self.cost}" if self.cost else "stored answers, no price"
@@ -99,7 +105,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class BatchPreview:
+class BatchPreview(PricePreview):
     """Price and error of each question of a batch, before anything is spent."""
 
     names: tuple[str, ...]
@@ -107,30 +113,19 @@ class BatchPreview:
     cost: Cost
     remaining: Cost
 
-    @property
-    def fits(self) -> bool:
-        """Whether the batch could be paid now."""
-        return self.cost.fits(self.remaining)
-
     def __len__(self) -> int:
         return len(self.previews)
 
     def __iter__(self) -> Iterator[Preview]:
         return iter(self.previews)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        previews = {name: preview.to_dict() for name, preview in zip(self.names, self.previews, strict=True)}
-        price = {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)}
-        return {"price": price, "fits": self.fits, "questions": previews}
+    def facts(self) -> dict[str, Any]:
+        return {"questions": {name: one.to_dict() for name, one in zip(self.names, self.previews, strict=True)}}
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
         share = float(self.cost.amount / self.previews[0].budget.capacity.amount)
         price = f"Price of all {len(self)} together: {self.cost}, {share:.2%} of the budget."
         lines = [price if self.cost else "Price: nothing, all are stored."]
         for name, preview in zip(self.names, self.previews, strict=True):
-            lines += [f"{name}:", *(f"  {line}" for line in preview.lines())]
-        lines += too_dear(self.cost, self.remaining)
-        return "\n".join([*lines, "Nothing was charged and no data were read."])
-
-    __repr__ = __str__
+            lines += [f"{name}:", *(f"  {line}" for line in preview.accuracy())]
+        return lines

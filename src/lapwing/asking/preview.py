@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.answers.answer import describe
+from lapwing.answers.preview import PricePreview
 from lapwing.answers.readings import PLAIN, half_width
 from lapwing.answers.wording import percent
 from lapwing.language.expression import Slot, walk
@@ -16,7 +17,7 @@ from lapwing.measures.selection import units_needed
 from lapwing.mechanisms.choice.top_k import TopK
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.planning.plan import Plan
-from lapwing.privacy.budget import Budget, Cost, remaining_text
+from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.wording import at_most_text
 
 ASSUMED = (100, 1_000, 10_000)
@@ -24,13 +25,12 @@ ASSUMED = (100, 1_000, 10_000)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Preview:
+class Preview(PricePreview):
     """Price and error of a plan, beside what is left."""
 
     plan: Plan
     budget: Budget
     cost: Cost
-    """What asking would be charged now; 0 if a stored answer is at least as good."""
     remaining: Cost
     confidence: Fraction
     assume_rows: int | None = None
@@ -38,11 +38,6 @@ class Preview:
     """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
     delta_named: bool = field(default=False, kw_only=True)
     """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
-
-    @property
-    def stored(self) -> bool:
-        """Whether an answer that is at least as good has been paid for before."""
-        return not self.cost
 
     @property
     def errors(self) -> dict[str, float]:
@@ -73,11 +68,6 @@ class Preview:
         return {"delta": delta, "units_shown_every_second_time": half, "units_shown_95_in_100": most}
 
     @property
-    def fits(self) -> bool:
-        """Whether the question could be paid now."""
-        return self.cost.fits(self.remaining)
-
-    @property
     def share(self) -> float:
         """The part of the whole budget that this question takes."""
         return float(self.cost.amount / self.budget.capacity.amount)
@@ -92,14 +82,10 @@ class Preview:
         amounts = [left / price for left, price in pairs if price]
         return int(min(amounts)) if amounts else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+    def facts(self) -> dict[str, Any]:
         return {
-            "price": {self.cost.unit: float(self.cost.amount), "delta": float(self.cost.delta)},
-            "stored": self.stored,
             "share_of_budget": self.share,
             "about_how_many_more": self.more,
-            "fits": self.fits,
             "confidence": float(self.confidence),
             "errors": self.errors,
             "groups_drown_below": self.smallest,
@@ -109,21 +95,13 @@ class Preview:
             "keys": self.keys,
         }
 
-    def __str__(self) -> str:
-        known = [] if self.missing else [*self._split(), *self.lines()]
-        lines = [self._price(), *known, *self._first(), *too_dear(self.cost, self.remaining)]
-        return "\n".join([*lines, "Nothing was charged and no data were read."])
-
-    __repr__ = __str__
-
     def lines(self) -> list[str]:
+        price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
+        return [price, *([] if self.missing else [*self._split(), *self.accuracy()]), *self._first()]
+
+    def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
         return [*self._numbers(), *self._keys()]
-
-    def _price(self) -> str:
-        if self.stored:
-            return "Price: nothing. An answer that is at least this good is stored."
-        return f"Price: {self.cost}, {self.share:.2%} of the budget; about {self.more:,} such questions are left."
 
     def _first(self) -> list[str]:
         if not self.missing:
@@ -197,8 +175,3 @@ class Preview:
         level = self.plan.outline.level(reading.measure, self.confidence)
         found = half_width(self.plan.measures[reading.measure], reading.statistic, level, rows=rows)
         return None if found is None else float(found)
-
-
-def too_dear(cost: Cost, remaining: Cost) -> list[str]:
-    """A line that says so, if it does not fit."""
-    return [] if cost.fits(remaining) else [f"It does not fit: {remaining_text(remaining)} is left."]

@@ -142,7 +142,7 @@ def ask(
     terms = {**_terms(within, epsilon, delta, confidence, assume_rows), "intervals": not bare}
     terms |= {"bounds": bounds, "limits": limits, "find_share": _number(find_share, "find-share")}
     if plot is not None:
-        from lapwing.answers.plot import picture_path
+        from lapwing.answers.formats.plot import picture_path
 
         picture_path(plot)
     with waiting("reading the rows"):

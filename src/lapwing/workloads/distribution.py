@@ -14,9 +14,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from lapwing.answers.present import Answered
-from lapwing.answers.tabular import COUNT, SHARE, Tabular, fresh, worded
-from lapwing.answers.wording import percent
+from lapwing.answers.formats.json import price
+from lapwing.answers.formats.text import show
+from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
+from lapwing.answers.tabular import Tabular, paid
+from lapwing.answers.wording import condition, percent
 from lapwing.catalog.table import Catalog
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import refuse
@@ -31,6 +33,8 @@ from lapwing.workloads.strategy import Bought, Counted, find_table, make_counted
 
 CELLS = 100
 """Into so many cells reals are cut, unless it is said."""
+COUNT, SHARE = "n", "share_up_to"
+"""The columns of noisy numbers, unless a column has that name."""
 
 _NEAR = Fraction(1, 10**6)  # of a cell: an end that is so near to an edge means the edge
 
@@ -45,9 +49,7 @@ class Estimate:
     confidence: Fraction
 
     def __str__(self) -> str:
-        return (
-            f"{worded(self.value)} ({worded(self.low)} to {worded(self.high)}, {percent(self.confidence)} confidence)"
-        )
+        return f"{show(self.value)} ({show(self.low)} to {show(self.high)}, {percent(self.confidence)} confidence)"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -129,33 +131,22 @@ class Distribution(Tabular):
         cell = max(first, min(int(np.searchsorted(shares, float(share))), last))
         return Estimate(self._within(cell, shares, share), *self._ends(first, last), level)
 
-    def columns(self, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
+    def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""
-        together = self.axis.size if simultaneous else 1
-        counts, off = self.released.counts(), self._errors(confidence, together)
+        level, together = self._level(confidence), self.axis.size if simultaneous else 1
+        counts, off = self.released.counts(), self._errors(level, together)
         cells = axis_columns([self.axis])
         names = [column.name for column in cells]
-        shares = Answered(fresh(SHARE, names), Type.REAL, self.cdf(), bare=True)
-        return [*cells, Answered(fresh(COUNT, names), Type.REAL, counts, counts - off, counts + off), shares]
-
-    @property
-    def title(self) -> str:
-        return f"COUNT(*) of {self.bought.strategy.counted.table.name} by {self.axis.name}"
-
-    @property
-    def footer(self) -> str:
-        return footer(self.bought, self.confidence)
+        shares = AnswerColumn(fresh(SHARE, names), Type.REAL, self.cdf(), bare=True)
+        number = AnswerColumn(fresh(COUNT, names), Type.REAL, counts, counts - off, counts + off)
+        return count_table(self.bought, level, [*cells, number, shares], [self.axis], facts=self._facts)
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
         return methods(self.bought, "sums of cells", self.confidence)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Rows with intervals, price and method, ready for JSON."""
-        return {**Tabular.to_dict(self), **described(self.bought), "methods": self.methods()}
-
-    def _level(self, confidence: Number | None) -> Fraction:
-        return self.confidence if confidence is None else inside_unit(confidence, "confidence")
+    def _facts(self) -> dict[str, Any]:
+        return {**described(self.bought), "methods": self.methods()}
 
     def _interval(self, first: int, last: int, level: Fraction, together: int = 1) -> tuple[float, float]:
         """Of the count of a range."""
@@ -249,16 +240,16 @@ def ask_distribution(
     return make_counted(catalog, known, where, [axis])
 
 
-def axis_columns(axes: Sequence[Axis]) -> list[Answered]:
+def axis_columns(axes: Sequence[Axis]) -> list[AnswerColumn]:
     """Every combination of cells as columns of an answer: the values, or where each cell begins and ends."""
     columns, names, sizes = [], [axis.name for axis in axes], [axis.size for axis in axes]
     places = np.indices(sizes).reshape(len(axes), math.prod(sizes))
     for axis, rows in zip(axes, places.tolist(), strict=True):
         cells = axis.cells
-        columns.append(Answered(axis.name, axis.type, _objects([_plain(cells[i][0]) for i in rows])))
+        columns.append(AnswerColumn(axis.name, axis.type, _objects([_plain(cells[i][0]) for i in rows])))
         if axis.edges:
             names.append(fresh(f"{axis.name}_to", names))
-            columns.append(Answered(names[-1], axis.type, _objects([_plain(cells[i][1]) for i in rows])))
+            columns.append(AnswerColumn(names[-1], axis.type, _objects([_plain(cells[i][1]) for i in rows])))
     return columns
 
 
@@ -272,18 +263,34 @@ def _objects(values: list[Any]) -> Any:
     return array
 
 
-def footer(bought: Bought, confidence: Fraction) -> str:
-    """Price and entry, and which rows are not counted."""
-    price = f"price {bought.cost}" if bought.cost else "stored answer, no price"
-    paid = f"{percent(confidence)} intervals; {price}; ledger entry {bought.entry}"
-    return f"{paid}\n{uncounted(bought.strategy.counted.axes)}"
+def count_table(
+    bought: Bought,
+    confidence: Fraction,
+    columns: Sequence[AnswerColumn],
+    axes: Sequence[Axis],
+    *,
+    facts: Callable[[], dict[str, Any]] = dict,
+) -> AnswerTable:
+    """Counts over these axes as an answer, with its price and which rows are not counted."""
+    counted, where = bought.strategy.counted, bought.strategy.counted.outline.question.where
+    by = ", ".join(axis.name for axis in axes)
+    return AnswerTable(
+        tuple(columns),
+        confidence,
+        paid(bought.cost, bought.entry),
+        (uncounted(counted.axes),),
+        f"COUNT(*) of {counted.table.name}{f' by {by}' if by else ''}",
+        "" if where is None else condition(where),
+        binned=True,
+        facts=facts,
+    )
 
 
 def described(bought: Bought) -> dict[str, Any]:
     """Price, unit and limits, ready for JSON."""
     counted = bought.strategy.counted
     return {
-        "price": {bought.cost.unit: float(bought.cost.amount), "delta": float(bought.cost.delta)},
+        "price": price(bought.cost),
         "ledger_entry": bought.entry,
         "mechanism": type(bought.strategy.mechanism).__name__,
         "unit": counted.table.unit or "one row",

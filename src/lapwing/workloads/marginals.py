@@ -12,17 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.present import Answered
-from lapwing.answers.tabular import COUNT, Tabular, fresh
+from lapwing.answers.formats.json import dump
+from lapwing.answers.formats.text import footer
+from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
+from lapwing.answers.tabular import Tabular
 from lapwing.catalog.table import Catalog, Table
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
 from lapwing.mechanisms.ranges.components import MOST_TABLE, MarginalRelease, Set
-from lapwing.numbers import count
+from lapwing.numbers import Number, count
 from lapwing.privacy.budget import Cost
 from lapwing.workloads.axes import Axis, make_axis, require_cut
-from lapwing.workloads.distribution import axis_columns, described, footer, methods
+from lapwing.workloads.distribution import COUNT, axis_columns, count_table, described, methods
 from lapwing.workloads.strategy import Bought, Counted, find_table, make_counted
 
 CELLS = 10
@@ -54,24 +56,14 @@ class MarginalTable(Tabular):
         """The noisy counts, with one axis for each column."""
         return released(self.bought).table(self.over)
 
-    def columns(self, confidence: Fraction, *, simultaneous: bool = False) -> list[Answered]:
+    def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The cells in the order of the columns, and their counts."""
-        counts = np.ravel(self.counts)
-        off = released(self.bought).mechanism.error(
-            self.over, confidence, simultaneous=counts.size if simultaneous else 1
-        )
+        level, counts = self._level(confidence), np.ravel(self.counts)
+        off = released(self.bought).mechanism.error(self.over, level, simultaneous=counts.size if simultaneous else 1)
         keys = axis_columns(self.axes)
         name = fresh(COUNT, [column.name for column in keys])
-        return [*keys, Answered(name, Type.REAL, counts, counts - off, counts + off)]
-
-    @property
-    def title(self) -> str:
-        by = ", ".join(axis.name for axis in self.axes)
-        return f"COUNT(*) of {self.bought.strategy.counted.table.name}{f' by {by}' if by else ''}"
-
-    @property
-    def footer(self) -> str:
-        return footer(self.bought, self.confidence)
+        number = AnswerColumn(name, Type.REAL, counts, counts - off, counts + off)
+        return count_table(self.bought, level, [*keys, number], self.axes)
 
     def __len__(self) -> int:
         return math.prod(axis.size for axis in self.axes)
@@ -131,7 +123,7 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
         return {"tables": tables, **described(self.bought), "methods": self.methods()}
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), default=str)
+        return dump(self.to_dict())
 
     def __repr__(self) -> str:
         mechanism = released(self.bought).mechanism
@@ -139,7 +131,7 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
             f"{', '.join(names)}: {len(table):,} cells, within {mechanism.error(table.over, self.confidence):,.4g}"
             for names, table in self.items()
         ]
-        return "\n".join([*lines, footer(self.bought, self.confidence)])
+        return "\n".join([*lines, *footer(self.total.table())])
 
 
 def released(bought: Bought) -> MarginalRelease:

@@ -12,25 +12,18 @@ file of the package that needs matplotlib.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import floor, log10
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lapwing.answers.present import Answered
-from lapwing.answers.wording import asked, condition, label, percent
+from lapwing.answers.table import AnswerColumn, AnswerTable
+from lapwing.answers.wording import label, percent
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type
-from lapwing.numbers import Number, inside_unit
-from lapwing.planning.question import Question
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,7 +32,6 @@ LINE_ABOVE = {Type.DATE: 2, Type.TIMESTAMP: 2, Type.INTEGER: 12, Type.REAL: 12}
 """A key of this type with more values than this is drawn as a line; text and truth values never are."""
 CELLS_AS_BARS = 40
 """More cells than this are drawn as a line."""
-SUFFIXES = (".png", ".svg")
 
 
 class Shape(Enum):
@@ -89,50 +81,16 @@ class Picture:
     panels: tuple[Panel, ...]
 
 
-def plot(
-    columns: Sequence[Answered],
-    *,
-    confidence: Number,
-    title: str = "",
-    question: Question | None = None,
-    in_cells: bool = False,
-    path: str | Path | None = None,
-) -> Figure:
-    """Draws an answer with its intervals, into a PNG or SVG file if `path` says so. The figure shows in a notebook."""
-    target = None if path is None else picture_path(Path(path))
-    picture = arranged(columns, confidence=confidence, title=title, question=question, in_cells=in_cells)
-    try:
-        from lapwing.answers.chart import drawn, save
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "matplotlib":
-            raise
-        raise Misconfigured(_MISSING) from None
-    figure = drawn(picture)
-    if target is not None:
-        save(figure, target)
-    return figure
-
-
-def arranged(
-    columns: Sequence[Answered],
-    *,
-    confidence: Number,
-    title: str = "",
-    question: Question | None = None,
-    in_cells: bool = False,
-) -> Picture:
-    """Decides what is drawn where. Needs no matplotlib.
-
-    The question says which rows count, and what was asked if there is no title. With `in_cells` a key may be followed
-    by the ends of its cells.
-    """
-    keys = _keys(columns, in_cells=in_cells)
-    numbers = [column for column in columns if not column.is_key and column.type.is_number]
+def arrange(table: AnswerTable) -> Picture:
+    """Decides what is drawn where. Needs no matplotlib."""
+    keys = _keys(table)
+    numbers = [c for c in table.columns if not c.is_key and c.type.is_number and not (table.binned and c.bare)]
     if not numbers:
         raise Misconfigured("The answer has no number to draw. Select an aggregate, for example COUNT(*).")
-    roles = _roles(keys, rows=len(numbers[0].values), panels=len(numbers))
+    roles = _roles(keys, rows=len(table), panels=len(numbers))
     shape = _shape(roles)
-    notes = [f"Noisy, differentially private; {shape.value} is the {_percent(confidence)} interval"]
+    level = percent(table.confidence).replace("%", " %")
+    notes = [f"Noisy, differentially private; {shape.value} is the {level} interval"]
     if chosen := [column.name for column in numbers if column.chosen]:
         notes.append(f"rows were chosen by {' and '.join(chosen)}, whose intervals hold for all groups together")
     if shape is Shape.BARS and len(roles.along.different) > MOST_BARS:
@@ -142,8 +100,8 @@ def arranged(
     if shape is Shape.LINES and roles.along.ends:
         notes.append("drawn at the middle of each cell")
     return Picture(
-        title or (_title(keys, numbers) if question is None else asked(question)),
-        "" if question is None or question.where is None else condition(question.where),
+        table.title or _title(keys, numbers),
+        table.condition,
         "; ".join(notes),
         shape,
         roles.along.name,
@@ -194,14 +152,14 @@ class _Roles:
     panels: _Key | None = None
 
 
-def _keys(columns: Sequence[Answered], *, in_cells: bool) -> list[_Key]:
-    """The keys, each with the ends of its cells if they follow it."""
+def _keys(table: AnswerTable) -> list[_Key]:
+    """The keys, each with the ends of its bins if they follow it."""
     keys: list[_Key] = []
-    for column in columns:
+    for column in table.columns:
         if not column.is_key:
             continue
         key = _Key(column.name, column.type, column.values.tolist())
-        if in_cells and keys and _are_ends(keys[-1], key):
+        if table.binned and keys and _are_ends(keys[-1], key):
             keys[-1] = replace(keys[-1], ends=dict(zip(keys[-1].values, key.values, strict=True)))
         else:
             keys.append(key)
@@ -260,7 +218,7 @@ def _shape(roles: _Roles) -> Shape:
     return Shape.LINES if roles.along.is_line else Shape.BARS
 
 
-def _panels(roles: _Roles, numbers: list[Answered], shape: Shape) -> list[Panel]:
+def _panels(roles: _Roles, numbers: list[AnswerColumn], shape: Shape) -> list[Panel]:
     every = np.arange(len(roles.along.values))
     if roles.panels is None:
         return [Panel(label(column.name), _marks(roles, column, every, shape)) for column in numbers]
@@ -269,7 +227,7 @@ def _panels(roles: _Roles, numbers: list[Answered], shape: Shape) -> list[Panel]
     return [Panel(f"{name}: {text(value)}", _marks(roles, numbers[0], rows, shape)) for value, rows in parts]
 
 
-def _marks(roles: _Roles, column: Answered, rows: Any, shape: Shape) -> tuple[Marks, ...]:
+def _marks(roles: _Roles, column: AnswerColumn, rows: Any, shape: Shape) -> tuple[Marks, ...]:
     if roles.colours is None:
         return (_placed("", roles.along, column, rows, shape),)
     return tuple(
@@ -278,7 +236,7 @@ def _marks(roles: _Roles, column: Answered, rows: Any, shape: Shape) -> tuple[Ma
     )
 
 
-def _placed(name: str, along: _Key, column: Answered, rows: Any, shape: Shape) -> Marks:
+def _placed(name: str, along: _Key, column: AnswerColumn, rows: Any, shape: Shape) -> Marks:
     """The numbers of these rows where they stand on the axis; a line runs in the order of its key."""
     if shape is Shape.LINES:
         rows = sorted((row for row in rows if along.values[row] is not None), key=lambda row: along.values[row])
@@ -310,29 +268,6 @@ def _float(value: Any) -> float:
     return number if abs(number) < 1e300 else float("nan")
 
 
-def _title(keys: list[_Key], numbers: list[Answered]) -> str:
+def _title(keys: list[_Key], numbers: list[AnswerColumn]) -> str:
     asked = ", ".join(column.name for column in numbers)
     return f"{asked} by {', '.join(key.name for key in keys)}" if keys else asked
-
-
-def _percent(confidence: Number) -> str:
-    return percent(inside_unit(confidence, "confidence")).replace("%", " %")
-
-
-def picture_path(path: Path) -> Path:
-    """The path, if a picture can be written there."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise Misconfigured(f"The picture {str(path)!r} must end in .png or .svg. Write for example answer.png.")
-    if not path.parent.is_dir():
-        raise Misconfigured(f"The picture {str(path)!r} is in no folder that exists. Create the folder first.")
-    is_new = not path.exists()
-    try:
-        path.open("ab").close()
-    except OSError:
-        raise Misconfigured(f"The picture {str(path)!r} cannot be written there. Name another folder.") from None
-    if is_new:
-        path.unlink()
-    return path
-
-
-_MISSING = "Pictures need matplotlib, which is not installed. Run: pip install 'lapwing[plot]'"

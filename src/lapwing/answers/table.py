@@ -1,0 +1,152 @@
+"""The one table that every answer is, whatever it was asked by. Each format (formats/) is a function of it.
+
+One rule for a value, in every format:
+    missing     NULL; so is a number that is not finite, and the end of an interval that is not
+    reals       float64
+    integers    exact where numbers are text; in typed formats 64 bits, and larger ones end at the last one
+    interval    two reals, or none; a column says why
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy.typing as npt
+
+from lapwing.language.types import Type
+
+Array = npt.NDArray[Any]
+
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+CHOSEN = "rows were chosen by this noisy number; its intervals hold for all groups together, shown or not"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerColumn:
+    """One column of the answer, with its interval where there is one."""
+
+    name: str
+    type: Type
+    values: Array
+    low: Array | None = None
+    high: Array | None = None
+    reason: str | None = None
+    """Why the interval is missing, in all rows or in some."""
+    bare: bool = False
+    """Whether it was asked for without an interval."""
+    chosen: bool = False
+    """Whether the rows were chosen by it, so that its intervals are those of all groups together."""
+    remark: str | None = None
+    """What else to know of its numbers."""
+
+    @property
+    def is_key(self) -> bool:
+        return self.low is None and self.reason is None and not self.bare
+
+    @property
+    def note(self) -> str:
+        """What to know before its numbers are used; empty if there is nothing."""
+        chosen = CHOSEN if self.chosen and self.low is not None else None
+        return "; ".join(known for known in (self.remark, chosen, self.reason) if known is not None)
+
+    def plain(self) -> list[Any]:
+        """Its values as Python has them: None, bool, int, float, str, date or datetime."""
+        match self.type:
+            case Type.REAL:
+                return reals(self.values)
+            case Type.INTEGER if self.values.dtype.kind != "i":
+                return [_integer(value) for value in self.values.tolist()]
+            case _:
+                return self.values.tolist()  # type: ignore[no-any-return]
+
+    def typed(self) -> list[Any]:
+        """The same, with integers of 64 bits."""
+        values = self.plain()
+        if self.type is Type.INTEGER and self.values.dtype.kind != "i":
+            return [None if value is None else max(_LEAST, min(_MOST, value)) for value in values]
+        return values
+
+    def intervals(self) -> tuple[list[float | None], list[float | None]]:
+        """Both ends of each interval."""
+        missing: list[float | None] = [None] * len(self.values)
+        low, high = (missing if side is None else reals(side) for side in (self.low, self.high))
+        return low, high
+
+    def take(self, rows: Array) -> AnswerColumn:
+        """The same column with these rows only."""
+        low, high = (None if side is None else side[rows] for side in (self.low, self.high))
+        return replace(self, values=self.values[rows], low=low, high=high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerTable:
+    """Columns with their intervals, and what is said beside them."""
+
+    columns: tuple[AnswerColumn, ...]
+    confidence: Fraction
+    paid: str = ""
+    """Price and ledger entry."""
+    remarks: tuple[str, ...] = ()
+    """What to know of the whole answer, a line each."""
+    title: str = ""
+    condition: str = ""
+    """Which rows count; empty if all do."""
+    binned: bool = False
+    """Whether a key may be followed by the ends of its bins, and a number without intervals follows from the others."""
+    facts: Callable[[], dict[str, Any]] = dict
+    """How the answer was made, ready for JSON; written only if it is asked for."""
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values)
+
+    @property
+    def has_intervals(self) -> bool:
+        return any(column.low is not None for column in self.columns)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Why an interval is missing, or what else to know, by column."""
+        return {column.name: column.note for column in self.columns if column.note}
+
+    def with_intervals(self) -> dict[str, tuple[Type, list[Any]]]:
+        """Type and values of each column; beside a number `name_low` and `name_high`, unless it was asked for bare."""
+        made: dict[str, tuple[Type, list[Any]]] = {}
+        names = {column.name for column in self.columns}
+        for column in self.columns:
+            made[column.name] = column.type, column.typed()
+            if not column.is_key and not column.bare:
+                for end, values in zip(("low", "high"), column.intervals(), strict=True):
+                    name = fresh(f"{column.name}_{end}", names)
+                    names.add(name)
+                    made[name] = Type.REAL, values
+        return made
+
+
+def fresh(name: str, names: Collection[str]) -> str:
+    """The name, or one like it that no column of the table has; small and capital letters are the same."""
+    known = {other.lower() for other in names}
+    while name.lower() in known:
+        name += "_"
+    return name
+
+
+def reals(values: Array) -> list[float | None]:
+    """Numbers as float64; None for what is missing or not finite."""
+    return [_real(value) for value in values.tolist()]
+
+
+def _real(value: Any) -> float | None:
+    try:
+        number = math.nan if value is None else float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _integer(value: Any) -> int | None:
+    return None if value is None or (isinstance(value, float) and not math.isfinite(value)) else int(value)
