@@ -60,7 +60,7 @@ CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refus
 
 def run() -> None:
     """The program `lapwing`."""
-    # Python's search for garbage takes a fifth of the time of `lapwing ask`, most of it at exit, and finds little.
+    # Python's search for garbage takes a fifth of the time of `lapwing ask`, most of it at exit.
     gc.set_threshold(1_000_000)
     atexit.register(gc.freeze)
     warnings.simplefilter("ignore", WeakBudget)  # `init`, `budget` and `doctor` say it in their own output
