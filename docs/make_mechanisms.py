@@ -14,8 +14,8 @@ HEAD = """\
 # The mechanisms
 
 One row a mechanism, written from its docstring by `python docs/make_mechanisms.py`; the docstring also has the law and
-the proof. The figure is what the expression before it gives. Every mechanism is a frozen value with a `.loss`; running
-ones begin with `.start()`.
+the proof. The figure is what the expression before it gives. All are in `lw.mechanisms`. Every mechanism is a frozen
+value with a `.loss`; running ones begin with `.start()`.
 
 | mechanism | when to use it | guarantee | error | figure |
 |---|---|---|---|---|

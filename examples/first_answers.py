@@ -44,7 +44,8 @@ def total() -> int:
 def smokers() -> tuple[int, lw.Release]:
     """How many of five smoke and are ill? How far the table without Ellen Jones is, and a noisy answer for both."""
     rows = list(FIVE.itertuples(index=False, name=None))
-    distance = lw.Database(rows).distance(lw.Database([row for row in rows if row[0] != "Ellen Jones"]))
+    others = lw.classroom.Database([row for row in rows if row[0] != "Ellen Jones"])
+    distance = lw.classroom.Database(rows).distance(others)
     curator = lw.open(FIVE, name="people", unit=None, budget=lw.Budget(epsilon=1))
     return distance, curator.sql("SELECT COUNT(*) AS n FROM people WHERE smoker = 'yes' AND cancer = 'yes'", epsilon=1)
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 import lapwing as lw
-from lapwing.privacy.posterior import Belief, posterior
+from lapwing.privacy import Belief, posterior
 
 # People of a study, by (smokes, has lung cancer). Bob smokes and is ill, and may have been asked or not.
 WITHOUT_BOB = {(True, True): 374, (True, False): 2125, (False, True): 75, (False, False): 7425}

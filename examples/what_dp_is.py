@@ -12,8 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 import lapwing as lw
-from lapwing.classroom.refutation import Refutation, refute
-from lapwing.privacy.neighbours import Neighbours
+from lapwing.classroom import Refutation, refute
+from lapwing.privacy import Neighbours
 
 ANSWERS = ("no", "yes")
 CHANGE = Neighbours.CHANGE_ONE

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lapwing
+
 DOCS = Path(__file__).parents[1] / "docs"
 MAKER = runpy.run_path(str(DOCS / "make_mechanisms.py"))
 GALLERY = sorted((DOCS / "gallery").glob("*.py"))
+PAGES = sorted([*DOCS.parent.glob("*.md"), *DOCS.glob("*.md")])
 
 
 def test_page_of_mechanisms_is_what_the_docstrings_say() -> None:
@@ -26,6 +31,13 @@ def test_every_mechanism_says_when_to_use_it_and_states_a_true_figure(mechanism:
     assert figures
     for _, stated, value in figures:
         assert value == stated
+
+
+def test_names_of_the_package_exist_where_a_page_says() -> None:
+    named = {name for page in PAGES for name in re.findall(r"\blw((?:\.\w+)+)", page.read_text(encoding="utf-8"))}
+    assert {".Laplace", ".mechanisms.TopK", ".privacy.PrivacyLoss", ".classroom.refute"} <= named
+    for name in named:
+        assert reduce(getattr, name.split(".")[1:], lapwing) is not None
 
 
 @pytest.mark.slow

@@ -9,12 +9,16 @@ import ast
 import importlib
 import io
 import re
+import subprocess
+import sys
 import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import lapwing
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "lapwing"
@@ -29,6 +33,9 @@ ROOMS = (
     *("settings", "ledger", "curator", "opening", "collect", "lab", "server", "cli"),
 )
 MOST_LINES = 600
+# What the package root offers beside its own names, and what neither it nor they may load.
+OPEN_ROOMS = ("classroom", "data", "mechanisms", "privacy")
+HEAVY = {"duckdb", "sqlglot", "pyarrow", "ibis", "pandas", "polars", "matplotlib"}
 
 # All randomness comes from noise/, and noise/ has it from one call in one file.
 RANDOM_NAMES = ("random", "secrets", "uuid", "numpy.random", "os.urandom", "os.getrandom", "ssl.RAND_bytes")
@@ -175,19 +182,49 @@ def asserts(source: str) -> list[int]:
     return [node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert)]
 
 
-def statements_beyond_imports(source: str) -> list[str]:
-    """Top-level statements that are neither a docstring, an import nor `__all__`."""
+def bound_by(nodes: list[ast.stmt]) -> list[str]:
+    """The names that these imports bind; "?" for what is no import."""
+    imports = [node.names if isinstance(node, ast.Import | ast.ImportFrom) else [ast.alias("?")] for node in nodes]
+    return [alias.asname or alias.name for names in imports for alias in names]
+
+
+def beyond_names(source: str) -> list[str]:
+    """What a lazy root holds beyond names.
+
+    It may hold a docstring, `__version__`, `__all__`, imports of the standard library and of errors, and once
+    `if TYPE_CHECKING` with imports, `else` the homes of these same names, `__getattr__` and `__dir__`.
+    """
 
     def plain(node: ast.stmt) -> bool:
         match node:
-            case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
+            case ast.Expr(value=ast.Constant(value=str())):
                 return True
-            case ast.Assign(targets=[ast.Name(id="__all__")]):
+            case ast.ImportFrom(module="importlib" | "typing" | "lapwing.errors"):
                 return True
+            case ast.Assign(targets=[ast.Name(id="__all__" | "__version__")]):
+                return True
+            case ast.If(
+                test=ast.Name(id="TYPE_CHECKING"),
+                body=body,
+                orelse=[
+                    ast.Assign(targets=[ast.Name(id="_HOMES")], value=ast.Dict(keys=keys)),
+                    ast.FunctionDef(name="__getattr__"),
+                    ast.FunctionDef(name="__dir__"),
+                ],
+            ):
+                lazy = {key.value for key in keys if isinstance(key, ast.Constant)}
+                return set(bound_by(body)) == lazy | set(OPEN_ROOMS)
             case _:
                 return False
 
     return [ast.unparse(node) for node in ast.parse(source).body if not plain(node)]
+
+
+def loaded_by(program: str) -> set[str]:
+    """The modules of a new process that has run the program."""
+    script = f"import sys\n{program}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
 
 
 def declares_names(source: str) -> bool:
@@ -390,13 +427,64 @@ def test_no_file_is_too_long(path: Path) -> None:
 
 
 def test_the_package_root_holds_names_and_nothing_else() -> None:
-    root = PACKAGE / "__init__.py"
-    assert statements_beyond_imports(root.read_text() if root.exists() else "") == []
+    assert beyond_names((PACKAGE / "__init__.py").read_text()) == []
 
 
-def test_code_in_the_package_root_is_found() -> None:
-    planted = '"""Doc."""\nfrom lapwing.errors import Bug\n__all__ = ["Bug"]\nx = 1'
-    assert statements_beyond_imports(planted) == ["x = 1"]
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "x = 1",
+        "import numpy",
+        "from lapwing.opening import load",
+        "def load():\n    pass",
+        "if TYPE_CHECKING:\n    from lapwing.opening import load",
+        "if TYPE_CHECKING:\n    x = 1\nelse:\n    _HOMES = {}\n    def __getattr__(name): ...\n    def __dir__(): ...",
+    ],
+)
+def test_code_in_the_package_root_is_found(planted: str) -> None:
+    allowed = '"""Doc."""\nfrom lapwing.errors import Bug\n__all__ = ["Bug"]\n'
+    assert len(beyond_names(allowed + planted)) == 1
+
+
+def test_a_lazy_name_without_a_home_is_found() -> None:
+    rooms = f"from lapwing import {', '.join(OPEN_ROOMS)}"
+    lazy = "def __getattr__(name): ...\n    def __dir__(): ..."
+    planted = f"if TYPE_CHECKING:\n    {rooms}\n    from lapwing.a import A\nelse:\n    _HOMES = {{}}\n    {lazy}"
+    assert len(beyond_names(planted)) == 1
+    assert beyond_names(planted.replace("{}", "{'A': 'lapwing.a.A'}")) == []
+
+
+def test_a_lazy_name_is_what_a_type_checker_sees() -> None:
+    blocks = [node for node in ast.parse((PACKAGE / "__init__.py").read_text()).body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert imports
+    for node in imports:
+        for alias in node.names:
+            seen = getattr(importlib.import_module(node.module or ""), alias.name)
+            assert getattr(lapwing, alias.asname or alias.name) is seen
+
+
+def test_the_package_root_offers_few_names_and_no_others() -> None:
+    assert dir(lapwing) == lapwing.__all__ == sorted(lapwing.__all__)
+    assert len(lapwing.__all__) <= 30
+    assert [name for name in ("TopK", "Pure", "open_data", "random") if hasattr(lapwing, name)] == []
+    assert lapwing.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+@pytest.mark.parametrize(
+    ("program", "absent"),
+    [
+        ("import lapwing", {*HEAVY, "numpy", "flint", "scipy"}),
+        ("import lapwing.data", {*HEAVY, "numpy", "flint", "scipy"}),
+        ("import lapwing.mechanisms.additive.laplace", {*HEAVY, "scipy"}),
+        ("import lapwing as lw\nlw.mechanisms, lw.privacy, lw.classroom", {*HEAVY, "scipy"}),
+        ("import lapwing as lw\nlw.Laplace(epsilon=1)(3), lw.Budget(epsilon=1), lw.Refused", {*HEAVY, "scipy"}),
+        ("import lapwing.cli.main", {*HEAVY, "numpy", "flint", "scipy", "rich"}),
+        ("import lapwing as lw\nlw.open, lw.load, lw.Curator", {"ibis", "pandas", "polars", "matplotlib", "scipy"}),
+    ],
+)
+def test_a_name_loads_no_more_than_it_needs(program: str, absent: set[str]) -> None:
+    assert loaded_by(program) & absent == set()
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if path.name == "__init__.py"], ids=inside)

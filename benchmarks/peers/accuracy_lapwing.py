@@ -39,7 +39,7 @@ def answer(private: lw.Curator, expression: str, epsilon: float, *, intervals: b
 
 def unknown_bounds(rows: Rows) -> Callable[[], Answer]:
     """AutoBounds on both sides for its share of the price, then SUM in SQL within what it found for the rest."""
-    bounds = lw.AutoBounds(epsilon=BOUNDS_SHARE, first=-20, last=40)
+    bounds = lw.mechanisms.AutoBounds(epsilon=BOUNDS_SHARE, first=-20, last=40)
     values = np.array(rows.values)
     sides = [np.floor(np.log2(side[side > 0])).astype(np.int64) for side in (-values, values)]
     negative, positive = ((side, np.ones_like(side)) for side in sides)
@@ -56,7 +56,7 @@ def unknown_bounds(rows: Rows) -> Callable[[], Answer]:
 
 def selected_keys(rows: Rows) -> Callable[[], Answer]:
     """The mechanism by itself: SQL shows no keys without a number."""
-    mechanism = lw.best_selection(epsilon=EPSILON, delta=DELTA).best
+    mechanism = lw.mechanisms.best_selection(epsilon=EPSILON, delta=DELTA).best
     counts = np.array(list(rows.counts.values()))
     return lambda: float(np.sum(mechanism.keep(counts)))
 

@@ -13,9 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from lapwing.mechanisms.keys.selection import TruncatedGeometric
-from lapwing.mechanisms.keys.threshold import GaussianThreshold, LaplaceThreshold
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms import GaussianThreshold, LaplaceThreshold, TruncatedGeometric, WeightedGaussian
 
 PICTURE = Path(__file__).resolve().parent.parent / "pictures" / "keys.png"
 EPSILON, DELTA = 1, 1e-5

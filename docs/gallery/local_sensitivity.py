@@ -14,8 +14,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from scipy.special import ndtri
 
-from lapwing.mechanisms.local.propose_test_release import ProposedMedian
-from lapwing.mechanisms.local.smooth import SmoothMedian
+from lapwing.mechanisms import ProposedMedian, SmoothMedian
 
 PICTURE = Path(__file__).parents[1] / "pictures" / "local_sensitivity.png"
 BLUE, RED, GREEN, PALE, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea", "#6f7d87"

@@ -11,7 +11,7 @@ mpl.use("agg")
 import numpy as np
 from matplotlib import pyplot as plt
 
-from lapwing.privacy.posterior import posterior
+from lapwing.privacy import posterior
 
 PICTURE = Path(__file__).parents[1] / "pictures" / "odds.png"
 NOT_SHOWN = (

@@ -18,12 +18,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.response import RandomizedResponse
-from lapwing.privacy.analysis.composition import Composition, compose_fixed
-from lapwing.privacy.analysis.distribution import PrivacyLoss
-from lapwing.privacy.loss import Pure
+from lapwing.mechanisms import Gaussian, Laplace, RandomizedResponse
+from lapwing.privacy import Composition, PrivacyLoss, Pure, compose_fixed
 
 BLUE, RED, GREEN, PALE = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea"
 PICTURE = Path(__file__).resolve().parent.parent / "pictures" / "privacy_loss.png"

@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
+from lapwing.mechanisms import PrefixSums, Ranges
 
 mpl.use("agg")
 import matplotlib.pyplot as plt

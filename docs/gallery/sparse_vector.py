@@ -13,8 +13,7 @@ mpl.use("agg")
 
 import matplotlib.pyplot as plt
 
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
-from lapwing.mechanisms.sparse.vector import AboveThreshold
+from lapwing.mechanisms import AboveThreshold, GeometricSparse
 
 PICTURE = Path(__file__).resolve().parent.parent / "pictures" / "sparse_vector.png"
 BLUE, RED, GREEN, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea"

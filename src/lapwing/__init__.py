@@ -1,23 +1,12 @@
-"""Differential privacy with exact noise, honest intervals and a budget that holds."""
+"""Differential privacy with exact noise, honest intervals and a budget that holds.
 
-from lapwing.answers.answer import Release
-from lapwing.asking.batch_answer import Batch, BatchPreview
-from lapwing.asking.preview import Preview
-from lapwing.asking.watch import Watch
-from lapwing.classroom import (
-    Database,
-    Norm,
-    Refutation,
-    Sensitivity,
-    databases,
-    deterministic,
-    global_sensitivity,
-    local_sensitivity,
-    local_sensitivity_at_distance,
-    refute,
-    units,
-)
-from lapwing.curator import Curator
+Names are imported when they are first used, so that `import lapwing` loads no engine and no arrays. The rest is in
+`lapwing.mechanisms`, `lapwing.privacy`, `lapwing.classroom` and `lapwing.data`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from lapwing.errors import (
     BudgetExceeded,
     Bug,
@@ -29,154 +18,72 @@ from lapwing.errors import (
     Refused,
     WeakBudget,
 )
-from lapwing.mechanisms import (
-    AboveThreshold,
-    AutoBounds,
-    BestOf,
-    BinaryCounter,
-    Comparison,
-    Exponential,
-    Gaussian,
-    GaussianThreshold,
-    GeometricSparse,
-    GridQuantiles,
-    Laplace,
-    LaplaceMarginals,
-    LaplaceThreshold,
-    Marginals,
-    NoisyMax,
-    NumericSparse,
-    PermuteAndFlip,
-    PrefixSums,
-    ProposedMedian,
-    ProposeTestRelease,
-    Quantile,
-    Quantiles,
-    RandomizedResponse,
-    Ranges,
-    Share,
-    SmoothMedian,
-    SmoothSensitivity,
-    SoftMean,
-    SoftPair,
-    SoftVariance,
-    Sparse,
-    StableMode,
-    ToeplitzCounter,
-    TopK,
-    TruncatedGeometric,
-    WeightedGaussian,
-    best_selection,
-    laplace_or_gaussian,
-)
-from lapwing.opening import load
-from lapwing.opening import open_data as open  # noqa: A004 (the name is `lw.open`)
-from lapwing.privacy import (
-    ZCDP,
-    Accounting,
-    Approximate,
-    Belief,
-    BoundedRange,
-    Budget,
-    Composition,
-    Cost,
-    Filter,
-    Loss,
-    Neighbours,
-    PrivacyLoss,
-    Pure,
-    compose_fixed,
-    posterior,
-    tightest_delta,
-    tightest_epsilon,
-)
-from lapwing.workloads.distribution import Distribution
-from lapwing.workloads.marginals import MarginalTables
+
+__version__ = "0.1.0"
 
 __all__ = [
-    "ZCDP",
     "AboveThreshold",
-    "Accounting",
-    "Approximate",
-    "AutoBounds",
-    "Batch",
-    "BatchPreview",
-    "Belief",
-    "BestOf",
-    "BinaryCounter",
-    "BoundedRange",
     "Budget",
     "BudgetExceeded",
     "Bug",
-    "Comparison",
-    "Composition",
-    "Cost",
     "Curator",
-    "Database",
-    "Distribution",
     "EngineFailed",
     "Exponential",
     "Filter",
     "Gaussian",
-    "GaussianThreshold",
-    "GeometricSparse",
-    "GridQuantiles",
     "Halted",
     "Laplace",
-    "LaplaceMarginals",
-    "LaplaceThreshold",
     "LapwingError",
     "LedgerFailed",
-    "Loss",
-    "MarginalTables",
-    "Marginals",
     "Misconfigured",
-    "Neighbours",
     "NoisyMax",
-    "Norm",
-    "NumericSparse",
-    "PermuteAndFlip",
-    "PrefixSums",
-    "Preview",
-    "PrivacyLoss",
-    "ProposeTestRelease",
-    "ProposedMedian",
-    "Pure",
-    "Quantile",
-    "Quantiles",
     "RandomizedResponse",
-    "Ranges",
     "Refused",
-    "Refutation",
     "Release",
-    "Sensitivity",
-    "Share",
-    "SmoothMedian",
-    "SmoothSensitivity",
-    "SoftMean",
-    "SoftPair",
-    "SoftVariance",
-    "Sparse",
-    "StableMode",
-    "ToeplitzCounter",
-    "TopK",
-    "TruncatedGeometric",
-    "Watch",
     "WeakBudget",
-    "WeightedGaussian",
-    "best_selection",
-    "compose_fixed",
-    "databases",
-    "deterministic",
-    "global_sensitivity",
-    "laplace_or_gaussian",
+    "__version__",
+    "classroom",
+    "data",
     "load",
-    "local_sensitivity",
-    "local_sensitivity_at_distance",
+    "mechanisms",
     "open",
     "posterior",
-    "refute",
-    "tightest_delta",
-    "tightest_epsilon",
-    "units",
+    "privacy",
 ]
+
+if TYPE_CHECKING:
+    from lapwing import classroom, data, mechanisms, privacy
+    from lapwing.answers.answer import Release
+    from lapwing.curator import Curator
+    from lapwing.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, NoisyMax, RandomizedResponse
+    from lapwing.opening import load
+    from lapwing.opening import open_data as open  # noqa: A004 (the name is `lw.open`)
+    from lapwing.privacy import Budget, Filter, posterior
+else:
+    _HOMES = {
+        "AboveThreshold": "lapwing.mechanisms.AboveThreshold",
+        "Budget": "lapwing.privacy.Budget",
+        "Curator": "lapwing.curator.Curator",
+        "Exponential": "lapwing.mechanisms.Exponential",
+        "Filter": "lapwing.privacy.Filter",
+        "Gaussian": "lapwing.mechanisms.Gaussian",
+        "Laplace": "lapwing.mechanisms.Laplace",
+        "NoisyMax": "lapwing.mechanisms.NoisyMax",
+        "RandomizedResponse": "lapwing.mechanisms.RandomizedResponse",
+        "Release": "lapwing.answers.answer.Release",
+        "load": "lapwing.opening.load",
+        "open": "lapwing.opening.open_data",
+        "posterior": "lapwing.privacy.posterior",
+    }
+
+    def __getattr__(name):
+        if name in ("classroom", "data", "mechanisms", "privacy"):
+            return import_module(f"lapwing.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home, _, name_there = _HOMES[name].rpartition(".")
+        globals()[name] = getattr(import_module(home), name_there)
+        return globals()[name]
+
+    def __dir__():
+        return list(__all__)

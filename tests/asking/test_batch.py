@@ -92,9 +92,9 @@ def test_a_fixed_list_is_composed_tightly_under_basic_accounting() -> None:
     questions = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(100)]
     made = shared(asked, questions)
     parts = [plan.prices.measures[0] for plan in made.plans]
-    assert all(isinstance(part, lw.Pure) for part in parts)
-    added = sum(part.epsilon for part in parts if isinstance(part, lw.Pure))
-    together = compose_fixed([PrivacyLoss.worst(epsilon=p.epsilon) for p in parts if isinstance(p, lw.Pure)])
+    assert all(isinstance(part, lw.privacy.Pure) for part in parts)
+    added = sum(part.epsilon for part in parts if isinstance(part, lw.privacy.Pure))
+    together = compose_fixed([PrivacyLoss.worst(epsilon=p.epsilon) for p in parts if isinstance(p, lw.privacy.Pure)])
     assert together.epsilon(made.slip) <= 1
     assert added > Fraction(17, 10)
     answers = asked.batch(questions, epsilon=1)

@@ -94,7 +94,7 @@ def test_counts_of_selected_keys_are_noisy(budget: str, seeded: Any) -> None:
     assert plan.measures[0].noise is None
     noise = np.array([int(release(plan, cells).cells[0][0][0]) - 4000 for _ in range(400)], float)
     assert plan.selection is not None
-    width = plan.selection.width * (np.sqrt(2) if isinstance(plan.selection, lw.LaplaceThreshold) else 1)
+    width = plan.selection.width * (np.sqrt(2) if isinstance(plan.selection, lw.mechanisms.LaplaceThreshold) else 1)
     assert abs(noise.std() / width - 1) < 0.25
 
 

@@ -313,6 +313,14 @@ def test_the_program_answers_from_a_shell(run: Any) -> None:
     assert (refused.returncode, refused.stderr) == (4, "")
 
 
+@pytest.mark.parametrize("question", [BY_SEX, "SELECT nothing FROM visits"], ids=["answered", "refused"])
+def test_a_command_closes_the_ledger(run: Any, question: str) -> None:
+    """So a copy of the one file has every charge, though Python frees nothing at exit."""
+    command = [sys.executable, "-c", "from lapwing.cli.main import run; run()", "ask", question, "-e", "0.1"]
+    subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert [path.name for path in Path(".lapwing").iterdir()] == ["ledger.db"]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
