@@ -17,14 +17,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from sqlglot import exp
 
 from lapwing.catalog.table import Catalog, Field, Limit, Table
 from lapwing.cells.bounding import queries
 from lapwing.cells.finding import BoundsOf, LimitOf, powers_query
-from lapwing.engines.duckdb import DuckDBEngine
+from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame
 from lapwing.language.operators.table import OPERATORS
@@ -67,19 +66,14 @@ LETTERS = Table(
 """What docs/sql.md calls numbers, texts, dates, times and conditions."""
 
 
-@cache
-def engine() -> DuckDBEngine:
-    return DuckDBEngine([(Table("t", (Field("x", Type.INTEGER),), None), Frame(pa.table({"x": [1]})))], salt=SALT)
-
-
 def written(query: exp.Select) -> list[Any]:
     """The text, and the tables of public values beside it."""
-    found = engine().written(query)
+    found = DUCKDB.write(query, salt=f"{SALT:x}")
     return [found.text, *(f"{name}: {table.num_rows}" for name, table in found.tables.items())]
 
 
 def texts_of(plan: Plan) -> list[Any]:
-    made = queries(plan, engine().keyed_hash)
+    made = queries(plan)
     return [*([] if made.cells is None else written(made.cells)), *(written(query) for _, query in made.others)]
 
 
@@ -122,9 +116,7 @@ def of_other_kinds() -> dict[str, Any]:
         "distribution of whole numbers": ask_distribution(catalog, "age", table=None, where=None, cells=None),
         "marginals": ask_marginals(catalog, ["sex", "age", "cost"], table=None, where=None, ways=2, cells=4),
     }
-    found = {
-        name: written(tables_query(make_strategy(one, Pure(1)), engine().keyed_hash)) for name, one in counted.items()
-    }
+    found = {name: written(tables_query(make_strategy(one, Pure(1)))) for name, one in counted.items()}
     many = Table("visits", (Field("k", Type.INTEGER, values=tuple(range(400))),), None)
     found["many keys"] = asked("SELECT k, COUNT(*) FROM visits GROUP BY k", Catalog((many,)))
     for name in ("age", "cost"):
@@ -135,7 +127,7 @@ def of_other_kinds() -> dict[str, Any]:
 
 
 def at_random() -> Iterator[tuple[str, str]]:
-    """Random questions of support/questions.py and of every shape of support/relations.py, by a digest of their text."""
+    """Random questions of support/questions.py and of every shape of support/relations.py, by a digest of the text."""
     for seed in range(RANDOM):
         random = Random(seed)
         table = make_table(random, by_row=seed % 3 == 0)

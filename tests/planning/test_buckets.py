@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.calculator import calculate
+from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Misconfigured
 from lapwing.language.emission import whole
 from lapwing.language.expression import Column, Expression, Literal
@@ -285,7 +286,7 @@ def test_the_deepest_buckets_can_be_printed_and_computed() -> None:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 700)
     try:
-        text = whole(nested, lambda leaf: loose(exp.column("x"))).sql(dialect="duckdb", copy=False)
+        text = DUCKDB.write(whole(nested, lambda leaf: loose(exp.column("x")))).text
     finally:
         sys.setrecursionlimit(before)
     with duckdb.connect(config={"threads": "1"}) as connection:

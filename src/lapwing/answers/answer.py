@@ -16,7 +16,7 @@ from lapwing.answers.present import Answered, Array, present
 from lapwing.answers.wording import percent
 from lapwing.cells.finding import Found
 from lapwing.cells.release import Released
-from lapwing.engines.calculator import ARROW_TYPES
+from lapwing.engines.engine import ARROW_TYPES
 from lapwing.language.expression import Expression, Slot, walk
 from lapwing.language.types import Type
 from lapwing.measures.measure import Measure

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lapwing.answers.present import Answered
-from lapwing.engines.calculator import ARROW_TYPES
+from lapwing.engines.engine import ARROW_TYPES
 from lapwing.language.types import Type
 from lapwing.numbers import Number, inside_unit
 

@@ -89,8 +89,8 @@ def _there(path: Path) -> Path:
 
 
 def _served(settings: Settings, folder: Path) -> str:
-    from lapwing.curator import Curator
     from lapwing.ledger import SqliteLedger
+    from lapwing.opening import curator_of
 
     place, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
     _copy(settings.ledger, place)
@@ -98,7 +98,7 @@ def _served(settings: Settings, folder: Path) -> str:
         if known.exists():
             copied.write_bytes(known.read_bytes())
     with SqliteLedger.open(place, settings.budget, witness=witnesses) as ledger:
-        curator = Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)
+        curator = curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory)
         room = ledger.remaining
         curator.close()
         if not ledger.budget.affordable(room):
