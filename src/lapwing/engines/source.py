@@ -97,5 +97,6 @@ def fingerprint(source: Source) -> bytes:
         case Parquet(path=path) | Csv(path=path):
             return digest_of(path)
         case DuckDBTable(path=path):
+            held = digest_of(path)
             log = path.resolve().with_name(f"{path.resolve().name}.wal")
-            return digest_of(path) + (digest_of(log) if log.exists() else b"")
+            return held + (digest_of(log) if log.exists() else b"")
