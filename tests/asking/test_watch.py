@@ -276,7 +276,6 @@ import pyarrow as pa
 from lapwing.opening import open_data
 from lapwing.errors import Halted
 from lapwing.privacy import Budget
-from support.cells import exact_cells
 warnings.simplefilter("ignore")
 curator = open_data(pa.table({"x": [1] * 50}), name="t", unit=None, budget=Budget(epsilon=1000))
 watch = curator.watch(threshold=10, epsilon=900)
