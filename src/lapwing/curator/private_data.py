@@ -20,7 +20,7 @@ from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounding import Queries, queries
 from lapwing.cells.finding import Found, Target, encode_found, powers_query
 from lapwing.cells.finding import released as found_by
-from lapwing.cells.release import Answer, Arranged, Released, fetched, release, release_tables
+from lapwing.cells.release import Answer, Released, fetched, release, release_tables
 from lapwing.curator.policy import declaration
 from lapwing.engines.engine import Engine
 from lapwing.errors import Bug, EngineFailed, Misconfigured
@@ -93,10 +93,6 @@ class PrivateData:
         """For one bit of the exact cells, in a session that was paid before."""
         asked = _prepared(lambda: self._asked(plan))
         return lambda look: _guarded(lambda: look(fetched(plan, asked, self._engine.fetch)))
-
-    def exact_cells(self, plan: Plan) -> Arranged:
-        """The exact cells of a plan, still private."""
-        return fetched(plan, self._asked(plan), self._engine.fetch)
 
     def check(self, table: Table) -> None:
         """Refuses if the data are not those that the version was declared for."""
