@@ -180,7 +180,7 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
         (Path(folder) / "visits.parquet").write_bytes(visits.read_bytes())
         source = Path(folder) / "visits.parquet"
         curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
-        engine, ledger, budget = curator._vault.engine, curator.ledger, curator.ledger.budget
+        engine, ledger, budget = curator.engine, curator.ledger, curator.ledger.budget
         took: dict[str, list[float]] = {}
 
         def step(name: str, work: Callable[[], Any]) -> Any:
@@ -196,8 +196,8 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
             note = {"question": text, "plan": plan.question.canonical(), "version": "1"}
             charge = partial(ledger.reserve, budget.cost(plan.loss), analyst="a", body=plan.identity(), note=note)
             paid = step("the charge, on the disk twice", charge)
-            cells = step("the engine's query", lambda plan=plan: queries(plan, engine.keyed_hash).cells)
-            rows = step("its text, and DuckDB", lambda cells=cells: engine.cells(cells))
+            cells = step("the engine's query", lambda plan=plan: queries(plan).cells)
+            rows = step("its text, and DuckDB", lambda cells=cells: engine.fetch(engine.prepare(cells)))
             made = step("noise", lambda plan=plan, rows=rows: release(plan, arrange(plan, rows)))
             match = plan.outline.match()
             step("storing the answer", lambda: ledger.settle(paid, encode(plan, made), match=match))  # noqa: B023

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lapwing.curator import Curator
-from lapwing.curator import vault as vault_module
+from lapwing.curator import private_data as private_data_module
 from lapwing.data import births
 from lapwing.errors import BudgetExceeded, EngineFailed, LapwingError, LedgerFailed, Misconfigured, Refused
 from lapwing.mechanisms.additive.gaussian import Gaussian
@@ -31,7 +31,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     curator = open_visits(write_visits(tmp_path))
     other = open_visits(tmp_path / "visits.parquet")
     steps: list[tuple[str, Fraction]] = []
-    inner, noise, settle = curator._vault.engine.cells, vault_module.release, curator.ledger.settle
+    inner, noise, settle = curator.engine.fetch, private_data_module.release, curator.ledger.settle
 
     def cells(query: Any) -> pa.Table:
         steps.append(("cells", other.budget.spent.amount))
@@ -45,8 +45,8 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
         steps.append(("settle", other.budget.spent.amount))
         settle(*args, **kwargs)
 
-    monkeypatch.setattr(curator._vault.engine, "cells", cells)
-    monkeypatch.setattr(vault_module, "release", release)
+    monkeypatch.setattr(curator.engine, "fetch", cells)
+    monkeypatch.setattr(private_data_module, "release", release)
     monkeypatch.setattr(curator.ledger, "settle", settled)
     curator.sql(BY_SEX, epsilon=0.25)
     assert steps == [("cells", Fraction(1, 4)), ("release", Fraction(1, 4)), ("settle", Fraction(1, 4))]
@@ -149,7 +149,7 @@ def test_changed_data_pause_with_one_constant_sentence(tmp_path: Path, monkeypat
     write_visits(tmp_path, people=41)
     with pytest.raises(Misconfigured) as caught:
         curator.sql(BY_SEX, epsilon=0.1)
-    assert str(caught.value) == vault_module.CHANGED
+    assert str(caught.value) == private_data_module.CHANGED
     assert spy.queries == []
     with pytest.raises(Misconfigured, match="declared with other data"):
         open_visits(path)
@@ -184,7 +184,7 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(
         def broken(_: Any, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr(curator._vault.engine, "cells", broken)
+        monkeypatch.setattr(curator.engine, "fetch", broken)
         with caplog.at_level(logging.DEBUG), pytest.raises(EngineFailed) as caught:
             curator.sql(BY_SEX, epsilon=0.1)
         words = str(caught.value).replace(caught.value.incident, "#")
@@ -204,7 +204,7 @@ def test_the_operator_finds_the_incident_in_the_log(
     def broken(_: Any) -> None:
         raise pa.ArrowInvalid(CANARY)
 
-    monkeypatch.setattr(curator._vault.engine, "cells", broken)
+    monkeypatch.setattr(curator.engine, "fetch", broken)
     with caplog.at_level(logging.DEBUG, "lapwing"), pytest.raises(EngineFailed) as caught:
         curator.sql(BY_SEX, epsilon=0.1)
     incident = caught.value.incident

@@ -60,6 +60,13 @@ DRAWING_ALLOWED = {
 KIND_ROOMS = ("privacy", "mechanisms")
 KINDS = ("Pure", "BoundedRange", "ZCDP", "Approximate", "PURE", "BASIC")
 KIND_TEXTS = ("pure", "bounded range", "zcdp", "approximate", "basic")
+
+# Engines are known in engines/ alone. The SQL that analysts write is that of one of them, and is named once.
+ENGINES = ("duckdb", "postgres", "psycopg", "pyspark", "spark")
+ENGINES_ALLOWED = {
+    "reading/sql/refused.py": ["Anonymous", "duckdb"],
+    "reading/sql/expressions.py": ["Anonymous"],  # a function that the analyst wrote
+}
 # Everything that the founding lectures teach.
 LECTURES = (
     *("L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"),
@@ -151,6 +158,15 @@ def told_apart(source: str) -> list[str]:
     found |= {node.attr for node in used if isinstance(node, ast.Attribute)}
     texts = {node.value for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant)}
     return sorted(found & set(KINDS)) + sorted(texts & set(KIND_TEXTS))
+
+
+def engine_names(source: str) -> list[str]:
+    """What ties a file to an engine: its driver, its functions by name, and the name of its SQL."""
+    tree = ast.parse(source)
+    drivers = [name for name, _ in imported(tree, "lapwing") if name.split(".")[0] in ENGINES]
+    nodes = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "Anonymous"]
+    words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in ENGINES]
+    return sorted([*drivers, *nodes, *map(str, words)])
 
 
 def missing_files(source: str, path: Path) -> list[str]:
@@ -328,6 +344,25 @@ def test_a_harmless_name_is_not_taken_for_randomness() -> None:
 @pytest.mark.parametrize("path", [path for path in SOURCES if room(path) in DRAWING_ROOMS], ids=inside)
 def test_noise_is_drawn_behind_its_doors_only(path: Path) -> None:
     assert set(draws(path.read_text())) <= set(DRAWING_ALLOWED.get(inside(path), []))
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) != "engines"], ids=inside)
+def test_engines_are_known_in_their_room_only(path: Path) -> None:
+    assert engine_names(path.read_text()) == ENGINES_ALLOWED.get(inside(path), [])
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("import duckdb", ["duckdb"]),
+        ("from duckdb.functional import X", ["duckdb.functional.X"]),
+        ("node.sql(dialect='duckdb')", ["duckdb"]),
+        ("exp.Anonymous(this='HASH')", ["Anonymous"]),
+        ("from lapwing.engines.duckdb import DuckDBEngine", []),
+    ],
+)
+def test_a_planted_engine_is_found(planted: str, found: list[str]) -> None:
+    assert engine_names(planted) == found
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if room(p) not in ("noise", "mechanisms")], ids=inside)

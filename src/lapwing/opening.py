@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lapwing.asking.automatic import AUTO
-from lapwing.catalog.table import Field, Table
+from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
-from lapwing.engines.duckdb import stored_types
+from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.frames import frame_source, marked
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
@@ -110,7 +110,7 @@ def open_data(
     shared = [(read_public(known, found, keys.get(known, ())), found) for known, found in others.items()]
     place = None if ledger is None else Path(ledger)
     size = None if memory is None else read_memory(memory)
-    return Curator([(table, source), *shared], _ledger_for(source, budget, place), memory=size)
+    return curator_of([(table, source), *shared], _ledger_for(source, budget, place), memory=size)
 
 
 def _title(name: Any, source: Source) -> str:
@@ -167,7 +167,14 @@ def load(path: str | Path = "lapwing.toml") -> Curator:
     """A curator as a steward's file declares it."""
     settings = read_settings(Path(path))
     ledger = open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
-    return Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)
+    return curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory)
+
+
+def curator_of(tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None) -> Curator:
+    """A curator on declared tables, whose rows DuckDB reads from their sources."""
+    catalog = Catalog(tuple(table for table, _ in tables))
+    engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
+    return Curator(catalog, engine, ledger)
 
 
 def _ledger_for(source: Source, budget: Budget, path: Path | None) -> Ledger:

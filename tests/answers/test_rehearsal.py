@@ -58,7 +58,7 @@ def test_a_rehearsal_takes_as_few_groups_as_will_do(least: int) -> None:
 
 
 STEPS = {
-    "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.written", ["sql", "batch", "strategy", "find", "watch"]),
+    "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.prepare", ["sql", "batch", "strategy", "find", "watch"]),
     "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch"]),
     "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch"]),
     "drawing noise of a strategy": ("lapwing.workloads.strategy.release_tables", ["strategy"]),

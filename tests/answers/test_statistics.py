@@ -17,14 +17,14 @@ import lapwing as lw
 from lapwing.answers.answer import Release
 from lapwing.answers.present import present
 from lapwing.answers.readings import intervals_of, values_of
-from lapwing.cells.bounding import queries
-from lapwing.cells.release import Arranged, Released, fetched, release
+from lapwing.cells.release import Arranged, Released, release
 from lapwing.curator import Curator
 from lapwing.mechanisms.moments.mean import SoftMean, SoftVariance
 from lapwing.mechanisms.moments.pair import SoftPair
 from lapwing.mechanisms.moments.rows import scaled_down
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.planning.plan import Plan
+from support.cells import exact_cells
 
 Floats = npt.NDArray[np.float64]
 BUDGETS = {"pure": lw.Budget(epsilon=1000), "zcdp": lw.Budget(epsilon=1000, delta=1e-6)}
@@ -42,7 +42,7 @@ def curator(x: Any, y: Any = None, *, unit: Any = None, budget: str = "pure", **
 
 def arranged(asked: Curator, text: str, epsilon: Any = 1) -> tuple[Plan, Arranged]:
     plan = asked.preview(text, epsilon=epsilon).plan
-    return plan, fetched(plan, queries(plan, asked._vault.engine.keyed_hash), asked._vault.engine.cells)
+    return plan, exact_cells(asked.engine, plan)
 
 
 def cells(asked: Curator, text: str) -> list[int]:

@@ -6,7 +6,6 @@ import math
 from datetime import date
 from fractions import Fraction
 from random import Random
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -15,9 +14,10 @@ from sqlglot import exp
 
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.cells import bounding
-from lapwing.cells.bounding import cells_query, queries
-from lapwing.cells.release import arrange, fetched
+from lapwing.cells.bounding import cells_query
+from lapwing.cells.release import arrange
 from lapwing.engines.duckdb import DuckDBEngine
+from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.source import Frame
 from lapwing.language.emission import literal
 from lapwing.language.types import Type, Value
@@ -25,6 +25,7 @@ from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
 from lapwing.privacy import ZCDP, Approximate, Loss, Pure
 from lapwing.reading.sql import read_sql
+from support.cells import exact_cells, run
 from support.questions import TYPES, arrow_table, catalog, make_plain_question, make_rows, make_table
 from support.reference import groups_of_units, reference_cells
 from support.visits import interval
@@ -40,7 +41,7 @@ def planned(text: str, table: Table, epsilon: float = 1) -> Plan:
 
 def cells(plan: Plan, data: pa.Table, *, salt: int = 1) -> list[list[int]]:
     engine = DuckDBEngine([(plan.table, Frame(data))], salt=salt)
-    arranged = arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))
+    arranged = arrange(plan, run(engine, cells_query(plan)))
     return [column.tolist() for columns in arranged.cells for column in columns]
 
 
@@ -57,7 +58,7 @@ def test_cells_equal_a_reference_in_plain_python(seed: int) -> None:
         text = make_plain_question(random, by_row=by_row)
         plan = planned(text, table)
         if by_row or groups_of_units(plan, named) <= plan.groups:
-            found = arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))
+            found = arrange(plan, run(engine, cells_query(plan)))
             assert [column.tolist() for (column,) in found.cells] == reference_cells(plan, named), text
             compared += 1
     assert compared
@@ -130,7 +131,7 @@ def test_hostile_column_names_are_columns() -> None:
 
 def explained(table: Table, text: str) -> str:
     engine = DuckDBEngine([(table, Frame(arrow_table([(1, "F", 1, 1.0, 1, True, "oslo", None)] * 50)))], salt=1)
-    query = cells_query(planned(text, table), engine.keyed_hash).sql(dialect="duckdb")
+    query = engine.prepare(cells_query(planned(text, table))).text
     return str(engine._connection.execute(f"EXPLAIN {query}").fetchall()[0][1])
 
 
@@ -140,12 +141,9 @@ def test_the_choice_of_groups_stays_a_window() -> None:
     plan = explained(table, "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex")
     assert "WINDOW" in plan
     assert "arg_min" not in plan.lower()
-    text = cells_query(planned("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", table), _hash).sql("duckdb")
-    assert 'PARTITION BY "lw_unit" ORDER BY HASH("lw_unit", "k0"), "k0"' in text.replace("hash(", "HASH(")
-
-
-def _hash(columns: list[Any]) -> Any:
-    return exp.Anonymous(this="hash", expressions=columns)
+    text = DUCKDB.write(cells_query(planned("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", table))).text
+    by_hash = """CAST(HASH("lw_unit", "k0", '') >> 32 AS UINTEGER)"""
+    assert f'PARTITION BY "lw_unit" ORDER BY {by_hash}, "k0"' in text
 
 
 def test_no_window_is_made_where_no_choice_is_needed() -> None:
@@ -193,7 +191,7 @@ def test_constants_reach_the_engine_unchanged() -> None:
     numbers += [random.choice((-1, 1)) * random.random() * 10.0 ** random.randint(-300, 300) for _ in range(300)]
     others: list[Value] = ["it's", 'a"b', "'; DROP TABLE t; --", "\\", "🦆", date(1, 1, 1), 10**18 - 1, True]
     values: list[Value] = [*map(Fraction, numbers), *others]
-    query = exp.Select(expressions=[literal(value) for value in values]).sql(dialect="duckdb")
+    query = DUCKDB.write(exp.Select(expressions=[literal(value) for value in values])).text
     assert list(duckdb.execute(query).fetchall()[0]) == [*numbers, *others]
 
 
@@ -228,9 +226,9 @@ def test_groups_chosen_among_rows_are_those_chosen_among_totals(
     assert isinstance(plan, Plan)
     assert plan.selection is not None
     engine = DuckDBEngine([(table, Frame(data))], salt=3)
-    among_rows = fetched(plan, queries(plan, engine.keyed_hash), engine.cells)
+    among_rows = exact_cells(engine, plan)
     monkeypatch.setattr(bounding, "FEW", 0)
-    among_totals = fetched(plan, queries(plan, engine.keyed_hash), engine.cells)
+    among_totals = exact_cells(engine, plan)
     assert [key.tolist() for key in among_rows.keys] == [key.tolist() for key in among_totals.keys]
     assert among_rows.units is not None
     assert among_totals.units is not None
@@ -245,6 +243,6 @@ def test_the_way_is_chosen_by_the_declared_limit() -> None:
     found = []
     for rows in (bounding.FEW, bounding.FEW + 1):
         plan = planned("SELECT k, COUNT(*) AS n FROM t GROUP BY k", Table("t", fields, "p", rows, 2))
-        found.append(cells_query(plan, _hash).sql("duckdb"))
+        found.append(DUCKDB.write(cells_query(plan)).text)
     assert ["DENSE_RANK" in text for text in found] == [True, False]
     assert ["ROW_NUMBER" in text for text in found] == [False, True]

@@ -25,6 +25,7 @@ from lapwing.cells.finding import (
     powers_query,
     released,
 )
+from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.language.refusal import Refusal
 from lapwing.language.types import Interval, Type
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
@@ -58,7 +59,7 @@ def counted(target: Target, rows: list[Row]) -> dict[tuple[Any, ...], int]:
 
 @lru_cache
 def _text(target: Target) -> str:
-    return powers_query(target).sql(dialect="duckdb")
+    return DUCKDB.write(powers_query(target)).text
 
 
 def power(value: Any, first: int, last: int) -> int | None:

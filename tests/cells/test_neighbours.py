@@ -27,6 +27,7 @@ from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
 from lapwing.privacy import Budget
 from lapwing.reading.sql import read_sql
+from support.cells import exact_cells
 from support.questions import Row, arrow_table, catalog, make_question, make_rows, make_table, without
 
 PURE, ZCDP, BASIC = Budget(epsilon=2), Budget(epsilon=2, delta=1e-6), Budget(2, 1e-6, accounting="basic")
@@ -34,18 +35,13 @@ TABLES, QUESTIONS = 100, 20
 
 
 def cells(engine: DuckDBEngine, plan: Plan) -> Arranged:
-    return fetched(plan, queries(plan, engine.keyed_hash), engine.cells)
+    return exact_cells(engine, plan)
 
 
 def arranged(plan: Plan, engines: list[DuckDBEngine]) -> list[Arranged]:
     """The cells on each engine. All have the same salt, so the queries are made and printed once."""
-    made = queries(plan, engines[0].keyed_hash)
-    parts = [query for query in (made.cells, *(query for _, query in made.others)) if query is not None]
-    texts = {id(query): query.sql(dialect="duckdb", copy=False) for query in parts}
-    return [
-        fetched(plan, made, lambda query, one=engine: one._connection.sql(texts[id(query)]).to_arrow_table())
-        for engine in engines
-    ]
+    prepared = queries(plan).prepared(engines[0].prepare)
+    return [fetched(plan, prepared, engine.fetch) for engine in engines]
 
 
 def engine_on(table: Table, rows: list[Row]) -> DuckDBEngine:

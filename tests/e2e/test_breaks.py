@@ -16,6 +16,7 @@ from lapwing.cells.release import arrange
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
+from support.cells import run
 
 BUDGET = lw.Budget(epsilon=1000)
 
@@ -26,8 +27,8 @@ def cells(curator: lw.Curator, sql: str, epsilon: Any = 1) -> tuple[Plan, list[l
     assert isinstance(question, Question)
     plan = make_plan(question, curator.ledger.budget.price(epsilon=epsilon))
     assert isinstance(plan, Plan)
-    engine = curator._vault.engine
-    arranged = arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))
+    engine = curator.engine
+    arranged = arrange(plan, run(engine, cells_query(plan)))
     return plan, [c.tolist() for (c,) in arranged.cells]
 
 
@@ -116,7 +117,7 @@ def test_a_failure_carries_no_cause_and_logs_no_data(
     def fail(_: object) -> None:
         raise RuntimeError("ZZCANARY")
 
-    monkeypatch.setattr(curator._vault.engine, "cells", fail)
+    monkeypatch.setattr(curator.engine, "fetch", fail)
     with caplog.at_level(logging.DEBUG), pytest.raises(lw.EngineFailed) as caught:
         curator.sql("SELECT COUNT(*) FROM data", epsilon=1)
     assert caught.value.__context__ is None

@@ -24,6 +24,7 @@ from lapwing.answers.answer import Release
 from lapwing.curator import Curator
 from lapwing.errors import LapwingError
 from support.audit import is_rejected
+from support.cells import run
 
 BUDGET = lw.Budget(epsilon=1000, delta=1e-6)
 CANARY = "ZZCANARY"
@@ -278,7 +279,7 @@ def differences(secret: bool, tries: int) -> tuple[float, Any]:
     truths, noises = [], []
     for condition in ("TRUE", "pid <> 999"):
         plan = asked.preview(f"SELECT SUM(x) AS s FROM t WHERE {condition}", epsilon=0.5).plan
-        exact = arrange(plan, asked._vault.engine.cells(cells_query(plan, asked._vault.engine.keyed_hash)))
+        exact = arrange(plan, run(asked.engine, cells_query(plan)))
         step, ((cell,),) = float(plan.measures[0].step), exact.cells
         noisy = np.array([int(release(plan, exact).cells[0][0][0]) for _ in range(tries)])
         truths.append(float(cell[0]) * step)
@@ -322,7 +323,7 @@ def test_many_aggregates_together_cost_what_was_paid(parts: int) -> None:
     for victim in ([(999, "F", "x", 10.0, 99, None, None, None)] * 3, []):
         asked = curator(victim, budget=lw.Budget(epsilon=1))
         plan = asked.preview(f"SELECT {columns} FROM t", epsilon=1).plan
-        exact = arrange(plan, asked._vault.engine.cells(cells_query(plan, asked._vault.engine.keyed_hash)))
+        exact = arrange(plan, run(asked.engine, cells_query(plan)))
         drawn = [release(plan, exact).cells for _ in range(20_000)]
         samples.append(np.array([[int(cell[0]) for (cell,) in cells] for cells in drawn]))
     assert not is_rejected(samples[0].sum(axis=1), samples[1].sum(axis=1), 1.0)

@@ -19,12 +19,14 @@ from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
 from lapwing.errors import Misconfigured
+from lapwing.language.forms import KeyedHash
 from lapwing.language.types import Type
 from lapwing.opening import open_data
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
 from lapwing.privacy import Budget, Pure
 from lapwing.reading.sql import read_sql
+from support.cells import run
 from support.visits import CANARY, frame, interval, open_visits, write_visits
 
 LOCKED = [
@@ -81,7 +83,7 @@ def test_the_engine_is_locked_after_loading(make: Any, tmp_path: Path) -> None:
     names = {"other": tmp_path / "other.csv", "out": tmp_path / "out"}
     for statement in LOCKED:
         with pytest.raises(duckdb.Error):
-            curator._vault.engine._connection.execute(statement.format(**names)).fetchall()
+            curator.engine._connection.execute(statement.format(**names)).fetchall()
     assert not (tmp_path / "out").exists()
     assert len(curator.sql("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", epsilon=0.5)) == 2
 
@@ -92,7 +94,7 @@ def test_a_local_variable_is_no_table() -> None:
     visible_frame = frame()
     assert visible_frame.num_rows
     with pytest.raises(duckdb.Error):
-        curator._vault.engine._connection.execute("SELECT * FROM visible_frame")
+        curator.engine._connection.execute("SELECT * FROM visible_frame")
 
 
 @pytest.mark.parametrize("make", SOURCES)
@@ -104,8 +106,8 @@ def test_every_source_gives_the_same_shape(make: Any, tmp_path: Path) -> None:
 
 def exact(curator: Curator, text: str) -> list[list[int]]:
     plan = curator.preview(text, epsilon=1).plan
-    engine = curator._vault.engine
-    arranged = arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))
+    engine = curator.engine
+    arranged = arrange(plan, run(engine, cells_query(plan)))
     return [cells.tolist() for (cells,) in arranged.cells]
 
 
@@ -239,7 +241,7 @@ def test_what_does_not_fit_into_memory_goes_to_a_private_folder_that_is_removed(
     engine = DuckDBEngine([(table, Parquet(path))], salt=1, memory="96MB")
     (folder,) = engine._connection.execute("SELECT current_setting('temp_directory')").fetchone() or ("",)
     assert Path(folder).stat().st_mode & 0o777 == 0o700
-    rows = engine.cells(cells_query(plan, engine.keyed_hash))
+    rows = run(engine, cells_query(plan))
     assert sum(int(n) for n in rows.column("c0").to_pylist()) == many
     engine.close()
     assert not Path(folder).exists()
@@ -300,7 +302,8 @@ def test_groups_with_the_same_hash_are_chosen_by_their_keys(rows: int) -> None:
     plan = make_plan(question, Pure(1))
     assert isinstance(plan, Plan)
     engine = DuckDBEngine([(table, Frame(data))], salt=1)
-    arranged = arrange(plan, engine.cells(cells_query(plan, lambda _: exp.Literal.number(7))))
+    query = cells_query(plan).transform(lambda node: exp.Literal.number(7) if isinstance(node, KeyedHash) else node)
+    arranged = arrange(plan, run(engine, query))
     assert arranged.cells[0][0].tolist() == [1, 1, 0, 0, 1, 1]
 
 
@@ -309,9 +312,8 @@ def test_the_keyed_hash_has_32_bits_and_depends_on_the_salt() -> None:
     found = []
     for salt in (1, 1, 2):
         engine = DuckDBEngine(frames, salt=salt)
-        node = engine.keyed_hash([exp.column("x")])
-        rows = engine._connection.execute(f"SELECT {node.sql('duckdb')} AS h FROM t ORDER BY x").fetchall()
-        found.append([int(h) for (h,) in rows])
+        query = exp.select(exp.alias_(KeyedHash(expressions=[exp.column("x")]), "h")).from_("t").order_by("x")
+        found.append([int(h) for h in run(engine, query).column("h").to_pylist()])
     assert found[0] == found[1] != found[2]
     assert max(found[0]) < 2**32
     assert len(set(found[0])) > 95

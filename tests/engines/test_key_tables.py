@@ -9,14 +9,15 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.cells.bounding import queries
-from lapwing.cells.release import fetched
 from lapwing.curator import Curator
 from lapwing.engines import key_tables as module
 from lapwing.engines.duckdb import DuckDBEngine
-from lapwing.engines.key_tables import MANY, key_tables
+from lapwing.engines.duckdb_dialect import DUCKDB
+from lapwing.engines.key_tables import MANY
 from lapwing.engines.source import Frame
 from lapwing.language.types import Type, Value
 from lapwing.opening import open_data
@@ -24,6 +25,7 @@ from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
 from lapwing.privacy import Budget, Pure
 from lapwing.reading.sql import read_sql
+from support.cells import exact_cells
 
 SOME = 40
 VALUES: dict[Type, list[Any]] = {
@@ -63,7 +65,7 @@ def planned(text: str, catalog: Catalog) -> Plan:
 
 
 def cells(engine: DuckDBEngine, plan: Plan) -> list[list[int]]:
-    found = fetched(plan, queries(plan, engine.keyed_hash), engine.cells)
+    found = exact_cells(engine, plan)
     return [column.tolist() for columns in found.cells for column in columns]
 
 
@@ -91,10 +93,11 @@ def test_the_text_of_a_query_does_not_grow_with_its_keys() -> None:
     texts = []
     for many in (10 * MANY, 20 * MANY):
         table = Table("t", (Field("k", Type.INTEGER, values=tuple(range(many))),), None)
-        query = queries(planned("SELECT k, COUNT(*) AS n FROM t GROUP BY k", Catalog((table,))), lambda _: None).cells
-        assert query is not None
-        assert {name: rows.num_rows for name, rows in key_tables(query).items()} == {"lw_keys_0": many}
-        texts.append(query.sql(dialect="duckdb"))
+        query = queries(planned("SELECT k, COUNT(*) AS n FROM t GROUP BY k", Catalog((table,)))).cells
+        assert isinstance(query, exp.Select)
+        written = DUCKDB.write(query)
+        assert {name: rows.num_rows for name, rows in written.tables.items()} == {"lw_keys_0": many}
+        texts.append(written.text)
     assert texts[0] == texts[1]
     assert len(texts[0]) < 1000
 
@@ -110,7 +113,7 @@ def test_key_tables_are_gone_after_the_question() -> None:
     made = curator()
     assert len(made.sql("SELECT k, COUNT(*) AS n FROM t GROUP BY k", epsilon=1)) == 600
     with pytest.raises(duckdb.CatalogException):
-        made._vault.engine._connection.execute("SELECT * FROM lw_keys_0")
+        made.engine._connection.execute("SELECT * FROM lw_keys_0")
     assert len(made.sql("SELECT k % 300 AS k, COUNT(*) AS n FROM t GROUP BY 1", epsilon=1)) > MANY
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
+from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.language.emission import emit
 from lapwing.language.expression import Column, Expression, Literal, Operator
 from lapwing.language.operators import numbers
@@ -137,7 +138,7 @@ def test_values_lie_in_the_derived_bounds(seed: int) -> None:
     with engine().cursor() as cursor:
         cursor.register("lw_rows", hostile_rows())
         chosen = [exp.cast(emit(e, leaf, clipped=True), "DOUBLE") for e, _ in bounded]
-        rows = cursor.execute(exp.Select(expressions=chosen).from_("lw_rows").sql(dialect="duckdb")).fetchall()
+        rows = cursor.execute(DUCKDB.write(exp.Select(expressions=chosen).from_("lw_rows")).text).fetchall()
     for row in rows:
         for (expression, bounds), value in zip(bounded, row, strict=True):
             if value is not None and value == value:

@@ -10,6 +10,7 @@ import pytest
 from sqlglot import exp
 
 from lapwing.catalog.table import Catalog, Field, Table
+from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.language.emission import emit
 from lapwing.language.expression import Column, Literal
 from lapwing.language.operators.text import LIKE, MOST_TEXT
@@ -37,7 +38,7 @@ def one(sql: str, **row: Any) -> Any:
     data = pa.table({name: pa.array([row.get(name)], HOSTILE[kind][0]) for name, kind in kinds.items()})
     with engine().cursor() as cursor:
         cursor.register("lw_rows", data)
-        query = exp.Select(expressions=[emit(argument, leaf)]).from_("lw_rows").sql(dialect="duckdb")
+        query = DUCKDB.write(exp.Select(expressions=[emit(argument, leaf)]).from_("lw_rows")).text
         return cursor.execute(query).fetchall()[0][0]
 
 
@@ -157,5 +158,5 @@ def test_every_character_of_a_pattern_means_itself() -> None:
     for character, fit in zip(characters, fits, strict=True):
         with engine().cursor() as cursor:
             cursor.register("lw_rows", pa.table({"s": [f"{character}x", "", "xx"]}))
-            query = exp.Select(expressions=[emit(fit, leaf)]).from_("lw_rows").sql(dialect="duckdb")
+            query = DUCKDB.write(exp.Select(expressions=[emit(fit, leaf)]).from_("lw_rows")).text
             assert [row[0] for row in cursor.execute(query).fetchall()] == [True, False, character == "x"], character

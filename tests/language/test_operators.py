@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.language.emission import emit
 from lapwing.language.expression import Call, Column, Expression, Literal, Operator, walk
 from lapwing.language.operators import numbers
@@ -61,7 +62,7 @@ def values(rows: pa.Table, expressions: tuple[Expression, ...]) -> dict[int, tup
     chosen = [exp.column("i", table="lw_rows"), *(shown(emit(e, leaf), e.type) for e in expressions)]
     with engine().cursor() as cursor:
         cursor.register("lw_rows", rows)
-        found = cursor.execute(exp.Select(expressions=chosen).from_("lw_rows").sql(dialect="duckdb")).fetchall()
+        found = cursor.execute(DUCKDB.write(exp.Select(expressions=chosen).from_("lw_rows")).text).fetchall()
     return {row[0]: tuple(row[1:]) for row in found}
 
 
@@ -164,7 +165,7 @@ def test_the_deepest_expressions_can_be_printed_and_computed(seed: int) -> None:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 700)
     try:
-        text = emit(nested, leaf).sql(dialect="duckdb")
+        text = DUCKDB.write(emit(nested, leaf)).text
     finally:
         sys.setrecursionlimit(before)
     assert isinstance(nested, Call)

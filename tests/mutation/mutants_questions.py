@@ -15,7 +15,7 @@ _BOUNDING = "cells/bounding.py"
 _RELEASE = "cells/release.py"
 _CURATOR = "curator/curator.py"
 _ANSWERING = "curator/answering.py"
-_VAULT = "curator/vault.py"
+_PRIVATE_DATA = "curator/private_data.py"
 _AGGREGATES = "measures/aggregates.py"
 _SHAPES = "measures/shapes.py"
 _CONTRIBUTIONS = "cells/contributions.py"
@@ -180,7 +180,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "soft weight without limit",
         _CONTRIBUTIONS,
-        'weight = exp.Anonymous(this="LEAST", expressions=[held.copy(), limit])',
+        "weight = Least(expressions=[held.copy(), limit])",
         "weight = held.copy()",
         "heavy units weigh more",
         CELLS,
@@ -260,7 +260,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "keys outside the list",
         _BOUNDING,
-        '        query = query.where(listed(named(f"k{i}"), values, key.type, place=i), copy=False)\n',
+        '        query = query.where(Listed(this=named(f"k{i}"), values=values, kind=key.type, place=i), copy=False)\n',
         "        pass\n",
         "a group that nobody declared",
         CELLS,
@@ -350,7 +350,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "skip the version check",
         _CURATOR,
-        "        self._vault.check(ready.plan.table)\n",
+        "        self._private_data.check(ready.plan.table)\n",
         "",
         "changed data are served",
         ("tests/test_curator.py",),
@@ -406,7 +406,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "tell the cause",
-        _VAULT,
+        _PRIVATE_DATA,
         "    raise EngineFailed(incident)  # outside",
         "    raise EngineFailed(kind)  # outside",
         "the kind of failure tells about the data",

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import lapwing as lw
-from lapwing.cells.bounding import queries
-from lapwing.cells.release import Arranged, fetched, release
+from lapwing.cells.release import Arranged, release
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.choice.top_k import TopK
 from lapwing.planning.plan import Plan
+from support.cells import exact_cells
 
 PURE, ZCDP = lw.Budget(epsilon=200), lw.Budget(epsilon=200, delta=1e-6)
 TOWNS = ("Ayr", "Bath", "Cork", "Deal", "Ely", "Fife")
@@ -40,7 +40,7 @@ def planned(asked: lw.Curator, text: str, epsilon: Any = 1) -> tuple[Plan, TopK]
 
 
 def exact(asked: lw.Curator, plan: Plan) -> Arranged:
-    return fetched(plan, queries(plan, asked._vault.engine.keyed_hash), asked._vault.engine.cells)
+    return exact_cells(asked.engine, plan)
 
 
 def many() -> pa.Table:

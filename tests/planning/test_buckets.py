@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.calculator import calculate
+from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Misconfigured
 from lapwing.language.emission import whole
 from lapwing.language.expression import Column, Expression, Literal
@@ -84,7 +85,7 @@ def test_long_expressions_are_computed_once() -> None:
         question(f"WIDTH_BUCKET(loose * cost / age + LN(cost) * SQRT(loose), {edges})").keys[0]
         for edges in ([1], list(range(1000)))
     )
-    shorter, longer = (len(whole(key, lambda leaf: exp.column("x")).sql("duckdb")) for key in (one, two))
+    shorter, longer = (len(DUCKDB.write(whole(key, lambda leaf: exp.column("x"))).text) for key in (one, two))
     assert longer < shorter + 1000 * 50
 
 
@@ -285,7 +286,7 @@ def test_the_deepest_buckets_can_be_printed_and_computed() -> None:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 700)
     try:
-        text = whole(nested, lambda leaf: loose(exp.column("x"))).sql(dialect="duckdb", copy=False)
+        text = DUCKDB.write(whole(nested, lambda leaf: loose(exp.column("x")))).text
     finally:
         sys.setrecursionlimit(before)
     with duckdb.connect(config={"threads": "1"}) as connection:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-import lapwing.curator.vault as vault_module
+import lapwing.curator.private_data as private_data_module
 from lapwing.curator import Curator
 from lapwing.errors import BudgetExceeded
 from lapwing.ledger import Ledger
@@ -44,9 +44,9 @@ def _after(target: Any, name: str) -> None:
 STEPS: dict[str, Callable[[Curator], None]] = {
     "before reserve": lambda _: setattr(Ledger, "reserve", die),
     "after reserve": lambda _: _after(Ledger, "reserve"),
-    "before cells": lambda curator: setattr(curator._vault.engine, "cells", die),
-    "after cells": lambda curator: _after(curator._vault.engine, "cells"),
-    "after release": lambda _: _after(vault_module, "release"),
+    "before cells": lambda curator: setattr(curator.engine, "fetch", die),
+    "after cells": lambda curator: _after(curator.engine, "fetch"),
+    "after release": lambda _: _after(private_data_module, "release"),
     "before settle": lambda _: setattr(Ledger, "settle", die),
     "after settle": lambda _: _after(Ledger, "settle"),
     "nothing": lambda _: None,

@@ -85,10 +85,10 @@ class Spy:
 
     def __init__(self, curator: Curator, monkeypatch: pytest.MonkeyPatch) -> None:
         self.queries: list[str] = []
-        engine, inner = curator._vault.engine, curator._vault.engine.cells
+        engine, inner = curator.engine, curator.engine.fetch
 
         def cells(query: Any) -> pa.Table:
             self.queries.append(query)
             return inner(query)
 
-        monkeypatch.setattr(engine, "cells", cells)
+        monkeypatch.setattr(engine, "fetch", cells)

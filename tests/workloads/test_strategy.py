@@ -17,7 +17,7 @@ import pytest
 
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
-from lapwing.curator import vault as vault_module
+from lapwing.curator import private_data as private_data_module
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured, Refused
@@ -38,6 +38,7 @@ from lapwing.workloads.strategy import (
     make_strategy,
     tables_query,
 )
+from support.cells import run
 from support.visits import CANARY, Spy, frame, open_visits, write_visits
 
 PURE, ZCDP = Budget(epsilon=2), Budget(epsilon=2, delta=1e-6)
@@ -96,7 +97,7 @@ def counted(table: Table, **asked: Any) -> Counted:
 
 def read(strategy: Strategy, table: Table, rows: list[tuple[Any, ...]]) -> Any:
     engine = engine_on(table, rows)
-    return exact_tables(strategy, engine.cells(tables_query(strategy, engine.keyed_hash)))
+    return exact_tables(strategy, run(engine, tables_query(strategy)))
 
 
 def place(axis: Any, value: Any) -> int | None:
@@ -188,7 +189,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     """gate:G16"""
     path = write_visits(tmp_path)
     curator, order = opened(data=path), []
-    inner, settle = curator._vault.engine.cells, curator.ledger.settle
+    inner, settle = curator.engine.fetch, curator.ledger.settle
 
     def cells(query: Any) -> pa.Table:
         order.append(("read", curator.budget.spent.amount))
@@ -198,7 +199,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
         order.append(("settle", curator.budget.spent.amount))
         settle(*args, **kwargs)
 
-    monkeypatch.setattr(curator._vault.engine, "cells", cells)
+    monkeypatch.setattr(curator.engine, "fetch", cells)
     monkeypatch.setattr(curator.ledger, "settle", settled)
     answer = curator.distribution("age", epsilon=0.5, analyst="ann")
     assert order == [("read", Fraction(1, 2)), ("settle", Fraction(1, 2))]
@@ -272,7 +273,7 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(monkeypatch: pytes
     def broken(_: Any) -> pa.Table:
         raise ValueError(CANARY)
 
-    monkeypatch.setattr(curator._vault.engine, "cells", broken)
+    monkeypatch.setattr(curator.engine, "fetch", broken)
     with pytest.raises(EngineFailed) as error:
         ask(curator)
     assert CANARY not in str(error.value)
@@ -282,21 +283,21 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(monkeypatch: pytes
 
 def test_a_group_that_was_not_asked_for_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = opened()
-    inner = curator._vault.engine.cells
+    inner = curator.engine.fetch
 
     def foreign(query: Any) -> pa.Table:
         rows = inner(query)
         return rows.set_column(1, "k0", pa.array(["?"] * rows.num_rows))
 
-    monkeypatch.setattr(curator._vault.engine, "cells", foreign)
+    monkeypatch.setattr(curator.engine, "fetch", foreign)
     with pytest.raises(EngineFailed):
         ask(curator)
 
 
 def test_all_noise_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     curator, seen = opened(budget=Budget(epsilon=5)), []
-    inner = vault_module.release_tables
-    monkeypatch.setattr(vault_module, "release_tables", lambda *args: seen.append(args[0]) or inner(*args))
+    inner = private_data_module.release_tables
+    monkeypatch.setattr(private_data_module, "release_tables", lambda *args: seen.append(args[0]) or inner(*args))
     ask(curator)
     curator.distribution("age", epsilon=0.5)
     assert [type(mechanism) for mechanism in seen] == [LaplaceMarginals, Ranges]

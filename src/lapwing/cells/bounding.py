@@ -47,19 +47,17 @@ from lapwing.cells.contributions import (
     unit_totals,
 )
 from lapwing.cells.derived_rows import from_node
-from lapwing.engines.key_tables import Written, listed
+from lapwing.engines.dialect import EngineQuery
 from lapwing.errors import Bug
-from lapwing.language.emission import counted, emit, whole
+from lapwing.language.emission import emit, whole
 from lapwing.language.expression import Expression
+from lapwing.language.forms import ExactSum, KeyedHash, Least, Listed, WholeQuotient, Wide
 from lapwing.language.types import Type
 from lapwing.measures.measure import Measure
 from lapwing.measures.shapes import Distinct, Grid
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.quantiles.grid_quantile import UNIT
 from lapwing.planning.plan import Plan
-
-Hash = Callable[[list[exp.Expression]], exp.Expression]
-"""The engine's keyed hash of these columns."""
 
 LONGEST_KEY = 300
 """Characters of a text key whose values are not public."""
@@ -79,38 +77,36 @@ _CELL, _TIMES = "lw_cell", "lw_times"
 class Queries:
     """What the engine runs: the cells of sums over units, and a query of its own for every other shape."""
 
-    cells: exp.Select | Written | None
-    others: tuple[tuple[int, exp.Select | Written], ...]
+    cells: exp.Select | EngineQuery | None
+    others: tuple[tuple[int, exp.Select | EngineQuery], ...]
     """The number of the measure, and its query."""
 
-    def written(self, write: Callable[[Any], Written]) -> Queries:
-        """The same as the engine writes them."""
-        cells = None if self.cells is None else write(self.cells)
-        return Queries(cells, tuple((index, write(query)) for index, query in self.others))
+    def prepared(self, prepare: Callable[[Any], EngineQuery]) -> Queries:
+        """The same as the engine runs them."""
+        cells = None if self.cells is None else prepare(self.cells)
+        return Queries(cells, tuple((index, prepare(query)) for index, query in self.others))
 
 
-def queries(plan: Plan, keyed_hash: Hash) -> Queries:
+def queries(plan: Plan) -> Queries:
     """Every query of a plan. As a rule it is one."""
     others = tuple(
         (
             index,
-            _histogram(plan, measure, keyed_hash)
-            if isinstance(measure.shape, Grid)
-            else _distinct(plan, measure, keyed_hash),
+            _histogram(plan, measure) if isinstance(measure.shape, Grid) else _distinct(plan, measure),
         )
         for index, measure in enumerate(plan.measures)
         if isinstance(measure.shape, Grid | Distinct)
     )
     wanted = plan.selection is not None or len(others) < len(plan.measures)
-    return Queries(cells_query(plan, keyed_hash) if wanted else None, others)
+    return Queries(cells_query(plan) if wanted else None, others)
 
 
-def cells_query(plan: Plan, keyed_hash: Hash) -> exp.Select:
+def cells_query(plan: Plan) -> exp.Select:
     """The query whose rows are the cells: key columns k0, k1, ... and integer columns c0, c1, ..."""
     if plan.table.by_row:
         columns = cells_of(plan, [part for measure in summed_measures(plan) for part in row_parts(plan, measure)])
         return _grouped(plan, _selected(*_keys(plan), *columns, *_units(plan)), _rows(plan))
-    inner = _chosen(plan, _totals(plan, keyed_hash), keyed_hash)
+    inner = _chosen(plan, _totals(plan))
     columns = cells_of(plan, [named(f"t{i}") for i in range(count_totals(plan))])
     query = _grouped(plan, _selected(*_keys(plan), *columns, *_units(plan)), inner)
     return _within_groups(plan, query)
@@ -135,7 +131,7 @@ def _placed_within(plan: Plan, query: exp.Select) -> exp.Select:
     return _where(query, exp.LTE(this=named(_PLACE), expression=exp.Literal.number(plan.groups)))
 
 
-def _histogram(plan: Plan, measure: Measure, keyed_hash: Hash) -> exp.Select:
+def _histogram(plan: Plan, measure: Measure) -> exp.Select:
     """Keys, cell number b0 and weight c0: a row of a unit with n values counts min(1, rows / n), in units of 2^-20.
 
     Rows without a value are in the cell NULL, which nobody reads: to drop them here computes every cell twice.
@@ -146,11 +142,11 @@ def _histogram(plan: Plan, measure: Measure, keyed_hash: Hash) -> exp.Select:
     if plan.table.by_row:
         inner = _selected(*_keys(plan), aliased(cell, _CELL)).from_(_rows(plan).subquery("r", copy=False), copy=False)
         many = exp.Mul(this=exp.Count(this=exp.Star()), expression=one)
-        total = aliased(counted(many), "c0")
+        total = aliased(Wide(this=many), "c0")
     else:
-        inner = _binned(plan, cell, keyed_hash)
-        limit = exp.Anonymous(this="LEAST", expressions=[named(_HELD), exp.Literal.number(measure.shape.rows)])
-        share = exp.IntDiv(this=exp.Paren(this=exp.Mul(this=limit, expression=one)), expression=_or_null(_HELD))
+        inner = _binned(plan, cell)
+        limit = Least(expressions=[named(_HELD), exp.Literal.number(measure.shape.rows)])
+        share = WholeQuotient(this=exp.Paren(this=exp.Mul(this=limit, expression=one)), expression=_or_null(_HELD))
         weight = exp.Mul(this=named(_TIMES), expression=exp.Paren(this=share))
         total = summed(weight, "c0")
     columns = [*_keys(plan), aliased(named(_CELL), "b0"), total]
@@ -162,25 +158,25 @@ def _or_null(name: str) -> exp.Expression:
     return exp.Nullif(this=named(name), expression=exp.Literal.number(0))
 
 
-def _binned(plan: Plan, cell: exp.Expression, keyed_hash: Hash) -> exp.Select:
+def _binned(plan: Plan, cell: exp.Expression) -> exp.Select:
     """Per unit, group and cell: how many rows, how many values the unit has in the group, and the group's place."""
     columns = [named(_UNIT), *_keys(plan), aliased(cell, _CELL), aliased(exp.Count(this=exp.Star()), _TIMES)]
-    counted = _selected(*columns).from_(_kept(plan, keyed_hash).subquery("r", copy=False), copy=False)
+    counted = _selected(*columns).from_(_kept(plan).subquery("r", copy=False), copy=False)
     counted = counted.group_by(named(_UNIT), *_keys(plan), cell.copy(), copy=False)
     present = exp.Case(
         ifs=[exp.If(this=exp.Is(this=named(_CELL), expression=exp.Null()), true=exp.Literal.number(0))],
         default=named(_TIMES),
     )
-    held = exp.Window(this=exp.Sum(this=present), partition_by=[named(_UNIT), *_keys(plan)])
-    return _placed(plan, counted, [aliased(held, _HELD)], keyed_hash)
+    held = exp.Window(this=ExactSum(this=present), partition_by=[named(_UNIT), *_keys(plan)])
+    return _placed(plan, counted, [aliased(held, _HELD)])
 
 
-def _distinct(plan: Plan, measure: Measure, keyed_hash: Hash) -> exp.Select:
+def _distinct(plan: Plan, measure: Measure) -> exp.Select:
     """Keys and c0, the number of different values; of each unit and group only as many as the limit says."""
     if not isinstance(measure.shape, Distinct):
         raise Bug("only different values are counted here")
     value = read(plan, measure)
-    many = aliased(counted(exp.Count(this=exp.Distinct(expressions=[named(_CELL)]))), "c0")
+    many = aliased(Wide(this=exp.Count(this=exp.Distinct(expressions=[named(_CELL)]))), "c0")
     columns = [*_keys(plan), aliased(value, _CELL)]
     if plan.table.by_row:
         return _grouped(
@@ -188,33 +184,33 @@ def _distinct(plan: Plan, measure: Measure, keyed_hash: Hash) -> exp.Select:
             _selected(*_keys(plan), many),
             _selected(*columns).from_(_rows(plan).subquery("r", copy=False), copy=False),
         )
-    rows = _kept(plan, keyed_hash).subquery("r", copy=False)
+    rows = _kept(plan).subquery("r", copy=False)
     once = _selected(named(_UNIT), *columns).from_(rows, copy=False)
     once = once.group_by(named(_UNIT), *_keys(plan), value.copy(), copy=False)
     mine = [named(_UNIT), *_keys(plan)]
     gone = exp.Is(this=named(_CELL), expression=exp.Null())
-    order = [gone, keyed_hash([*mine, named(_CELL)]), named(_CELL)]
+    order = [gone, KeyedHash(expressions=[*mine, named(_CELL)]), named(_CELL)]
     number = _numbered(exp.RowNumber(), [column.copy() for column in mine], order)
-    inner = _placed(plan, once, [aliased(number, _HELD)], keyed_hash)
+    inner = _placed(plan, once, [aliased(number, _HELD)])
     query = _grouped(plan, _selected(*_keys(plan), many), inner)
     query = _where(query, exp.LTE(this=named(_HELD), expression=exp.Literal.number(measure.shape.rows)))
     return _within_groups(plan, query)
 
 
-def _placed(plan: Plan, counted: exp.Select, more: list[exp.Expression], keyed_hash: Hash) -> exp.Select:
+def _placed(plan: Plan, counted: exp.Select, more: list[exp.Expression]) -> exp.Select:
     """All columns, some more, and the place of the group among the unit's groups, as in `_chosen`."""
     columns = [exp.Star(), *more]
     if _among_totals(plan):
-        columns.append(_place(plan, exp.Anonymous(this="DENSE_RANK"), keyed_hash))
+        columns.append(_place(plan, exp.DenseRank()))
     return _selected(*columns).from_(counted.subquery("u", copy=False), copy=False)
 
 
-def _kept(plan: Plan, keyed_hash: Hash) -> exp.Select:
+def _kept(plan: Plan) -> exp.Select:
     """The rows that are added up: all, or those of the chosen groups where the choice is among rows."""
     rows = _rows(plan)
     if not _among_rows(plan):
         return rows
-    place = _place(plan, exp.Anonymous(this="DENSE_RANK"), keyed_hash)
+    place = _place(plan, exp.DenseRank())
     placed = _selected(exp.Star(), place).from_(rows.subquery("s", copy=False), copy=False)
     return _placed_within(plan, _selected(exp.Star()).from_(placed.subquery("p", copy=False), copy=False))
 
@@ -242,13 +238,13 @@ def key_node(key: Expression, *, public: bool) -> exp.Expression:
     node = whole(key, source)
     if public or key.type is not Type.TEXT:
         return node
-    return exp.Anonymous(this="LEFT", expressions=[node, exp.Literal.number(LONGEST_KEY)])
+    return exp.Left(this=node, expression=exp.Literal.number(LONGEST_KEY))
 
 
-def _totals(plan: Plan, keyed_hash: Hash) -> exp.Select:
+def _totals(plan: Plan) -> exp.Select:
     gathered = [total for measure in summed_measures(plan) for total in unit_totals(plan, measure)]
     columns = [aliased(total, f"t{i}") for i, total in enumerate(gathered)]
-    rows = _kept(plan, keyed_hash).subquery("r", copy=False)
+    rows = _kept(plan).subquery("r", copy=False)
     query = _selected(named(_UNIT), *_keys(plan), *columns).from_(rows, copy=False)
     return query.group_by(named(_UNIT), *_keys(plan), copy=False)
 
@@ -258,14 +254,14 @@ def _grouped(plan: Plan, query: exp.Select, inner: exp.Select) -> exp.Select:
     return query.group_by(*_keys(plan), copy=False) if plan.question.keys else query
 
 
-def _chosen(plan: Plan, totals: exp.Select, keyed_hash: Hash) -> exp.Select:
+def _chosen(plan: Plan, totals: exp.Select) -> exp.Select:
     """The totals, with the place of each group, and with how many groups its unit has where that is its weight.
 
     Of a unit in too many groups all of them or only the chosen ones are there: the weight of both is the same.
     """
     columns: list[exp.Expression] = [exp.Star()]
     if _among_totals(plan):
-        columns.append(_place(plan, exp.RowNumber(), keyed_hash))
+        columns.append(_place(plan, exp.RowNumber()))
     if plan.outline.limit_groups and isinstance(plan.selection, WeightedGaussian):
         held = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[named(_UNIT)])
         columns.append(aliased(held, _HELD))
@@ -274,9 +270,9 @@ def _chosen(plan: Plan, totals: exp.Select, keyed_hash: Hash) -> exp.Select:
     return _selected(*columns).from_(totals.subquery("u", copy=False), copy=False)
 
 
-def _place(plan: Plan, number: exp.Expression, keyed_hash: Hash) -> exp.Expression:
+def _place(plan: Plan, number: exp.Expression) -> exp.Expression:
     """The place of a group among those of its unit, in an order that only the unit, its keys and the salt decide."""
-    order = [keyed_hash([named(_UNIT), *_keys(plan)]), *_keys(plan)]
+    order = [KeyedHash(expressions=[named(_UNIT), *_keys(plan)]), *_keys(plan)]
     return aliased(_numbered(number, [named(_UNIT)], order), _PLACE)
 
 
@@ -306,7 +302,7 @@ def _units(plan: Plan) -> list[exp.Expression]:
 def _listed(plan: Plan, query: exp.Select) -> exp.Select:
     """Only the public values of each key, where they are public."""
     for i, (key, values) in enumerate(zip(plan.question.keys, plan.domain, strict=True)):
-        query = query.where(listed(named(f"k{i}"), values, key.type, place=i), copy=False)
+        query = query.where(Listed(this=named(f"k{i}"), values=values, kind=key.type, place=i), copy=False)
     return query
 
 

@@ -15,8 +15,9 @@ from math import ceil, floor
 from sqlglot import exp
 
 from lapwing.errors import Bug
-from lapwing.language.emission import between, counted, cut, real, value
+from lapwing.language.emission import between, cut, real, value
 from lapwing.language.expression import Column, Expression, Key, Slot
+from lapwing.language.forms import ExactSum, Least, Minus, RoundTo, Times, WholeQuotient, Wide, WideProduct
 from lapwing.language.operators.base import let
 from lapwing.language.operators.table import bounds_of, cast, number
 from lapwing.language.types import Interval, Type
@@ -95,11 +96,11 @@ def computed(column: Argument) -> exp.Expression:
 
     def placed(one: Callable[[], exp.Expression]) -> exp.Expression:
         moved = exp.Paren(
-            this=exp.Sub(this=number(one()), expression=real(column.bounds.low if column.bounds else Fraction(0)))
+            this=Minus(this=number(one()), expression=real(column.bounds.low if column.bounds else Fraction(0)))
         )
-        scaled = exp.Mul(this=moved, expression=real(column.steps / width))
+        scaled = Times(this=moved, expression=real(column.steps / width))
         most = Fraction(column.steps - 1 if column.floored else column.steps)
-        whole_ = exp.Floor(this=scaled) if column.floored else exp.Round(this=scaled)
+        whole_ = exp.Floor(this=scaled) if column.floored else RoundTo(this=scaled)
         return _where_present(one(), cast(between(whole_, Fraction(0), most), exp.DType.BIGINT))
 
     return let(node, placed)
@@ -136,10 +137,10 @@ def unit_totals(plan: Plan, measure: Measure) -> list[exp.Expression]:
         case Total(summed=False):
             return [exp.Count(this=read(plan, measure))]
         case Total():
-            return [exp.Sum(this=_amount(plan, measure))]
+            return [ExactSum(this=_amount(plan, measure))]
         case _:
             parts = _soft_parts(plan, measure)
-            return [*(_added(exp.Sum(this=part)) for part in parts[:-1]), exp.Count(this=parts[0].copy())]
+            return [*(_added(ExactSum(this=part)) for part in parts[:-1]), exp.Count(this=parts[0].copy())]
 
 
 def row_parts(plan: Plan, measure: Measure) -> list[exp.Expression]:
@@ -242,12 +243,12 @@ def _weighed(cells: list[exp.Expression], held: exp.Expression, rows: int, *, re
     floors sum to at most rows M, since the cells sum to held M; the last cell takes what is left.
     """
     limit = exp.Literal.number(rows)
-    weight = exp.Anonymous(this="LEAST", expressions=[held.copy(), limit])
+    weight = Least(expressions=[held.copy(), limit])
     scaled: list[exp.Expression] = []
     for cell in cells:
         fits = exp.LTE(this=held.copy(), expression=limit.copy())
-        much = exp.Paren(this=exp.Mul(this=cast(cell.copy(), exp.DType.INT128), expression=limit.copy()))
-        floor_ = exp.IntDiv(this=much, expression=exp.Nullif(this=held.copy(), expression=exp.Literal.number(0)))
+        much = exp.Paren(this=WideProduct(this=cell.copy(), expression=limit.copy()))
+        floor_ = WholeQuotient(this=much, expression=exp.Nullif(this=held.copy(), expression=exp.Literal.number(0)))
         scaled.append(exp.Case(ifs=[exp.If(this=fits, true=cell.copy())], default=floor_))
     scaled[rest] = _left(weight, [cell for i, cell in enumerate(scaled) if i != rest])
     return scaled
@@ -269,11 +270,11 @@ def _amount(plan: Plan, measure: Measure) -> exp.Expression:
     if _is_whole_column(measure):
         sides = exp.Literal.number(floor(bounds.low)), exp.Literal.number(ceil(bounds.high))
         return _where_present(column, cut(column.copy(), *sides))
-    scaled = exp.Mul(this=number(column.copy()), expression=real(1 / measure.step))
+    scaled = Times(this=number(column.copy()), expression=real(1 / measure.step))
     if isinstance(argument, Column) and bounds.reach <= _MOST_STEPS * measure.step:
-        return cast(exp.Round(this=scaled), exp.DType.BIGINT)  # clipped already, to bounds that fit; NULL stays NULL
+        return cast(RoundTo(this=scaled), exp.DType.BIGINT)  # clipped already, to bounds that fit; NULL stays NULL
     low, high = (max(-_MOST_STEPS, min(_MOST_STEPS, side / measure.step)) for side in (bounds.low, bounds.high))
-    return _where_present(column, cast(exp.Round(this=between(scaled, low, high)), exp.DType.BIGINT))
+    return _where_present(column, cast(RoundTo(this=between(scaled, low, high)), exp.DType.BIGINT))
 
 
 def _where_present(column: exp.Expression, result: exp.Expression) -> exp.Expression:
@@ -310,4 +311,4 @@ def aliased(node: exp.Expression, name: str) -> exp.Alias:
 
 def summed(node: exp.Expression, name: str) -> exp.Alias:
     """A sum over units as an integer of 38 digits: no engine wraps or rounds it."""
-    return aliased(counted(_added(exp.Sum(this=node))), name)
+    return aliased(Wide(this=_added(ExactSum(this=node))), name)

@@ -1,4 +1,4 @@
-"""The engine's form of a derived table: what stands in FROM of the one query.
+"""The tree of a derived table: what stands in FROM of the one query.
 
 Every derived table is a sub-query with the declared columns and, unless rows are units, the unit as it is stored. Every
 column is read through the name of its side, and has the engine's type for its declared one.
@@ -29,6 +29,7 @@ from lapwing.errors import Bug
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.emission import Leaf, between, emit, real, typed, value
 from lapwing.language.expression import Column, Expression, Key, Slot
+from lapwing.language.forms import ExactSum, FirstOf, Least, Plus, Quotient, RoundTo, Times
 from lapwing.language.operators.base import common
 from lapwing.language.operators.base import where as if_met
 from lapwing.language.operators.table import bounds_of, cast, number
@@ -108,7 +109,7 @@ def _one_a_key(source: Joined, mark: str) -> exp.Expression:
     rows = exp.Select(expressions=[*compared, *stored]).from_(from_node(source.right, _INNER), copy=False)
     rows = _filtered(rows, source.right_where)
     keys = [_column(_EACH, f"o{i}") for i in range(len(compared))]
-    first = [exp.Anonymous(this="FIRST", expressions=[_column(_EACH, f"c{i}")]) for i in range(len(stored))]
+    first = [FirstOf(this=_column(_EACH, f"c{i}")) for i in range(len(stored))]
     shown = [_aliased(key, f"o{i}") for i, key in enumerate(keys)]
     shown += [_aliased(node, f"c{i}") for i, node in enumerate(first)]
     shown += [_aliased(exp.true(), mark)] if source.outer else []
@@ -164,7 +165,7 @@ def _argument(aggregate: Aggregate) -> exp.Expression:
         return _steps(argument)
     if kind in ("min", "max"):
         zero = real(Fraction(0))  # -0.0 and 0.0 are one number; added to 0 they are one text as well
-        return exp.Add(this=number(exp.Paren(this=value(argument, _read(_INNER)))), expression=zero)
+        return Plus(this=number(exp.Paren(this=value(argument, _read(_INNER)))), expression=zero)
     return value(argument, _read(_INNER))
 
 
@@ -174,8 +175,8 @@ def _steps(argument: Expression) -> exp.Expression:
         raise Bug("a sum without bounds was planned")
     held = value(argument, _read(_INNER), clipped=True)
     gone = exp.Is(this=held, expression=exp.Null())
-    scaled = exp.Mul(this=number(held.copy()), expression=real(1 / step))
-    kept = exp.Round(this=between(scaled, bounds.low / step, bounds.high / step))
+    scaled = Times(this=number(held.copy()), expression=real(1 / step))
+    kept = RoundTo(this=between(scaled, bounds.low / step, bounds.high / step))
     return if_met(exp.Not(this=gone), cast(kept, exp.DType.BIGINT))
 
 
@@ -197,7 +198,7 @@ def _result(aggregate: Aggregate, name: str) -> exp.Expression:
         case "count_units" if not aggregate.arguments:
             return cast(exp.Literal.number(1), exp.DType.BIGINT)
         case "count_units":
-            return exp.Anonymous(this="LEAST", expressions=[exp.Count(this=held), exp.Literal.number(1)])
+            return Least(expressions=[exp.Count(this=held), exp.Literal.number(1)])
         case "count":
             return exp.Count(this=held)
         case "count_distinct":
@@ -207,11 +208,11 @@ def _result(aggregate: Aggregate, name: str) -> exp.Expression:
         case "max":
             return exp.Max(this=held)
         case "sum" | "mean" as kind:
-            total = exp.Mul(this=number(exp.Sum(this=held)), expression=real(_step(aggregate.arguments[0])))
+            total = Times(this=number(ExactSum(this=held)), expression=real(_step(aggregate.arguments[0])))
             if kind == "sum":
                 return total
             many = exp.Nullif(this=number(exp.Count(this=held.copy())), expression=exp.Literal.number(0))
-            return exp.Div(this=exp.Paren(this=total), expression=many)
+            return Quotient(this=exp.Paren(this=total), expression=many)
     raise Bug("an aggregate inside has no form")
 
 

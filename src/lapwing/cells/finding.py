@@ -33,9 +33,9 @@ from lapwing.catalog.table import UNIT_ID, Field, Limit, Table
 from lapwing.cells.bounding import key_node
 from lapwing.cells.contributions import ROWS, aliased, named, source
 from lapwing.cells.derived_rows import from_node
-from lapwing.engines.key_tables import listed
-from lapwing.language.emission import counted, emit, literal, real, value
+from lapwing.language.emission import emit, literal, real, value
 from lapwing.language.expression import Column
+from lapwing.language.forms import Listed, Wide
 from lapwing.language.operators.table import cast, number
 from lapwing.language.types import Interval, Type, Value
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
@@ -217,7 +217,7 @@ def powers_query(target: Target) -> exp.Select:
     first, last = target.powers
     powers = [aliased(_power(name, kind, first, last - 1), name) for name in names]
     placed = _selected(*powers).from_(inner.subquery("t", copy=False), copy=False)
-    many = aliased(counted(exp.Count(this=exp.Star())), _MANY)
+    many = aliased(Wide(this=exp.Count(this=exp.Star())), _MANY)
     query = _selected(*map(named, names), many).from_(placed.subquery("p", copy=False), copy=False)
     return query.group_by(*map(named, names), copy=False)
 
@@ -246,7 +246,8 @@ def _counted(target: LimitOf) -> exp.Select:
     many = aliased(exp.Count(this=exp.Star()), _MANY)
     groups = _selected(named(_UNIT), many).from_(rows.subquery("r", copy=False), copy=False)
     for place, values in enumerate(domain or ()):
-        groups = groups.where(listed(keys[place], values, question.keys[place].type, place=place), copy=False)
+        kind = question.keys[place].type
+        groups = groups.where(Listed(this=keys[place].copy(), values=values, kind=kind, place=place), copy=False)
     groups = groups.group_by(named(_UNIT), *(key.copy() for key in keys), copy=False)
     most = exp.Max(this=named(_MANY)) if target.limit is Limit.ROWS else exp.Count(this=exp.Star())
     query = _selected(aliased(most, _HIGH)).from_(groups.subquery("g", copy=False), copy=False)

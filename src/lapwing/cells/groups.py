@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lapwing.engines.calculator import ARROW_TYPES
+from lapwing.engines.engine import ARROW_TYPES
 from lapwing.errors import Bug
 from lapwing.language.types import Type, Value
 from lapwing.planning.plan import Plan

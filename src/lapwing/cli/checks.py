@@ -87,10 +87,10 @@ def _there(path: Path) -> Path:
 
 
 def _served(settings: Settings, folder: Path) -> str:
-    from lapwing.curator import Curator
     from lapwing.ledger import open_ledger
     from lapwing.ledger.sqlite import copy_ledger
     from lapwing.ledger.witness import Witness
+    from lapwing.opening import curator_of
 
     place, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
     copy_ledger(settings.ledger, place)
@@ -98,7 +98,7 @@ def _served(settings: Settings, folder: Path) -> str:
         if Witness(known).read() is not None:
             copied.write_bytes(known.read_bytes())
     with open_ledger(place, settings.budget, witness=witnesses) as ledger:
-        curator = Curator([*settings.tables, *settings.public], ledger, memory=settings.memory)
+        curator = curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory)
         room = ledger.remaining
         curator.close()
         if not ledger.budget.affordable(room):

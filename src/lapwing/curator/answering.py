@@ -14,7 +14,7 @@ from lapwing.answers.stored import decode
 from lapwing.asking.batch import Named, Shared
 from lapwing.cells.release import Released
 from lapwing.curator.charging import UNJOINED, bought, of_batch, reading_terms, saying
-from lapwing.curator.vault import Paid, Vault
+from lapwing.curator.private_data import Paid, PrivateData
 from lapwing.ledger import Charge, Ledger, Reservation
 from lapwing.planning.plan import Outline, Plan, priced
 from lapwing.privacy.budget import Cost
@@ -23,8 +23,8 @@ from lapwing.privacy.budget import Cost
 class Answers:
     """Answers that are paid for, and those that were."""
 
-    def __init__(self, ledger: Ledger, vault: Vault) -> None:
-        self._ledger, self._vault = ledger, vault
+    def __init__(self, ledger: Ledger, private_data: PrivateData) -> None:
+        self._ledger, self._private_data = ledger, private_data
 
     def stored(self, plan: Plan, level: Fraction, *, analyst: str = "", key: str | None = None) -> Release | None:
         """The best answer paid before, if none of its errors is larger than asked; of equal ones the newest.
@@ -47,7 +47,7 @@ class Answers:
         self, plan: Plan, level: Fraction, text: str, *, delta: Fraction | None, analyst: str, key: str | None
     ) -> Release:
         """A new answer, charged; or the one that this key was charged for before. `delta` is the one that was named."""
-        cost, read = self._ledger.budget.cost(plan.loss), self._vault.ready(plan, level)
+        cost, read = self._ledger.budget.cost(plan.loss), self._private_data.prepare_release(plan, level)
         body, note, terms = plan.request(delta).text, _note(plan, text), terms_of(plan.prices)
         reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
         return self._bought(plan, level, reservation, read, terms)
@@ -67,7 +67,7 @@ class Answers:
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
         members = [[shared.members[index].question for index in numbers] for numbers in asked]
-        ready = [self._vault.ready(shared.plans[i], shared.merged[i].level, members[i]) for i in which]
+        ready = [self._private_data.prepare_release(shared.plans[i], shared.merged[i].level, members[i]) for i in which]
         terms = [terms_of(shared.plans[i].prices) for i in which]
         made = self._ledger.reserve_all(charges, analyst=analyst) if charges else ()
         with of_batch([one.seq for one in made]):

@@ -21,9 +21,9 @@ from lapwing.catalog.table import Catalog, Table
 from lapwing.curator.answering import Answers, nothing
 from lapwing.curator.charging import NOTHING, instead_of_nothing
 from lapwing.curator.preparing import STAYS, Preparer
+from lapwing.curator.private_data import PrivateData
 from lapwing.curator.strategies import Make, Strategies
-from lapwing.curator.vault import Vault
-from lapwing.engines.source import Source
+from lapwing.engines.engine import Engine
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import Refusal, Stop, raised
 from lapwing.ledger import Ledger
@@ -48,19 +48,23 @@ STEWARD = "steward"
 class Curator:
     """Answers questions about private tables within a budget."""
 
-    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None) -> None:
-        self._catalog = Catalog(tuple(table for table, _ in tables))
-        self._ledger = ledger
-        self._vault = Vault(tables, ledger, memory=memory)
-        self._answers = Answers(ledger, self._vault)
-        self._strategies = Strategies(ledger, self._vault)
-        self._preparer = Preparer(self._catalog, ledger, planned=self._planned, find=self._vault.ready_to_find)
+    def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger) -> None:
+        self._catalog, self._engine, self._ledger = catalog, engine, ledger
+        self._private_data = PrivateData(catalog, engine, ledger)
+        self._answers = Answers(ledger, self._private_data)
+        self._strategies = Strategies(ledger, self._private_data)
+        self._preparer = Preparer(self._catalog, ledger, planned=self._planned, find=self._private_data.prepare_search)
         self._read_sql = lru_cache(maxsize=_REMEMBERED)(partial(read_sql, catalog=self._catalog))
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     @property
     def catalog(self) -> Catalog:
         return self._catalog
+
+    @property
+    def engine(self) -> Engine:
+        """Where the rows are. For the steward: what it returns has no noise and is not charged."""
+        return self._engine
 
     @property
     def budget(self) -> Statement:
@@ -132,7 +136,7 @@ class Curator:
         question, read = self._read_sql(sql), _reader(sql)
         if refresh or combine or key is not None or isinstance(question, Refusal):
             return self._answer(question, sql, terms, refresh, analyst, key, combine=combine, read=read)
-        name, marks = (sql, repr(terms)), self._vault.marks(question.table)
+        name, marks = (sql, repr(terms)), self._private_data.fingerprints(question.table)
         match, seen, kept = self._kept.get(name, (None, None, None))
         if kept is not None and seen == (self._settled(match), marks):
             return kept
@@ -187,7 +191,7 @@ class Curator:
         named = read_batch(questions, weights)
         shared = self._shared(named, confidence, epsilon, delta)
         for plan in shared.plans:
-            self._vault.check(plan.table)
+            self._private_data.check(plan.table)
         stored = None if refresh else self._answers.all_stored(shared, analyst=analyst, key=key)
         found = stored or [None] * len(shared.plans)
         missing = [place for place, answer in enumerate(found) if answer is None]
@@ -305,7 +309,7 @@ class Curator:
         questions below you expect, which is no limit; `signed` admits sums that a unit may lower, with more noise.
         """
         bar = exact(threshold, "threshold")
-        self._vault.check_all()
+        self._private_data.check_all()
         session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
         price, many = self._ledger.budget.cost(session.loss), session.answers
         note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
@@ -313,7 +317,12 @@ class Curator:
         reservation = self._ledger.reserve(price, analyst=analyst, body=body.text, note=note)
         paid = reservation.cost, reservation.seq
         return Watch(
-            session, bar, paid, read=self._read, unchanged=self._vault.is_unchanged, ready=self._vault.ready_to_look
+            session,
+            bar,
+            paid,
+            read=self._read,
+            unchanged=self._private_data.is_unchanged,
+            ready=self._private_data.prepare_probe,
         )
 
     def table(self, name: str) -> Any:
@@ -324,7 +333,7 @@ class Curator:
             raise raised(stop.refusal) from None
 
     def close(self) -> None:
-        self._vault.close()
+        self._private_data.close()
         self._ledger.close()
 
     def _read(self, question: Any) -> Question | Refusal:
@@ -358,7 +367,7 @@ class Curator:
         ready = self._preparer.prepare(question, read, terms, analyst=analyst, key=key)
         if combine:
             _check_combine(ready.plan, refresh)
-        self._vault.check(ready.plan.table)
+        self._private_data.check(ready.plan.table)
         if ready.missing:
             self._ledger.check_fits(self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst=analyst)
             ready = self._preparer.find_missing(ready, analyst=analyst, key=key)
@@ -415,7 +424,7 @@ class Curator:
     ) -> tuple[Bought, Fraction]:
         strategy = self._strategies.made(make, epsilon)
         level = _level(strategy.counted.table, confidence)
-        self._vault.check(strategy.counted.table)
+        self._private_data.check(strategy.counted.table)
         stored = None if refresh else self._strategies.stored(strategy, analyst=analyst, key=key)
         if stored is None:
             stored = self._strategies.new(strategy, where, analyst=analyst, key=key)

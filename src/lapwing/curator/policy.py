@@ -7,18 +7,17 @@ from hashlib import sha256
 from typing import Any
 
 from lapwing.catalog.table import Field, Table
-from lapwing.engines.source import DuckDBTable, Frame, Source, fingerprint
+from lapwing.engines.engine import Origin
 from lapwing.language.types import Interval, Value
 from lapwing.ledger import Declaration
 
 _LISTED = 50  # values that an entry lists; of more it keeps their number and hash
 
 
-def declaration(table: Table, source: Source) -> Declaration:
+def declaration(table: Table, origin: Origin) -> Declaration:
     """The table as the ledger records it."""
-    place = None if isinstance(source, Frame) else str(source.path.resolve())
-    seen = fingerprint(source)
-    return Declaration(table.name, table.version, table.unit, seen, place, _part(source), limits_of(table))
+    seen, place, part = origin.fingerprint, origin.place, origin.part
+    return Declaration(table.name, table.version, table.unit, seen, place, part, limits_of(table))
 
 
 def limits_of(table: Table) -> dict[str, Any]:
@@ -47,15 +46,3 @@ def _values(values: Sequence[Value]) -> list[str | None] | dict[str, Any]:
     if len(listed) <= _LISTED:
         return listed
     return {"count": len(listed), "sha256": sha256(repr(listed).encode()).hexdigest()}
-
-
-def _part(source: Source) -> str:
-    """Which table of a file, whose names are not case-sensitive; frames in memory that carry no mark of their contents
-    are told apart as objects."""
-    match source:
-        case DuckDBTable(table=table):
-            return table.lower()
-        case Frame(mark=b"memory"):
-            return str(id(source.data))
-        case _:
-            return ""

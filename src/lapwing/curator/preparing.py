@@ -20,8 +20,8 @@ from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
 from lapwing.cells.finding import Found, Target, decode_found, mechanism_for
 from lapwing.curator.charging import NOTHING, bought, instead_of_nothing
+from lapwing.curator.private_data import Paid
 from lapwing.curator.search import WITHIN, Search, Stored
-from lapwing.curator.vault import Paid
 from lapwing.errors import Bug, Refused
 from lapwing.language.refusal import Refusal, raised
 from lapwing.ledger import Ledger

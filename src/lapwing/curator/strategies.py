@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from lapwing.cells.release import Answer
 from lapwing.curator.charging import bought, reading_terms
-from lapwing.curator.vault import Vault
+from lapwing.curator.private_data import PrivateData
 from lapwing.language.refusal import Stop, raised
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number
@@ -22,8 +22,8 @@ Make = Callable[[], Counted]
 class Strategies:
     """Answers by one strategy: stored ones, or new ones that are charged, read and stored."""
 
-    def __init__(self, ledger: Ledger, vault: Vault) -> None:
-        self._ledger, self._vault = ledger, vault
+    def __init__(self, ledger: Ledger, private_data: PrivateData) -> None:
+        self._ledger, self._private_data = ledger, private_data
 
     def made(self, make: Make, epsilon: Number) -> Strategy:
         """The strategy at this price. A refusal reaches the analyst as an error, before anything is charged."""
@@ -54,7 +54,7 @@ class Strategies:
         counted, cost = strategy.counted, self._ledger.budget.cost(strategy.loss)
         words, plan = _words(counted, where), counted.outline.question.canonical()
         note = {"question": words, "plan": plan, "version": counted.table.version}
-        ready = self._vault.ready_tables(strategy)
+        ready = self._private_data.prepare_tables(strategy)
         reservation = self._ledger.reserve(cost, analyst=analyst, body=strategy.request.text, key=key, note=note)
 
         def read() -> tuple[tuple[Strategy, Answer], bytes]:

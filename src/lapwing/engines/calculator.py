@@ -14,20 +14,13 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from lapwing.engines.duckdb_dialect import DUCKDB
+from lapwing.engines.engine import ARROW_TYPES
 from lapwing.language.emission import Leaf, emit
 from lapwing.language.expression import Column, Expression, Key, Slot
 from lapwing.language.types import Type
 
-ARROW_TYPES = {
-    Type.INTEGER: pa.int64(),
-    Type.REAL: pa.float64(),
-    Type.TEXT: pa.string(),
-    Type.BOOLEAN: pa.bool_(),
-    Type.DATE: pa.date32(),
-    Type.TIMESTAMP: pa.timestamp("us"),
-}
-
-Form = Callable[[Expression, Leaf], exp.Expression]
+Emit = Callable[[Expression, Leaf], exp.Expression]
 """`emit`, or `whole` for keys."""
 
 _ROWS = "lw_public"
@@ -38,7 +31,7 @@ def calculate(
     columns: Mapping[str, Any],
     types: Mapping[str, Type],
     rows: int,
-    form: Form = emit,
+    form: Emit = emit,
 ) -> list[pa.Array]:
     """The value of each expression in every row. Columns are named as `name_of` says."""
     arrays = {name: pa.array(values, ARROW_TYPES[types[name]], from_pandas=True) for name, values in columns.items()}
@@ -47,7 +40,7 @@ def calculate(
     query = exp.Select(expressions=outputs).from_(exp.table_(_ROWS, quoted=True), copy=False).order_by('"lw_row"')
     with _calculator().cursor() as cursor:
         cursor.register(_ROWS, table)
-        found = cursor.sql(query.sql(dialect="duckdb", copy=False)).to_arrow_table()
+        found = cursor.sql(DUCKDB.write(query).text).to_arrow_table()
     return [found.column(i).combine_chunks() for i in range(len(expressions))]
 
 

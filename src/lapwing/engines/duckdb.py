@@ -21,13 +21,14 @@ from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.csv_rows import lines_schema, read_lines
+from lapwing.engines.dialect import Dialect, EngineQuery
+from lapwing.engines.duckdb_dialect import DUCKDB
+from lapwing.engines.engine import Origin
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
-from lapwing.engines.key_tables import Written, key_tables
-from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names
+from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names, origin_of
 from lapwing.engines.temp_folder import Spill
 from lapwing.errors import Bug, Misconfigured
-from lapwing.language.operators.base import cast
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
 
@@ -81,13 +82,15 @@ _AT_A_TIME = 122_880
 
 
 class DuckDBEngine:
-    """Runs the cells query of a plan. It never sees an analyst's text.
+    """Tables in files and frames. The salt is secret: which groups of a unit count depends on it.
 
     `memory`, for example "4GB", is what it may take before it writes to files; four fifths of the machine's by default.
     """
 
     def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None = None) -> None:
-        self._salt = salt
+        self._salt = f"{salt:x}"
+        self._sources = {table.name: source for table, source in tables}
+        before = self._origins()
         self._kept = {table.name for table, source in tables if _is_kept(table, source)}
         spill = Spill()
         self._remove_folder = weakref.finalize(self, spill.remove)
@@ -98,29 +101,40 @@ class DuckDBEngine:
             **({} if memory is None else {"memory_limit": memory}),
         }
         self._connection = duckdb.connect(":memory:", config=settings)
+        failed = None
         try:
             interruptible(lambda: self._load(tables), self._connection.interrupt)
-            return
         except duckdb.Error as error:
-            _LOG.debug("loading failed: %s", type(error).__name__)
-        names = ", ".join(f"`{table.name}`" for table, _ in tables)
-        raise Misconfigured(f"the data of {names} cannot be opened. Check path, format and rights.")
+            failed = type(error).__name__
+            _LOG.debug("loading failed: %s", failed)
+        if failed is not None:
+            names = ", ".join(f"`{table.name}`" for table, _ in tables)
+            raise Misconfigured(f"the data of {names} cannot be opened. Check path, format and rights.")
+        if self._origins() != before:  # a version stands for the rows that were loaded
+            self.close()
+            raise Misconfigured("the data were written while they were opened. Open them again when they are complete.")
 
-    def written(self, query: exp.Select) -> Written:
-        """The query as the engine runs it. Fails, if at all, before anything is charged."""
-        tables = key_tables(query)
-        text = query.sql(dialect="duckdb", copy=False)
-        if len(self._connection.extract_statements(text)) != 1:
+    @property
+    def dialect(self) -> Dialect:
+        return DUCKDB
+
+    def prepare(self, query: exp.Select) -> EngineQuery:
+        """The query as the engine runs it."""
+        prepared = DUCKDB.write(query, salt=self._salt)
+        if len(self._connection.extract_statements(prepared.text)) != 1:
             raise Bug("a query was written as several")
-        return Written(text, tables)
+        return prepared
 
-    def cells(self, query: exp.Select | Written) -> pa.Table:
-        """The rows of a cells query."""
-        run = query if isinstance(query, Written) else self.written(query)
+    def fetch(self, query: EngineQuery) -> pa.Table:
+        """The rows of a query."""
         with self._connection.cursor() as cursor:
-            for name, values in run.tables.items():
+            for name, values in query.tables.items():
                 cursor.register(name, values)
-            return interruptible(lambda: cursor.execute(run.text).to_arrow_table(), cursor.interrupt)
+            return interruptible(lambda: cursor.execute(query.text).to_arrow_table(), cursor.interrupt)
+
+    def origin(self, table: Table) -> Origin:
+        """Where the rows are, and what they look like now."""
+        return origin_of(self._sources[table.name])
 
     def check(self, table: Table) -> None:
         """Reads every value once, so that a damaged file is refused to the steward and not to a question.
@@ -137,18 +151,12 @@ class DuckDBEngine:
             _LOG.debug("reading failed: %s", type(error).__name__)
         raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Write the file anew.")
 
-    def keyed_hash(self, columns: list[exp.Expression]) -> exp.Expression:
-        """A hash of the columns and the secret salt, in 32 bits: sorting by it takes three quarters of the time of 64.
-
-        Two columns with one hash are rare, and whoever sorts by it sorts by the columns next.
-        """
-        salt = exp.Literal.string(f"{self._salt:x}")
-        wide = exp.Anonymous(this="hash", expressions=[*columns, salt])
-        return cast(exp.BitwiseRightShift(this=wide, expression=exp.Literal.number(32)), exp.DType.UINT)
-
     def close(self) -> None:
         self._connection.close()
         self._remove_folder()
+
+    def _origins(self) -> list[Origin]:
+        return [origin_of(source) for source in self._sources.values()]
 
     def _load(self, tables: Sequence[tuple[Table, Source]]) -> None:
         self._connection.execute("SET enable_progress_bar = false")  # it would be shown where Python is interactive

@@ -1,4 +1,4 @@
-"""Where a table's rows are, and what they are told by."""
+"""Where a table's rows are, and how changed rows are noticed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lapwing.engines.engine import Origin
 from lapwing.engines.files import digest_of
 from lapwing.errors import Misconfigured
+
+_UNMARKED = b"memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Frame:
     data: Any
     numbers: frozenset[str] = frozenset()
     """Columns whose stored type says nothing: a missing value makes floats of the integers of a pandas column."""
-    mark: bytes = b"memory"
+    mark: bytes = _UNMARKED
     """What the data look like, for a ledger that outlives them."""
 
 
@@ -72,13 +75,28 @@ def check_names(names: Iterable[str]) -> None:
         seen[name.lower()] = name
 
 
+def origin_of(source: Source) -> Origin:
+    """Where the rows are, and what they look like now.
+
+    The names of tables in a file ignore case. Frames that carry no mark of their contents are distinguished as objects.
+    """
+    match source:
+        case Frame(data=data, mark=mark):
+            return Origin(mark, None, str(id(data)) if mark == _UNMARKED else "")
+        case DuckDBTable(path=path, table=table):
+            return Origin(fingerprint(source), str(path.resolve()), table.lower())
+        case Parquet(path=path) | Csv(path=path):
+            return Origin(fingerprint(source), str(path.resolve()))
+
+
 def fingerprint(source: Source) -> bytes:
-    """What the rows are told by: a digest of the whole file, with its log of changes if it has one."""
+    """A digest of the whole file, with its log of changes if it has one."""
     match source:
         case Frame(mark=mark):
             return mark
         case Parquet(path=path) | Csv(path=path):
             return digest_of(path)
         case DuckDBTable(path=path):
+            held = digest_of(path)
             log = path.resolve().with_name(f"{path.resolve().name}.wal")
-            return digest_of(path) + (digest_of(log) if log.exists() else b"")
+            return held + (digest_of(log) if log.exists() else b"")

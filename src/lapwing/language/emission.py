@@ -1,4 +1,4 @@
-"""From expressions to the engine's syntax tree. The analyst's text never gets here, only values read from it."""
+"""From expressions to trees of forms and standard nodes. The analyst's text never gets here, only values from it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from lapwing.language import forms
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
 from lapwing.language.operators.base import try_cast
 from lapwing.language.operators.table import cast, loose, number, settled, within_years
@@ -17,7 +18,7 @@ Leaf = Callable[[Column | Key | Slot], exp.Expression]
 """How a column, a key or a released number is named where the expression runs."""
 
 
-_ENGINE = {
+_STORED = {
     Type.INTEGER: exp.DType.BIGINT,
     Type.REAL: exp.DType.DOUBLE,
     Type.TEXT: exp.DType.TEXT,
@@ -27,23 +28,16 @@ _ENGINE = {
 }
 """The engine's type for each declared one."""
 
-_DIGITS = exp.DataType.build("DECIMAL(38, 0)", dialect="duckdb")
-
-
-def counted(node: exp.Expression) -> exp.Cast:
-    """A count or a sum of whole numbers, exact to 38 digits."""
-    return exp.Cast(this=node, to=_DIGITS.copy())
-
 
 def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
-    """The engine's form of an expression.
+    """The tree of an expression.
 
     `clipped` cuts every bounded column to its bounds where its number is used. Conditions and texts inside stay as they
     are: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` asks for the cost as stored, and its value is bounded all the same.
     """
     match expression:
         case Column(bounds=bounds) if clipped and bounds is not None:
-            gone = exp.Or(this=_is_null(leaf(expression)), expression=exp.IsNan(this=number(leaf(expression))))
+            gone = exp.Or(this=_is_null(leaf(expression)), expression=forms.IsNaN(this=number(leaf(expression))))
             kept = between(number(leaf(expression)), bounds.low, bounds.high)
             return exp.Case(ifs=[exp.If(this=gone, true=exp.Null())], default=kept)
         case Column(type=Type.REAL) | Key(type=Type.REAL) | Slot(type=Type.REAL):
@@ -73,7 +67,7 @@ def between(value: exp.Expression, low: Fraction, high: Fraction) -> exp.Express
 
 def cut(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
     """The value cut to [low, high]; it must not be NULL."""
-    return exp.Anonymous(this="GREATEST", expressions=[low, exp.Anonymous(this="LEAST", expressions=[value, high])])
+    return forms.Greatest(expressions=[low, forms.Least(expressions=[value, high])])
 
 
 def literal(value: Value) -> exp.Expression:
@@ -98,7 +92,7 @@ def literal(value: Value) -> exp.Expression:
 def real(value: Fraction) -> exp.Expression:
     """The nearest float64, printed so that it is read back unchanged."""
     text = repr(abs(float(value)))
-    digits = exp.Literal(this=text if "e" in text else f"{text}e0", is_string=False)  # an exponent makes it a float64
+    digits = forms.Real(this=text if "e" in text else f"{text}e0")  # an exponent makes it a float64
     return exp.Neg(this=digits) if value < 0 else digits
 
 
@@ -112,7 +106,7 @@ def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
         return within_years(node)
     if expression.type is not Type.INTEGER or not isinstance(expression, Call):
         return node
-    return exp.TryCast(this=exp.Round(this=node), to=exp.DataType(this=exp.DType.BIGINT))
+    return try_cast(forms.RoundTo(this=node), exp.DType.BIGINT)
 
 
 def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expression:
@@ -120,4 +114,4 @@ def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expressi
     if kind is None:
         return exp.Null()
     node = value(expression, leaf) if kind is Type.REAL else whole(expression, leaf)
-    return try_cast(node, _ENGINE[kind])
+    return try_cast(node, _STORED[kind])

@@ -22,7 +22,8 @@ from sqlglot import exp
 from lapwing.catalog.table import Field, Table
 from lapwing.language.emission import cut
 from lapwing.language.expression import Column, Expression, Literal, Operator
-from lapwing.language.operators.base import call, cast, function, let, number, settled, where, zero
+from lapwing.language.forms import Minus, Pick, Times
+from lapwing.language.operators.base import call, cast, let, number, settled, where, zero
 from lapwing.language.operators.buckets import MOST_BUCKETS
 from lapwing.language.operators.numbers import CLIP
 from lapwing.language.refusal import refuse
@@ -159,15 +160,15 @@ def _cell(value: exp.Expression, low: exp.Expression, rate: exp.Expression, *edg
 
     def placed(current: Callable[[], exp.Expression]) -> exp.Expression:
         def guess() -> exp.Expression:
-            moved = exp.Paren(this=exp.Sub(this=number(current()), expression=low.copy()))
-            steps = exp.Floor(this=exp.Mul(this=moved, expression=rate.copy()))
+            moved = exp.Paren(this=Minus(this=number(current()), expression=low.copy()))
+            steps = exp.Floor(this=Times(this=moved, expression=rate.copy()))
             return cast(cut(steps, zero(), last.copy()), exp.DType.BIGINT)
 
         def shifted(by: int) -> exp.Expression:
             return exp.Paren(this=exp.Add(this=guess(), expression=exp.Literal.number(by)))
 
         def edge(place: int) -> exp.Expression:
-            return function("LIST_EXTRACT", function("LIST_VALUE", *(one.copy() for one in edges)), shifted(place))
+            return Pick(this=shifted(place), expressions=[one.copy() for one in edges])
 
         below = exp.If(this=exp.LT(this=number(current()), expression=edge(1)), true=shifted(-1))
         above = exp.If(this=exp.GTE(this=number(current()), expression=edge(2)), true=shifted(1))

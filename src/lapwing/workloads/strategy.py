@@ -23,11 +23,11 @@ from sqlglot import exp
 
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.bounding import Hash, queries
+from lapwing.cells.bounding import queries
 from lapwing.cells.groups import Public
 from lapwing.cells.release import Answer, Mechanism, Tables, release_tables
 from lapwing.errors import Bug, Misconfigured
-from lapwing.language.emission import counted as as_count
+from lapwing.language.forms import ExactSum, GroupingId, Wide
 from lapwing.language.refusal import Refusal, Stop, refuse
 from lapwing.language.types import Type
 from lapwing.measures.measure import Measure
@@ -40,6 +40,7 @@ from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.loss import Loss, decode_loss
 from lapwing.reading.sql import read_sql
+from lapwing.reading.sql.refused import DIALECT
 from lapwing.workloads.axes import Axis
 
 _SET, _MOST = "lw_set", 1 << 62
@@ -163,7 +164,7 @@ def _question(catalog: Catalog, table: Table, where: str | None) -> Question:
         raise Misconfigured('`where` must be a condition in SQL, for example where="age >= 18". Nothing was charged.')
     if where is not None and not str(where).strip():
         _refuse_where("it is empty.")
-    name = exp.to_identifier(table.name, quoted=True).sql(dialect="duckdb")
+    name = exp.to_identifier(table.name, quoted=True).sql(dialect=DIALECT)
     condition = "" if where is None else f" WHERE ({where}\n)"
     found = read_sql(f"SELECT COUNT(*) AS n FROM {name}{condition}", catalog)
     if isinstance(found, Refusal):
@@ -193,9 +194,9 @@ def _groups(table: Table, cells: int) -> tuple[int, bool]:
     return min(cells, table.groups_per_unit), table.groups_per_unit < cells
 
 
-def tables_query(strategy: Strategy, keyed_hash: Hash) -> exp.Select:
+def tables_query(strategy: Strategy) -> exp.Select:
     """One query for a few larger tables that hold all that the mechanism reads."""
-    return _tables_query(strategy.counted, _larger(strategy), keyed_hash)
+    return _tables_query(strategy.counted, _larger(strategy))
 
 
 def exact_tables(strategy: Strategy, rows: pa.Table) -> Tables:
@@ -229,17 +230,17 @@ def _summed(tables: Tables, one: Set) -> npt.NDArray[np.int64]:
     return table
 
 
-def _tables_query(counted: Counted, sets: tuple[Set, ...], keyed_hash: Hash) -> exp.Select:
+def _tables_query(counted: Counted, sets: tuple[Set, ...]) -> exp.Select:
     """The cells of the full table, each unit within its limits, summed to each of these tables."""
     outline = counted.outline
     plan = Plan(outline, Prices(()), (Measure(outline.shapes[0], Fraction(1), None),), None)
-    inner = queries(plan, keyed_hash).cells
+    inner = queries(plan).cells
     if not isinstance(inner, exp.Select):
         raise Bug("counts have no query")
     keys = [exp.column(f"k{i}", quoted=True) for i in range(len(counted.axes))]
     grouped = [exp.Tuple(expressions=[keys[i].copy() for i in one]) for one in sets]
-    number = exp.Anonymous(this="GROUPING_ID", expressions=[key.copy() for key in keys])
-    total = as_count(exp.Sum(this=exp.column("c0", quoted=True)))
+    number = GroupingId(expressions=[key.copy() for key in keys])
+    total = Wide(this=ExactSum(this=exp.column("c0", quoted=True)))
     columns = [_named(number, _SET), *keys, _named(total, "c0")]
     query = exp.Select(expressions=columns).from_(inner.subquery("lw_cells", copy=False), copy=False)
     query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=grouped)]))

@@ -28,6 +28,7 @@ from lapwing.planning.question import Question
 from lapwing.privacy import Budget, Pure
 from lapwing.reading.ibis import read_ibis, unbound
 from lapwing.reading.sql import read_sql
+from support.cells import run
 from support.questions import TYPES
 from support.reference import reference_cells
 from support.relations import SITES, STAYS, World, make_world
@@ -43,7 +44,7 @@ def planned(text: str, catalog: Catalog) -> Plan:
 
 
 def arranged(engine: DuckDBEngine, plan: Plan) -> Any:
-    return arrange(plan, engine.cells(cells_query(plan, engine.keyed_hash)))
+    return arrange(plan, run(engine, cells_query(plan)))
 
 
 def cells(engine: DuckDBEngine, plan: Plan) -> list[list[int]]:
@@ -178,7 +179,7 @@ def test_the_order_of_rows_changes_no_sum_of_a_unit() -> None:
     for _ in range(4):
         random.shuffle(rows)
         data = pa.table({"pid": [row[0] for row in rows], "x": [row[1] for row in rows]})
-        found.add(str(DuckDBEngine([(table, Frame(data))], salt=1).cells(inside.copy()).to_pylist()))
+        found.add(str(run(DuckDBEngine([(table, Frame(data))], salt=1), inside.copy()).to_pylist()))
     assert len(found) == 1
 
 
@@ -263,7 +264,7 @@ def test_public_tables_with_double_keys_are_not_joined() -> None:
 
 
 def exact(curator: Curator, text: str) -> list[list[int]]:
-    return cells(curator._vault.engine, curator.preview(text, epsilon=1).plan)
+    return cells(curator.engine, curator.preview(text, epsilon=1).plan)
 
 
 LARGE = {"places": pa.table({"code": pa.array([2**53, 2**53 + 1], pa.int64()), "name": ["a", "b"]})}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lapwing.answers.table import AnswerTable
-from lapwing.engines.calculator import ARROW_TYPES
+from lapwing.engines.engine import ARROW_TYPES
 
 
 def to_arrow(table: AnswerTable) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What all operators are made of: applying them, and the few engine forms that keep them total.
+"""What all operators are made of: applying them, and the few forms that keep them total.
 
 Numbers. Arithmetic is done in float64, which never fails: what is too large is infinite, and what is no number (NaN)
 becomes NULL before anything but arithmetic looks at it. An emitted node that may be NaN is marked as `loose`.
@@ -13,6 +13,7 @@ from itertools import islice
 
 from sqlglot import exp
 
+from lapwing.language import forms
 from lapwing.language.expression import Call, Expression, Literal, Operator
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
@@ -26,7 +27,6 @@ MOST_DEPTH, MOST_SIZE = 60, 10_000  # of an expression, so that every later step
 
 _SMALL = 16  # nodes that are written twice rather than named
 _LOOSE = "lw_loose"
-_NAME = "lw_value"
 
 
 def call(operator: Operator, *arguments: Expression, part: Part) -> Call:
@@ -110,13 +110,13 @@ def only(*kinds: Type, gives: Type, least: int = 1, most: int = 1) -> Callable[[
 
 
 def cast(node: exp.Expression, kind: exp.DType) -> exp.Expression:
-    """The value as this type of the engine. Nodes are used, not copied, so that long expressions stay cheap."""
+    """The value as another type. Nodes are used, not copied, so that long expressions stay cheap."""
     return exp.Cast(this=node, to=exp.DataType(this=kind))
 
 
 def try_cast(node: exp.Expression, kind: exp.DType) -> exp.Expression:
-    """The value as this type of the engine, or NULL where it does not read as one."""
-    return exp.TryCast(this=node, to=exp.DataType(this=kind))
+    """The value as another type, or NULL where it does not read as one."""
+    return forms.TryRead(this=node, to=exp.DataType(this=kind))
 
 
 def number(node: exp.Expression) -> exp.Expression:
@@ -128,24 +128,16 @@ def paren(node: exp.Expr) -> exp.Expression:
     return exp.Paren(this=node)
 
 
-def function(name: str, *arguments: exp.Expression) -> exp.Expression:
-    """A function of the engine, printed as it is."""
-    return exp.Anonymous(this=name, expressions=list(arguments))
-
-
 def where(condition: exp.Expr, value: exp.Expression) -> exp.Expression:
     """The value where the condition holds, else NULL."""
     return exp.Case(ifs=[exp.If(this=condition, true=value)])
 
 
 def let(node: exp.Expression, body: Callable[[Callable[[], exp.Expression]], exp.Expression]) -> exp.Expression:
-    """The body with the node in several places. A longer node is computed once, in a list of one, and named."""
+    """The body with the node in several places. A longer node is computed once, and named."""
     if sum(1 for _ in islice(node.walk(), _SMALL + 1)) <= _SMALL:
         return body(node.copy)
-    inner = exp.Lambda(
-        this=body(lambda: exp.column(_NAME, quoted=True)), expressions=[exp.to_identifier(_NAME, quoted=True)]
-    )
-    return function("LIST_EXTRACT", function("LIST_TRANSFORM", function("LIST_VALUE", node), inner), one())
+    return forms.Let(this=node, body=body(lambda: exp.column(forms.LOCAL, quoted=True)))
 
 
 def loose(node: exp.Expression) -> exp.Expression:
@@ -162,11 +154,7 @@ def settled(node: exp.Expression) -> exp.Expression:
     """The node with NULL for what is no number."""
     if not is_loose(node):
         return node
-    return let(node, lambda value: where(exp.Not(this=exp.IsNan(this=number(value()))), value()))
-
-
-def one() -> exp.Expression:
-    return exp.Literal.number(1)
+    return let(node, lambda value: where(exp.Not(this=forms.IsNaN(this=number(value()))), value()))
 
 
 def zero() -> exp.Expression:

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from lapwing.language.bounds import between
 from lapwing.language.expression import Call, Expression, Literal, Operator
+from lapwing.language.forms import IsNaN
 from lapwing.language.operators.base import (
     Node,
     Part,
@@ -63,7 +64,7 @@ def _place(value: Node, *edges: Node) -> Node:
         return exp.Case(ifs=[exp.If(this=below, true=lower)], default=upper)
 
     def present(current: Callable[[], Node]) -> Node:
-        gone = exp.IsNan(this=number(current())) if is_loose(value) else exp.Is(this=current(), expression=exp.Null())
+        gone = IsNaN(this=number(current())) if is_loose(value) else exp.Is(this=current(), expression=exp.Null())
         return where(exp.Not(this=gone), found(current, 0, len(edges)))  # of NULL nothing is known, and so not this
 
     return let(value, present)

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from lapwing.language import bounds
 from lapwing.language.expression import Expression, Literal, Operator
+from lapwing.language.forms import TruthAs
 from lapwing.language.operators.base import Node, Part, call, cast, dated, loose, only, settled, try_cast
 from lapwing.language.operators.dates import within_years
 from lapwing.language.operators.logic import UNEQUAL
@@ -31,7 +32,7 @@ TO_INTEGER = Operator(
 TRUTH_TO_INTEGER = Operator(
     "truth",
     only(Type.BOOLEAN, gives=Type.INTEGER),
-    lambda a: cast(a, exp.DType.BIGINT),
+    lambda a: TruthAs(this=a, to=exp.DataType(this=exp.DType.BIGINT)),
     "a condition",
     bounds.always(0, 1),
     height=1,

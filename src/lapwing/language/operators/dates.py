@@ -1,4 +1,4 @@
-"""Dates and times. Those outside of the years 1 to 9999, and the engine's infinite ones, are NULL to every operator."""
+"""Dates and times. Those outside of the years 1 to 9999, and infinite ones, are NULL to every operator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from lapwing.language import bounds
+from lapwing.language import bounds, forms
 from lapwing.language.expression import Expression, Operator
 from lapwing.language.operators.base import Node, Types, cast, is_whole, let, only, where
 from lapwing.language.types import Type
@@ -28,12 +28,11 @@ def within_years(node: Node) -> Node:
     return let(node, test)
 
 
-def _part(name: str, low: int, high: int, meaning: str, engine: str = "", sql: str = "") -> Operator:
-    unit = (engine or name).upper()
+def _part(name: str, low: int, high: int, meaning: str, sql: str = "") -> Operator:
     return Operator(
         name,
         only(*DATES, gives=Type.INTEGER),
-        lambda d: exp.Extract(this=exp.Var(this=unit), expression=within_years(d)),
+        lambda d: forms.DatePart(this=within_years(d), unit=exp.Var(this=name.upper())),
         "a date or a time",
         bounds.always(low, high),
         sql=sql or f"{name.upper()}(d)",
@@ -46,8 +45,8 @@ QUARTER = _part("quarter", 1, 4, "The quarter, 1 to 4.")
 MONTH = _part("month", 1, 12, "The month, 1 to 12.")
 WEEK = _part("week", 1, 53, "The ISO week, 1 to 53.")
 DAY = _part("day", 1, 31, "The day of the month.")
-DAY_OF_WEEK = _part("dayofweek", 0, 6, "The day of the week: 0 is Sunday, 6 is Saturday.", "dow")
-DAY_OF_YEAR = _part("dayofyear", 1, 366, "The day of the year, 1 to 366.", "doy")
+DAY_OF_WEEK = _part("dayofweek", 0, 6, "The day of the week: 0 is Sunday, 6 is Saturday.")
+DAY_OF_YEAR = _part("dayofyear", 1, 366, "The day of the year, 1 to 366.")
 HOUR = _part("hour", 0, 23, "The hour, 0 to 23.", sql="HOUR(t)")
 MINUTE = _part("minute", 0, 59, "The minute, 0 to 59.", sql="MINUTE(t)")
 SECOND = _part("second", 0, 59, "The second, 0 to 59.", sql="SECOND(t)")
@@ -64,7 +63,7 @@ def _truncated(unit: str, kind: Type) -> Operator:
     is_date = kind is Type.DATE
 
     def emit(value: Node) -> Node:
-        start = exp.TimestampTrunc(this=within_years(value), unit=exp.Var(this=unit.upper()))
+        start = forms.StartOf(this=within_years(value), unit=exp.Var(this=unit.upper()))
         return cast(start, exp.DType.DATE) if is_date else start
 
     return Operator(
@@ -93,7 +92,9 @@ def _difference(unit: str) -> Operator:
     return Operator(
         f"date_diff_{unit}",
         _two_dates,
-        lambda a, b: exp.DateDiff(this=within_years(b), expression=within_years(a), unit=exp.Var(this=unit.upper())),
+        lambda a, b: forms.UnitsBetween(
+            this=within_years(b), expression=within_years(a), unit=exp.Var(this=unit.upper())
+        ),
         "two dates or two times",
         bounds.always(-most, most),
         sql=f"DATE_DIFF('{unit}', d, d)" if unit in _UNITS else f"DATE_DIFF('{unit}', t, t)",
@@ -112,7 +113,7 @@ def _shifted(unit: str, kind: Type) -> Operator:
 
     def emit(value: Node, count: Node) -> Node:
         step = exp.Interval(this=exp.Literal.string(count.sql()), unit=exp.Var(this=unit[:-1].upper()))
-        moved: Node = exp.Paren(this=exp.Add(this=within_years(value), expression=step))
+        moved: Node = exp.Paren(this=forms.Shifted(this=within_years(value), expression=step))
         return within_years(cast(moved, exp.DType.DATE) if is_date else moved)
 
     def admit(_: Expression, count: Expression) -> str | None:

@@ -8,12 +8,12 @@ from sqlglot import exp
 
 from lapwing.language import bounds
 from lapwing.language.expression import Expression, Literal, Operator
+from lapwing.language.forms import Form, Greatest, Least
 from lapwing.language.operators.base import (
     Node,
     Types,
     common,
     comparison,
-    function,
     is_loose,
     let,
     loose,
@@ -83,8 +83,8 @@ def _if_equal(value: Node, other: Node) -> exp.If:
     return exp.If(this=exp.EQ(this=value, expression=other), true=exp.Null())
 
 
-def _extreme(name: str) -> Callable[..., Node]:
-    return lambda *arguments: function(name, *map(settled, arguments))
+def _extreme(form: type[Form]) -> Callable[..., Node]:
+    return lambda *arguments: form(expressions=list(map(settled, arguments)))
 
 
 def _compare(name: str, node: type[exp.Binary], meaning: str) -> Operator:
@@ -178,7 +178,7 @@ NULLIF = Operator(
 LEAST = Operator(
     "least",
     _one_alike,
-    _extreme("LEAST"),
+    _extreme(Least),
     ALIKE,
     bounds.least,
     sql="LEAST(x, y)",
@@ -187,7 +187,7 @@ LEAST = Operator(
 GREATEST = Operator(
     "greatest",
     _one_alike,
-    _extreme("GREATEST"),
+    _extreme(Greatest),
     ALIKE,
     bounds.greatest,
     sql="GREATEST(x, y)",

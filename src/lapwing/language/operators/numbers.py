@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from lapwing.language import bounds
+from lapwing.language import bounds, forms
 from lapwing.language.bounds import Extent
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.operators.base import (
     Node,
     Types,
-    function,
     is_whole,
     let,
     loose,
@@ -52,7 +51,7 @@ def _power_result(types: Types) -> Type | None:
     return _arithmetic(types)
 
 
-def _on_numbers(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+def _on_numbers(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
     return lambda a, b: loose(paren(node(this=number(a), expression=number(b))))
 
 
@@ -60,29 +59,28 @@ def _not_zero(node: Node) -> Node:
     return let(number(node), lambda value: where(exp.NEQ(this=value(), expression=zero()), value()))
 
 
-def _guarded(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+def _guarded(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
     return lambda a, b: loose(paren(node(this=number(a), expression=_not_zero(b))))
 
 
-def _plain(name: str) -> Callable[[Node], Node]:
+def _plain(node: type[Node]) -> Callable[[Node], Node]:
     """A function that is defined for all numbers."""
-    return lambda a: loose(function(name, number(a)))
+    return lambda a: loose(node(this=number(a)))
 
 
-def _positive(name: str, comparison: type[exp.Binary]) -> Callable[[Node], Node]:
+def _positive(node: type[Node], comparison: type[exp.Binary]) -> Callable[[Node], Node]:
     """A function that is defined above 0, or from 0 on."""
 
     def emit(a: Node) -> Node:
-        guarded = let(
-            number(a), lambda value: where(comparison(this=value(), expression=zero()), function(name, value()))
+        return loose(
+            let(number(a), lambda value: where(comparison(this=value(), expression=zero()), node(this=value())))
         )
-        return loose(guarded)
 
     return emit
 
 
-def _round(a: Node, *digits: Node) -> Node:
-    return loose(function("ROUND", number(a), *digits))
+def _round(a: Node, digits: Node | None = None) -> Node:
+    return loose(forms.RoundTo(this=number(a), digits=digits))
 
 
 def _clip(value: Node, low: Node, high: Node) -> Node:
@@ -91,9 +89,9 @@ def _clip(value: Node, low: Node, high: Node) -> Node:
     def cut(current: Callable[[], Node]) -> Node:
         result = current()
         if not isinstance(high, exp.Null):
-            result = function("LEAST", result, number(high))
+            result = forms.Least(expressions=[result, number(high)])
         if not isinstance(low, exp.Null):
-            result = function("GREATEST", number(low), result)
+            result = forms.Greatest(expressions=[number(low), result])
         return where(exp.Not(this=exp.Is(this=current(), expression=exp.Null())), result)
 
     return let(settled(value), cut) if limits else value
@@ -133,16 +131,16 @@ def _real(name: str, emit: Callable[[Node], Node], interval: Callable[[Extent], 
     )
 
 
-def _step(name: str, meaning: str, rule: Callable[..., bounds.Extent]) -> Operator:
+def _step(name: str, node: type[Node], meaning: str, rule: Callable[..., bounds.Extent]) -> Operator:
     kind = only(*_NUMBER, gives=Type.INTEGER)
     sql = f"{name.upper()}(x)"
-    return Operator(name, kind, _plain(name.upper()), "a number", rule, height=1, sql=sql, meaning=meaning)
+    return Operator(name, kind, _plain(node), "a number", rule, height=1, sql=sql, meaning=meaning)
 
 
 ADD = Operator(
     "+",
     _arithmetic,
-    _on_numbers(exp.Add),
+    _on_numbers(forms.Plus),
     NUMBERS,
     bounds.added,
     height=1,
@@ -152,7 +150,7 @@ ADD = Operator(
 SUBTRACT = Operator(
     "-",
     _arithmetic,
-    _on_numbers(exp.Sub),
+    _on_numbers(forms.Minus),
     NUMBERS,
     bounds.subtracted,
     height=1,
@@ -162,7 +160,7 @@ SUBTRACT = Operator(
 MULTIPLY = Operator(
     "*",
     _arithmetic,
-    _on_numbers(exp.Mul),
+    _on_numbers(forms.Times),
     NUMBERS,
     bounds.multiplied,
     height=1,
@@ -172,7 +170,7 @@ MULTIPLY = Operator(
 DIVIDE = Operator(
     "/",
     only(*_NUMBER, gives=Type.REAL, least=2, most=2),
-    _guarded(exp.Div),
+    _guarded(forms.Quotient),
     NUMBERS,
     bounds.divided,
     sql="x / y",
@@ -182,14 +180,14 @@ DIVIDE = Operator(
 REMAINDER = Operator(
     "%",
     _arithmetic,
-    _guarded(exp.Mod),
+    _guarded(forms.Modulo),
     NUMBERS,
     bounds.remainder,
     sql="x % y",
     meaning="The remainder, with the sign of x; NULL if y is 0. MOD(x, y) is the same.",
 )
-FLOOR = _step("floor", "The next whole number downwards.", bounds.floored)
-CEIL = _step("ceil", "The next whole number upwards.", bounds.raised)
+FLOOR = _step("floor", exp.Floor, "The next whole number downwards.", bounds.floored)
+CEIL = _step("ceil", exp.Ceil, "The next whole number upwards.", bounds.raised)
 ROUND = Operator(
     "round",
     _round_result,
@@ -204,7 +202,7 @@ ROUND = Operator(
 ABS = Operator(
     "abs",
     _same,
-    _plain("ABS"),
+    _plain(exp.Abs),
     "a number",
     bounds.absolute,
     height=1,
@@ -214,21 +212,21 @@ ABS = Operator(
 SIGN = Operator(
     "sign",
     only(*_NUMBER, gives=Type.INTEGER),
-    lambda a: function("SIGN", number(settled(a))),
+    lambda a: exp.Sign(this=number(settled(a))),
     "a number",
     bounds.sign,
     sql="SIGN(x)",
     meaning="-1, 0 or 1.",
 )
-LN = _real("ln", _positive("LN", exp.GT), bounds.logarithm(0), "The natural logarithm; NULL up to 0.")
-LOG10 = _real("log10", _positive("LOG10", exp.GT), bounds.logarithm(10), "The logarithm to base 10; NULL up to 0.")
-LOG2 = _real("log2", _positive("LOG2", exp.GT), bounds.logarithm(2), "The logarithm to base 2; NULL up to 0.")
-EXP = _real("exp", _plain("EXP"), bounds.exponential, "e to the power of x.")
-SQRT = _real("sqrt", _positive("SQRT", exp.GTE), bounds.root, "The square root; NULL below 0.")
+LN = _real("ln", _positive(exp.Ln, exp.GT), bounds.logarithm(0), "The natural logarithm; NULL up to 0.")
+LOG10 = _real("log10", _positive(forms.Log10, exp.GT), bounds.logarithm(10), "The logarithm to base 10; NULL up to 0.")
+LOG2 = _real("log2", _positive(forms.Log2, exp.GT), bounds.logarithm(2), "The logarithm to base 2; NULL up to 0.")
+EXP = _real("exp", _plain(forms.Exponential), bounds.exponential, "e to the power of x.")
+SQRT = _real("sqrt", _positive(exp.Sqrt, exp.GTE), bounds.root, "The square root; NULL below 0.")
 POWER = Operator(
     "power",
     _power_result,
-    lambda a, b: loose(function("POWER", number(a), number(b))),
+    lambda a, b: loose(forms.Power(this=number(a), expression=number(b))),
     "a number and a constant exponent",
     bounds.power,
     _exponent,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from lapwing.language import bounds
+from lapwing.language import bounds, forms
 from lapwing.language.expression import Expression, Literal, Operator
-from lapwing.language.operators.base import Node, function, is_whole, only, paren
+from lapwing.language.operators.base import Node, is_whole, only, paren
 from lapwing.language.types import Type
 
 MOST_TEXT = 10_000
@@ -27,7 +27,7 @@ _TEST = only(Type.TEXT, gives=Type.BOOLEAN, least=2, most=2)
 
 def _matches(value: Node, pattern: str) -> Node:
     """Patterns hold % or _, not both (`_pattern`): both together take a time that depends on the text."""
-    return paren(exp.Like(this=value, expression=exp.Literal.string(pattern)))
+    return paren(forms.Matches(this=value, expression=exp.Literal.string(pattern)))
 
 
 def _like(value: Node, pattern: Node) -> Node:
@@ -35,7 +35,7 @@ def _like(value: Node, pattern: Node) -> Node:
 
 
 def _ilike(value: Node, pattern: Node) -> Node:
-    return _null_or(pattern, lambda: _matches(exp.Lower(this=value), _lower(pattern.name)))
+    return _null_or(pattern, lambda: _matches(forms.Lower(this=value), _lower(pattern.name)))
 
 
 def _null_or(pattern: Node, node: Callable[[], Node]) -> Node:
@@ -75,11 +75,8 @@ def _text_and_numbers(types: tuple[Type | None, ...]) -> Type | None:
     return Type.TEXT if fits else None
 
 
-def _changed(name: str, meaning: str) -> Operator:
-    sql = f"{name.upper()}(s)"
-    return Operator(
-        name, _TEXT, lambda a: function(name.upper(), a), "a text", height=1, sql=sql, meaning=f"{meaning} {_NULL}"
-    )
+def _changed(name: str, emit: Callable[[Node], Node], meaning: str) -> Operator:
+    return Operator(name, _TEXT, emit, "a text", height=1, sql=f"{name.upper()}(s)", meaning=f"{meaning} {_NULL}")
 
 
 def _tested(name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: str) -> Operator:
@@ -87,22 +84,26 @@ def _tested(name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: st
     return Operator(name, _TEST, emit, takes, admit=_pattern, sql=sql, meaning=f"{meaning} {_NULL}")
 
 
-def _engine_test(name: str) -> Callable[[Node, Node], Node]:
-    return lambda value, part: function(name, value, part)
+def _holds(form: type[forms.Form]) -> Callable[[Node, Node], Node]:
+    return lambda value, part: form(this=value, expression=part)
+
+
+def _trimmed(side: str | None) -> Callable[[Node], Node]:
+    return lambda value: exp.Trim(this=value, position=side)
 
 
 _NULL = "NULL stays NULL."
 
 LIKE = _tested("like", _like, "s LIKE 'A%'", "Whether it fits: % is any text, or _ any character; not both at once.")
 ILIKE = _tested("ilike", _ilike, "s ILIKE 'a%'", "As LIKE, but small and capital letters are alike.")
-STARTS_WITH = _tested("starts_with", _engine_test("STARTS_WITH"), "STARTS_WITH(s, 'a')", "Whether it starts so.")
-ENDS_WITH = _tested("ends_with", _engine_test("ENDS_WITH"), "ENDS_WITH(s, 'a')", "Whether it ends so.")
-CONTAINS = _tested("contains", _engine_test("CONTAINS"), "CONTAINS(s, 'a')", "Whether it holds this.")
-LOWER = _changed("lower", "In small letters.")
-UPPER = _changed("upper", "In capital letters.")
-TRIM = _changed("trim", "Without spaces around.")
-LTRIM = _changed("ltrim", "Without spaces before.")
-RTRIM = _changed("rtrim", "Without spaces behind.")
+STARTS_WITH = _tested("starts_with", _holds(forms.StartsWith), "STARTS_WITH(s, 'a')", "Whether it starts so.")
+ENDS_WITH = _tested("ends_with", _holds(forms.EndsWith), "ENDS_WITH(s, 'a')", "Whether it ends so.")
+CONTAINS = _tested("contains", _holds(forms.Contains), "CONTAINS(s, 'a')", "Whether it holds this.")
+LOWER = _changed("lower", lambda a: forms.Lower(this=a), "In small letters.")
+UPPER = _changed("upper", lambda a: forms.Upper(this=a), "In capital letters.")
+TRIM = _changed("trim", _trimmed(None), "Without spaces around.")
+LTRIM = _changed("ltrim", _trimmed("LEADING"), "Without spaces before.")
+RTRIM = _changed("rtrim", _trimmed("TRAILING"), "Without spaces behind.")
 LENGTH = Operator(
     "length",
     only(Type.TEXT, gives=Type.INTEGER),
@@ -115,7 +116,7 @@ LENGTH = Operator(
 SUBSTRING = Operator(
     "substring",
     _text_and_numbers,
-    lambda a, *numbers: function("SUBSTRING", a, *numbers),
+    lambda a, start, length=None: exp.Substring(this=a, start=start, length=length),
     "a text and constant positions",
     admit=_positions,
     height=1,

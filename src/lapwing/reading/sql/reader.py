@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from lapwing.catalog.table import Catalog
@@ -50,12 +49,11 @@ from lapwing.reading.relations.relation import (
 from lapwing.reading.sql.expressions import read
 from lapwing.reading.sql.nodes import Node, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
-from lapwing.reading.sql.refused import check_modifiers, part_of, refuse_node
+from lapwing.reading.sql.refused import DIALECT, check_modifiers, part_of, refuse_node
 from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
 
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
-DIALECT = Dialect.get_or_raise("duckdb")
 
 AGGREGATES: dict[type[Node], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -364,4 +362,4 @@ def _default_name(node: Node) -> str:
         return node.name
     if isinstance(node, exp.Min | exp.Max):
         return f"approx_{node.key}"
-    return node.key if isinstance(node, exp.AggFunc) else node.sql(dialect="duckdb").lower()[:60]
+    return node.key if isinstance(node, exp.AggFunc) else node.sql(dialect=DIALECT).lower()[:60]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 
 from lapwing.language.refusal import refuse
+
+DIALECT = Dialect.get_or_raise("duckdb")
+"""The SQL that analysts write, whatever engine holds the rows."""
 
 _ROWS = "the answer would be one of the rows, and those are private."
 _CHOICE = "which row is chosen depends on all rows, so its value would be somebody's."
@@ -176,5 +179,5 @@ def refuse_node(node: exp.Expression) -> NoReturn:
 
 def part_of(node: exp.Expr) -> str:
     """The analyst's own words, cut short."""
-    text = node.sql(dialect="duckdb")
+    text = node.sql(dialect=DIALECT)
     return f"`{text if len(text) <= 60 else text[:57] + '...'}`"

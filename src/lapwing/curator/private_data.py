@@ -1,8 +1,8 @@
 """The private rows: the only door to the engine. What comes out of it is noisy, or one bit of a session.
 
-Whatever reads rows is made in two steps. `ready` and its like prepare it, before the charge: queries are written and
-parsed, noise is drawn, an answer is made from no rows. What cannot be prepared is a fault of ours and costs nothing.
-They return what reads the rows, to be called once by somebody who has paid. Whatever goes wrong there is told by one
+Whatever reads rows takes two steps. The first, `prepare_...`, comes before the charge: queries are written and parsed,
+noise is drawn, an answer is made from no rows. What cannot be prepared is a fault of ours and costs nothing. It returns
+the second, which reads the rows, to be called once after the charge. Whatever goes wrong there is reported by one
 constant sentence, and stays charged: the cause may hold data, so only its kind goes to the operator's log.
 """
 
@@ -16,14 +16,13 @@ from typing import TypeVar
 from lapwing.answers.rehearsal import rehearse
 from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
-from lapwing.catalog.table import Table
+from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounding import Queries, queries
 from lapwing.cells.finding import Found, Target, encode_found, powers_query, rehearse_finding
 from lapwing.cells.finding import released as found_by
-from lapwing.cells.release import Answer, Arranged, Released, fetched, release, release_tables
+from lapwing.cells.release import Answer, Released, fetched, release, release_tables
 from lapwing.curator.policy import declaration
-from lapwing.engines.duckdb import DuckDBEngine
-from lapwing.engines.source import Source, fingerprint
+from lapwing.engines.engine import Engine
 from lapwing.errors import Bug, EngineFailed, Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
@@ -48,62 +47,55 @@ UNREADY = (
 )
 
 
-class Vault:
+class PrivateData:
     """Reads the rows of what was paid for, and adds the noise."""
 
-    def __init__(self, tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None) -> None:
-        self._sources = {table.name: source for table, source in tables}
-        self._private = [table for table, _ in tables if not table.public]
-        self._public = [table for table, _ in tables if table.public]
+    def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger) -> None:
+        self._private = [table for table in catalog.tables if not table.public]
+        self._public = [table for table in catalog.tables if table.public]
+        self._engine = engine
         self._ledger = ledger
-        before = self._fingerprints()
-        self.engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
-        if self._fingerprints() != before:  # a version stands for the rows that were loaded
-            self.engine.close()
-            raise Misconfigured("the data were written while they were opened. Open them again when they are complete.")
-        self._declare_versions(self._private)
+        self._declare_versions()
 
-    def ready(self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None) -> Paid[Released]:
+    def prepare_release(
+        self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None
+    ) -> Paid[Released]:
         """For the noisy cells of a plan, off which its own question is read, or these."""
         asked = _prepared(lambda: self._asked(plan))
         _prepared(lambda: rehearse(plan, confidence, (plan.question,) if questions is None else questions))
 
         def read() -> tuple[Released, bytes]:
-            released = release(plan, fetched(plan, asked, self.engine.cells))
+            released = release(plan, fetched(plan, asked, self._engine.fetch))
             return released, encode(plan, released)
 
         return lambda: _guarded(read)
 
-    def ready_tables(self, strategy: Strategy) -> Paid[Answer]:
+    def prepare_tables(self, strategy: Strategy) -> Paid[Answer]:
         """For the noisy tables of a strategy."""
-        query = _prepared(lambda: self.engine.written(tables_query(strategy, self.engine.keyed_hash)))
+        query = _prepared(lambda: self._engine.prepare(tables_query(strategy)))
         _prepared(lambda: rehearse_tables(strategy))
 
         def read() -> tuple[Answer, bytes]:
-            released = release_tables(strategy.mechanism, exact_tables(strategy, self.engine.cells(query)))
+            released = release_tables(strategy.mechanism, exact_tables(strategy, self._engine.fetch(query)))
             return released, encode_strategy(strategy, released)
 
         return lambda: _guarded(read)
 
-    def ready_to_find(self, target: Target, mechanism: AutoBounds) -> Paid[Found]:
+    def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[Found]:
         """For bounds or a limit that are found privately."""
-        query = _prepared(lambda: self.engine.written(powers_query(target)))
+        query = _prepared(lambda: self._engine.prepare(powers_query(target)))
         _prepared(lambda: rehearse_finding(target, mechanism))
 
         def read() -> tuple[Found, bytes]:
-            found = found_by(target, mechanism, self.engine.cells(query))
+            found = found_by(target, mechanism, self._engine.fetch(query))
             return found, encode_found(found)
 
         return lambda: _guarded(read)
 
-    def ready_to_look(self, plan: Plan) -> Callable[[Look], bool]:
+    def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""
         asked = _prepared(lambda: self._asked(plan))
-        return lambda look: _guarded(lambda: look(fetched(plan, asked, self.engine.cells)))
-
-    def arranged(self, plan: Plan) -> Arranged:
-        """The exact cells of a plan, still private."""
-        return fetched(plan, self._asked(plan), self.engine.cells)
+        return lambda look: _guarded(lambda: look(fetched(plan, asked, self._engine.fetch)))
 
     def check(self, table: Table) -> None:
         """Refuses if the data are not those that the version was declared for."""
@@ -118,30 +110,28 @@ class Vault:
     def is_unchanged(self, table: Table) -> bool:
         """Whether the data are those that the version was declared for."""
         private = [base for base in table.bases if not base.public]
-        marks = {base.name: fingerprint(self._sources[base.name]) for base in private}
-        return all(self._ledger.is_unchanged(base.name, base.version, marks[base.name]) for base in private)
+        seen = [self._engine.origin(base).fingerprint for base in private]
+        pairs = zip(private, seen, strict=True)
+        return all(self._ledger.is_unchanged(base.name, base.version, mark) for base, mark in pairs)
 
-    def marks(self, table: Table) -> tuple[bytes, ...]:
-        """The fingerprints of the data of a table."""
-        return tuple(fingerprint(self._sources[base.name]) for base in table.bases)
+    def fingerprints(self, table: Table) -> tuple[bytes, ...]:
+        """What the data of a table look like now."""
+        return tuple(self._engine.origin(base).fingerprint for base in table.bases)
 
     def close(self) -> None:
-        self.engine.close()
+        self._engine.close()
 
     def _asked(self, plan: Plan) -> Queries:
         """The queries of a plan as the engine runs them."""
-        return queries(plan, self.engine.keyed_hash).written(self.engine.written)
+        return queries(plan).prepared(self._engine.prepare)
 
-    def _fingerprints(self) -> list[bytes]:
-        return [fingerprint(source) for source in self._sources.values()]
-
-    def _declare_versions(self, tables: Sequence[Table]) -> None:
-        """Tells the ledger which tables are asked about, before anything is charged; new data are looked at first."""
-        for table in tables:
+    def _declare_versions(self) -> None:
+        """Tells the ledger which tables are asked about, before anything is charged; new data are checked first."""
+        for table in self._private:
             if self._ledger.version(table.name) != table.version:
-                self.engine.check(table)
+                self._engine.check(table)
         private, public = (
-            [declaration(table, self._sources[table.name]) for table in side] for side in (tables, self._public)
+            [declaration(table, self._engine.origin(table)) for table in side] for side in (self._private, self._public)
         )
         self._ledger.declare(private, public=public)
 

@@ -1,0 +1,92 @@
+"""How DuckDB writes every form."""
+
+from __future__ import annotations
+
+from lapwing.engines.dialect import Dialect, Write, Writer
+from lapwing.engines.key_tables import write_listed
+from lapwing.language import forms
+
+
+def _call(name: str) -> Write:
+    """A function of the form's arguments, in their order."""
+
+    def write(writer: Writer, form: forms.Form) -> str:
+        parts = [form.args.get(name) for name in form.arg_types]
+        arguments = [node for part in parts if part for node in (part if isinstance(part, list) else [part])]
+        return f"{name}({', '.join(map(writer.sql, arguments))})"
+
+    return write
+
+
+def _between(sign: str) -> Write:
+    return lambda writer, form: f"{writer.sql(form.this)} {sign} {writer.sql(form.expression)}"
+
+
+def _cast(name: str) -> Write:
+    return lambda writer, form: f"{name}({writer.sql(form.this)} AS {writer.sql(form.args['to'])})"
+
+
+def _let(writer: Writer, form: forms.Let) -> str:
+    """A list of one, since there is no LET."""
+    body = f'"{forms.LOCAL}" -> {writer.sql(form.args["body"])}'
+    return f"LIST_EXTRACT(LIST_TRANSFORM(LIST_VALUE({writer.sql(form.this)}), {body}), 1)"
+
+
+def _pick(writer: Writer, form: forms.Pick) -> str:
+    return f"LIST_EXTRACT(LIST_VALUE({', '.join(map(writer.sql, form.expressions))}), {writer.sql(form.this)})"
+
+
+def _units_between(writer: Writer, form: forms.UnitsBetween) -> str:
+    first, second = writer.sql(form.expression), writer.sql(form.this)
+    return f"DATE_DIFF('{form.args['unit'].name}', {first}, {second})"
+
+
+def _keyed_hash(writer: Writer, form: forms.KeyedHash) -> str:
+    """In 32 bits: sorting by it takes three quarters of the time of 64."""
+    columns = ", ".join(map(writer.sql, form.expressions))
+    return f"CAST(HASH({columns}, '{writer.salt}') >> 32 AS UINTEGER)"
+
+
+DUCKDB = Dialect(
+    "duckdb",
+    {
+        forms.Real: lambda _, form: str(form.this),
+        forms.IsNaN: _call("ISNAN"),
+        forms.Plus: _between("+"),
+        forms.Minus: _between("-"),
+        forms.Times: _between("*"),
+        forms.Quotient: _between("/"),
+        forms.Modulo: _between("%"),
+        forms.Power: _call("POWER"),
+        forms.Exponential: _call("EXP"),
+        forms.Log2: _call("LOG2"),
+        forms.Log10: _call("LOG10"),
+        forms.RoundTo: _call("ROUND"),
+        forms.Greatest: _call("GREATEST"),
+        forms.Least: _call("LEAST"),
+        forms.ExactSum: _call("SUM"),  # of 128 bits
+        forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS DECIMAL(38, 0))",
+        forms.WideProduct: lambda writer, form: (
+            f"CAST({writer.sql(form.this)} AS INT128) * {writer.sql(form.expression)}"
+        ),
+        forms.WholeQuotient: _between("//"),
+        forms.TryRead: _cast("TRY_CAST"),
+        forms.TruthAs: _cast("CAST"),
+        forms.Let: _let,
+        forms.Pick: _pick,
+        forms.Lower: _call("LOWER"),
+        forms.Upper: _call("UPPER"),
+        forms.Matches: _between("LIKE"),  # which has no escape character
+        forms.StartsWith: _call("STARTS_WITH"),
+        forms.EndsWith: _call("ENDS_WITH"),
+        forms.Contains: _call("CONTAINS"),
+        forms.DatePart: lambda writer, form: f"EXTRACT({form.args['unit'].name} FROM {writer.sql(form.this)})",
+        forms.StartOf: lambda writer, form: f"DATE_TRUNC('{form.args['unit'].name}', {writer.sql(form.this)})",
+        forms.UnitsBetween: _units_between,
+        forms.Shifted: _between("+"),
+        forms.KeyedHash: _keyed_hash,
+        forms.Listed: write_listed,
+        forms.GroupingId: _call("GROUPING_ID"),
+        forms.FirstOf: _call("FIRST"),
+    },
+)

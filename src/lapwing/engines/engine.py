@@ -1,0 +1,63 @@
+"""What Lapwing asks of an engine. Its tables are declared when it is made, and do not change afterwards.
+
+Only curator/private_data.py runs queries on an engine. Everything that can fail without rows fails in `prepare`, which
+is called before a charge; `fetch` is called after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lapwing.catalog.table import Table
+from lapwing.engines.dialect import Dialect, EngineQuery
+from lapwing.language.types import Type
+
+ARROW_TYPES = {
+    Type.INTEGER: pa.int64(),
+    Type.REAL: pa.float64(),
+    Type.TEXT: pa.string(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.DATE: pa.date32(),
+    Type.TIMESTAMP: pa.timestamp("us"),
+}
+"""How values of each type are exchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the rows of a table are, and what they look like now: as the ledger records them."""
+
+    fingerprint: bytes
+    place: str | None
+    """None for rows in memory."""
+    part: str = ""
+    """Which table of that place."""
+
+
+class Engine(Protocol):
+    """Runs cells queries on declared tables. It never sees an analyst's text."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    def prepare(self, query: exp.Select) -> EngineQuery:
+        """The query as the engine runs it, checked as far as it can be without reading a row."""
+        ...
+
+    def fetch(self, query: EngineQuery) -> pa.Table:
+        """Its rows: whole numbers as int64 or decimal128(38, 0), other values as ARROW_TYPES say. Ctrl-C stops it."""
+        ...
+
+    def check(self, table: Table) -> None:
+        """Reads every value once; raises Misconfigured if one cannot be read."""
+        ...
+
+    def origin(self, table: Table) -> Origin:
+        """Where the rows of a declared table are, and what they look like now."""
+        ...
+
+    def close(self) -> None: ...
