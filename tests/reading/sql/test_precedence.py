@@ -22,7 +22,8 @@ import pyarrow as pa
 import pytest
 
 from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.engines.calculator import ARROW_TYPES, calculate
+from lapwing.engines.calculator import calculate
+from lapwing.engines.engine import ARROW_TYPES
 from lapwing.language.expression import Call, Expression, walk
 from lapwing.language.operators.numbers import DIVIDE, REMAINDER
 from lapwing.language.refusal import Refusal
