@@ -92,6 +92,7 @@ def test_what_an_error_says_about_the_charge_is_true(
     with pytest.raises(LapwingError) as caught:
         WAYS[way](curator)
     assert is_true(str(caught.value), before, curator.budget.spent), str(caught.value)
+    assert (caught.value.charged or before) == (curator.budget.spent - before or before)
     if failure in ("preparing", "reserve", "changed data", "lost data", "budget") and way != "watch":
         assert curator.budget.spent == before
     if failure in ("witness", "settle"):

@@ -25,11 +25,12 @@ from lapwing.cells.finding import (
     powers_query,
     released,
 )
-from lapwing.language.refusal import Refusal
+from lapwing.errors import Refused
 from lapwing.language.types import Interval, Type
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
+from support.refusals import attempt
 
 Row = tuple[Any, ...]
 CONNECTION = duckdb.connect()
@@ -221,24 +222,24 @@ def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.
 def test_bounds_belong_to_table_version_unit_type_and_nothing_else() -> None:
     target = column(Type.INTEGER)
     other = Table("t", target.table.fields, "pid", rows_per_unit=3, version="2")
-    assert BoundsOf(other, other.field("x")).match != target.match
-    assert column(Type.REAL).match != target.match
-    assert column(Type.INTEGER, None).match != target.match
+    assert BoundsOf(other, other.field("x")).identity != target.identity
+    assert column(Type.REAL).identity != target.identity
+    assert column(Type.INTEGER, None).identity != target.identity
     same = Table("t", target.table.fields, "pid", rows_per_unit=3)
-    assert BoundsOf(same, same.field("x")).match == target.match
+    assert BoundsOf(same, same.field("x")).identity == target.identity
 
 
 def test_a_limit_belongs_to_rows_and_keys_and_not_to_aggregates() -> None:
     first = limit_of("SELECT k, COUNT(*) AS n FROM t WHERE x > 1 GROUP BY k", Limit.ROWS)
-    assert limit_of("SELECT COUNT(x) AS m, k FROM t WHERE x > 1 GROUP BY k", Limit.ROWS).match == first.match
+    assert limit_of("SELECT COUNT(x) AS m, k FROM t WHERE x > 1 GROUP BY k", Limit.ROWS).identity == first.identity
     others = ["t WHERE x > 2 GROUP BY k", "t GROUP BY k", "t WHERE x > 1 GROUP BY town", "t WHERE x > 1"]
-    assert first.match not in {limit_of(f"SELECT COUNT(*) AS n FROM {text}", Limit.ROWS).match for text in others}
+    assert first.identity not in {limit_of(f"SELECT COUNT(*) AS n FROM {text}", Limit.ROWS).identity for text in others}
 
 
-def needed(sql: str, automatic: Automatic, **changes: Any) -> tuple[list[str], list[Limit]] | Refusal:
+def needed(sql: str, automatic: Automatic, **changes: Any) -> tuple[list[str], list[Limit]] | Refused:
     table = Table("t", table_of(Type.REAL).fields, "pid", **changes)
-    needs = needs_of(lambda known: read_sql(sql, known), Catalog((table,)), automatic)
-    return needs if isinstance(needs, Refusal) else ([c.field.name for c in needs.columns], list(needs.limits))
+    needs = attempt(needs_of, lambda known: read_sql(sql, known), Catalog((table,)), automatic)
+    return needs if isinstance(needs, Refused) else ([c.field.name for c in needs.columns], list(needs.limits))
 
 
 @pytest.mark.parametrize(
@@ -260,9 +261,9 @@ def test_only_what_a_question_needs_is_found(sql: str, columns: list[str], limit
 
 
 def test_what_no_bounds_help_is_refused_whatever_is_found() -> None:
-    assert isinstance(needed("SELECT SUM(1 / x) AS n FROM t", Automatic(bounds=True, limits=True)), Refusal)
-    assert isinstance(needed("SELECT SUM(x) AS n FROM t", Automatic(limits=True)), Refusal)
-    assert isinstance(needed("SELECT SUM(x) AS n FROM nowhere", Automatic(bounds=True, limits=True)), Refusal)
+    assert isinstance(needed("SELECT SUM(1 / x) AS n FROM t", Automatic(bounds=True, limits=True)), Refused)
+    assert isinstance(needed("SELECT SUM(x) AS n FROM t", Automatic(limits=True)), Refused)
+    assert isinstance(needed("SELECT SUM(x) AS n FROM nowhere", Automatic(bounds=True, limits=True)), Refused)
 
 
 def test_a_question_with_what_was_found_reads_like_a_declared_one() -> None:

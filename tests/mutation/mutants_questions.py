@@ -309,16 +309,16 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "read before the charge",
         _ANSWERING,
-        "        body, note = plan.request(delta).text, _note(plan, text)\n",
-        "        read()\n        body, note = plan.request(delta).text, _note(plan, text)\n",
+        "        reservation = self._ledger.reserve(\n            cost,",
+        "        read()\n        reservation = self._ledger.reserve(\n            cost,",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),
     Mutant(
         "charge nothing",
         _ANSWERING,
-        "self._ledger.reserve(cost, analyst",
-        "self._ledger.reserve(nothing(cost), analyst",
+        "            cost, analyst=request.analyst",
+        "            nothing(cost), analyst=request.analyst",
         "answers are free",
         ("tests/test_curator.py",),
     ),
@@ -349,7 +349,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "skip the version check",
         _CURATOR,
-        "        self._vault.check(ready.plan.table)\n",
+        "        self._vault.check(planned.plan.table)\n",
         "",
         "changed data are served",
         ("tests/test_curator.py",),
@@ -390,7 +390,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "find without the whole price",
         _CURATOR,
-        "            check_room(self._ledger, self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst)\n",
+        "            check_room(self._ledger, price, request.analyst)\n",
         "",
         "a question that does not fit is charged for findings",
         FINDING,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed
+from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Reservation, SqliteLedger
 from lapwing.ledger.wording import shortage
 from lapwing.privacy.budget import Cost
@@ -20,9 +20,10 @@ UNANSWERED = (
     "A question with this key was charged before and has no stored answer. It stays charged and is not run again. "
     "Ask with another key to pay again."
 )
-
-NOTHING = "Nothing was charged."
-"""Ends every refusal that comes before a charge."""
+OTHERWISE = (
+    "This key was used for another question: the data, or what is declared about them, have changed since. "
+    "Choose a new key."
+)
 LOST = (
     "The answer could not be stored, so it is not given. Its price stays charged (entry {entry}), "
     "and asking again pays again. {why}"
@@ -43,14 +44,18 @@ def bought(
     decode: Callable[[bytes], _T],
 ) -> tuple[_T, Cost]:
     """The answer to a charge, stored under `match` and `terms`, and what was charged for it now."""
-    if reservation.answer is not None:
-        return decode(reservation.answer), reservation.cost - reservation.cost
-    if not reservation.fresh:
-        raise LedgerFailed(UNANSWERED)
-    answer, payload = read()
-    with saying(LOST, reservation.seq):
-        ledger.settle(reservation, payload, match=match, terms=terms)
-    return answer, reservation.cost
+    with after_charge(reservation.cost):
+        if reservation.unanswered:
+            raise LedgerFailed(UNANSWERED)
+        if not reservation.fresh:
+            payload = ledger.answer(reservation.seq, match)
+            if payload is None:  # the request is the same, and what the steward declares is not
+                raise Misconfigured(OTHERWISE)
+            return decode(payload), reservation.cost - reservation.cost
+        answer, payload = read()
+        with saying(LOST, reservation.seq):
+            ledger.settle(reservation, payload, match=match, terms=terms)
+        return answer, reservation.cost
 
 
 @contextmanager
@@ -75,12 +80,13 @@ def reading_terms() -> Iterator[None]:
 
 
 @contextmanager
-def instead_of_nothing(words: str) -> Iterator[None]:
-    """Says these words where an error of ours would say that nothing was charged."""
+def after_charge(cost: Cost) -> Iterator[None]:
+    """Adds to an error of ours what was charged for its request before."""
     try:
         yield
     except LapwingError as error:
-        error.args = (str(error).replace(NOTHING, words),)
+        if cost:
+            error.charged = cost if error.charged is None else cost + error.charged
         raise
 
 
@@ -93,4 +99,4 @@ def check_room(ledger: SqliteLedger, cost: Cost, analyst: str) -> None:
         rooms.append((analyst, Cost(allowance.accounting, amount, delta)))
     for whose, room in rooms:
         if not cost.fits(room):
-            raise BudgetExceeded(shortage(ledger.budget, cost, room, whose), asked=cost, remaining=room)
+            raise BudgetExceeded(*shortage(ledger.budget, cost, room, whose), asked=cost, remaining=room)

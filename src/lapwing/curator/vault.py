@@ -43,7 +43,7 @@ CHANGED = (
     "Have the steward declare a new `version` for the table, and open it again with that version."
 )
 UNREADY = (
-    "This question could not be prepared ({kind}). Nothing was charged, and no data were read. "
+    "This question could not be prepared ({kind}). Nothing was charged for its answer, and no data were read for it. "
     "This is a fault of Lapwing or of a package it uses; please report it."
 )
 

@@ -61,7 +61,7 @@ class Measure:
 
 
 def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
-    """The shape with noise for this share of the price; raises Stop if there is none."""
+    """The shape with noise for this share of the price; raises Refused if there is none."""
     if share is None:
         return Measure(shape, Fraction(1), None)
     if isinstance(shape, GridShape):
@@ -71,6 +71,7 @@ def measured(shape: Shape, groups: int, share: Share | None) -> Measure:
     reach = shape.reach(step)
     if reach > MOST_REACH or not FINEST_STEP <= step <= 1 / FINEST_STEP:
         refuse(
+            "bounds-too-wide",
             "SUM",
             "one unit's part may be so large or so small that sums are no longer exact.",
             "Have the steward declare bounds and rows_per_unit of ordinary size.",
@@ -86,7 +87,7 @@ def _choice(share: Share, best: Best, interval: Interval, reach: int) -> TopK:
     peeling = isinstance(share, Pure) and best.many <= _MOST_PEELED
     epsilon = share.epsilon if isinstance(share, Pure) else root_down(8 * best.many * share.rho)
     if not epsilon:
-        refuse("`epsilon`", f"nothing can be chosen for {share}.", "Choose a larger one.")
+        refuse("price-out-of-range", "`epsilon`", f"nothing can be chosen for {share}.", "Choose a larger one.")
     return TopK(k=best.many, epsilon=epsilon, sensitivity=reach, monotone=monotone, peeling=peeling)
 
 
@@ -104,7 +105,7 @@ def _quantiles(shape: GridShape, groups: int, share: Share) -> GridQuantiles:
             **price,
         )
     except Misconfigured:
-        refuse("`epsilon`", f"no quantile can be drawn for {share}.", "Choose another one.")
+        refuse("price-out-of-range", "`epsilon`", f"no quantile can be drawn for {share}.", "Choose another one.")
 
 
 def _step(shape: Total, groups: int, share: Share) -> Fraction:
@@ -131,5 +132,10 @@ def _noise(share: Share, groups: int, reach: int) -> Noise:
     try:
         noise.draw(0)
     except Misconfigured:
-        refuse("`epsilon`", f"noise for {share} cannot be drawn: it is too large or too small.", "Choose another one.")
+        refuse(
+            "price-out-of-range",
+            "`epsilon`",
+            f"noise for {share} cannot be drawn: it is too large or too small.",
+            "Choose another one.",
+        )
     return noise

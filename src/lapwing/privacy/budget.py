@@ -163,7 +163,10 @@ class Budget:
         match self.accounting:
             case Accounting.PURE if part:
                 raise Refused(
-                    f"A pure budget has no delta to spend; {delta} was asked. Leave `delta` out. Nothing was charged."
+                    "delta-not-available",
+                    "`delta`",
+                    f"A pure budget has no delta to spend; {delta} was asked.",
+                    "Leave `delta` out.",
                 )
             case Accounting.ZCDP:
                 return ZCDP(self._rho(asked), part)
