@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from lapwing.catalog.derived import MOST_TABLES
 from lapwing.catalog.table import Catalog, Field, Table
+from lapwing.errors import Refused
 from lapwing.language.expression import Operator
 from lapwing.language.operators.base import MOST_SIZE
 from lapwing.language.operators.buckets import BUCKETS
@@ -17,7 +18,6 @@ from lapwing.language.operators.dates import TEMPORAL
 from lapwing.language.operators.logic import LOGIC
 from lapwing.language.operators.numbers import NUMERIC
 from lapwing.language.operators.text import MOST_TEXT, TEXTUAL
-from lapwing.language.refusal import Refusal
 from lapwing.language.types import Interval, Type
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.reading.relations.joins import MOST_DEGREE
@@ -292,8 +292,10 @@ def _relations() -> str:
 
 
 def _example(text: str, catalog: Catalog) -> str:
-    read = read_sql(text, catalog)
-    note = f"Refused. {read}\n" if isinstance(read, Refusal) else _paid(len(read.aggregates))
+    try:
+        note = _paid(len(read_sql(text, catalog).aggregates))
+    except Refused as refused:
+        note = f"Refused. {refused}\n"
     return f"\n```sql\n{text}\n```\n{note}"
 
 

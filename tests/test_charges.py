@@ -99,6 +99,7 @@ def test_what_an_error_says_about_the_charge_is_true(
     with pytest.raises(LapwingError) as caught:
         WAYS[way](curator)
     assert is_true(str(caught.value), before, curator.budget.spent), str(caught.value)
+    assert (caught.value.charged or before) == (curator.budget.spent - before or before)
     if (way, failure) == ("find", "rehearsing"):
         assert "What was found for it is stored and stays charged; the answer was not charged." in str(caught.value)
     elif failure in FREE and way != "watch":

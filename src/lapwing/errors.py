@@ -3,46 +3,153 @@
 LapwingError
 ├── Misconfigured    a parameter or a steward's file breaks a rule; the message names the rule and the next step
 ├── Refused          the question cannot be answered privately; says which part, why, what to write instead
-├── BudgetExceeded   the charge does not fit; nothing was charged; carries `asked` and `remaining`
+├── BudgetExceeded   the charge does not fit; it was not made; carries `asked` and `remaining`
 ├── Halted           a running mechanism has given all the answers it paid for
 ├── EngineFailed     the engine failed after the charge; constant text and an incident number
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
 └── Bug              Lapwing broke its own rule; please report it
 
+Each has a `code` for programs, which docs/errors.md lists, and `charged`, what stays charged for the failed request.
 `WeakBudget` is the only warning: a budget that promises next to nothing.
 A message to an analyst never contains data.
 """
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
+Code = Literal[
+    "ambiguous",
+    "bounds-too-wide",
+    "constant-answer",
+    "constant-key",
+    "delta-not-available",
+    "delta-not-needed",
+    "delta-too-small",
+    "duplicate-name",
+    "join-not-on-key",
+    "join-not-on-unit",
+    "keys-not-public",
+    "misplaced-aggregate",
+    "no-such-guarantee",
+    "not-a-question",
+    "not-aggregated",
+    "not-combinable",
+    "not-one-select",
+    "not-watchable",
+    "price-out-of-range",
+    "private-rows",
+    "public-rows",
+    "real-key",
+    "released-numbers",
+    "row-choice",
+    "search-needs-epsilon",
+    "syntax",
+    "too-large",
+    "too-many-groups",
+    "unbounded-groups",
+    "unbounded-rows",
+    "unbounded-value",
+    "unit-as-value",
+    "unit-grouping",
+    "unknown-column",
+    "unknown-table",
+    "unreadable-characters",
+    "unsupported-clause",
+    "unsupported-function",
+    "unsupported-join",
+    "unsupported-union",
+    "within-incomplete",
+    "within-unattainable",
+    "within-unsupported",
+    "wrong-argument",
+    "wrong-type",
+    "bug",
+    "budget-exceeded",
+    "engine-failed",
+    "halted",
+    "ledger-failed",
+    "misconfigured",
+    "output-failed",
+]
+"""The kinds of error, for programs."""
+
+NOTHING = "Nothing was charged."
+STAYS = "What was found for it is stored and stays charged; the answer was not charged."
+
 
 class LapwingError(Exception):
     """The root of all errors raised by Lapwing."""
+
+    code: Code = "bug"
+    part: str | None = None
+    """The part of the question that is meant."""
+    why: str | None = None
+    instead: str | None = None
+    """What to write instead."""
+    charged: Any = None
+    """The `Cost` that stays charged for the request that failed; None if nothing was charged."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        price = self.charged and {self.charged.unit: float(self.charged.amount), "delta": float(self.charged.delta)}
+        reasons = {"part": self.part, "why": self.why, "instead": self.instead, "charged": price or None}
+        return {"error": type(self).__name__, "code": self.code, "message": str(self), **reasons}
 
 
 class Misconfigured(LapwingError, ValueError):
     """A parameter breaks a rule. The message says what was given, the rule and the next step."""
 
+    code: Code = "misconfigured"
+
+    def __init__(self, message: str, *, located: bool = False) -> None:
+        super().__init__(message)
+        self.located = located
+        """Whether the message names the file and the key already."""
+
 
 class Refused(LapwingError):
-    """The question cannot be answered privately. Nothing was charged."""
+    """The question cannot be answered privately. It depends on the question and on declared facts, never on rows."""
+
+    part: str
+    why: str
+    instead: str
+
+    def __init__(self, code: Code, part: str, why: str, instead: str) -> None:
+        super().__init__(code, part, why, instead)
+        self.code, self.part, self.why, self.instead = code, part, why, instead
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.why} {self.instead} {STAYS if self.charged else NOTHING}"
 
 
 class BudgetExceeded(LapwingError):
-    """The charge does not fit into what remains. Nothing was charged."""
+    """The charge does not fit into what remains. It was not made."""
 
-    def __init__(self, message: str, *, asked: object, remaining: object) -> None:
-        super().__init__(message)
+    code: Code = "budget-exceeded"
+    why: str
+    instead: str
+
+    def __init__(self, why: str, instead: str, *, asked: object, remaining: object) -> None:
+        super().__init__(why, instead)
+        self.why, self.instead = why, instead
         self.asked = asked
         self.remaining = remaining
+
+    def __str__(self) -> str:
+        return f"{self.why} {STAYS if self.charged else NOTHING} {self.instead}"
 
 
 class Halted(LapwingError):
     """A running mechanism was used after it gave its last answer."""
 
+    code: Code = "halted"
+
 
 class EngineFailed(LapwingError):
     """The engine failed after the charge was made. The cause is in the operator's log only."""
+
+    code: Code = "engine-failed"
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"The engine could not finish this question (incident {incident}). The price stays charged.")
@@ -52,10 +159,20 @@ class EngineFailed(LapwingError):
 class LedgerFailed(LapwingError):
     """The ledger could not be read or written. The message says why and what to do; no answer is given."""
 
+    code: Code = "ledger-failed"
+
 
 class WeakBudget(UserWarning):
     """A budget was made whose epsilon or delta is so large that it promises next to nothing."""
 
 
 class Bug(LapwingError):
-    """Lapwing broke a rule of its own."""
+    """Lapwing broke a rule of its own; `free` if it did so before the charge."""
+
+    def __init__(self, message: str, *, free: bool = False) -> None:
+        super().__init__(message)
+        self.free = free
+
+    def __str__(self) -> str:
+        free = STAYS if self.charged else NOTHING
+        return f"{super().__str__()} {free}" if self.free else super().__str__()

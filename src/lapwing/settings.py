@@ -221,11 +221,12 @@ class _Reader:
         try:
             return read()
         except LapwingError as error:
-            text = str(error)
-            raise Misconfigured(text if text.startswith(str(self.path)) else f"{self.path}: {key}: {text}") from None
+            if isinstance(error, Misconfigured) and error.located:
+                raise
+            raise Misconfigured(f"{self.path}: {key}: {error}", located=True) from None
 
     def _fail(self, key: str, rule: str, fix: str) -> NoReturn:
-        raise Misconfigured(f"{self.path}: `{key}` {rule}. {fix}")
+        raise Misconfigured(f"{self.path}: `{key}` {rule}. {fix}", located=True)
 
 
 _WHY = {

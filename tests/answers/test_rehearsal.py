@@ -33,8 +33,7 @@ def rich() -> Curator:
 
 
 def planned(curator: Curator, text: str) -> tuple[Plan, Fraction]:
-    question = curator._read(text)
-    return curator._planned(question, Terms(epsilon=1))
+    return curator._planner._plan(curator._planner.read(text), Terms(epsilon=1))
 
 
 @pytest.mark.parametrize("text", QUESTIONS)

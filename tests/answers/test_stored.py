@@ -14,10 +14,10 @@ import pytest
 
 import lapwing as lw
 from lapwing.answers.stored import decode
+from lapwing.asking.pricing import Terms
+from lapwing.asking.request import QuestionRequest, Request
 from lapwing.errors import BudgetExceeded, Bug
-from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
-from lapwing.privacy import Pure
 from lapwing.reading.sql import read_sql
 from support.visits import frame, open_visits, visits_catalog
 
@@ -195,8 +195,8 @@ def test_a_payload_with_other_steps_is_never_read() -> None:
 
 def test_an_identity_holds_every_digit_of_the_price() -> None:
     """A retry key that was used is compared with it."""
-    plans = [make_plan(question(TEXT), Pure(price)) for price in (Fraction(1), 1 + Fraction(1, 10**15))]
-    assert len({plan.request().text for plan in plans if isinstance(plan, Plan)}) == 2
+    prices = (Fraction(1), 1 + Fraction(1, 10**15))
+    assert len({Request(QuestionRequest(TEXT), Terms(epsilon=price)).body() for price in prices}) == 2
 
 
 def question(text: str) -> Question:

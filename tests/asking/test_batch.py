@@ -11,6 +11,7 @@ import pytest
 
 import lapwing as lw
 from lapwing.asking.batch import Shared, read_batch
+from lapwing.asking.pricing import Terms
 from lapwing.ledger import Charge, open_ledger
 from lapwing.ledger.entry import Entry
 from lapwing.mechanisms.additive.laplace import Laplace
@@ -29,7 +30,7 @@ NAMES = "SELECT name, COUNT(*) AS n FROM visits GROUP BY name"
 
 
 def shared(asked: lw.Curator, questions: Any, epsilon: Any = 1, *, weights: Any = None, delta: Any = None) -> Shared:
-    return asked._shared(read_batch(questions, weights), None, epsilon, delta)
+    return asked._planner.plan_batch(read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta))
 
 
 def test_questions_over_the_same_rows_and_keys_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from lapwing.asking.batch import read_batch, share
+from lapwing.asking.automatic import Automatic
+from lapwing.asking.batch import read_batch
+from lapwing.asking.pricing import Terms
+from lapwing.asking.request import DistributionRequest, MarginalsRequest, QuestionRequest, Request
 from lapwing.catalog.identity import FORMAT, Identity, expression_facts, rows_facts, value_facts
 from lapwing.catalog.table import Catalog, Field, Limit, Table
 from lapwing.cells.finding import BoundsOf, LimitOf
@@ -24,11 +27,10 @@ from lapwing.language.operators.table import OPERATORS
 from lapwing.language.types import Interval, Type
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
-from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.privacy.loss import ZCDP
 from lapwing.reading.sql import read_sql
 from lapwing.workloads.distribution import ask_distribution
 from lapwing.workloads.marginals import ask_marginals
-from lapwing.workloads.strategy import make_strategy
 from support.visits import interval, open_visits, visits_table
 
 GOLDEN = Path(__file__).with_name("identities.json")
@@ -72,16 +74,26 @@ def planned(text: str, catalog: Catalog = CATALOG) -> Plan:
 
 def every_kind() -> dict[str, Identity]:
     found = {name: planned(text).outline.identity for name, text in QUESTIONS.items()}
-    found["request"] = planned(QUESTIONS["selected"]).request(Fraction(1, 10**6))
     for name, counted in (
         ("distribution", ask_distribution(CATALOG, "age", table="visits", where="sick", cells=None)),
         ("marginals", ask_marginals(CATALOG, ["sex", "cost"], table="visits", where=None, ways=2, cells=4)),
     ):
-        found |= {name: counted.identity, f"{name}, paid": make_strategy(counted, Pure(1)).request}
+        found[name] = counted.identity
     question = read(QUESTIONS["groups"])
     found["bounds search"] = BoundsOf(question.table, question.table.field("loose")).identity
     found["limit search"] = LimitOf(question, ((9, 10, 1000),), Limit.ROWS).identity
-    return found
+    return found | {name: request.identity for name, request in requests().items()}
+
+
+def requests() -> dict[str, Request]:
+    texts, terms = {"a": QUESTIONS["count"], "b": QUESTIONS["units"]}, Terms(epsilon=Fraction(1, 3), confidence=0.9)
+    exactly = Terms(within={"n": 50, "m": 2.5}, delta=1e-6, assume_rows=100, automatic=Automatic(bounds=True))
+    return {
+        "request": Request(QuestionRequest(QUESTIONS["selected"]), exactly, refresh=True, combine=True),
+        "batch request": Request(read_batch(texts, {"b": 2}), terms),
+        "distribution request": Request(DistributionRequest("age", "visits", "sick", None), terms),
+        "marginals request": Request(MarginalsRequest(["sex", "cost"], cells={"cost": 4}), terms),
+    }
 
 
 def golden() -> Any:
@@ -97,7 +109,7 @@ def test_there_is_a_golden_identity_of_every_kind() -> None:
     assert list(golden()) == list(every_kind())
     assert {text[0] for text in golden().values()} == {FORMAT}
     kinds = {text[1] for text in golden().values()}
-    assert kinds == {"cells", "question", "strategy", "bounds", "limit"}
+    assert kinds == {"cells", "strategy", "bounds", "limit", "request"}
 
 
 def test_identities_of_different_questions_differ() -> None:
@@ -141,22 +153,12 @@ def test_words_are_no_part_of_an_identity(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_batch_is_told_apart_by_its_questions_weights_and_price() -> None:
-    def requests(epsilon: float, weights: list[int]) -> tuple[str, ...]:
-        texts = [QUESTIONS["count"], QUESTIONS["units"]]
-        budget = open_visits().ledger.budget
-        made = share(
-            [read(text) for text in texts],
-            read_batch(texts, weights),
-            budget,
-            epsilon=epsilon,
-            delta=None,
-            levels=[Fraction(19, 20)] * 2,
-            left=lambda: Fraction(0),
-        )
-        return tuple(made.request(place).text for place in range(2))  # type: ignore[union-attr]
+    def bodies(epsilon: float, weights: list[int]) -> tuple[str, ...]:
+        asked = read_batch([QUESTIONS["count"], QUESTIONS["units"]], weights)
+        return tuple(Request(asked, Terms(epsilon=epsilon)).body(place) for place in range(2))
 
-    assert requests(1, [1, 1]) == requests(1, [1, 1])
-    assert len({*requests(1, [1, 1]), *requests(2, [1, 1]), *requests(1, [1, 2])}) == 6
+    assert bodies(1, [1, 1]) == bodies(1, [1, 1])
+    assert len({*bodies(1, [1, 1]), *bodies(2, [1, 1]), *bodies(1, [1, 2])}) == 6
 
 
 def test_the_ledger_finds_an_answer_by_its_identity() -> None:

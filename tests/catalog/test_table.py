@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.errors import Misconfigured
-from lapwing.language.refusal import Stop, nearest
+from lapwing.errors import Misconfigured, Refused
+from lapwing.language.refusal import nearest
 from lapwing.language.types import Interval, Type, type_of
 from support.visits import interval, visits_table
 
@@ -47,9 +47,9 @@ def test_names_are_found_without_regard_to_case() -> None:
     table = visits_table()
     assert table.field("COST").name == "cost"
     assert Catalog((table,)).table("VISITS") is table
-    with pytest.raises(Stop, match="Did you mean `cost`"):
+    with pytest.raises(Refused, match="Did you mean `cost`"):
         table.field("cos")
-    with pytest.raises(Stop, match="no such table"):
+    with pytest.raises(Refused, match="no such table"):
         Catalog((table,)).table("x")
 
 

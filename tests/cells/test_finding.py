@@ -26,11 +26,12 @@ from lapwing.cells.finding import (
     released,
 )
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.language.refusal import Refusal
+from lapwing.errors import Refused
 from lapwing.language.types import Interval, Type
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
+from support.refusals import attempt
 
 Row = tuple[Any, ...]
 CONNECTION = duckdb.connect()
@@ -236,10 +237,10 @@ def test_a_limit_belongs_to_rows_and_keys_and_not_to_aggregates() -> None:
     assert first.identity not in {limit_of(f"SELECT COUNT(*) AS n FROM {text}", Limit.ROWS).identity for text in others}
 
 
-def needed(sql: str, automatic: Automatic, **changes: Any) -> tuple[list[str], list[Limit]] | Refusal:
+def needed(sql: str, automatic: Automatic, **changes: Any) -> tuple[list[str], list[Limit]] | Refused:
     table = Table("t", table_of(Type.REAL).fields, "pid", **changes)
-    needs = needs_of(lambda known: read_sql(sql, known), Catalog((table,)), automatic)
-    return needs if isinstance(needs, Refusal) else ([c.field.name for c in needs.columns], list(needs.limits))
+    needs = attempt(needs_of, lambda known: read_sql(sql, known), Catalog((table,)), automatic)
+    return needs if isinstance(needs, Refused) else ([c.field.name for c in needs.columns], list(needs.limits))
 
 
 @pytest.mark.parametrize(
@@ -261,9 +262,9 @@ def test_only_what_a_question_needs_is_found(sql: str, columns: list[str], limit
 
 
 def test_what_no_bounds_help_is_refused_whatever_is_found() -> None:
-    assert isinstance(needed("SELECT SUM(1 / x) AS n FROM t", Automatic(bounds=True, limits=True)), Refusal)
-    assert isinstance(needed("SELECT SUM(x) AS n FROM t", Automatic(limits=True)), Refusal)
-    assert isinstance(needed("SELECT SUM(x) AS n FROM nowhere", Automatic(bounds=True, limits=True)), Refusal)
+    assert isinstance(needed("SELECT SUM(1 / x) AS n FROM t", Automatic(bounds=True, limits=True)), Refused)
+    assert isinstance(needed("SELECT SUM(x) AS n FROM t", Automatic(limits=True)), Refused)
+    assert isinstance(needed("SELECT SUM(x) AS n FROM nowhere", Automatic(bounds=True, limits=True)), Refused)
 
 
 def test_a_question_with_what_was_found_reads_like_a_declared_one() -> None:

@@ -151,6 +151,18 @@ def test_failures_have_codes_and_next_steps(run: Any, arguments: list[str], code
     assert run("budget", "--json").json["spent"]["epsilon"] == 0
 
 
+@pytest.mark.parametrize("command", ["ask", "preview"])
+def test_a_refusal_in_json_has_its_parts(run: Any, command: str) -> None:
+    done = run(command, "SELECT SUM(costs) FROM visits", "-e", "0.1", "--json")
+    shown = done.json
+    assert done.code == 3
+    assert (shown["error"], shown["code"], shown["charged"]) == ("Refused", "unknown-column", None)
+    assert (shown["part"], shown["instead"]) == ("column `costs`", "Did you mean `cost`?")
+    assert shown["message"] == f"{shown['part']}: {shown['why']} {shown['instead']} Nothing was charged."
+    dear = run("ask", BY_SEX, "-e", "2", "--json")
+    assert (dear.code, dear.json["code"], dear.json["charged"]) == (4, "budget-exceeded", None)
+
+
 def test_preview_is_free_and_speaks_sql(run: Any) -> None:
     done = run("preview", BY_SEX, "-e", "0.1")
     assert "COUNT(*): within" in done.out

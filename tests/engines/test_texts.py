@@ -10,6 +10,7 @@ import hashlib
 import json
 import runpy
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -26,8 +27,8 @@ from lapwing.cells.finding import BoundsOf, LimitOf, powers_query
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame
+from lapwing.errors import Refused
 from lapwing.language.operators.table import OPERATORS
-from lapwing.language.refusal import Refusal
 from lapwing.language.types import Interval, Type
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.planning.plan import Plan, make_plan
@@ -78,11 +79,10 @@ def texts_of(plan: Plan) -> list[Any]:
 
 
 def asked(text: str, catalog: Catalog) -> list[Any]:
-    question = read_sql(text, catalog)
-    if isinstance(question, Refusal):
-        return ["refused"]
-    plans = [plan for plan in (make_plan(question, price) for price in PRICES) if isinstance(plan, Plan)]
-    return texts_of(plans[0]) if plans else ["refused"]
+    for price in PRICES:
+        with suppress(Refused):
+            return texts_of(make_plan(read_sql(text, catalog), price))
+    return ["refused"]
 
 
 def limited(catalog: Catalog) -> Catalog:

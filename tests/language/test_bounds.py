@@ -10,6 +10,7 @@ import pytest
 from sqlglot import exp
 
 from lapwing.engines.duckdb_dialect import DUCKDB
+from lapwing.errors import Refused
 from lapwing.language.emission import emit
 from lapwing.language.expression import Column, Expression, Literal, Operator
 from lapwing.language.operators import numbers
@@ -24,7 +25,6 @@ from lapwing.language.operators.table import (
     is_exact_integer,
 )
 from lapwing.language.operators.text import MOST_TEXT
-from lapwing.language.refusal import Stop
 from lapwing.language.types import Type
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
@@ -124,7 +124,7 @@ def random_number(random: Random, depth: int) -> Expression:
             arguments[1] = Literal(random.choice([0, 1, 2, 3]), Type.INTEGER)
         if operator is numbers.CLIP and arity == 3:
             arguments[1:] = [Literal(-1, Type.INTEGER), Literal(random.choice([0, 4]), Type.INTEGER)]
-        with contextlib.suppress(Stop, TypeError):
+        with contextlib.suppress(Refused, TypeError):
             return apply(operator, *arguments)
 
 

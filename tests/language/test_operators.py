@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from lapwing.engines.duckdb_dialect import DUCKDB
+from lapwing.errors import Refused
 from lapwing.language.emission import emit
 from lapwing.language.expression import Call, Column, Expression, Literal, Operator, walk
 from lapwing.language.operators import numbers
@@ -33,7 +34,6 @@ from lapwing.language.operators.table import (
     SUBTRACT,
 )
 from lapwing.language.operators.text import JOIN, LENGTH, MOST_TEXT
-from lapwing.language.refusal import Stop
 from lapwing.language.types import Type
 from support.hostile import LEAVES, apply, columns, engine, hostile_rows, leaf
 
@@ -46,7 +46,7 @@ def uses(operator: Operator, most: int = 24) -> tuple[Expression, ...]:
     random, found = Random(5), set[Expression]()
     for types in random.choices(fitting, k=30 * most):
         arguments = [random.choice([leaf for leaf in LEAVES if leaf.type is kind]) for kind in types]
-        with contextlib.suppress(Stop, TypeError):
+        with contextlib.suppress(Refused, TypeError):
             found.add(apply(operator, *arguments))
     with_columns = sorted((use for use in found if any(isinstance(p, Column) for p in walk(use))), key=repr)
     return tuple(random.sample(with_columns, min(most, len(with_columns))))
@@ -152,7 +152,7 @@ def around(nested: Expression, operator: Operator, random: Random) -> Expression
     for arity in (1, 2, 3):
         arguments = [random.choice(LEAVES) for _ in range(arity)]
         arguments[random.randrange(arity)] = nested
-        with contextlib.suppress(Stop, TypeError):
+        with contextlib.suppress(Refused, TypeError):
             return apply(operator, *arguments)
     return None
 
@@ -198,5 +198,5 @@ def test_operators_have_names_of_their_own() -> None:
     ],
 )
 def test_arguments_that_would_not_be_total_are_refused(operator: Operator, arguments: tuple[Expression, ...]) -> None:
-    with pytest.raises(Stop):
+    with pytest.raises(Refused):
         apply(operator, *arguments)

@@ -85,8 +85,8 @@ RELATIONS: tuple[Mutant, ...] = (
     Mutant(
         "joined answers: keys that were selected",
         _COMBINE,
-        "    if outline.domain is None:\n        return Refusal(",
-        "    if outline.domain is None and not outline.shapes:\n        return Refusal(",
+        "    if outline.domain is None:\n        refuse(",
+        "    if outline.domain is None and not outline.shapes:\n        refuse(",
         "a mean over the answers that showed a group",
         JOINED,
     ),

@@ -15,7 +15,7 @@ import pytest
 
 from lapwing.noise import bits as module
 from lapwing.noise.bits import SystemBits
-from support.steps import acts_at
+from support.steps import acts_at, apart
 
 SMALL, POOL, REKEY = 128, 512, 1024
 Words = list[int]
@@ -92,7 +92,7 @@ def test_interrupted_draw_never_serves_bytes_again(before: int, words: int, draw
     for at in itertools.count():
         _, served, draw = prepared(before)
         try:
-            traced(lambda: draw(words), at, interrupt)  # noqa: B023
+            apart(lambda: traced(lambda: draw(words), at, interrupt))  # noqa: B023
         except KeyboardInterrupt:
             stopped = True
         else:

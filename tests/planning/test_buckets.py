@@ -21,12 +21,11 @@ from sqlglot import exp
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.calculator import calculate
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.errors import Misconfigured
+from lapwing.errors import Misconfigured, Refused
 from lapwing.language.emission import whole
 from lapwing.language.expression import Column, Expression, Literal
 from lapwing.language.operators.buckets import MOST_BUCKETS, equal_edges, labelled, numbered
 from lapwing.language.operators.table import loose
-from lapwing.language.refusal import Refusal, Stop
 from lapwing.language.types import Type, type_of
 from lapwing.opening import open_data
 from lapwing.planning.domain import domain_of
@@ -34,6 +33,7 @@ from lapwing.planning.question import Question
 from lapwing.privacy import Budget
 from lapwing.reading.ibis import read_ibis, unbound
 from lapwing.reading.sql import read_sql
+from support.refusals import attempt
 from support.visits import visits_catalog, visits_table
 
 HOSTILE = [0.0, -0.0, 0.1, 0.3, 18.0, nextafter(18, 0), 65, 1e308, -1e308, 5e-324, -5e-324, inf, -inf, nan, None]
@@ -56,7 +56,7 @@ def computed(expression: Expression, values: list[Any], kind: Type = Type.REAL) 
 
 
 def question(key: str) -> Question:
-    found = read_sql(f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY k", CATALOG)
+    found = attempt(read_sql, f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY k", CATALOG)
     assert isinstance(found, Question), found
     return found
 
@@ -162,8 +162,8 @@ def test_buckets_of_one_width_are_exact() -> None:
 )
 def test_edges_are_ascending_constants(key: str) -> None:
     """gate:G19 anything else is refused before a row is read."""
-    found = read_sql(f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY k", CATALOG)
-    assert isinstance(found, Refusal), found
+    found = attempt(read_sql, f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY k", CATALOG)
+    assert isinstance(found, Refused), found
     assert str(found).endswith("Nothing was charged.")
 
 
@@ -171,7 +171,7 @@ def test_the_most_buckets_are_answered() -> None:
     assert len(domain_of(question(f"WIDTH_BUCKET(loose, 0, 1, {MOST_BUCKETS})").keys[0], CATALOG.tables[0]) or ()) == (
         MOST_BUCKETS + 3
     )
-    with pytest.raises(Stop):
+    with pytest.raises(Refused):
         equal_edges(*literals([0, 1, MOST_BUCKETS + 1]), part=part)
 
 
@@ -205,7 +205,7 @@ def test_ibis_buckets_mean_what_ibis_says(
 def test_ibis_histograms_that_read_the_largest_value_are_refused() -> None:
     """The widths would come from the rows."""
     for key in (T.loose.histogram(nbins=5, base=0), T.loose.histogram(nbins=5), T.loose.bucket([2, 1])):
-        assert isinstance(read_ibis(T.group_by(k=key).agg(n=T.count()), CATALOG), Refusal)
+        assert isinstance(attempt(read_ibis, T.group_by(k=key).agg(n=T.count()), CATALOG), Refused)
 
 
 def test_a_histogram_leaves_no_row_out() -> None:
@@ -253,8 +253,8 @@ def test_declared_edges_are_those_that_could_be_written(form: str, column: str, 
 
 @pytest.mark.parametrize("key", ["BUCKET(age + 1)", "BUCKET(cost)", "WIDTH_BUCKET(cost)", "BUCKET(name)"])
 def test_buckets_without_edges_say_where_edges_come_from(key: str) -> None:
-    found = read_sql(f"SELECT {key} AS k, COUNT(*) AS n FROM t GROUP BY k", declared(age=[0, 18]))
-    assert isinstance(found, Refusal)
+    found = attempt(read_sql, f"SELECT {key} AS k, COUNT(*) AS n FROM t GROUP BY k", declared(age=[0, 18]))
+    assert isinstance(found, Refused)
     assert "have the steward declare `edges`" in str(found)
 
 
@@ -280,7 +280,7 @@ def test_edges_that_no_histogram_can_have_are_refused_to_the_steward(column: str
 def test_the_deepest_buckets_can_be_printed_and_computed() -> None:
     """gate:G53 what reading lets through cannot run out of stack after the charge."""
     nested: Expression = X
-    with pytest.raises(Stop, match="nested too deeply"):  # noqa: PT012
+    with pytest.raises(Refused, match="nested too deeply"):  # noqa: PT012
         while True:
             nested = numbered(nested, literals(range(-500, 501)), part=part)
     before = sys.getrecursionlimit()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.language.refusal import Refusal
+from lapwing.errors import Refused
 from lapwing.language.types import Interval, Type
 from lapwing.measures.aggregates import Total
 from lapwing.measures.measure import MOST_REACH
@@ -18,6 +18,7 @@ from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
 from lapwing.privacy import Approximate, Budget, Loss, Pure
 from lapwing.reading.sql import read_sql
+from support.refusals import attempt
 from support.visits import interval, visits_catalog
 
 
@@ -34,8 +35,8 @@ def plan(text: str, loss: Loss | None = None, **changes: Any) -> Plan:
 
 
 def refused(text: str, loss: Loss | None = None, **changes: Any) -> str:
-    made = make_plan(read(text, **changes), loss or Pure(1))
-    assert isinstance(made, Refusal), made
+    made = attempt(make_plan, read(text, **changes), loss or Pure(1))
+    assert isinstance(made, Refused), made
     return str(made)
 
 
@@ -114,7 +115,7 @@ def test_unit_bounds_replace_rows_times_bounds() -> None:
             "SELECT SUM(x) FROM t", Catalog((Table("t", (Field("p", Type.INTEGER), field), unit, rows),))
         )
         assert isinstance(question, Question)
-        made = make_plan(question, Pure(1))
+        made = attempt(make_plan, question, Pure(1))
         return made.measures[0].noise.sensitivity if isinstance(made, Plan) else str(made)
 
     assert sensitivity(None, 4) == 400
@@ -158,7 +159,7 @@ def test_too_many_groups_are_refused() -> None:
     fields = tuple(Field(name, Type.INTEGER, values=tuple(range(101))) for name in "abc")
     question = read_sql("SELECT a, b, c, COUNT(*) FROM t GROUP BY a, b, c", Catalog((Table("t", fields, None),)))
     assert isinstance(question, Question)
-    assert "1,030,301 groups" in str(make_plan(question, Pure(1)))
+    assert "1,030,301 groups" in str(attempt(make_plan, question, Pure(1)))
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**40), Fraction(10**6)])
@@ -172,7 +173,7 @@ def test_bounds_of_no_ordinary_size_are_refused(bounds: tuple[float, float]) -> 
     table = Table("t", (Field("x", Type.REAL, interval(*bounds)),), None)
     question = read_sql("SELECT SUM(x) FROM t", Catalog((table,)))
     assert isinstance(question, Question)
-    assert "ordinary size" in str(make_plan(question, Pure(1)))
+    assert "ordinary size" in str(attempt(make_plan, question, Pure(1)))
     assert 10**13 * MOST_REACH < 10**38
 
 
@@ -193,13 +194,14 @@ def test_other_losses_are_refused() -> None:
 
 
 def test_the_identity_knows_everything_that_the_cells_depend_on() -> None:
-    """threat:A29 equal identities mean the same paid request; the words, output names and sorting do not matter."""
+    """threat:A29 equal identities mean the same paid cells; the words, output names and sorting do not matter."""
     text = "SELECT site, COUNT(*) AS n, SUM(age) AS s FROM visits GROUP BY site"
-    base = plan(text).request()
+    base = plan(text).outline.identity
     same = "SELECT SUM(age) AS other, COUNT(*) * 2 AS m FROM VISITS v GROUP BY v.site ORDER BY m LIMIT 1"
-    assert plan(same).request() == base
-    assert plan(text, Pure(2)).request() != base
+    assert plan(same).outline.identity == base
     for change in ({"rows_per_unit": 4}, {"groups_per_unit": 1}, {"version": "2"}, {"unit": None}):
-        assert plan(text, **change).request() != base
-    assert plan(text + " ").request() == base
-    assert plan("SELECT site, COUNT(*) AS n, SUM(age) AS s FROM visits WHERE sick GROUP BY site").request() != base
+        assert plan(text, **change).outline.identity != base
+    assert plan(text + " ").outline.identity == base
+    assert (
+        plan("SELECT site, COUNT(*) AS n, SUM(age) AS s FROM visits WHERE sick GROUP BY site").outline.identity != base
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -28,3 +29,10 @@ def acts_at(step: int, module: ModuleType, run: Callable[[], object], act: Calla
     finally:
         sys.settrace(before)
     return next(steps) > step
+
+
+def apart(run: Callable[[], object]) -> None:
+    """Runs in a thread of its own. A tracer that raises while an exception is handled leaves that exception as the
+    handled one of its thread, where later tests would find it as the context of their own errors."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(run).result()

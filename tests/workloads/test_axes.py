@@ -11,9 +11,8 @@ import pytest
 
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.calculator import calculate
-from lapwing.errors import Misconfigured
+from lapwing.errors import Misconfigured, Refused
 from lapwing.language.emission import whole
-from lapwing.language.refusal import Stop
 from lapwing.language.types import Interval, Type
 from lapwing.workloads.axes import Axis, make_axis, require_cut, uncounted
 
@@ -85,7 +84,7 @@ def listed(kind: Type, *values: Any) -> Axis:
 
 def test_a_number_of_cells_is_refused_where_values_are_cells() -> None:
     for made, kind in ((listed(Type.TEXT, "F", "M"), "declared"), (listed(Type.BOOLEAN), "truth")):
-        with pytest.raises(Stop, match=f"the {kind} values of `x` are its cells"):
+        with pytest.raises(Refused, match=f"the {kind} values of `x` are its cells"):
             require_cut(made)
     for cut in (axis(Type.INTEGER, 0, 9), axis(Type.INTEGER, 0, 9, 3), axis(Type.REAL, 0, 1)):
         require_cut(cut)
@@ -124,7 +123,7 @@ def test_rows_in_no_table_are_told_for_all_columns_together() -> None:
 )
 def test_bounds_that_cannot_be_cut_are_refused(kind: Type, low: Any, high: Any) -> None:
     """Before the charge, since the engine could not hold such edges."""
-    with pytest.raises(Stop, match="Nothing was charged"):
+    with pytest.raises(Refused, match="Nothing was charged"):
         axis(kind, low, high)
 
 
@@ -139,5 +138,5 @@ def test_whole_numbers_beyond_float64_are_refused(low: int) -> None:
     """Cells are found by float64, which would merge them."""
     bounds = Interval(Fraction(low), Fraction(low + 9))
     table = Table("t", (Field("big", Type.INTEGER, bounds),), None)
-    with pytest.raises(Stop, match="beyond 2\\^53"):
+    with pytest.raises(Refused, match="beyond 2\\^53"):
         make_axis(table, "big", cells=None, default=10)

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lapwing.asking.pricing import Terms
+from lapwing.asking.request import MarginalsRequest, Request
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
 from lapwing.curator import private_data as private_data_module
@@ -425,9 +427,8 @@ def test_a_preview_reads_nothing_costs_nothing_and_knows_what_is_stored(monkeypa
         curator.preview_distribution("pid", epsilon=1)
 
 
-def test_the_identity_of_a_strategy_holds_every_digit_of_the_price() -> None:
+def test_the_request_of_a_strategy_holds_every_digit_of_the_price() -> None:
     """A retry key that was used is compared with it."""
-    what = counted(small_table(), columns=["sex", "site"])
     prices = (Fraction(1), 1 + Fraction(1, 10**15))
-    made = [make_strategy(what, budget.price(epsilon=price)) for budget in (PURE, ZCDP) for price in prices]
-    assert len({strategy.request for strategy in made}) == 4
+    requests = [Request(MarginalsRequest(["sex", "site"]), Terms(epsilon=price)) for price in prices]
+    assert len({request.body() for request in requests}) == 2

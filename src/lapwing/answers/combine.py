@@ -33,7 +33,7 @@ import numpy.typing as npt
 from lapwing.answers.answer import Release, describe
 from lapwing.cells.release import Cells, Released, narrowed
 from lapwing.errors import Bug
-from lapwing.language.refusal import Refusal
+from lapwing.language.refusal import refuse
 from lapwing.measures.measure import Measure
 from lapwing.measures.shapes import Total
 from lapwing.mechanisms.additive.gaussian import Gaussian
@@ -131,10 +131,11 @@ class Combined(Release):
 _IF = "if the number of answers and their prices were not chosen by looking at them"
 
 
-def refusal_to_combine(outline: Outline) -> Refusal | None:
-    """Why answers to this question cannot be joined, if so. Said before the charge."""
+def check_combinable(outline: Outline) -> None:
+    """Refuses a question whose answers cannot be combined. Called before the charge."""
     if outline.domain is None:
-        return Refusal(
+        refuse(
+            "not-combinable",
             "`combine`",
             "the keys are selected anew in every answer, so a group's mean would depend on where it was shown.",
             "Leave `combine` out, or have the steward declare the values of the keys.",
@@ -143,12 +144,12 @@ def refusal_to_combine(outline: Outline) -> Refusal | None:
     for aggregate, reading in pairs:
         shape = outline.shapes[reading.measure]
         if not isinstance(shape, Total) or shape.best is not None:
-            return Refusal(
+            refuse(
+                "not-combinable",
                 f"`combine` with {aggregate.words()}",
                 "only counts and sums are means of noisy numbers whose error is known beforehand.",
                 "Leave `combine` out, or ask for COUNT and SUM alone; SUM(x) / COUNT(x) gives the mean.",
             )
-    return None
 
 
 def combined(newest: Release, answers: Sequence[Stored]) -> Combined:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from lapwing.catalog.table import Catalog, Limit, Table
 from lapwing.cells.finding import BoundsOf, Found, LimitOf, Target
-from lapwing.errors import Misconfigured
-from lapwing.language.refusal import Refusal
+from lapwing.errors import Misconfigured, Refused
 from lapwing.language.types import Interval
 from lapwing.measures.shapes import Total
 from lapwing.numbers import Number, inside_unit
@@ -28,8 +28,8 @@ AUTO = "auto"
 SHARE = 0.35
 """The part of the price that findings take together, unless it is said."""
 
-Read = Callable[[Catalog], Question | Refusal]
-"""Reads one question with what a catalog declares."""
+Read = Callable[[Catalog], Question]
+"""Reads one question with what a catalog declares; raises Refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +61,38 @@ class Needs:
 
     columns: tuple[BoundsOf, ...] = ()
     limits: tuple[Limit, ...] = ()
+    widest: Question | None = None
+    """The question with the widest bounds of these columns, if something must be found."""
 
     @property
     def many(self) -> int:
         return len(self.columns) + len(self.limits)
 
 
-def needs_of(read: Read, catalog: Catalog, automatic: Automatic) -> Needs | Refusal:
-    """What must be found, or why the question is refused whatever is found."""
+def needs_of(read: Read, catalog: Catalog, automatic: Automatic) -> Needs:
+    """What must be found; raises Refused if the question is refused whatever is found."""
     columns = _candidates(catalog, automatic)
     if not columns and not automatic.limits and not any(table.auto for table in catalog.tables):
         return Needs()
     widest = _drawn(read, catalog, columns, automatic)
-    if isinstance(widest, Refusal):
-        return widest
     names = {base.name for base in widest.table.bases}
     columns = tuple(column for column in columns if column.table.name in names)
     for column in columns:
         fewer = tuple(other for other in columns if other is not column)
-        if isinstance(_drawn(read, catalog, fewer, automatic), Outline):
+        with suppress(Refused):
+            _drawn(read, catalog, fewer, automatic)
             columns = fewer
     question = read(_declaring(catalog, {column: column.widest for column in columns}))
-    return question if isinstance(question, Refusal) else Needs(columns, _limits(question, automatic))
+    return Needs(columns, _limits(question, automatic), question)
+
+
+def is_refused(question: Question) -> bool:
+    """Whether the question is refused at every price."""
+    try:
+        make_outline(question)
+    except Refused:
+        return True
+    return False
 
 
 def _candidates(catalog: Catalog, automatic: Automatic) -> tuple[BoundsOf, ...]:
@@ -100,11 +110,9 @@ def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
     """The limits that must be found: of rows if there is no other way, of groups if a unit may be in several."""
     wanted = _wanted(question.table, automatic)
     outline = make_outline(_limited(question, dict.fromkeys(wanted, 1)))
-    if isinstance(outline, Refusal):
-        return ()
     needed = []
     others: dict[Limit, int] = {limit: 1 for limit in wanted if limit is not Limit.ROWS}
-    if Limit.ROWS in wanted and isinstance(make_outline(_limited(question, others)), Refusal):
+    if Limit.ROWS in wanted and is_refused(_limited(question, others)):
         needed.append(Limit.ROWS)
     chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
     several = outline.domain is None or math.prod(map(len, outline.domain)) > 1
@@ -122,11 +130,9 @@ def _wanted(table: Table, automatic: Automatic) -> tuple[Limit, ...]:
     return tuple(limit for limit in Limit if declared[limit] is None and (automatic.limits or limit in left_open))
 
 
-def _drawn(read: Read, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Outline | Refusal:
+def _drawn(read: Read, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Outline:
     """The question with the widest bounds of these columns and the least limits."""
     question = read(_declaring(catalog, {column: column.widest for column in columns}))
-    if isinstance(question, Refusal):
-        return question
     return make_outline(_limited(question, dict.fromkeys(_wanted(question.table, automatic), 1)))
 
 
@@ -157,13 +163,16 @@ def _limited(question: Question, limits: Mapping[Limit, int]) -> Question:
 class Survey:
     """The question with all that is known by now; what is still to be found stands at its widest bounds and at 1."""
 
-    question: Question | Refusal
+    question: Question
     found: tuple[Found, ...]
     missing: tuple[Target, ...]
 
 
 def survey(read: Read, catalog: Catalog, needs: Needs, known: Callable[[Target], Found | None]) -> Survey:
-    """What is known and what is missing. Bounds come first: a limit may be one of rows that they play a part in."""
+    """What is known and what is missing; raises Refused if what is known rules the question out.
+
+    Bounds come first: a limit may be one of rows that they play a part in.
+    """
     found: list[Found] = []
     missing: list[Target] = []
     bounds = {}
@@ -172,11 +181,7 @@ def survey(read: Read, catalog: Catalog, needs: Needs, known: Callable[[Target],
         bounds[column] = column.widest if one is None else column.interval(*one.powers)
         _sort(column, one, found, missing)
     question = read(_declaring(catalog, bounds)) if bounds else read(catalog)
-    if isinstance(question, Refusal):
-        return Survey(question, tuple(found), tuple(missing))
     least = make_outline(_limited(question, dict.fromkeys(needs.limits, 1)))
-    if isinstance(least, Refusal):
-        return Survey(least, tuple(found), tuple(missing))
     limits = {}
     for limit in needs.limits:
         target = LimitOf(question, least.domain, limit)

@@ -22,15 +22,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial, reduce
-from hashlib import sha256
 from operator import add
 from typing import Any
 
-from lapwing.asking.pricing import Left, usable_delta
-from lapwing.catalog.identity import Identity
+from lapwing.asking.pricing import Left, Terms, usable_delta
 from lapwing.errors import Misconfigured
 from lapwing.language.aggregate import Aggregate
-from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.refusal import inside, refuse
 from lapwing.measures.measure import Measure
 from lapwing.measures.selection import units_needed
 from lapwing.measures.shapes import Total
@@ -55,19 +53,23 @@ _LARGE = 20  # an epsilon from which on composition gains next to nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class BatchRequest:
     """What was asked in a batch: questions with names and weights."""
 
     names: tuple[str, ...]
     questions: tuple[Any, ...]
     weights: tuple[Fraction, ...]
 
+    @property
+    def written(self) -> tuple[Any, ...]:
+        return ("batch", self.names, self.questions, self.weights)
+
     def title(self, which: Sequence[int]) -> str:
         """What these questions ask for, for the reader of the ledger."""
         return f"batch of {len(self.names)}: {'; '.join(str(self.questions[index]) for index in which)}"
 
 
-def read_batch(questions: object, weights: object = None) -> Named:
+def read_batch(questions: object, weights: object = None) -> BatchRequest:
     """Questions as a list or by name, and their weights alike; 1 if none are given."""
     if isinstance(questions, str | bytes) or not isinstance(questions, Sequence | Mapping) or not questions:
         raise Misconfigured("`questions` must be a list of questions, or questions by name. Nothing was charged.")
@@ -77,7 +79,7 @@ def read_batch(questions: object, weights: object = None) -> Named:
     if not all(isinstance(name, str) for name in names):
         raise Misconfigured("the names of questions must be texts. Nothing was charged.")
     asked = tuple(questions.values() if isinstance(questions, Mapping) else questions)
-    return Named(names, asked, _weights(weights, names))
+    return BatchRequest(names, asked, _weights(weights, names))
 
 
 def _weights(weights: object, names: tuple[str, ...]) -> tuple[Fraction, ...]:
@@ -132,12 +134,6 @@ class Shared:
     members: tuple[Member, ...]
     slip: Fraction
     """The delta that may be spent in all where the list is composed; 0 where prices add."""
-    asked: str
-    """What was asked for at which price, as it was written."""
-
-    def request(self, place: int) -> Identity:
-        """One charge of the whole paid request: what is left of the delta, on which prices depend, is no part of it."""
-        return Identity("batch", (self.merged[place].outline.identity.facts, place, self.asked))
 
     def read_off(self) -> list[list[int]]:
         """For each plan the numbers of the questions that are read off it."""
@@ -165,36 +161,31 @@ class Shared:
 
 def share(
     questions: Sequence[Question],
-    named: Named,
+    named: BatchRequest,
     budget: Budget,
+    terms: Terms,
     *,
-    epsilon: Number,
-    delta: Number | None,
     levels: Sequence[Fraction],
     left: Left,
-) -> Shared | Refusal:
-    """The batch at this price, or why there is none."""
-    try:
-        merged, members = _merge(questions, named, levels)
-        slip = _slip(merged, budget, delta, left)
-        composed = budget.accounting.rules.composes_lists and positive(epsilon, "epsilon") <= _LARGE
-        usual = _slip(merged, budget, delta, lambda: budget.capacity.delta)
-        plans = tuple(_split(merged, budget, epsilon, slip, usual, composed=composed))
-        asked = _as_written(merged, epsilon, delta)
-        return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0), asked)
-    except Stop as stop:
-        return stop.refusal
+) -> Shared:
+    """The batch at this price; raises Refused if there is none."""
+    epsilon, delta = terms.epsilon or 0, terms.delta
+    merged, members = _merge(questions, named, levels)
+    slip = _slip(merged, budget, delta, left)
+    composed = budget.accounting.rules.composes_lists and positive(epsilon, "epsilon") <= _LARGE
+    usual = _slip(merged, budget, delta, lambda: budget.capacity.delta)
+    plans = tuple(_split(merged, budget, epsilon, slip, usual, composed=composed))
+    return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0))
 
 
 def _merge(
-    questions: Sequence[Question], named: Named, levels: Sequence[Fraction]
+    questions: Sequence[Question], named: BatchRequest, levels: Sequence[Fraction]
 ) -> tuple[list[Merged], list[Member]]:
     """The questions to be answered, and how each that was asked is read off them."""
     alike: dict[object, list[int]] = {}
     for index, question in enumerate(questions):
-        outline = make_outline(question, confidence=levels[index])
-        if isinstance(outline, Refusal):
-            raise Stop(replace(outline, part=f"question {named.names[index]}, {outline.part}"))
+        with inside(f"question {named.names[index]}"):
+            outline = make_outline(question, confidence=levels[index])
         chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
         rows = (question.table.canonical, question.table.version, question.where, question.keys, levels[index])
         alike.setdefault(outline.identity.text if chosen else rows, []).append(index)
@@ -203,8 +194,6 @@ def _merge(
     for place, (first, *others) in enumerate(alike.values()):
         together = _together([questions[index] for index in (first, *others)])
         outline = make_outline(together, confidence=levels[first])
-        if isinstance(outline, Refusal):
-            raise Stop(outline)
         merged.append(Merged(outline, levels[first], max(named.weights[index] for index in (first, *others))))
         places = {aggregate: slot for slot, aggregate in enumerate(together.aggregates)}
         members |= {index: Member(place, _on(questions[index], together, places)) for index in (first, *others)}
@@ -238,7 +227,7 @@ def _on(question: Question, together: Question, places: Mapping[Aggregate, int])
 def _split(
     merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Fraction, usual: Fraction, *, composed: bool
 ) -> list[Plan]:
-    """The plans at one price for all; raises Stop if noise for one of them cannot be drawn.
+    """The plans at one price for all; raises Refused if noise for one of them cannot be drawn.
 
     The shares are those of the usual delta, at which nothing is spent yet: as delta runs out no part gets more than it
     got before, where prices add up, and a batch that was paid is not charged again for a better part.
@@ -254,13 +243,6 @@ def _split(
     return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
 
 
-def _as_written(merged: Sequence[Merged], epsilon: Number, delta: Number | None) -> str:
-    """The whole batch in a digest: its questions, their weights and its price."""
-    price = str(positive(epsilon, "epsilon")), None if delta is None else str(below_one(delta, "delta"))
-    parts = tuple((one.outline.identity.facts, str(one.level), str(one.weight)) for one in merged)
-    return sha256(Identity("batch", (price, parts)).text.encode()).hexdigest()
-
-
 def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: Left) -> Fraction:
     """The delta that a batch may spend in all: for keys that are not public, and for the composition."""
     basic, unknown = budget.accounting.rules.composes_lists, sum(one.outline.domain is None for one in merged)
@@ -271,7 +253,12 @@ def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: 
         each = budget.question_delta(left(), many=many)
         return many * (usable_delta(each) if unknown else each)
     if not basic and not unknown:
-        refuse("`delta`", "every key of these questions is public, so no delta is needed.", "Leave `delta` out.")
+        refuse(
+            "delta-not-needed",
+            "`delta`",
+            "every key of these questions is public, so no delta is needed.",
+            "Leave `delta` out.",
+        )
     return below_one(delta, "delta")
 
 

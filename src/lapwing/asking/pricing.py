@@ -13,9 +13,9 @@ from fractions import Fraction
 
 from lapwing.answers.readings import PLAIN, half_width
 from lapwing.asking.automatic import NOTHING, Automatic
-from lapwing.errors import Misconfigured
+from lapwing.errors import Misconfigured, Refused
 from lapwing.language.expression import Slot
-from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.refusal import refuse
 from lapwing.measures.aggregates import MEAN
 from lapwing.measures.measure import measured
 from lapwing.mechanisms.scores import flag
@@ -60,16 +60,11 @@ Left = Callable[[], Fraction]
 """What is left of the delta."""
 
 
-def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan | Refusal:
-    """The plan of a question on these terms, or why there is none."""
+def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
+    """The plan of a question on these terms; raises Refused if there is none."""
     intervals = flag(terms.intervals, "intervals")
     outline = make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
-    if isinstance(outline, Refusal):
-        return outline
-    try:
-        return priced(outline, _prices(outline, budget, terms, confidence, left))
-    except Stop as stop:
-        return stop.refusal
+    return priced(outline, _prices(outline, budget, terms, confidence, left))
 
 
 def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
@@ -90,7 +85,12 @@ def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fracti
     if terms.delta is not None:
         delta = below_one(terms.delta, "delta")
         if 0 < delta < _LEAST_DELTA:
-            refuse("`delta`", "it is too small to select any key.", "Leave it out, or pass for example delta=1e-9.")
+            refuse(
+                "delta-too-small",
+                "`delta`",
+                "it is too small to select any key.",
+                "Leave it out, or pass for example delta=1e-9.",
+            )
         return delta
     if outline.domain is not None:
         return Fraction(0)
@@ -100,9 +100,10 @@ def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fracti
 
 
 def usable_delta(delta: Fraction) -> Fraction:
-    """The delta, if keys can be selected for it; raises Stop if nothing to speak of is left."""
+    """The delta, if keys can be selected for it; raises Refused if nothing to speak of is left."""
     if delta < _LEAST_DELTA:
         refuse(
+            "delta-not-available",
             "GROUP BY",
             "its values are not public, and nothing is left of the delta that selects them.",
             "Have the steward declare the values of the keys; questions with public keys need no delta.",
@@ -119,7 +120,7 @@ def prices_within(
     delta: Fraction,
     assume_rows: int | None = None,
 ) -> Prices:
-    """The lowest prices for these half-widths; raises Stop if there are none."""
+    """The lowest prices for these half-widths; raises Refused if there are none."""
     wanted = _wanted(outline, within)
     shares = tuple(
         _cheapest(outline, index, wanted[index], budget, confidence, assume_rows)
@@ -145,6 +146,7 @@ def _wanted(outline: Outline, within: Within) -> dict[int, list[tuple[int, Fract
             pairs = zip(outline.question.aggregates, outline.readings, strict=True)
             named = next(aggregate.words() for aggregate, reading in pairs if reading.measure == index)
             refuse(
+                "within-incomplete",
                 "`within`",
                 f"it says nothing about {named}, which is computed with or not shown.",
                 f"Select {named} by itself and give its half-width, or ask with epsilon=.",
@@ -166,9 +168,15 @@ def _cheapest(
     statistics = [(outline.readings[slot].statistic, half) for slot, half in wanted]
     for name, _ in statistics:
         if name not in PLAIN and name != MEAN.name:
-            refuse("`within`", "it is promised for counts, sums and means only.", "Ask with epsilon=.")
+            refuse(
+                "within-unsupported",
+                "`within`",
+                "it is promised for counts, sums and means only.",
+                "Ask with epsilon=.",
+            )
         if name == MEAN.name and rows is None:
             refuse(
+                "within-incomplete",
                 "`within`",
                 "how exact a mean is depends on how many rows there are, which is private.",
                 "Say assume_rows=1000 if you expect at least so many in each group, or ask with epsilon=.",
@@ -177,14 +185,14 @@ def _cheapest(
     def is_enough(amount: Fraction) -> bool:
         try:
             measure = measured(shape, outline.groups, priced_at(amount))
-        except Stop:  # there is no such noise: it would be too large at a low price, and hardly any at a high one
+        except Refused:  # there is no such noise: it would be too large at a low price, and hardly any at a high one
             return amount > 1
         errors = [(half_width(measure, name, level, rows=rows), half) for name, half in statistics]
         return all(error is not None and error <= half for error, half in errors)
 
     amount = _least(is_enough)
     if amount is None:
-        refuse("`within`", "no price buys answers that exact.", "Ask for a larger half-width.")
+        refuse("within-unattainable", "`within`", "no price buys answers that exact.", "Ask for a larger half-width.")
     return priced_at(amount)
 
 

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 from lapwing.catalog.table import Table
 from lapwing.cells.release import Arranged
-from lapwing.errors import Halted, Misconfigured
+from lapwing.errors import Halted, LapwingError, Misconfigured
 from lapwing.language.expression import Slot
-from lapwing.language.refusal import Refusal, Stop, raised, refuse
+from lapwing.language.refusal import refuse
 from lapwing.measures.shapes import Total
 from lapwing.mechanisms.scores import at_least, flag
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
@@ -111,7 +111,7 @@ class Watch:
         threshold: Fraction,
         paid: tuple[Cost, int],
         *,
-        read: Callable[[Any], Question | Refusal],
+        read: Callable[[Any], Question],
         unchanged: Callable[[Table], bool],
         ready: Callable[[Plan], Callable[[Look], bool]],
     ) -> None:
@@ -150,8 +150,10 @@ class Watch:
             try:
                 self._asking = True
                 return looked(lambda cells: self._said(score(plan, cells, self.threshold)))
-            except BaseException:  # an interrupt too: nobody can tell how far the answer had come
+            except BaseException as error:  # an interrupt too: nobody can tell how far the answer had come
                 self._failed = True
+                if isinstance(error, LapwingError):
+                    error.charged = self.cost
                 raise
             finally:
                 self._asking = False
@@ -180,11 +182,7 @@ class Watch:
         return said
 
     def _planned(self, question: Any) -> Plan:
-        read = self._read(question)
-        plan = read if isinstance(read, Refusal) else plan_watched(read, self.session.mechanism)
-        if isinstance(plan, Refusal):
-            raise raised(plan)
-        return plan
+        return plan_watched(self._read(question), self.session.mechanism)
 
     def _require_running(self) -> None:
         if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
@@ -227,25 +225,21 @@ def make_session(budget: Budget, *, epsilon: Number, answers: int, queries: int,
     return Session(mechanism, runs, below)
 
 
-def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan | Refusal:
-    """The plan that reads a question's one cell, or why it cannot be watched.
+def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan:
+    """The plan that reads a question's one cell; raises Refused if it cannot be watched.
 
     Its step is fine against noise at the session's whole epsilon, and so against the session's. Its own noise is never
     drawn.
     """
-    try:
-        _require_one_number(question)
-    except Stop as stop:
-        return stop.refusal
+    _require_one_number(question)
     plan = make_plan(question, mechanism.loss)
-    if isinstance(plan, Refusal):
-        return plan
     (shape,) = (measure.shape for measure in plan.measures)
     asked = question.aggregates[0].words()
     if not isinstance(shape, Total):
-        return Refusal(asked, "a session watches counts and sums only.", "Ask for one COUNT or SUM.")
+        refuse("not-watchable", asked, "a session watches counts and sums only.", "Ask for one COUNT or SUM.")
     if mechanism.monotone and shape.interval.low < 0:
-        return Refusal(
+        refuse(
+            "not-watchable",
             asked,
             "one unit may lower it, and this session was started for answers that units only raise.",
             "Clip it from below, SUM(CLIP(..., 0, 100)), or start a session with signed=True.",
@@ -256,15 +250,21 @@ def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan | Refus
 def _require_one_number(question: Question) -> None:
     if question.keys:
         refuse(
+            "not-watchable",
             "GROUP BY",
             "a session watches one number at a time.",
             "Leave GROUP BY out, and ask for each group with WHERE.",
         )
     outputs = question.outputs
     if len(outputs) != 1 or len(question.aggregates) != 1 or not isinstance(outputs[0].expression, Slot):
-        refuse("SELECT", "a session watches one COUNT or SUM by itself.", "Select one of them, without arithmetic.")
+        refuse(
+            "not-watchable",
+            "SELECT",
+            "a session watches one COUNT or SUM by itself.",
+            "Select one of them, without arithmetic.",
+        )
     if question.having is not None or question.limit is not None:
-        refuse("HAVING or LIMIT", "a session says only whether the answer is above.", "Leave it out.")
+        refuse("not-watchable", "HAVING or LIMIT", "a session says only whether the answer is above.", "Leave it out.")
 
 
 def score(plan: Plan, cells: Arranged, threshold: Fraction) -> Fraction:

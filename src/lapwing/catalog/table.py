@@ -153,6 +153,7 @@ class Table:
             if known.name.lower() == name.lower():
                 return known
         refuse(
+            "unknown-column",
             f"column `{name}`",
             f"table `{self.name}` has no such column.",
             nearest(name, (known.name for known in self.fields)),
@@ -184,4 +185,9 @@ class Catalog:
         for known in self.tables:
             if known.name.lower() == name.lower():
                 return known
-        refuse(f"table `{name}`", "there is no such table.", nearest(name, (known.name for known in self.tables)))
+        refuse(
+            "unknown-table",
+            f"table `{name}`",
+            "there is no such table.",
+            nearest(name, (known.name for known in self.tables)),
+        )

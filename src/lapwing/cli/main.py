@@ -23,6 +23,7 @@ from lapwing.cli.progress import waiting
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused, WeakBudget
 
 if TYPE_CHECKING:
+    from lapwing.asking.pricing import Terms
     from lapwing.curator import Curator
 
 app = typer.Typer(
@@ -67,18 +68,19 @@ def run() -> None:
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:
-            _complain("Interrupted", _STOPPED)
+            _complain({"error": "Interrupted", "message": _STOPPED})
         sys.exit(code)
     except LapwingError as error:
         code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
-        _complain(type(error).__name__, str(error), printable=not isinstance(error, Unwritten))
+        _complain(error.to_dict(), printable=not isinstance(error, Unwritten))
         sys.exit(code)
     except OSError as error:
-        _complain("OSError", f"{error.filename or 'a file'}: {error.strerror or error}. Check the path and its rights.")
+        message = f"{error.filename or 'a file'}: {error.strerror or error}. Check the path and its rights."
+        _complain({"error": "OSError", "message": message})
         sys.exit(1)
     except Exception as error:
         if type(error).__module__.startswith(("click", "typer")):
-            _complain("usage", getattr(error, "message", None) or str(error))
+            _complain({"error": "usage", "message": getattr(error, "message", None) or str(error)})
             sys.exit(2)
         raise
     finally:
@@ -149,14 +151,17 @@ def ask(
     file: Settings = DEFAULT,
 ) -> None:
     """Answers a question and charges its price. The same question is free the second time."""
-    terms = {**_terms(within, epsilon, delta, confidence, assume_rows), "intervals": not bare}
-    terms |= {"bounds": bounds, "limits": limits, "find_share": _number(find_share, "find-share")}
+    from lapwing.asking.request import QuestionRequest, Request
+
+    terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share))
     if plot is not None:
         from lapwing.answers.formats.plot import picture_path
 
         picture_path(plot)
     with waiting("reading the rows"):
-        release = _curator(file).sql(question, **terms, refresh=refresh, analyst=analyst, key=key)
+        release: Any = _curator(file).answer(
+            Request(QuestionRequest(question), terms, refresh=refresh, analyst=analyst, key=key)
+        )
     with answered(release.cost):
         if as_csv:
             echo(release.to_csv(), nl=False)
@@ -183,9 +188,10 @@ def preview(
     file: Settings = DEFAULT,
 ) -> None:
     """Says what a question would cost and how good its answer would be. Free."""
-    terms = {**_terms(within, epsilon, delta, confidence, assume_rows), "intervals": not bare}
-    terms |= {"bounds": bounds, "limits": limits, "find_share": _number(find_share, "find-share")}
-    seen = _curator(file).preview(question, **terms, refresh=refresh)
+    from lapwing.asking.request import QuestionRequest, Request
+
+    terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share))
+    seen = _curator(file).preview_request(Request(QuestionRequest(question), terms, refresh=refresh))
     _print(seen.to_dict(), as_json, str(seen))
 
 
@@ -204,15 +210,19 @@ def batch(
     file: Settings = DEFAULT,
 ) -> None:
     """Answers several questions at one price, split so that the worst relative error is least."""
-    weights = [_number(text, "weight") for text in weight] if weight else None
-    terms = {"epsilon": _number(epsilon, "epsilon"), "delta": None if delta is None else _number(delta, "delta")}
-    terms |= {"confidence": None if confidence is None else _number(confidence, "confidence"), "weights": weights}
+    from lapwing.asking.batch import read_batch
+    from lapwing.asking.pricing import Terms
+    from lapwing.asking.request import Request
+
+    asked = read_batch(questions, [_number(text, "weight") for text in weight] if weight else None)
+    terms = Terms(**_numbers(epsilon=epsilon, delta=delta, confidence=confidence))
+    request = Request(asked, terms, refresh=refresh, analyst=analyst, key=key)
     if only_preview:
-        seen = _curator(file).preview_batch(questions, **terms, refresh=refresh)
+        seen = _curator(file).preview_request(request)
         _print(seen.to_dict(), as_json, str(seen))
         return
     with waiting("reading the rows"):
-        answers = _curator(file).batch(questions, **terms, refresh=refresh, analyst=analyst, key=key)
+        answers: Any = _curator(file).answer(request)
     with answered(answers.cost):
         _print(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
 
@@ -319,16 +329,29 @@ def _declared(entry: Any) -> str:
 
 
 def _terms(
-    within: str | None, epsilon: str | None, delta: str | None, confidence: str | None, assume_rows: int | None
-) -> dict[str, Any]:
+    within: str | None,
+    epsilon: str | None,
+    delta: str | None,
+    confidence: str | None,
+    assume_rows: int | None,
+    bare: bool,
+    automatic: tuple[str | None, str | None, str],
+) -> Terms:
+    from lapwing.asking.automatic import read_automatic
+    from lapwing.asking.pricing import Terms
+
     if (within is None) == (epsilon is None):
         raise Misconfigured(
             "say either how exact the answer must be, --within 50, or what it may cost, --epsilon 0.1. "
             "`lapwing preview` shows what either buys. Nothing was charged."
         )
-    texts = {"within": within, "epsilon": epsilon, "delta": delta, "confidence": confidence}
-    numbers = {name: None if text is None else _number(text, name) for name, text in texts.items()}
-    return {**numbers, "assume_rows": assume_rows}
+    numbers = _numbers(within=within, epsilon=epsilon, delta=delta, confidence=confidence)
+    found = read_automatic(*automatic[:2], _number(automatic[2], "find-share"))
+    return Terms(**numbers, assume_rows=assume_rows, intervals=not bare, automatic=found)
+
+
+def _numbers(**texts: str | None) -> dict[str, Any]:
+    return {name: None if text is None else _number(text, name) for name, text in texts.items()}
 
 
 def _number(text: str, name: str) -> Any:
@@ -344,9 +367,9 @@ def _print(value: Any, as_json: bool, text: str) -> None:
     echo(json.dumps(value, default=str) if as_json else text)
 
 
-def _complain(kind: str, message: str, *, printable: bool = True) -> None:
+def _complain(error: dict[str, Any], *, printable: bool = True) -> None:
     """Says it as JSON if that was asked for; on standard error if nothing can be printed."""
-    said = json.dumps({"error": kind, "message": message}) if "--json" in sys.argv else message
+    said = json.dumps(error) if "--json" in sys.argv else error["message"]
     try:
         if "--json" in sys.argv and printable:
             return echo(said)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lapwing.errors import LapwingError
+from lapwing.errors import Code, LapwingError
 
 if TYPE_CHECKING:
     from lapwing.privacy.budget import Cost
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class Unwritten(LapwingError):
     """Standard output, or a picture, could not be written."""
+
+    code: Code = "output-failed"
 
 
 def echo(text: str, *, nl: bool = True) -> None:
@@ -40,7 +42,9 @@ def answered(cost: Cost) -> Iterator[None]:
     except (OSError, LapwingError) as error:
         why = str(error) if isinstance(error, LapwingError) else f"The picture could not be written ({error.strerror})."
         price = f"The answer was charged ({cost})" if cost else "The answer cost nothing"
-        raise Unwritten(f"{why} {price} and is stored: ask again without --refresh, and it costs nothing.") from error
+        failed = Unwritten(f"{why} {price} and is stored: ask again without --refresh, and it costs nothing.")
+        failed.charged = cost or None
+        raise failed from error
 
 
 def _discard() -> None:

@@ -6,6 +6,7 @@ Nothing reads private rows before the charge is durable, and nothing is refunded
 charge and depend on the question and on declared facts only.
 """
 
-from lapwing.curator.curator import STEWARD, Curator
+from lapwing.asking.request import STEWARD
+from lapwing.curator.curator import Curator
 
 __all__ = ["STEWARD", "Curator"]

@@ -11,9 +11,10 @@ from lapwing.answers.answer import Release
 from lapwing.answers.combine import combined
 from lapwing.answers.prices import best_terms, enough_terms, prices_in, terms_of
 from lapwing.answers.stored import decode
-from lapwing.asking.batch import Named, Shared
+from lapwing.asking.batch import BatchRequest, Shared
+from lapwing.asking.request import Request
 from lapwing.cells.release import Released
-from lapwing.curator.charging import UNJOINED, bought, of_batch, reading_terms, saying
+from lapwing.curator.charging import UNJOINED, after_charge, bought, of_batch, reading_terms, saying
 from lapwing.curator.private_data import Paid, PrivateData
 from lapwing.ledger import Charge, Ledger, Reservation
 from lapwing.planning.plan import Outline, Plan, priced
@@ -29,12 +30,12 @@ class Answers:
     def stored(self, plan: Plan, level: Fraction, *, analyst: str = "", key: str | None = None) -> Release | None:
         """The best answer paid before, if none of its errors is larger than asked; of equal ones the newest.
 
-        A key that was used before for this question and price gives its own answer back.
+        A key that this request was paid with gives its own answer back.
         """
         outline, match = plan.outline, plan.outline.identity.text
         own = None if key is None else self._ledger.paid_with(match, analyst, key)
-        if own is not None and (again := self._again(outline, *own, level)).plan.prices == plan.prices:
-            return again
+        if own is not None:
+            return self._again(outline, *own, level)
         newest = {offer.terms: offer for offer in self._ledger.offers(match)}
         with reading_terms():
             first = best_terms(newest)
@@ -43,41 +44,47 @@ class Answers:
             return None
         return self._again(outline, newest[best].seq, self._ledger.offered(match, newest[best]), level)
 
-    def new(
-        self, plan: Plan, level: Fraction, text: str, *, delta: Fraction | None, analyst: str, key: str | None
-    ) -> Release:
-        """A new answer, charged; or the one that this key was charged for before. `delta` is the one that was named."""
+    def new(self, plan: Plan, level: Fraction, text: str, request: Request) -> Release:
+        """A new answer, charged; or the one that this request was charged for before."""
         cost, read = self._ledger.budget.cost(plan.loss), self._private_data.prepare_release(plan, level)
-        body, note, terms = plan.request(delta).text, _note(plan, text), terms_of(plan.prices)
-        reservation = self._ledger.reserve(cost, analyst=analyst, body=body, key=key, note=note)
+        terms = terms_of(plan.prices)
+        reservation = self._ledger.reserve(
+            cost, analyst=request.analyst, body=request.body(), key=request.key, note=_note(plan, text)
+        )
         return self._bought(plan, level, reservation, read, terms)
 
-    def all_stored(self, shared: Shared, *, analyst: str = "", key: str | None = None) -> list[Release | None]:
-        """For each plan of a batch the stored answer that will do."""
-        pairs = enumerate(zip(shared.plans, shared.merged, strict=True))
-        return [self.stored(plan, one.level, analyst=analyst, key=_key_of(key, i)) for i, (plan, one) in pairs]
+    def check_keys(self, shared: Shared, request: Request) -> None:
+        """Refuses a key that this analyst has used for another batch."""
+        for place in range(len(shared.plans)):
+            if (key := _key_of(request.key, place)) is not None:
+                self._ledger.check_key(request.analyst, key, request.body(place))
 
-    def all_new(
-        self, shared: Shared, which: Sequence[int], named: Named, *, analyst: str, key: str | None
-    ) -> list[Release]:
+    def all_stored(self, shared: Shared, request: Request) -> list[Release | None]:
+        """For each plan of a batch the stored answer that will do."""
+        pairs, analyst = enumerate(zip(shared.plans, shared.merged, strict=True)), request.analyst
+        return [self.stored(plan, one.level, analyst=analyst, key=_key_of(request.key, i)) for i, (plan, one) in pairs]
+
+    def all_new(self, shared: Shared, which: Sequence[int], asked: BatchRequest, request: Request) -> list[Release]:
         """New answers to these plans of a batch, charged together or not at all."""
-        asked = shared.read_off()
+        read_off = shared.read_off()
         charges = [
-            Charge(cost, shared.request(i).text, _key_of(key, i), _note(shared.plans[i], named.title(asked[i])))
+            Charge(cost, request.body(i), _key_of(request.key, i), _note(shared.plans[i], asked.title(read_off[i])))
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
-        members = [[shared.members[index].question for index in numbers] for numbers in asked]
+        members = [[shared.members[index].question for index in numbers] for numbers in read_off]
         ready = [self._private_data.prepare_release(shared.plans[i], shared.merged[i].level, members[i]) for i in which]
         terms = [terms_of(shared.plans[i].prices) for i in which]
-        made = self._ledger.reserve_all(charges, analyst=analyst) if charges else ()
-        with of_batch([one.seq for one in made]):
-            paid = zip(which, made, ready, terms, strict=True)
-            return [self._bought(shared.plans[i], shared.merged[i].level, one, read, on) for i, one, read, on in paid]
+        made = self._ledger.reserve_all(charges, analyst=request.analyst) if charges else ()
+        answers: list[Release] = []
+        for i, one, read, on in zip(which, made, ready, terms, strict=True):
+            with of_batch(made, one):
+                answers.append(self._bought(shared.plans[i], shared.merged[i].level, one, read, on))
+        return answers
 
     def joined(self, newest: Release) -> Release:
         """The answer joined with all that are stored for the same question, itself among them."""
         outline = newest.plan.outline
-        with saying(UNJOINED, newest.entry):
+        with after_charge(newest.cost), saying(UNJOINED, newest.entry):
             found = self._ledger.find_answers(outline.identity.text)
             known = [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
             return combined(newest, known)

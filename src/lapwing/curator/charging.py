@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import add
 from typing import TypeVar
 
-from lapwing.errors import LapwingError, LedgerFailed
+from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Ledger, Reservation
 from lapwing.privacy.budget import Cost
 
@@ -19,9 +21,10 @@ UNANSWERED = (
     "A question with this key was charged before and has no stored answer. It stays charged and is not run again. "
     "Ask with another key to pay again."
 )
-
-NOTHING = "Nothing was charged."
-"""Ends every refusal that comes before a charge."""
+OTHERWISE = (
+    "This key was used for another question: the data, or what is declared about them, have changed since. "
+    "Choose a new key."
+)
 LOST = (
     "The answer could not be stored, so it is not given. Its price stays charged (entry {entry}), "
     "and asking again pays again, with a new key if it had one. {why}"
@@ -43,14 +46,18 @@ def bought(
     decode: Callable[[bytes], _T],
 ) -> tuple[_T, Cost]:
     """The answer to a charge, stored under `match` and `terms`, and what was charged for it now."""
-    if reservation.answer is not None:
-        return decode(reservation.answer), reservation.cost - reservation.cost
-    if not reservation.fresh:
-        raise LedgerFailed(UNANSWERED)
-    answer, payload = read()
-    with saying(LOST, reservation.seq):
-        ledger.settle(reservation, payload, match=match, terms=terms)
-    return answer, reservation.cost
+    with after_charge(reservation.cost):
+        if reservation.unanswered:
+            raise LedgerFailed(UNANSWERED)
+        if not reservation.fresh:
+            payload = ledger.answer(reservation.seq, match)
+            if payload is None:  # the request is the same, and what the steward declares is not
+                raise Misconfigured(OTHERWISE)
+            return decode(payload), reservation.cost - reservation.cost
+        answer, payload = read()
+        with saying(LOST, reservation.seq):
+            ledger.settle(reservation, payload, match=match, terms=terms)
+        return answer, reservation.cost
 
 
 @contextmanager
@@ -63,14 +70,15 @@ def saying(words: str, entry: int) -> Iterator[None]:
 
 
 @contextmanager
-def of_batch(entries: Sequence[int]) -> Iterator[None]:
+def of_batch(made: Sequence[Reservation], this: Reservation) -> Iterator[None]:
     """If one question of a batch fails inside, says that the others are charged too."""
-    try:
-        yield
-    except LapwingError as error:
-        if len(entries) > 1:
-            error.args = (f"{error} {BATCH.format(first=entries[0], last=entries[-1])}",)
-        raise
+    with after_charge(reduce(add, (one.cost for one in made)) - this.cost):
+        try:
+            yield
+        except LapwingError as error:
+            if len(made) > 1:
+                error.args = (f"{error} {BATCH.format(first=made[0].seq, last=made[-1].seq)}",)
+            raise
 
 
 @contextmanager
@@ -86,10 +94,11 @@ def reading_terms() -> Iterator[None]:
 
 
 @contextmanager
-def instead_of_nothing(words: str) -> Iterator[None]:
-    """Says these words where an error of ours would say that nothing was charged."""
+def after_charge(cost: Cost) -> Iterator[None]:
+    """Adds to an error of ours what was charged for its request before."""
     try:
         yield
     except LapwingError as error:
-        error.args = (str(error).replace(NOTHING, words),)
+        if cost:
+            error.charged = cost if error.charged is None else cost + error.charged
         raise

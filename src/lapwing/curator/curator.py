@@ -5,44 +5,42 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache, partial
-from typing import Any
+from typing import Any, assert_never
 
 from lapwing.answers.answer import Release
-from lapwing.answers.combine import refusal_to_combine
-from lapwing.asking.automatic import SHARE, Read, read_automatic
-from lapwing.asking.batch import Named, Shared, read_batch, share
+from lapwing.answers.combine import check_combinable
+from lapwing.asking.automatic import SHARE, read_automatic
+from lapwing.asking.batch import BatchRequest, read_batch
 from lapwing.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
 from lapwing.asking.preview import Preview
-from lapwing.asking.pricing import Terms, Within, plan_on_terms
+from lapwing.asking.pricing import Terms, Within
+from lapwing.asking.request import (
+    STEWARD,
+    DistributionRequest,
+    MarginalsRequest,
+    QuestionRequest,
+    Request,
+    WorkloadRequest,
+)
 from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
-from lapwing.catalog.table import Catalog, Table
+from lapwing.catalog.table import Catalog
 from lapwing.curator.answering import Answers, nothing
-from lapwing.curator.charging import NOTHING, instead_of_nothing
-from lapwing.curator.preparing import STAYS, Preparer
+from lapwing.curator.charging import after_charge
+from lapwing.curator.finding import find_missing
+from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
-from lapwing.curator.strategies import Make, Strategies
+from lapwing.curator.strategies import Strategies
 from lapwing.engines.engine import Engine
 from lapwing.errors import Misconfigured
-from lapwing.language.refusal import Refusal, Stop, raised
 from lapwing.ledger import Ledger
-from lapwing.numbers import Number, exact, inside_unit
-from lapwing.planning.plan import Plan
-from lapwing.planning.question import Question
+from lapwing.numbers import Number, exact
 from lapwing.privacy.statement import Statement
-from lapwing.reading.ibis import read_ibis, unbound
-from lapwing.reading.sql import read_sql
-from lapwing.workloads.distribution import Distribution, ask_distribution
-from lapwing.workloads.marginals import Cells, MarginalTables, ask_marginals
+from lapwing.reading.ibis import unbound
+from lapwing.workloads.distribution import Distribution
+from lapwing.workloads.marginals import Cells, MarginalTables
 from lapwing.workloads.preview import StrategyPreview
 from lapwing.workloads.strategy import Bought
-
-_REMEMBERED = 256  # questions and stored answers in memory
-_LEAST_LEVEL = Fraction(1, 10**9)
-
-STEWARD = "steward"
-"""Who asks when nobody is named."""
 
 
 class Curator:
@@ -53,8 +51,7 @@ class Curator:
         self._private_data = PrivateData(catalog, engine, ledger)
         self._answers = Answers(ledger, self._private_data)
         self._strategies = Strategies(ledger, self._private_data)
-        self._preparer = Preparer(self._catalog, ledger, planned=self._planned, find=self._private_data.prepare_search)
-        self._read_sql = lru_cache(maxsize=_REMEMBERED)(partial(read_sql, catalog=self._catalog))
+        self._planner = Planner(catalog, ledger)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     @property
@@ -76,6 +73,64 @@ class Curator:
         """What was spent, entry by entry. For the steward."""
         return self._ledger
 
+    def answer(self, request: Request) -> Release | Batch | Distribution | MarginalTables:
+        """The answer to a request, charged before any row is read. Every other way to ask makes a request of it."""
+        match request.asked:
+            case QuestionRequest(question=question):
+                return self._release(question, request)
+            case BatchRequest() as asked:
+                return self._batch(asked, request)
+            case DistributionRequest() as asked:
+                return Distribution(*self._workload(asked, request))
+            case MarginalsRequest() as asked:
+                return MarginalTables(*self._workload(asked, request))
+            case _:
+                assert_never(request.asked)
+
+    def preview_request(self, request: Request) -> Preview | BatchPreview | StrategyPreview:
+        """Price and error of the answer to a request. Free; reads no data."""
+        match request.asked:
+            case QuestionRequest(question=question):
+                return self._preview(question, request)
+            case BatchRequest() as asked:
+                return self._preview_batch(asked, request)
+            case asked:
+                return self._preview_workload(asked, request)
+
+    def sql(
+        self,
+        question: Any,
+        *,
+        within: Within | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        assume_rows: int | None = None,
+        intervals: bool = True,
+        bounds: str | None = None,
+        limits: str | None = None,
+        find_share: Number = SHARE,
+        refresh: bool = False,
+        combine: bool = False,
+        analyst: str = STEWARD,
+        key: str | None = None,
+    ) -> Release:
+        """The noisy answer to a question, charged before any row is read.
+
+        The question is SQL text, or an Ibis expression over `curator.table(...)`.
+        `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price. An answer
+        that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
+        joins it with all that were paid before. `key` makes a retry safe: one request with one key is paid once.
+        With intervals=False quantiles come without one and err less: half of their price would buy it.
+        bounds="auto" finds bounds of columns that have none, limits="auto" limits of units, for `find_share` of the
+        price; what was found is stored, and the next question that needs it has it for nothing.
+        """
+        automatic = read_automatic(bounds, limits, find_share)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        return self._release(question, Request(QuestionRequest(question), terms, refresh, combine, analyst, key))
+
+    ask = sql
+
     def preview(
         self,
         question: Any,
@@ -94,81 +149,7 @@ class Curator:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
-        ready = self._preparer.prepare(self._read(question), _reader(question), terms)
-        stored = None if refresh or ready.missing else self._answers.stored(ready.least, ready.level)
-        cost = self._ledger.budget.cost(ready.plan.loss) + ready.to_pay
-        shown, price = (ready.plan, cost) if stored is None else (stored.plan, nothing(cost))
-        room, words = self._ledger.remaining, tuple(map(str, ready.missing))
-        named = delta is not None
-        return Preview(shown, self._ledger.budget, price, room, ready.level, assume_rows, words, delta_named=named)
-
-    def sql(
-        self,
-        sql: str,
-        *,
-        within: Within | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        confidence: Number | None = None,
-        assume_rows: int | None = None,
-        intervals: bool = True,
-        bounds: str | None = None,
-        limits: str | None = None,
-        find_share: Number = SHARE,
-        refresh: bool = False,
-        combine: bool = False,
-        analyst: str = STEWARD,
-        key: str | None = None,
-    ) -> Release:
-        """The noisy answer to a question, charged before any row is read.
-
-        `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price. An answer
-        that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
-        joins it with all that were paid before. `key` makes a retry safe: it pays once.
-        With intervals=False quantiles come without one and err less: half of their price would buy it.
-        bounds="auto" finds bounds of columns that have none, limits="auto" limits of units, for `find_share` of the
-        price; what was found is stored, and the next question that needs it has it for nothing.
-        """
-        automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
-        if not isinstance(sql, str):
-            raise raised(_NO_TEXT)
-        question, read = self._read_sql(sql), _reader(sql)
-        if refresh or combine or key is not None or isinstance(question, Refusal):
-            return self._answer(question, sql, terms, refresh, analyst, key, combine=combine, read=read)
-        name, marks = (sql, repr(terms)), self._private_data.fingerprints(question.table)
-        match, seen, kept = self._kept.get(name, (None, None, None))
-        if kept is not None and seen == (self._settled(match), marks):
-            return kept
-        before = self._ledger.state
-        answer = self._answer(question, sql, terms, refresh, analyst, key, combine=combine, read=read)
-        if not answer.cost:
-            self._keep(name, before, marks, answer)
-        return answer
-
-    def ask(
-        self,
-        expression: Any,
-        *,
-        within: Within | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        confidence: Number | None = None,
-        assume_rows: int | None = None,
-        intervals: bool = True,
-        bounds: str | None = None,
-        limits: str | None = None,
-        find_share: Number = SHARE,
-        refresh: bool = False,
-        combine: bool = False,
-        analyst: str = STEWARD,
-        key: str | None = None,
-    ) -> Release:
-        """The same for an Ibis expression over `curator.table(...)`."""
-        automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
-        question, read = read_ibis(expression, self._catalog), _reader(expression)
-        return self._answer(question, str(expression), terms, refresh, analyst, key, combine=combine, read=read)
+        return self._preview(question, Request(QuestionRequest(question), terms, refresh))
 
     def batch(
         self,
@@ -188,15 +169,8 @@ class Curator:
         is least; a question with a weight of 2 errs half as much as one with 1. What is stored already is not paid, if
         it is at least as good as its part of the price would be.
         """
-        named = read_batch(questions, weights)
-        shared = self._shared(named, confidence, epsilon, delta)
-        for plan in shared.plans:
-            self._private_data.check(plan.table)
-        stored = None if refresh else self._answers.all_stored(shared, analyst=analyst, key=key)
-        found = stored or [None] * len(shared.plans)
-        missing = [place for place, answer in enumerate(found) if answer is None]
-        bought = iter(self._answers.all_new(shared, missing, named, analyst=analyst, key=key))
-        return batch_of(named.names, shared, [next(bought) if answer is None else answer for answer in found])
+        asked, terms = read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta, confidence=confidence)
+        return self._batch(asked, Request(asked, terms, refresh, analyst=analyst, key=key))
 
     def preview_batch(
         self,
@@ -209,10 +183,8 @@ class Curator:
         refresh: bool = False,
     ) -> BatchPreview:
         """Price and error of each question of a batch. Free; reads no data."""
-        named = read_batch(questions, weights)
-        shared = self._shared(named, confidence, epsilon, delta)
-        stored = [None] * len(shared.plans) if refresh else self._answers.all_stored(shared)
-        return preview_of(named.names, shared, stored, self._ledger.remaining)
+        asked, terms = read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta, confidence=confidence)
+        return self._preview_batch(asked, Request(asked, terms, refresh))
 
     def distribution(
         self,
@@ -234,9 +206,8 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells. `where` is a condition in SQL,
         without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
-        make = partial(ask_distribution, self._catalog, column, table=table, where=where, cells=cells)
-        found = self._by_strategy(make, epsilon, where, confidence, refresh=refresh, analyst=analyst, key=key)
-        return Distribution(*found)
+        asked, terms = DistributionRequest(column, table, where, cells), Terms(epsilon=epsilon, confidence=confidence)
+        return Distribution(*self._workload(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def marginals(
         self,
@@ -260,9 +231,11 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells of all columns together, and
         with at most rows_per_unit rows in each.
         """
-        make = partial(ask_marginals, self._catalog, columns, table=table, where=where, ways=ways, cells=cells)
-        found = self._by_strategy(make, epsilon, where, confidence, refresh=refresh, analyst=analyst, key=key)
-        return MarginalTables(*found)
+        asked, terms = (
+            MarginalsRequest(columns, table, where, ways, cells),
+            Terms(epsilon=epsilon, confidence=confidence),
+        )
+        return MarginalTables(*self._workload(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def preview_distribution(
         self,
@@ -275,8 +248,8 @@ class Curator:
         confidence: Number | None = None,
     ) -> StrategyPreview:
         """Price and error of a distribution. Free; reads no data."""
-        make = partial(ask_distribution, self._catalog, column, table=table, where=where, cells=cells)
-        return self._previewed(make, epsilon, confidence)
+        asked, terms = DistributionRequest(column, table, where, cells), Terms(epsilon=epsilon, confidence=confidence)
+        return self._preview_workload(asked, Request(asked, terms))
 
     def preview_marginals(
         self,
@@ -290,8 +263,11 @@ class Curator:
         confidence: Number | None = None,
     ) -> StrategyPreview:
         """Price and error of marginals. Free; reads no data."""
-        make = partial(ask_marginals, self._catalog, columns, table=table, where=where, ways=ways, cells=cells)
-        return self._previewed(make, epsilon, confidence)
+        asked, terms = (
+            MarginalsRequest(columns, table, where, ways, cells),
+            Terms(epsilon=epsilon, confidence=confidence),
+        )
+        return self._preview_workload(asked, Request(asked, terms))
 
     def watch(
         self,
@@ -320,68 +296,116 @@ class Curator:
             session,
             bar,
             paid,
-            read=self._read,
+            read=self._planner.read,
             unchanged=self._private_data.is_unchanged,
             ready=self._private_data.prepare_probe,
         )
 
     def table(self, name: str) -> Any:
         """An unbound Ibis table for writing questions: schema only, it cannot execute."""
-        try:
-            return unbound(self._catalog.table(name))
-        except Stop as stop:
-            raise raised(stop.refusal) from None
+        return unbound(self._catalog.table(name))
 
     def close(self) -> None:
         self._private_data.close()
         self._ledger.close()
 
-    def _read(self, question: Any) -> Question | Refusal:
-        return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
+    def _release(self, question: Any, request: Request) -> Release:
+        plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
+        name = (question, repr(request.terms)) if plain else None
+        if name is not None and (kept := self._kept_answer(name)) is not None:
+            return kept
+        before = self._ledger.state
+        planned = self._planner.plan(question, request)
+        asked = request.canonical(planned.facts)
+        self._check_key(asked)
+        marks = self._private_data.fingerprints(planned.plan.table)
+        answer = self._answer(question, planned, asked)
+        if name is not None and not answer.cost:
+            self._keep(name, before, marks, answer)
+        return answer
 
-    def _delta_left(self) -> Fraction:
-        return self._ledger.remaining.delta
-
-    def _planned(self, question: Question | Refusal, terms: Terms) -> tuple[Plan, Fraction]:
-        """The plan on these terms, and the confidence that its errors are stated at."""
-        if isinstance(question, Refusal):
-            raise raised(question)
-        level = _level(question.table, terms.confidence)
-        plan = plan_on_terms(question, self._ledger.budget, terms, level, self._delta_left)
-        if isinstance(plan, Refusal):
-            raise raised(plan)
-        return plan, level
-
-    def _answer(
-        self,
-        question: Question | Refusal,
-        text: str,
-        terms: Terms,
-        refresh: bool,
-        analyst: str,
-        key: str | None,
-        *,
-        combine: bool,
-        read: Read,
-    ) -> Release:
-        ready = self._preparer.prepare(question, read, terms, analyst=analyst, key=key)
-        if combine:
-            _check_combine(ready.plan, refresh)
-        self._private_data.check(ready.plan.table)
-        if ready.missing:
-            self._ledger.check_fits(self._ledger.budget.cost(ready.plan.loss) + ready.to_pay, analyst=analyst)
-            ready = self._preparer.find_missing(ready, analyst=analyst, key=key)
-        answer = None if refresh else self._answers.stored(ready.plan, ready.level, analyst=analyst, key=key)
-        if answer is None and not refresh and ready.least is not ready.plan:
-            answer = self._answers.stored(ready.least, ready.level)
+    def _answer(self, question: Any, planned: PlannedRequest, request: Request) -> Release:
+        """The answer to a planned question: a stored one, or a new one, after all that is missing was found."""
+        if request.combine:
+            _check_combine(planned, request)
+        self._private_data.check(planned.plan.table)
+        if planned.missing:
+            price = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
+            self._ledger.check_fits(price, analyst=request.analyst)
+            planned = find_missing(planned, request, self._planner, self._ledger, self._private_data)
+        answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
-            with instead_of_nothing(STAYS if ready.charged else NOTHING):
-                delta = None if terms.delta is None else exact(terms.delta, "delta")
-                answer = self._answers.new(ready.plan, ready.level, text, delta=delta, analyst=analyst, key=key)
-            answer = self._answers.joined(answer) if combine else answer
-        if not ready.found:
+            with after_charge(planned.charged):
+                answer = self._answers.new(planned.plan, planned.level, str(question), request)
+                answer = self._answers.joined(answer) if request.combine else answer
+        if not planned.found:
             return answer
-        return replace(answer, found=ready.found, cost=answer.cost + ready.charged)
+        return replace(answer, found=planned.found, cost=answer.cost + planned.charged)
+
+    def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
+        """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
+        level = planned.level
+        answer = self._answers.stored(planned.plan, level, analyst=request.analyst, key=request.key)
+        if answer is None and planned.least is not planned.plan:
+            answer = self._answers.stored(planned.least, level)
+        return answer
+
+    def _preview(self, question: Any, request: Request) -> Preview:
+        planned = self._planner.plan(question, request)
+        skipped = request.refresh or planned.missing
+        stored = None if skipped else self._answers.stored(planned.least, planned.level)
+        cost = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
+        shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
+        return Preview(
+            shown,
+            self._ledger.budget,
+            price,
+            self._ledger.remaining,
+            planned.level,
+            request.terms.assume_rows,
+            tuple(map(str, planned.missing)),
+            delta_named=request.terms.delta is not None,
+        )
+
+    def _batch(self, asked: BatchRequest, request: Request) -> Batch:
+        shared = self._planner.plan_batch(asked, request.terms)
+        request = request.canonical(*(one.outline.question.facts for one in shared.merged))
+        self._answers.check_keys(shared, request)
+        for plan in shared.plans:
+            self._private_data.check(plan.table)
+        found = [None] * len(shared.plans) if request.refresh else self._answers.all_stored(shared, request)
+        missing = [place for place, answer in enumerate(found) if answer is None]
+        bought = iter(self._answers.all_new(shared, missing, asked, request))
+        return batch_of(asked.names, shared, [next(bought) if answer is None else answer for answer in found])
+
+    def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
+        shared = self._planner.plan_batch(asked, request.terms)
+        stored = [None] * len(shared.plans) if request.refresh else self._answers.all_stored(shared, request)
+        return preview_of(asked.names, shared, stored, self._ledger.remaining)
+
+    def _workload(self, asked: WorkloadRequest, request: Request) -> tuple[Bought, Fraction]:
+        strategy, level = self._planner.plan_workload(asked, request.terms)
+        self._check_key(request)
+        self._private_data.check(strategy.counted.table)
+        stored = None if request.refresh else self._strategies.stored(strategy, request)
+        if stored is None:
+            stored = self._strategies.new(strategy, asked.where, request)
+        return stored, level
+
+    def _preview_workload(self, asked: WorkloadRequest, request: Request) -> StrategyPreview:
+        return self._strategies.preview(*self._planner.plan_workload(asked, request.terms), request)
+
+    def _check_key(self, request: Request) -> None:
+        """Refuses a key that this analyst has used for another request, before anything is charged for it."""
+        if request.key is not None:
+            self._ledger.check_key(request.analyst, request.key, request.body())
+
+    def _kept_answer(self, name: Hashable) -> Release | None:
+        """The answer that is kept for these words, if nothing has changed since."""
+        match, seen, kept = self._kept.get(name, (None, None, None))
+        if kept is None or seen != (self._settled(match), self._private_data.fingerprints(kept.plan.table)):
+            return None
+        return kept
 
     def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
@@ -390,7 +414,7 @@ class Curator:
         seen = self._settled(match), marks
         if self._ledger.state != before:
             return  # an answer may have come since this one was chosen
-        if len(self._kept) >= _REMEMBERED:
+        if len(self._kept) >= REMEMBERED:
             self._kept.clear()
         for column in (*answer.released.keys, *(cell for cells in answer.released.cells for cell in cells)):
             column.flags.writeable = False  # everybody who asks gets this answer
@@ -399,61 +423,8 @@ class Curator:
     def _settled(self, match: str | None) -> Hashable:
         return self._ledger.state if match is None else self._ledger.settled(match)
 
-    def _shared(self, named: Named, confidence: Number | None, epsilon: Number, delta: Number | None) -> Shared:
-        asked = [self._read(question) for question in named.questions]
-        questions = [question for question in asked if isinstance(question, Question)]
-        for name, question in zip(named.names, asked, strict=True):
-            if isinstance(question, Refusal):
-                raise raised(replace(question, part=f"question {name}, {question.part}"))
-        levels, budget = [_level(question.table, confidence) for question in questions], self._ledger.budget
-        made = share(questions, named, budget, epsilon=epsilon, delta=delta, levels=levels, left=self._delta_left)
-        if isinstance(made, Refusal):
-            raise raised(made)
-        return made
 
-    def _by_strategy(
-        self,
-        make: Make,
-        epsilon: Number,
-        where: str | None,
-        confidence: Number | None,
-        *,
-        refresh: bool,
-        analyst: str,
-        key: str | None,
-    ) -> tuple[Bought, Fraction]:
-        strategy = self._strategies.made(make, epsilon)
-        level = _level(strategy.counted.table, confidence)
-        self._private_data.check(strategy.counted.table)
-        stored = None if refresh else self._strategies.stored(strategy, analyst=analyst, key=key)
-        if stored is None:
-            stored = self._strategies.new(strategy, where, analyst=analyst, key=key)
-        return stored, level
-
-    def _previewed(self, make: Make, epsilon: Number, confidence: Number | None) -> StrategyPreview:
-        strategy = self._strategies.made(make, epsilon)
-        return self._strategies.preview(strategy, _level(strategy.counted.table, confidence))
-
-
-_NO_TEXT = Refusal(
-    "the question", "it is not a text.", "Write one SELECT in quotes; Ibis expressions go to curator.ask."
-)
-
-
-def _reader(question: Any) -> Read:
-    return partial(read_sql if isinstance(question, str) else read_ibis, question)
-
-
-def _level(table: Table, confidence: Number | None) -> Fraction:
-    level = table.confidence if confidence is None else inside_unit(confidence, "confidence")
-    if not _LEAST_LEVEL <= level <= 1 - _LEAST_LEVEL:
-        raise Misconfigured("`confidence` must lie between 1e-9 and 1 - 1e-9. Pass 0.95. Nothing was charged.")
-    return level
-
-
-def _check_combine(plan: Plan, refresh: bool) -> None:
-    if not refresh:
+def _check_combine(planned: PlannedRequest, request: Request) -> None:
+    if not request.refresh:
         raise Misconfigured("`combine` joins a new answer with stored ones. Pass refresh=True. Nothing was charged.")
-    refusal = refusal_to_combine(plan.outline)
-    if refusal is not None:
-        raise raised(refusal)
+    check_combinable(planned.plan.outline)

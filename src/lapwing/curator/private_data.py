@@ -42,7 +42,7 @@ CHANGED = (
     "Have the steward declare a new `version` for the table, and open it again with that version."
 )
 UNREADY = (
-    "This question could not be prepared ({kind}). Nothing was charged. "
+    "This question could not be prepared ({kind}). "
     "This is a fault of Lapwing or of a package it uses; please report it."
 )
 
@@ -141,7 +141,7 @@ def _prepared(work: Callable[[], _T]) -> _T:
     try:
         return work()
     except Exception as error:
-        raise Bug(UNREADY.format(kind=type(error).__name__)) from error
+        raise Bug(UNREADY.format(kind=type(error).__name__), free=True) from error
 
 
 def _guarded(work: Callable[[], _T]) -> _T:

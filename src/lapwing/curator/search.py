@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from hashlib import sha256
 
 from lapwing.asking.automatic import Needs, Read, Survey, survey
 from lapwing.asking.pricing import Terms
+from lapwing.asking.request import Request
+from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog
-from lapwing.cells.finding import Found, Target, mechanism_for
+from lapwing.cells.finding import Found, Target, decode_found, mechanism_for
 from lapwing.errors import Misconfigured
-from lapwing.language.refusal import Refusal
+from lapwing.ledger import Ledger
 from lapwing.numbers import Number, positive
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Pure
@@ -25,11 +28,23 @@ _WORSE = 4  # a stored finding serves if it was paid at least this part of what 
 Stored = tuple[int, bool, Found]
 """A finding in the ledger: the number of its charge, whether the question itself paid it, and what was found."""
 
-WITHIN = Refusal(
-    "`within`",
-    "bounds or limits must be found first, and what precision costs depends on them.",
-    "Ask with epsilon= once; afterwards they are known, and `within` works.",
-)
+
+def stored_findings(ledger: Ledger, request: Request, target: Target) -> list[Stored]:
+    """The stored findings of a target, the oldest first, and whether this request paid them."""
+    own = finding_key(request.key, target)
+    return [
+        (
+            answer.charge.seq,
+            own is not None and (answer.charge.analyst, answer.charge.key) == (request.analyst, own),
+            decode_found(target, answer.payload),
+        )
+        for answer in reversed(ledger.find_answers(target.identity.text))
+    ]
+
+
+def finding_key(key: str | None, target: Target) -> str | None:
+    """The key of a finding that is part of a request with this key."""
+    return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"
 
 
 class Search:
@@ -53,6 +68,11 @@ class Search:
         asked = terms.epsilon if terms.within is None else None
         self.each = None if asked is None else price_of_each(budget, asked, terms.automatic.share, needs.many)
         """The epsilon of one finding; None if the question names no price."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is asked, by declared facts alone."""
+        return None if self._needs.widest is None else self._needs.widest.facts
 
     @property
     def within(self) -> bool:
@@ -103,7 +123,7 @@ def check_each(targets: Sequence[Target], each: Fraction) -> None:
     except Misconfigured:
         raise Misconfigured(
             "`epsilon` and `find_share` leave a price for which nothing can be found: it is too small or too large. "
-            "Choose another one. Nothing was charged."
+            "Choose another one. Nothing was charged for the answer."
         ) from None
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
+from lapwing.asking.request import Request
 from lapwing.cells.release import Answer
 from lapwing.curator.charging import bought, reading_terms
 from lapwing.curator.private_data import PrivateData
-from lapwing.language.refusal import Stop, raised
 from lapwing.ledger import Ledger
-from lapwing.numbers import Number
 from lapwing.privacy.budget import Cost
 from lapwing.workloads.preview import StrategyPreview
-from lapwing.workloads.strategy import Bought, Counted, Strategy, decode_strategy, make_strategy
-
-Make = Callable[[], Counted]
-"""What is to be counted; raises Stop if that is refused."""
+from lapwing.workloads.strategy import Bought, Counted, Strategy, decode_strategy
 
 
 class Strategies:
@@ -25,23 +20,15 @@ class Strategies:
     def __init__(self, ledger: Ledger, private_data: PrivateData) -> None:
         self._ledger, self._private_data = ledger, private_data
 
-    def made(self, make: Make, epsilon: Number) -> Strategy:
-        """The strategy at this price. A refusal reaches the analyst as an error, before anything is charged."""
-        try:
-            return make_strategy(make(), self._ledger.budget.price(epsilon=epsilon))
-        except Stop as stop:
-            refusal = stop.refusal
-        raise raised(refusal)
-
-    def stored(self, strategy: Strategy, *, analyst: str = "", key: str | None = None) -> Bought | None:
+    def stored(self, strategy: Strategy, request: Request) -> Bought | None:
         """The best answer paid before, if it is no worse than asked; of equal ones the newest.
 
-        A key that was used before for this question and price gives its own answer back.
+        A key that this request was paid with gives its own answer back.
         """
         counted, match = strategy.counted, strategy.counted.identity.text
-        own = None if key is None else self._ledger.paid_with(match, analyst, key)
-        if own is not None and (again := self._again(counted, *own)).strategy == strategy:
-            return again
+        own = None if request.key is None else self._ledger.paid_with(match, request.analyst, request.key)
+        if own is not None:
+            return self._again(counted, *own)
         with reading_terms():
             offers = [(Fraction(offer.terms), offer.seq, offer) for offer in self._ledger.offers(match)]
         price, seq, offer = max(offers, key=lambda known: known[:2], default=(Fraction(0), 0, None))
@@ -49,13 +36,15 @@ class Strategies:
             return None
         return self._again(counted, seq, self._ledger.offered(match, offer))
 
-    def new(self, strategy: Strategy, where: str | None, *, analyst: str, key: str | None) -> Bought:
-        """A new answer, charged; or the one that this key was charged for before."""
+    def new(self, strategy: Strategy, where: str | None, request: Request) -> Bought:
+        """A new answer, charged; or the one that this request was charged for before."""
         counted, cost = strategy.counted, self._ledger.budget.cost(strategy.loss)
         words, plan = _words(counted, where), counted.outline.question.canonical()
         note = {"question": words, "plan": plan, "version": counted.table.version}
         ready = self._private_data.prepare_tables(strategy)
-        reservation = self._ledger.reserve(cost, analyst=analyst, body=strategy.request.text, key=key, note=note)
+        reservation = self._ledger.reserve(
+            cost, analyst=request.analyst, body=request.body(), key=request.key, note=note
+        )
 
         def read() -> tuple[tuple[Strategy, Answer], bytes]:
             released, payload = ready()
@@ -71,9 +60,9 @@ class Strategies:
         )
         return Bought(made, released, paid, reservation.seq)
 
-    def preview(self, strategy: Strategy, level: Fraction) -> StrategyPreview:
+    def preview(self, strategy: Strategy, level: Fraction, request: Request) -> StrategyPreview:
         """Price and error; free if an answer to it is stored."""
-        found = self.stored(strategy)
+        found = None if request.refresh else self.stored(strategy, request)
         made, cost = (strategy, self._cost(strategy)) if found is None else (found.strategy, found.cost)
         return StrategyPreview(made, cost, self._ledger.remaining, level)
 

@@ -10,6 +10,8 @@ from lapwing.language.expression import Call, Column, Expression, Key, Literal, 
 from lapwing.language.types import shown
 from lapwing.language.wording import cut, worded
 
+_QUANTILES = {Fraction(0): "MIN", Fraction(1, 2): "MEDIAN", Fraction(1): "MAX"}
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -26,6 +28,19 @@ class Aggregate:
     def canonical(self) -> str:
         return f"{self.name}({','.join([*map(canonical_text, self.arguments), *map(str, self.parameters)])})"
 
+    @property
+    def function(self) -> str:
+        """Its name as an analyst writes it."""
+        match self.name:
+            case "count_rows" | "count_units" | "count_distinct":
+                return "COUNT"
+            case "mean":
+                return "AVG"
+            case "quantile":
+                return _QUANTILES.get(self.parameters[0], "QUANTILE_CONT")
+            case name:
+                return name.upper()
+
     def words(self) -> str:
         """As an analyst writes it."""
         inner = ", ".join([*map(_words, self.arguments), *map(shown, self.parameters)])
@@ -38,13 +53,10 @@ class Aggregate:
                 return f"COUNT(DISTINCT unit) where {inner}"
             case "count_distinct", _:
                 return f"COUNT(DISTINCT {inner})"
-            case "mean", _:
-                return f"AVG({inner})"
-            case "quantile", (argument,):
-                name = {Fraction(0): "MIN", Fraction(1, 2): "MEDIAN", Fraction(1): "MAX"}.get(self.parameters[0])
-                return f"QUANTILE_CONT({inner})" if name is None else f"{name}({_words(argument)})"
-            case name, _:
-                return f"{name.upper()}({inner})"
+            case "quantile", (argument,) if self.parameters[0] in _QUANTILES:
+                return f"{self.function}({_words(argument)})"
+            case _:
+                return f"{self.function}({inner})"
 
 
 def canonical_text(expression: Expression) -> str:

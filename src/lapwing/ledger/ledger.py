@@ -129,10 +129,12 @@ class Ledger:
         try:
             self._advance(last)
         except LapwingError as error:
-            raise LedgerFailed(
+            failed = LedgerFailed(
                 f"The price stays charged (entry {last.seq}), and asking again pays again, with a new key if it had "
                 f"one. {error}"
-            ) from error
+            )
+            failed.charged = total
+            raise failed from error
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
@@ -204,10 +206,18 @@ class Ledger:
             return False
         return hmac.compare_digest(str(last.remark("mark")), version_mark(self._salt, table, fingerprint))
 
-    def answer(self, seq: int) -> bytes | None:
-        """The stored answer to a charge."""
+    def answer(self, seq: int, match: str | None = None) -> bytes | None:
+        """The stored answer to a charge; with `match`, if it answers that question."""
         with self._reading() as book:
-            return book.answer(seq)
+            return book.answer(seq, None if match is None else _digest(match))
+
+    def check_key(self, analyst: str, key: str, body: bytes | str) -> None:
+        """Refuses a key that this analyst has used for another request."""
+        _check_names(analyst, key)
+        with self._reading() as book:
+            charge = book.with_key(analyst, key)
+        if charge is not None and charge.body != _digest(body):
+            raise _other_request(key)
 
     def find_answers(self, match: str) -> tuple[Answer, ...]:
         """The stored answers to equal questions, the newest first."""
@@ -367,7 +377,7 @@ class Ledger:
 
     def _again(self, book: CheckedBook, earlier: Entry | None, request: str, key: str | None) -> Reservation:
         if earlier is None or earlier.body != request:
-            raise Misconfigured(f"The key {key!r} was used for another question. Choose a new key.")
+            raise _other_request(key)
         cost = cost_of(self.budget.accounting, earlier.amount, earlier.delta)
         return Reservation(earlier.seq, earlier.hash, cost, fresh=False, answer=book.answer(earlier.seq))
 
@@ -379,7 +389,7 @@ class Ledger:
         for whose, limit, used in (*limits, *own):
             if not added(used, price).fits(limit):
                 room = _left(limit, used)
-                return BudgetExceeded(shortage(self.budget, price, room, whose), asked=price, remaining=room)
+                return BudgetExceeded(*shortage(self.budget, price, room, whose), asked=price, remaining=room)
         return None
 
     def _price(self, cost: Cost) -> Cost:
@@ -481,6 +491,10 @@ def _left(total: Cost, used: Cost) -> Cost:
     """What is left; nothing if more was used."""
     amount, delta = max(total.amount, used.amount) - used.amount, max(total.delta, used.delta) - used.delta
     return Cost(total.accounting, amount, delta)
+
+
+def _other_request(key: str | None) -> Misconfigured:
+    return Misconfigured(f"The key {key!r} was used for another question. Choose a new key.")
 
 
 def _digest(value: bytes | str) -> str:

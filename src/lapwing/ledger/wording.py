@@ -12,8 +12,8 @@ def budget_text(budget: Budget) -> str:
     return f"epsilon = {decimal_text(budget.epsilon)}{delta} ({budget.accounting.value} accounting)"
 
 
-def shortage(budget: Budget, cost: Cost, room: Cost, analyst: str | None) -> str:
-    """Why a charge does not fit: into the total, or into an analyst's own allowance if one is named."""
+def shortage(budget: Budget, cost: Cost, room: Cost, analyst: str | None) -> tuple[str, str]:
+    """Why a charge does not fit, and what would: into the total, or into an analyst's own allowance if one is named."""
     most = budget.affordable(room)
     if cost.amount <= room.amount and not room.delta:
         advice = "Group by columns whose values are declared: that needs no delta."
@@ -25,4 +25,4 @@ def shortage(budget: Budget, cost: Cost, room: Cost, analyst: str | None) -> str
         advice = "No question fits any more."
     left = "is left" if analyst is None else f"is left of the allowance of {analyst}"
     more = "" if analyst is None else " The steward can raise the allowance."
-    return f"This costs {cost}, and {remaining_text(room)} {left}. Nothing was charged. {advice}{more}"
+    return f"This costs {cost}, and {remaining_text(room)} {left}.", f"{advice}{more}"

@@ -114,6 +114,7 @@ def _comes_along(table: Table, aggregate: Aggregate) -> bool:
 def _rows(table: Table, asked: str) -> int:
     if table.row_limit is None:
         refuse(
+            "unbounded-rows",
             asked,
             "one unit may have any number of rows here, so one unit could change the answer by any amount.",
             f"Ask for COUNT(DISTINCT {table.unit}), or have the steward declare rows_per_unit for `{table.name}`.",
@@ -141,7 +142,7 @@ def _sum(table: Table, aggregate: Aggregate) -> Total:
         bounds = bounds.times(_rows(table, aggregate.words()))
     total = Total(argument, True, bounds if declared is None else declared)
     if not total.interval.reach:
-        refuse(aggregate.words(), "it is 0 whatever the rows hold.", "Leave it out.")
+        refuse("constant-answer", aggregate.words(), "it is 0 whatever the rows hold.", "Leave it out.")
     return total
 
 
@@ -180,12 +181,18 @@ def _wide_bounds(aggregate: Aggregate, argument: Expression) -> Interval:
     bounds = _bounds(aggregate, argument)
     if bounds.high - bounds.low <= bounds.reach / (1 << 20):
         refuse(
+            "constant-answer",
             aggregate.words(),
             f"its bounds {bounds} are one number, or nearly so: the answer is known without asking.",
             "Leave it out, or have the steward declare wider bounds.",
         )
     if bounds.reach > _LARGEST:
-        refuse(aggregate.words(), f"its bounds {bounds} are too wide to reckon with.", "Clip it: CLIP(..., 0, 100).")
+        refuse(
+            "bounds-too-wide",
+            aggregate.words(),
+            f"its bounds {bounds} are too wide to reckon with.",
+            "Clip it: CLIP(..., 0, 100).",
+        )
     return bounds
 
 
@@ -195,9 +202,10 @@ def _bounds(aggregate: Aggregate, argument: Expression) -> Interval:
         columns = [part for part in walk(argument) if isinstance(part, Column)]
         names = ", ".join(sorted({f"`{part.name}`" for part in columns if part.bounds is None and part.type.is_number}))
         refuse(
+            "unbounded-value",
             aggregate.words(),
             "one row could hold a number of any size.",
-            f"Clip it: {aggregate.words().split('(')[0]}(CLIP(..., 0, 100)), or have the steward declare bounds"
+            f"Clip it: {aggregate.function}(CLIP(..., 0, 100)), or have the steward declare bounds"
             f"{f' for {names}' if names else ''}, for example bounds = [0, 100].",
         )
     return bounds

@@ -56,7 +56,7 @@ class Measure:
 
 
 def measured(shape: Shape, groups: int, share: Loss | None) -> Measure:
-    """The shape with noise for this share of the price; raises Stop if there is none."""
+    """The shape with noise for this share of the price; raises Refused if there is none."""
     if share is None:
         return Measure(shape, Fraction(1), None)
     if isinstance(shape, GridShape):
@@ -66,6 +66,7 @@ def measured(shape: Shape, groups: int, share: Loss | None) -> Measure:
     reach = shape.reach(step)
     if reach > MOST_REACH or not FINEST_STEP <= step <= 1 / FINEST_STEP:
         refuse(
+            "bounds-too-wide",
             "SUM",
             "one unit's part may be so large or so small that sums are no longer exact.",
             "Have the steward declare bounds and rows_per_unit of ordinary size.",
@@ -81,7 +82,7 @@ def _choice(share: Loss, best: Best, interval: Interval, reach: int) -> TopK:
     try:
         return mechanisms_for(share).top_k(best.many, sensitivity=reach, monotone=monotone)
     except Misconfigured:
-        refuse("`epsilon`", f"nothing can be chosen for {share}.", "Choose a larger one.")
+        refuse("price-out-of-range", "`epsilon`", f"nothing can be chosen for {share}.", "Choose a larger one.")
 
 
 def _quantiles(shape: GridShape, groups: int, share: Loss) -> GridQuantiles:
@@ -96,7 +97,7 @@ def _quantiles(shape: GridShape, groups: int, share: Loss) -> GridQuantiles:
             points=shape.points,
         )
     except Misconfigured:
-        refuse("`epsilon`", f"no quantile can be drawn for {share}.", "Choose another one.")
+        refuse("price-out-of-range", "`epsilon`", f"no quantile can be drawn for {share}.", "Choose another one.")
 
 
 def _step(shape: Total, groups: int, share: Loss) -> Fraction:
@@ -117,5 +118,10 @@ def _noise(share: Loss, groups: int, reach: int) -> Noise:
     try:
         noise.draw(0)
     except Misconfigured:
-        refuse("`epsilon`", f"noise for {share} cannot be drawn: it is too large or too small.", "Choose another one.")
+        refuse(
+            "price-out-of-range",
+            "`epsilon`",
+            f"noise for {share} cannot be drawn: it is too large or too small.",
+            "Choose another one.",
+        )
     return noise

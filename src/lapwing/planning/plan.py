@@ -25,13 +25,12 @@ from lapwing.catalog.identity import (
     aggregate_facts,
     domain_facts,
     expression_facts,
-    number_facts,
     rows_facts,
 )
 from lapwing.catalog.table import Table
-from lapwing.errors import Misconfigured
+from lapwing.errors import Code, Misconfigured
 from lapwing.language.expression import Column, Expression, Slot, walk
-from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, Value
 from lapwing.measures.aggregates import Reading, shapes_of
 from lapwing.measures.measure import Measure, measured
@@ -128,11 +127,6 @@ class Prices:
         parts: list[Loss] = [part for part in (*self.measures, self.selection) if part is not None]
         return reduce(add, parts)
 
-    @property
-    def without_delta(self) -> tuple[Loss | None, ...]:
-        """All parts, that of the keys without its delta."""
-        return (*self.measures, None if self.selection is None else self.selection.with_delta(0))
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -170,14 +164,6 @@ class Plan:
         """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
         return None if self.outline.domain is None else math.prod(map(len, self.outline.domain))
 
-    def request(self, delta: Fraction | None = None) -> Identity:
-        """The paid request as it was written: what is asked, the price, and the delta if one was named.
-
-        What the keys take of the delta otherwise depends on what is left, and a retry must not.
-        """
-        shares = tuple(None if share is None else share.encode() for share in self.prices.without_delta)
-        return Identity("question", (self.outline.identity.facts, shares, number_facts(delta)))
-
     def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
         """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""
         mine, yours = self._errors(confidence), other._errors(confidence)
@@ -198,31 +184,23 @@ class Plan:
         return errors
 
 
-def make_plan(question: Question, loss: Loss) -> Plan | Refusal:
-    """The plan of a question at this price, in equal shares, or why there is none."""
-    drawn = make_outline(question)
-    if isinstance(drawn, Refusal):
-        return drawn
-    try:
-        return priced(drawn, equal_prices(drawn, loss))
-    except Stop as stop:
-        return stop.refusal
+def make_plan(question: Question, loss: Loss) -> Plan:
+    """The plan of a question at this price, in equal shares; raises Refused if there is none."""
+    outline = make_outline(question)
+    return priced(outline, equal_prices(outline, loss))
 
 
 def make_outline(
     question: Question, *, counted: bool = True, confidence: Fraction | None = None, intervals: bool = True
-) -> Outline | Refusal:
-    """What a question reads and how it is bounded, or why it is refused.
+) -> Outline:
+    """What a question reads and how it is bounded; raises Refused.
 
     With `counted` the selection of keys may release the number of units as well, where that is asked. The intervals of
     quantiles are released too, so their confidence is settled here; without `intervals` their whole price buys the
     estimate.
     """
     level = question.table.confidence if confidence is None else confidence
-    try:
-        return _outline(question, counted, level if intervals else None)
-    except Stop as stop:
-        return stop.refusal
+    return _outline(question, counted, level if intervals else None)
 
 
 def equal_prices(outline: Outline, loss: Loss) -> Prices:
@@ -230,7 +208,8 @@ def equal_prices(outline: Outline, loss: Loss) -> Prices:
     share, parts = loss.with_delta(0).scaled(Fraction(1, outline.parts)), len(outline.shapes)
     if outline.domain is not None:
         if loss.delta:
-            refuse("`delta`", "every key of this question is public, so no delta is needed.", "Leave `delta` out.")
+            why = "every key of this question is public, so no delta is needed."
+            refuse("delta-not-needed", "`delta`", why, "Leave `delta` out.")
         return Prices((share,) * parts)
     if not loss.delta:
         refuse(*unknown_keys(outline.question))
@@ -239,7 +218,7 @@ def equal_prices(outline: Outline, loss: Loss) -> Prices:
 
 
 def priced(outline: Outline, prices: Prices) -> Plan:
-    """The plan at these prices; raises Stop if noise for them cannot be drawn."""
+    """The plan at these prices; raises Refused if noise for them cannot be drawn."""
     measures = tuple(
         measured(shape, outline.groups, share) for shape, share in zip(outline.shapes, prices.measures, strict=True)
     )
@@ -248,16 +227,22 @@ def priced(outline: Outline, prices: Prices) -> Plan:
         try:
             selection = choose_selection(prices.selection, outline.groups, counted=outline.counted is not None)
         except Misconfigured:
-            refuse("`epsilon`", f"no key can be selected for {prices.selection}.", "Choose a larger one.")
+            refuse(
+                "price-out-of-range",
+                "`epsilon`",
+                f"no key can be selected for {prices.selection}.",
+                "Choose a larger one.",
+            )
     return Plan(outline, prices, measures, selection)
 
 
-def unknown_keys(question: Question) -> tuple[str, str, str]:
+def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
     """The refusal of keys that are not public where no delta can be spent."""
     key = next(key for key in question.keys if domain_of(key, question.table) is None)
     names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
     clip = "" if isinstance(key, Column) or key.type is not Type.INTEGER else " Or clip it: CLIP(..., 0, 100)."
     return (
+        "keys-not-public",
         f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
         "its values are not public, and a value that appears only if somebody is there would expose them.",
         f'Have the steward declare values = ["...", "..."] for {names}; or a budget with a delta selects them.{clip}',
@@ -274,6 +259,7 @@ def _outline(question: Question, counted: bool, confidence: Fraction | None) -> 
     cells = math.prod(map(len, domain))
     if known and cells > MOST_CELLS:
         refuse(
+            "too-many-groups",
             "GROUP BY",
             f"the declared keys make {cells:,} groups; at most {MOST_CELLS:,} are answered at once.",
             "Group by fewer columns, or by columns with fewer values.",
@@ -308,12 +294,14 @@ def _check_key(key: Expression, table: Table) -> None:
     if key.type is Type.REAL:
         name = f"`{key.name}`" if isinstance(key, Column) else "an expression"
         refuse(
+            "real-key",
             f"GROUP BY {name}",
             "reals are no keys: 0.0 and -0.0 are one number.",
             "Group by FLOOR(...) of it, or have the steward declare its type as integer.",
         )
     if any(isinstance(part, Column) and part.name == table.unit for part in walk(key)):
         refuse(
+            "unit-grouping",
             f"GROUP BY `{table.unit}`",
             "it is the protected unit: every group would be one person.",
             f"Ask for COUNT(DISTINCT {table.unit}).",
@@ -326,6 +314,7 @@ def _groups(table: Table, cells: int | None) -> tuple[int, bool]:
         return 1, False
     if table.groups_per_unit is None and cells is None:
         refuse(
+            "unbounded-groups",
             "GROUP BY",
             "one unit could be in any number of groups, and the groups are not public.",
             f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys.",

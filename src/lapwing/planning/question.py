@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from lapwing.catalog.identity import Facts, aggregate_facts, expression_facts, rows_facts
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate, canonical_text
 from lapwing.language.expression import Call, Expression, Key, Slot
@@ -56,6 +57,16 @@ class Question:
         """Every expression below the aggregation."""
         where = () if self.where is None else (self.where,)
         return (*where, *self.keys, *(argument for aggregate in self.aggregates for argument in aggregate.arguments))
+
+    @property
+    def facts(self) -> Facts:
+        """The part that is paid for, exactly, whatever its words and the names of its outputs."""
+        return (
+            rows_facts(self.table),
+            expression_facts(self.where, self.table),
+            tuple(expression_facts(key, self.table) for key in self.keys),
+            tuple(aggregate_facts(aggregate, self.table) for aggregate in self.aggregates),
+        )
 
     def canonical(self) -> str:
         """The part that is paid for, as text: two questions that read the same cells have the same text.

@@ -84,8 +84,10 @@ class PureRules(BasicRules):
     def loss(self, amount: Fraction, delta: Fraction = Fraction(0)) -> Loss:
         if delta:
             raise Refused(
-                f"A pure budget has no delta to spend; {decimal_text(delta)} was asked. "
-                "Leave `delta` out. Nothing was charged."
+                "delta-not-available",
+                "`delta`",
+                f"A pure budget has no delta to spend; {decimal_text(delta)} was asked.",
+                "Leave `delta` out.",
             )
         return Pure(amount)
 

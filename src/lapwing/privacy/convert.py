@@ -111,8 +111,10 @@ def _group(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
 def _below_one(delta: Fraction, size: int) -> Fraction:
     if delta >= 1:
         raise Refused(
-            f"For a group of {size} the delta of this guarantee reaches 1, which promises nothing. "
-            "Ask about a smaller group, or use a smaller epsilon or delta."
+            "no-such-guarantee",
+            f"group of {size}",
+            "the delta of this guarantee reaches 1, which promises nothing.",
+            "Ask about a smaller group, or use a smaller epsilon or delta.",
         )
     return delta
 

@@ -73,7 +73,7 @@ class Filter:
             last = self._last()
             remaining = self._total - last.cost
             if not cost.fits(remaining):
-                raise BudgetExceeded(self._too_much(cost, remaining), asked=cost, remaining=remaining)
+                raise BudgetExceeded(*self._too_much(cost, remaining), asked=cost, remaining=remaining)
             charged = _Spent(last.cost + cost)
             if last.after.setdefault(None, charged) is charged:
                 self._known = charged
@@ -92,12 +92,13 @@ class Filter:
             raise Misconfigured(f"The loss ({loss}) is 0; a charge must be above 0. Post-processing needs no charge.")
         return cost
 
-    def _too_much(self, cost: Cost, remaining: Cost) -> str:
+    def _too_much(self, cost: Cost, remaining: Cost) -> tuple[str, str]:
+        """Why the charge does not fit, and what would."""
         most = self.budget.affordable(remaining)
         advice = f"Ask for epsilon = {at_least_text(most)} or less" if most else "No question fits any more"
         if cost.amount <= remaining.amount:
             advice = f"Ask for delta = {at_least_text(remaining.delta)} or less"
-        return f"This costs {cost}, and {remaining_text(remaining)} is left. Nothing was charged. {advice}."
+        return f"This costs {cost}, and {remaining_text(remaining)} is left.", f"{advice}."
 
     def __str__(self) -> str:
         spent = self.spent

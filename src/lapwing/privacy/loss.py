@@ -53,6 +53,8 @@ from lapwing.numbers import Number, below_one, count, nonnegative, positive, roo
 from lapwing.privacy.convert import epsilon_of_rho, group_delta
 from lapwing.privacy.wording import at_most_text
 
+_PURE_OR_DELTA = "Use a pure mechanism such as Laplace, or a budget with a delta: Budget(epsilon=..., delta=1e-6)."
+
 
 class _Shared:
     """What every loss can do."""
@@ -247,16 +249,17 @@ class ZCDP(_Shared):
         k = count(size, "size")
         if k > 1 and self.delta > 0:
             raise Refused(
-                f"No group rule is proved for approximate zCDP ({self}). "
-                "Convert it first: loss.to_approximate(delta=...).group(size)."
+                "no-such-guarantee",
+                f"loss ({self})",
+                "No group rule is proved for approximate zCDP.",
+                "Convert it first: loss.to_approximate(delta=...).group(size).",
             )
         return ZCDP(k * k * self.rho, self.delta)
 
     def to_pure(self) -> Pure:
         """Refused: Gaussian noise is not pure for any epsilon."""
         raise Refused(
-            f"A zCDP loss ({self}) has no epsilon without a delta. Use a pure mechanism such as Laplace, "
-            "or a budget with a delta: Budget(epsilon=..., delta=1e-6)."
+            "no-such-guarantee", f"loss ({self})", "A zCDP loss has no epsilon without a delta.", _PURE_OR_DELTA
         )
 
     def to_zcdp(self) -> ZCDP:
@@ -268,8 +271,10 @@ class ZCDP(_Shared):
         at = below_one(delta, "delta")
         if at <= self.delta:
             raise Refused(
-                f"A zCDP loss ({self}) becomes an (epsilon, delta) guarantee only at a delta above its own. "
-                f"Call to_approximate(delta=...) with more than {at_most_text(self.delta)}."
+                "no-such-guarantee",
+                f"loss ({self})",
+                "A zCDP loss becomes an (epsilon, delta) guarantee only at a delta above its own.",
+                f"Call to_approximate(delta=...) with more than {at_most_text(self.delta)}.",
             )
         return Approximate(epsilon_of_rho(self.rho, (at - self.delta) / (1 - self.delta)), at)
 
@@ -319,8 +324,10 @@ class Approximate(_Shared):
         """The same epsilon if delta is 0; refused otherwise."""
         if self.delta > 0:
             raise Refused(
-                f"An approximate loss ({self}) has no epsilon without its delta. Use a pure mechanism such as "
-                "Laplace, or a budget with a delta: Budget(epsilon=..., delta=1e-6)."
+                "no-such-guarantee",
+                f"loss ({self})",
+                "An approximate loss has no epsilon without its delta.",
+                _PURE_OR_DELTA,
             )
         return Pure(self.epsilon)
 
@@ -332,7 +339,8 @@ class Approximate(_Shared):
         """The same guarantee, stated at a delta that is no smaller."""
         at = self.delta if delta is None else below_one(delta, "delta")
         if at < self.delta:
-            raise Refused(f"The loss ({self}) does not hold at a delta of {at_most_text(at)}. Ask for a larger delta.")
+            why = f"It does not hold at a delta of {at_most_text(at)}."
+            raise Refused("no-such-guarantee", f"loss ({self})", why, "Ask for a larger delta.")
         return Approximate(self.epsilon, at)
 
     def scaled(self, factor: Number) -> Approximate:
@@ -388,8 +396,10 @@ def _compose(first: Loss, second: Loss) -> Loss:
             return Pure(a.epsilon + b.epsilon, a.rho + b.rho)
         case (ZCDP(), Approximate()) | (Approximate(), ZCDP()):
             raise Refused(
-                f"No rule adds ({first}) and ({second}) as they are. Convert one of them: "
-                "approximate.to_zcdp(), or zcdp.to_approximate(delta=...)."
+                "no-such-guarantee",
+                f"({first}) + ({second})",
+                "No rule adds them as they are.",
+                "Convert one of them: approximate.to_zcdp(), or zcdp.to_approximate(delta=...).",
             )
         case (ZCDP(), _) | (_, ZCDP()):
             c, d = first.to_zcdp(), second.to_zcdp()
@@ -414,7 +424,8 @@ def _repeat(loss: Loss, times: int) -> Loss:
 
 def _total(delta: Fraction) -> Fraction:
     if delta >= 1:
-        raise Refused(f"The deltas add up to {at_most_text(delta)}; from 1 on nothing is promised. Combine fewer.")
+        why = f"The deltas add up to {at_most_text(delta)}; from 1 on nothing is promised."
+        raise Refused("no-such-guarantee", "sum of losses", why, "Combine fewer.")
     return delta
 
 

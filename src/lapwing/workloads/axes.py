@@ -73,17 +73,23 @@ class Axis:
 
 
 def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Axis:
-    """The axis of a column; raises Stop if its cells are not public."""
+    """The axis of a column; raises Refused if its cells are not public."""
     field = table.field(name)
     column = Column(field.name, field.type, field.bounds)
     if field.name == table.unit:
-        refuse(f"`{field.name}`", "it is the protected unit: every cell would be one person.", "Name another column.")
+        refuse(
+            "unit-grouping",
+            f"`{field.name}`",
+            "it is the protected unit: every cell would be one person.",
+            "Name another column.",
+        )
     if field.values and field.type is not Type.REAL:
         return Axis(field.name, field.type, column, field.values)
     if field.type is Type.BOOLEAN:
         return Axis(field.name, field.type, column, (False, True))
     if field.bounds is None:
         refuse(
+            "keys-not-public",
             f"`{field.name}`",
             "its values are not public, and a cell that exists only if somebody is in it would expose them.",
             f"Have the steward declare {_missing(field)} for `{field.name}`.",
@@ -94,10 +100,15 @@ def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Ax
 
 
 def require_cut(axis: Axis) -> None:
-    """Raises Stop if the values of a column are its cells, so that no number of cells can be asked for."""
+    """Raises Refused if the values of a column are its cells, so that no number of cells can be asked for."""
     if not axis.clipped:
         kind = "truth" if axis.type is Type.BOOLEAN else "declared"
-        refuse("`cells`", f"the {kind} values of `{axis.name}` are its cells.", f"Pass none for `{axis.name}`.")
+        refuse(
+            "wrong-argument",
+            "`cells`",
+            f"the {kind} values of `{axis.name}` are its cells.",
+            f"Pass none for `{axis.name}`.",
+        )
 
 
 def uncounted(axes: Sequence[Axis]) -> str:
@@ -125,6 +136,7 @@ def _of_integers(field: Field, column: Column, bounds: Interval, cells: int | No
     _require_many(field, many)
     if max(abs(low), abs(high)) > _EXACT:
         refuse(
+            "bounds-too-wide",
             f"`{field.name}`",
             "its bounds lie beyond 2^53, where float64 merges numbers.",
             "Count a difference instead.",
@@ -142,7 +154,12 @@ def _of_reals(field: Field, column: Column, bounds: Interval, cells: int) -> Axi
     width = bounds.high - bounds.low
     _require_many(field, 2 if width else 1)
     if not 1 / _WIDEST <= width <= _WIDEST or bounds.reach > _WIDEST:
-        refuse(f"`{field.name}`", "its bounds are too wide or too near to be cut.", "Have the steward change them.")
+        refuse(
+            "bounds-too-wide",
+            f"`{field.name}`",
+            "its bounds are too wide or too near to be cut.",
+            "Have the steward change them.",
+        )
     return _cut(field, column, tuple(bounds.low + width * i / cells for i in range(cells + 1)))
 
 
@@ -185,10 +202,20 @@ CELL = Operator("cell", lambda _: Type.INTEGER, _cell)
 def _read_cells(cells: object) -> int:
     many = count(cells, "cells", least=2)
     if many > MOST_BUCKETS:
-        refuse("`cells`", f"at most {MOST_BUCKETS:,} are counted.", f"Pass cells={MOST_BUCKETS} or fewer.")
+        refuse(
+            "too-many-groups",
+            "`cells`",
+            f"at most {MOST_BUCKETS:,} are counted.",
+            f"Pass cells={MOST_BUCKETS} or fewer.",
+        )
     return many
 
 
 def _require_many(field: Field, many: int) -> None:
     if many < 2:
-        refuse(f"`{field.name}`", "its bounds hold one value only.", "Leave it out, or have the steward widen them.")
+        refuse(
+            "constant-answer",
+            f"`{field.name}`",
+            "its bounds hold one value only.",
+            "Leave it out, or have the steward widen them.",
+        )

@@ -221,7 +221,7 @@ def _first(size: int, holds: Callable[[int], bool]) -> int:
 def ask_distribution(
     catalog: Catalog, column: str, *, table: str | None, where: str | None, cells: int | None
 ) -> Counted:
-    """What a distribution counts; raises Stop if it cannot."""
+    """What a distribution counts; raises Refused if it cannot."""
     if not isinstance(column, str):
         raise Misconfigured(
             f'`column` is {column!r}; it must be the name of one column, such as "age". '
@@ -233,6 +233,7 @@ def ask_distribution(
         require_cut(axis)
     if None in axis.domain or axis.size < 2:
         refuse(
+            "wrong-argument",
             f"`{axis.name}`",
             "a distribution needs at least two values in an order, and NULL has no place in it.",
             "Count its groups with GROUP BY.",

@@ -150,9 +150,9 @@ def ask_marginals(
     ways: int,
     cells: Cells,
 ) -> Counted:
-    """What the tables count; raises Stop if they cannot."""
+    """What the tables count; raises Refused if they cannot."""
     known = find_table(catalog, table)
-    asked = _read_columns(columns)
+    asked = read_columns(columns)
     lists = [(one,) if isinstance(one, str) else one for one in asked]
     names = _ordered(known, [name for one in lists for name in one])
     each = _read_cells(cells, names)
@@ -169,11 +169,26 @@ def ask_marginals(
         sets = tuple(dict.fromkeys(tuple(sorted({place[name.lower()] for name in one})) for one in lists))
         many = len(sets)
     if many > MOST_TABLES:
-        refuse("`columns`", f"that makes {many:,} tables; at most {MOST_TABLES:,} are answered.", "Ask for fewer.")
+        refuse(
+            "too-many-groups",
+            "`columns`",
+            f"that makes {many:,} tables; at most {MOST_TABLES:,} are answered.",
+            "Ask for fewer.",
+        )
     if max(map(len, sets)) > MOST_WAYS:
-        refuse("`columns`", f"a table has more than {MOST_WAYS} columns.", f"Ask for tables of at most {MOST_WAYS}.")
+        refuse(
+            "too-many-groups",
+            "`columns`",
+            f"a table has more than {MOST_WAYS} columns.",
+            f"Ask for tables of at most {MOST_WAYS}.",
+        )
     if max(math.prod(axes[i].size for i in one) for one in sets) > MOST_TABLE:
-        refuse("`columns`", f"a table has more than {MOST_TABLE:,} cells.", "Pass fewer `ways`, or fewer `cells`.")
+        refuse(
+            "too-many-groups",
+            "`columns`",
+            f"a table has more than {MOST_TABLE:,} cells.",
+            "Pass fewer `ways`, or fewer `cells`.",
+        )
     return make_counted(catalog, known, where, axes, tuple(sorted(sets, key=lambda one: (len(one), one))))
 
 
@@ -182,7 +197,8 @@ def combinations_up_to(size: int, most: int) -> tuple[Set, ...]:
     return tuple(one for k in range(1, most + 1) for one in combinations(range(size), k))
 
 
-def _read_columns(columns: object) -> list[str | tuple[str, ...]]:
+def read_columns(columns: object) -> tuple[str | tuple[str, ...], ...]:
+    """Names of columns, or lists of them, as they were written."""
     asked = [one if isinstance(one, str) else _listed(one) for one in _listed(columns)]
     names = [name for one in asked for name in ([one] if isinstance(one, str) else one)]
     if not names or not all(isinstance(name, str) for name in names):
@@ -190,7 +206,7 @@ def _read_columns(columns: object) -> list[str | tuple[str, ...]]:
             '`columns` must list names of columns, ["sex", "age"], or tables, [("sex", "age"), ("age",)]. '
             "Nothing was charged."
         )
-    return asked
+    return tuple(asked)
 
 
 def _listed(names: object) -> tuple[Any, ...]:
@@ -202,7 +218,9 @@ def _ordered(table: Table, names: Sequence[str]) -> list[str]:
     """The columns, each once, in the order of the table: so that the same tables are one question."""
     asked = {table.field(name).name for name in names}
     if not 1 <= len(asked) <= MOST_COLUMNS:
-        refuse("`columns`", f"there are {len(asked)}; 1 to {MOST_COLUMNS} are counted.", "Name fewer.")
+        refuse(
+            "wrong-argument", "`columns`", f"there are {len(asked)}; 1 to {MOST_COLUMNS} are counted.", "Name fewer."
+        )
     return [field.name for field in table.fields if field.name in asked]
 
 
@@ -213,6 +231,6 @@ def _read_cells(cells: Cells, names: Sequence[str]) -> list[int | None]:
     known = {name.lower() for name in names}
     for name in cells:
         if str(name).lower() not in known:
-            refuse("`cells`", f"`{name}` is not among the columns.", nearest(str(name), names))
+            refuse("unknown-column", "`cells`", f"`{name}` is not among the columns.", nearest(str(name), names))
     asked = {str(name).lower(): many for name, many in cells.items()}
     return [asked.get(name.lower()) for name in names]

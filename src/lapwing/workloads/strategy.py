@@ -26,9 +26,9 @@ from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounding import queries
 from lapwing.cells.groups import Public
 from lapwing.cells.release import Answer, Mechanism, Tables, release_tables
-from lapwing.errors import Bug, Misconfigured
+from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.language.forms import ExactSum, GroupingId, Wide
-from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.measures.measure import Measure
 from lapwing.mechanisms.fitting import mechanisms_for
@@ -94,11 +94,6 @@ class Strategy:
         """The tables that the mechanism reads."""
         return ((0,),) if isinstance(self.mechanism, PrefixSums | Ranges) else self.mechanism.measured
 
-    @property
-    def request(self) -> Identity:
-        """The whole paid request."""
-        return Identity("strategy", (self.counted.identity.facts, str(self.price), self.loss.encode()))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bought:
@@ -118,11 +113,9 @@ def make_counted(
     axes: Sequence[Axis],
     sets: tuple[Set, ...] | None = None,
 ) -> Counted:
-    """What is counted; raises Stop if it cannot be."""
+    """What is counted; raises Refused if it cannot be."""
     question = _question(catalog, table, where)
     outline = make_outline(question)
-    if isinstance(outline, Refusal):
-        raise Stop(outline)
     groups, limit = _groups(table, math.prod(axis.size for axis in axes))
     keys, domain = tuple(axis.key for axis in axes), tuple(axis.domain for axis in axes)
     whole = replace(outline, question=replace(question, keys=keys), groups=groups, limit_groups=limit, domain=domain)
@@ -130,24 +123,29 @@ def make_counted(
 
 
 def find_table(catalog: Catalog, name: str | None) -> Table:
-    """The table of this name, or the only private one; raises Stop if there is none."""
+    """The table of this name, or the only private one; raises Refused if there is none."""
     if not isinstance(name, str | None):
         raise Misconfigured('`table` must be the name of a table, for example table="visits". Nothing was charged.')
     if name is not None:
         return catalog.table(name)
     private = [table for table in catalog.tables if not table.public]
     if len(private) != 1:
-        refuse("`table`", f"there are {len(private)} private tables.", 'Say which one: table="...".')
+        refuse("ambiguous", "`table`", f"there are {len(private)} private tables.", 'Say which one: table="...".')
     return private[0]
 
 
 def make_strategy(counted: Counted, price: Loss) -> Strategy:
-    """The mechanism for this price; raises Stop if its noise cannot be drawn."""
+    """The mechanism for this price; raises Refused if its noise cannot be drawn."""
     strategy = Strategy(counted, _mechanism(counted, price))
     try:
         strategy.mechanism.check()
     except Misconfigured:
-        refuse("`epsilon`", f"noise for {price} cannot be drawn: it is too large or too small.", "Choose another one.")
+        refuse(
+            "price-out-of-range",
+            "`epsilon`",
+            f"noise for {price} cannot be drawn: it is too large or too small.",
+            "Choose another one.",
+        )
     return strategy
 
 
@@ -166,11 +164,12 @@ def _question(catalog: Catalog, table: Table, where: str | None) -> Question:
         _refuse_where("it is empty.")
     name = exp.to_identifier(table.name, quoted=True).sql(dialect=DIALECT)
     condition = "" if where is None else f" WHERE ({where}\n)"
-    found = read_sql(f"SELECT COUNT(*) AS n FROM {name}{condition}", catalog)
-    if isinstance(found, Refusal):
-        if found.part == "the question" and "SELECT" in found.instead:
+    try:
+        found = read_sql(f"SELECT COUNT(*) AS n FROM {name}{condition}", catalog)
+    except Refused as error:
+        if error.code in ("syntax", "not-one-select", "unsupported-union"):
             _refuse_where()  # the analyst wrote no SELECT
-        raise Stop(found)
+        raise
     plain = Question(table, found.where, (), found.aggregates, found.outputs)
     if found != plain or len(found.outputs) != 1 or len(found.aggregates) != 1:
         _refuse_where()
@@ -178,7 +177,7 @@ def _question(catalog: Catalog, table: Table, where: str | None) -> Question:
 
 
 def _refuse_where(why: str = "it must be one condition on the rows of the table.") -> NoReturn:
-    refuse("`where`", why, 'Write the condition alone: where="year = 1".')
+    refuse("wrong-argument", "`where`", why, 'Write the condition alone: where="year = 1".')
 
 
 def _groups(table: Table, cells: int) -> tuple[int, bool]:
@@ -187,6 +186,7 @@ def _groups(table: Table, cells: int) -> tuple[int, bool]:
         return 1, False
     if table.groups_per_unit is None:
         refuse(
+            "unbounded-groups",
             f"`{table.name}`",
             "one unit could count in every cell.",
             "Have the steward declare groups_per_unit, for example groups_per_unit = 1.",

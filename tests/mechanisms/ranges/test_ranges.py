@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import continuous_delta
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges, ranges
+from lapwing.mechanisms.ranges import ranges
+from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.mechanisms.ranges.toeplitz import coefficients, decoder, encoded, squared_norm
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private, audit_profile

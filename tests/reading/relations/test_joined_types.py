@@ -22,7 +22,7 @@ from lapwing.engines import duckdb as engine_module
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.public import read_public
 from lapwing.engines.source import DuckDBTable
-from lapwing.language.refusal import Refusal
+from lapwing.errors import Refused
 from lapwing.language.types import Type
 from lapwing.opening import open_data
 from lapwing.planning.plan import Plan, make_plan
@@ -30,6 +30,7 @@ from lapwing.planning.question import Question
 from lapwing.privacy import Budget, Pure
 from lapwing.reading.sql import read_sql
 from support.cells import exact_cells, run
+from support.refusals import attempt
 from support.visits import interval
 
 _POWERS = [n for power in (7, 16, 24, 31, 53, 63, 64) for n in (2**power - 1, 2**power, 2**power + 1)]
@@ -131,8 +132,8 @@ class World:
 
     def counted(self, text: str, catalog: Catalog) -> list[int] | None:
         """The exact cells, one for each private row; None if the question is refused."""
-        question = read_sql(text, catalog)
-        if isinstance(question, Refusal):
+        question = attempt(read_sql, text, catalog)
+        if isinstance(question, Refused):
             return None
         plan = make_plan(question, Pure(1))
         assert isinstance(plan, Plan)
@@ -223,7 +224,7 @@ def test_the_values_collide_where_they_should(world: World) -> None:
     """So that the tests above have power: some public tables are ambiguous, and most pairs are joined all the same."""
     many = {(one, two) for one, two in PAIRS if max(world.partners(one, two)) > 1}
     assert {("DOUBLE", "BIGINT"), ("TIMESTAMP", "TIMESTAMP_NS"), ("DOUBLE", "DECIMAL(38,0)")} <= many
-    answered = [pair for pair in PAIRS if isinstance(read_sql(join(*pair), world.honest), Question)]
+    answered = [pair for pair in PAIRS if isinstance(attempt(read_sql, join(*pair), world.honest), Question)]
     assert len(PAIRS) > 300
     assert len(answered) > len(PAIRS) / 2
 

@@ -20,7 +20,6 @@ from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame
 from lapwing.errors import Misconfigured, Refused
-from lapwing.language.refusal import Refusal
 from lapwing.language.types import Type
 from lapwing.opening import open_data
 from lapwing.planning.plan import Plan, make_plan
@@ -31,6 +30,7 @@ from lapwing.reading.sql import read_sql
 from support.cells import run
 from support.questions import TYPES
 from support.reference import reference_cells
+from support.refusals import attempt
 from support.relations import SITES, STAYS, World, make_world
 from support.visits import frame, interval, open_visits
 
@@ -376,8 +376,8 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_refuses_what_could_mix_units(text: str) -> None:
     """threat:A34 refused before any row is read, with what to write instead."""
-    found = read_sql(text, CATALOG)
-    assert isinstance(found, Refusal), text
+    found = attempt(read_sql, text, CATALOG)
+    assert isinstance(found, Refused), text
     assert REFUSED[text] in str(found), str(found)
     assert found.instead.endswith((".", "?"))
 
@@ -388,20 +388,20 @@ def test_tables_of_single_rows_are_joined_with_public_ones_only() -> None:
         "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid = s.pid",
         "SELECT COUNT(*) FROM (SELECT pid FROM visits UNION ALL SELECT pid FROM stays) t",
     ):
-        assert "a unit of its own" in str(read_sql(text, catalog))
+        assert "a unit of its own" in str(attempt(read_sql, text, catalog))
     assert isinstance(read_sql("SELECT COUNT(*) FROM visits JOIN sites ON site = code", catalog), Question)
 
 
 def test_doubling_joins_end() -> None:
     parts = ["t0 AS (SELECT pid FROM visits)"]
     parts += [f"t{i} AS (SELECT a.pid FROM t{i - 1} a JOIN t{i - 1} b ON a.pid = b.pid)" for i in range(1, 40)]
-    assert isinstance(read_sql(f"WITH {', '.join(parts)} SELECT COUNT(*) FROM t39", CATALOG), Refusal)
+    assert isinstance(attempt(read_sql, f"WITH {', '.join(parts)} SELECT COUNT(*) FROM t39", CATALOG), Refused)
     parts = ["t0 AS (SELECT pid FROM visits)"]
     parts += [f"t{i} AS (SELECT * FROM t{i - 1} UNION ALL SELECT * FROM t{i - 1})" for i in range(1, 40)]
-    assert "16 tables" in str(read_sql(f"WITH {', '.join(parts)} SELECT COUNT(*) FROM t39", CATALOG))
+    assert "16 tables" in str(attempt(read_sql, f"WITH {', '.join(parts)} SELECT COUNT(*) FROM t39", CATALOG))
     parts = ["t0 AS (SELECT pid FROM visits)"]
     parts += [f"t{i} AS (SELECT pid, COUNT(*) AS n FROM t{i - 1} GROUP BY pid)" for i in range(1, 40)]
-    assert "16 sub-queries" in str(read_sql(f"WITH {', '.join(parts)} SELECT COUNT(*) FROM t39", CATALOG))
+    assert "16 sub-queries" in str(attempt(read_sql, f"WITH {', '.join(parts)} SELECT COUNT(*) FROM t39", CATALOG))
 
 
 def limits(text: str) -> tuple[int | None, int | None]:
@@ -507,7 +507,7 @@ def test_ibis_and_sql_ask_the_same(name: str) -> None:
 )
 def test_ibis_refuses_what_could_mix_units(expression: Callable[[], Any]) -> None:
     """threat:A34"""
-    assert isinstance(read_ibis(expression(), CATALOG), Refusal)
+    assert isinstance(attempt(read_ibis, expression(), CATALOG), Refused)
 
 
 @pytest.mark.usefixtures("seeded")

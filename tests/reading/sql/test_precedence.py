@@ -24,13 +24,14 @@ import pytest
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.calculator import calculate
 from lapwing.engines.engine import ARROW_TYPES
+from lapwing.errors import Refused
 from lapwing.language.expression import Call, Expression, walk
 from lapwing.language.operators.numbers import DIVIDE, REMAINDER
-from lapwing.language.refusal import Refusal
 from lapwing.language.types import Type
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
 from lapwing.reading.sql.precedence import SPELLINGS
+from support.refusals import attempt
 
 T = TypeVar("T")
 
@@ -57,10 +58,10 @@ ROWS: dict[str, list[Any]] = {
 CATALOG = Catalog((Table("rows_of_t", tuple(Field(name, kind) for name, kind in KINDS.items()), None),))
 
 
-def read(sql: str) -> Expression | Refusal | None:
+def read(sql: str) -> Expression | Refused | None:
     """Our tree of an expression; None if it is a constant that COUNT does not look at."""
-    question = read_sql(f"SELECT COUNT({sql}) FROM rows_of_t", CATALOG)
-    if isinstance(question, Refusal):
+    question = attempt(read_sql, f"SELECT COUNT({sql}) FROM rows_of_t", CATALOG)
+    if isinstance(question, Refused):
         return question
     assert isinstance(question, Question)
     return question.aggregates[0].arguments[0] if question.aggregates[0].arguments else None
@@ -146,7 +147,7 @@ def texts(count: int, seed: int) -> list[str]:
 def test_random_expressions_mean_what_duckdb_computes(seed: int, engine: duckdb.DuckDBPyConnection) -> None:
     """At least 5,000 in all."""
     trees = [(text, read(text)) for text in texts(800, seed)]
-    readable = [(text, tree) for text, tree in trees if tree is not None and not isinstance(tree, Refusal)]
+    readable = [(text, tree) for text, tree in trees if tree is not None and not isinstance(tree, Refused)]
     unreadable, wrong, compared = [], [], 0
     for part in batched(readable, 25):
         values = theirs(engine, [text for text, _ in part])
@@ -197,7 +198,7 @@ def batched(values: list[T], size: int) -> list[list[T]]:
     ],
 )
 def test_operators_bind_as_the_brackets_say(text: str, brackets: str | None) -> None:
-    assert isinstance(read(text), Refusal) if brackets is None else read(text) == read(brackets)
+    assert isinstance(read(text), Refused) if brackets is None else read(text) == read(brackets)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ def test_operators_bind_as_the_brackets_say(text: str, brackets: str | None) -> 
 )
 def test_a_chain_that_needs_brackets_is_refused(text: str) -> None:
     refusal = read(text)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Refused)
     assert (refusal.why, refusal.instead) == (
         "without brackets it does not say which operator comes first.",
         "Write the brackets.",
@@ -228,7 +229,7 @@ def test_a_chain_that_needs_brackets_is_refused(text: str) -> None:
 )
 def test_a_cast_behind_is_null_needs_brackets(text: str) -> None:
     refusal = read(text)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Refused)
     assert refusal.why == "without brackets it does not say what is cast."
 
 
@@ -244,7 +245,7 @@ def test_casts_that_say_what_they_take_are_read(text: str) -> None:
 )
 def test_operators_that_duckdb_reads_otherwise_are_refused_with_what_to_write(text: str) -> None:
     refusal = read(text)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Refused)
     assert refusal.why == "it is not an operator here."
     assert refusal.instead in {f"Write {instead}." for instead in SPELLINGS.values()}
 
@@ -263,4 +264,4 @@ def test_literals_and_names_mean_what_duckdb_reads(text: str, engine: duckdb.Duc
 
 @pytest.mark.parametrize("text", ["0x10", "0b11", "E'a\\nb'", "$$a$$", "x'41'", "U&'a'", "1e400"])
 def test_literals_of_other_kinds_are_refused(text: str) -> None:
-    assert isinstance(read(f"CASE WHEN TRUE THEN {text} END"), Refusal)
+    assert isinstance(read(f"CASE WHEN TRUE THEN {text} END"), Refused)

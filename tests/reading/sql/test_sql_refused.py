@@ -11,22 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Refused
-from lapwing.language.refusal import Refusal
 from lapwing.planning.plan import make_plan
 from lapwing.planning.question import Question
 from lapwing.privacy import Pure
 from lapwing.reading.sql import read_sql
 from lapwing.reading.sql import reader as sql
+from support.refusals import attempt
 from support.visits import CANARY, Spy, open_visits, visits_catalog
 
 CATALOG = visits_catalog()
 
 
-def refusal(text: str) -> Refusal:
-    read = read_sql(text, CATALOG)
+def refusal(text: str) -> Refused:
+    read = attempt(read_sql, text, CATALOG)
     if isinstance(read, Question):
-        plan = make_plan(read, Pure(1))
-        assert isinstance(plan, Refusal), f"{text} was accepted"
+        plan = attempt(make_plan, read, Pure(1))
+        assert isinstance(plan, Refused), f"{text} was accepted"
         return plan
     return read
 
@@ -358,15 +358,17 @@ WORDS = ["SELECT", "COUNT(*)", "FROM", "visits", "WHERE", "age", "sex", "(", ")"
 @given(st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_a_question_or_a_refusal(text: str) -> None:
-    assert isinstance(read_sql(text, CATALOG), Question | Refusal)
-    assert isinstance(read_sql(f"SELECT COUNT(*) FROM visits WHERE {text}", CATALOG), Question | Refusal)
+    assert isinstance(attempt(read_sql, text, CATALOG), Question | Refused)
+    assert isinstance(attempt(read_sql, f"SELECT COUNT(*) FROM visits WHERE {text}", CATALOG), Question | Refused)
 
 
 @given(st.text(max_size=40))
 @settings(max_examples=200, deadline=None)
 def test_any_unicode_is_a_question_or_a_refusal(text: str) -> None:
-    assert isinstance(read_sql(text, CATALOG), Question | Refusal)
-    assert isinstance(read_sql(f"SELECT COUNT(*) FROM visits WHERE sex = '{text}'", CATALOG), Question | Refusal)
+    assert isinstance(attempt(read_sql, text, CATALOG), Question | Refused)
+    assert isinstance(
+        attempt(read_sql, f"SELECT COUNT(*) FROM visits WHERE sex = '{text}'", CATALOG), Question | Refused
+    )
 
 
 @pytest.mark.parametrize("error", [ValueError("secret"), KeyError("secret"), RecursionError("secret")])
@@ -398,4 +400,4 @@ def test_only_known_modifiers_pass() -> None:
 
 @pytest.mark.parametrize("level", ["1.5", "-0.1", "age", "NULL", "[0.5, 0.9]"])
 def test_levels_of_quantiles_are_constants(level: str) -> None:
-    assert isinstance(read_sql(f"SELECT QUANTILE_CONT(age, {level}) FROM visits", CATALOG), Refusal)
+    assert isinstance(attempt(read_sql, f"SELECT QUANTILE_CONT(age, {level}) FROM visits", CATALOG), Refused)

@@ -34,15 +34,22 @@ def call(operator: Operator, *arguments: Expression, part: Part) -> Call:
     arguments = _with_dates(arguments, part)
     kind = operator.result(tuple(argument.type for argument in arguments))
     if kind is None:
-        refuse(part(), f"`{operator.name}` does not take values of these types.", f"Pass {operator.takes}.")
+        refuse(
+            "wrong-type", part(), f"`{operator.name}` does not take values of these types.", f"Pass {operator.takes}."
+        )
     instead = None if operator.admit is None else operator.admit(*arguments)
     if instead is not None:
-        refuse(part(), f"`{operator.name}` does not take these arguments.", instead)
+        refuse("wrong-argument", part(), f"`{operator.name}` does not take these arguments.", instead)
     inner = [argument for argument in arguments if isinstance(argument, Call)]
     size = 1 + len(arguments) - len(inner) + sum(argument.size for argument in inner)
     depth = operator.height + max((argument.depth for argument in inner), default=0)
     if depth > MOST_DEPTH or size > MOST_SIZE:
-        refuse("the question", "it is nested too deeply or too long.", "Write it with fewer levels, or use IN.")
+        refuse(
+            "too-large",
+            "the question",
+            "it is nested too deeply or too long.",
+            "Write it with fewer levels, or use IN.",
+        )
     return Call(operator, arguments, kind, size, depth)
 
 
@@ -59,9 +66,9 @@ def dated(literal: Literal, kind: Type, *, part: Part) -> Literal:
     try:
         read: date = (date if kind is Type.DATE else datetime).fromisoformat(str(literal.value))
     except ValueError:
-        refuse(part(), "a constant beside a date is not a date.", "Write DATE '2020-12-31'.")
+        refuse("wrong-argument", part(), "a constant beside a date is not a date.", "Write DATE '2020-12-31'.")
     if isinstance(read, datetime) and read.tzinfo is not None:
-        refuse(part(), "times are read without a zone.", "Leave the zone out.")
+        refuse("wrong-argument", part(), "times are read without a zone.", "Leave the zone out.")
     return Literal(read, kind)
 
 

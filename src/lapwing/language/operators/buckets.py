@@ -141,7 +141,7 @@ def equal_edges(low: Expression, high: Expression, many: Expression, *, part: Pa
             width = Fraction(top - bottom) / count
             edges = [bottom + width * i for i in range(count + 1)]
             return [Literal(edge, Type.REAL) for edge in edges]
-    refuse(part(), "its limits and the number of buckets are constants.", _WIDTHS)
+    refuse("wrong-argument", part(), "its limits and the number of buckets are constants.", _WIDTHS)
 
 
 def _plain(edge: Expression) -> Expression:

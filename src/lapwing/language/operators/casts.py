@@ -131,7 +131,7 @@ def converted(value: Expression, kind: Type, *, part: Part) -> Expression:
     operator = _CASTS.get((value.type, kind))
     if operator is None:
         why = f"values of type {value.type.value} have no form of type {kind.value} that is the same on every engine."
-        refuse(part(), why, "Cast to DATE, to INTEGER, or use ROUND, YEAR, MONTH and the like.")
+        refuse("wrong-type", part(), why, "Cast to DATE, to INTEGER, or use ROUND, YEAR, MONTH and the like.")
     return call(operator, value, part=part)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from lapwing.catalog.table import Catalog, Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
-from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.planning.question import Order, Output, Question, normalised
 from lapwing.reading.ibis.sources import read_join, read_union
@@ -64,7 +64,7 @@ INSTEAD: dict[str, tuple[str, str]] = {
 }
 """Relations that are refused, by the name of their class: why, and what to write instead."""
 
-_BUILD = "Build one from curator.table(name), or ask in SQL: curator.sql('SELECT ...')."
+_BUILD = "Write one SELECT in quotes, or build an expression from curator.table(name)."
 
 
 def unbound(table: Table) -> Any:
@@ -74,16 +74,14 @@ def unbound(table: Table) -> Any:
     return ibis.table({field.name: SCHEMA[field.type] for field in table.fields}, name=table.name)
 
 
-def read_ibis(expression: Any, catalog: Catalog) -> Question | Refusal:
-    """The question that an expression asks, or why it is refused. Free, and without a look at the data."""
+def read_ibis(expression: Any, catalog: Catalog) -> Question:
+    """The question that an expression asks; raises Refused. Free, and without a look at the data."""
     if not callable(getattr(expression, "op", None)):
-        return Refusal("the question", "it is not an Ibis expression.", _BUILD)
+        refuse("not-a-question", "the question", "it is neither SQL text nor an Ibis expression.", _BUILD)
     try:
         return normalised(question_of(_Reading(catalog).asked(expression.op())))
-    except Stop as stop:
-        return stop.refusal
     except RecursionError:
-        return Refusal("the question", "it is nested too deeply.", "Write it with fewer levels.")
+        refuse("too-large", "the question", "it is nested too deeply.", "Write it with fewer levels.")
 
 
 class _Reading:
@@ -100,19 +98,29 @@ class _Reading:
             return self.relation(node)
         relations = getattr(node, "relations", None) or ()
         if len(relations) != 1:
-            refuse(part_of(node), "the rows themselves are private.", "Aggregate: table.count(), column.mean().")
+            refuse(
+                "private-rows",
+                part_of(node),
+                "the rows themselves are private.",
+                "Aggregate: table.count(), column.mean().",
+            )
         return self._aggregated(next(iter(relations)), {}, {_scalar_name(node): node})
 
     def relation(self, node: Any) -> Relation:
         kind = kind_of(node)
         if kind not in RELATIONS:
             unknown = ("this is not one of the relations that are read.", "Use filter, select, group_by and aggregate.")
-            refuse(part_of(node), *INSTEAD.get(kind, unknown))
+            refuse("unsupported-clause", part_of(node), *INSTEAD.get(kind, unknown))
         return RELATIONS[kind](self, node)
 
     def table(self, node: Any) -> Relation:
         if any(_place_of(node.namespace)):
-            refuse(f"table `{node.name}`", "tables are known by their name alone.", "Leave catalog and database out.")
+            refuse(
+                "unknown-table",
+                f"table `{node.name}`",
+                "tables are known by their name alone.",
+                "Leave catalog and database out.",
+            )
         return all_rows(self.catalog.table(node.name))
 
     def filter(self, node: Any) -> Relation:
@@ -147,12 +155,12 @@ class _Reading:
         if isinstance(inner, Rows):
             return sorted_by(inner, ())  # refuses
         if any(key.nulls_first for key in node.keys):
-            refuse("order_by", "missing values come last.", "Leave nulls_first out.")
+            refuse("unsupported-clause", "order_by", "missing values come last.", "Leave nulls_first out.")
         return sorted_by(inner, tuple(Order(read(key.arg), not key.ascending) for key in node.keys))
 
     def limit(self, node: Any) -> Relation:
         if not isinstance(node.n, int) or node.offset:
-            refuse("limit", "it takes a whole number and no offset.", "Write for example limit(10).")
+            refuse("wrong-argument", "limit", "it takes a whole number and no offset.", "Write for example limit(10).")
         return limited(self.relation(node.parent), node.n)
 
     def itself(self, node: Any) -> Relation:
@@ -162,6 +170,7 @@ class _Reading:
         rows = self.relation(parent)
         if not isinstance(rows, Rows):
             refuse(
+                "released-numbers",
                 "an aggregate over released numbers",
                 "the numbers inside are released already.",
                 "Compute it from the answer, which costs nothing.",
@@ -234,9 +243,16 @@ def _fields(relation: Relation, parent: Any) -> Callable[[Any], Expression]:
 
     def leaf(node: Any) -> Expression:
         if kind_of(node) != "Field":
-            refuse(part_of(node), "an aggregate cannot stand inside a filter, a key or another one.", "Move it out.")
+            refuse(
+                "misplaced-aggregate",
+                part_of(node),
+                "an aggregate cannot stand inside a filter, a key or another one.",
+                "Move it out.",
+            )
         if node.rel != parent:
-            refuse(f"`{node.name}`", "it is a column of another table.", "Use columns of the same table.")
+            refuse(
+                "unknown-column", f"`{node.name}`", "it is a column of another table.", "Use columns of the same table."
+            )
         return column_of(relation, node.name)
 
     return leaf

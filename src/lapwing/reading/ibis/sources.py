@@ -40,12 +40,14 @@ def read_join(node: Any, read: Read) -> Rows:
 
 def _joined(rows: Rows, sides: dict[Any, Columns], link: Any, read: Read) -> tuple[Rows, dict[Any, Columns]]:
     if link.how not in HOW:
-        refuse(f"join `{link.how}`", "tables are joined by equal columns.", "Use join or left_join.")
+        refuse(
+            "unsupported-join", f"join `{link.how}`", "tables are joined by equal columns.", "Use join or left_join."
+        )
     right = rows_only(read(link.table.parent), "join")
     terms = [term for predicate in link.predicates for term in terms_of(predicate, "And")]
     pairs = [_equal(term, sides, link.table, right.columns) for term in terms]
     if not pairs:
-        refuse("join", "tables are joined by equal columns.", _EQUALS)
+        refuse("unsupported-join", "join", "tables are joined by equal columns.", _EQUALS)
     made = join(rows, right, pairs, how=link.how, what="join")
     moved = {side: made.left(columns) for side, columns in sides.items()}
     return Rows(made.table, {}, made.where), {**moved, link.table: made.right(right.columns)}
@@ -53,10 +55,10 @@ def _joined(rows: Rows, sides: dict[Any, Columns], link: Any, read: Read) -> tup
 
 def _equal(term: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[Expression, Expression]:
     if kind_of(term) != "Equals":
-        refuse(part_of(term), "tables are joined by equal columns only.", _EQUALS)
+        refuse("unsupported-join", part_of(term), "tables are joined by equal columns only.", _EQUALS)
     found = dict(_sided(part, sides, table, columns) for part in (term.left, term.right))
     if set(found) != {"left", "right"}:
-        refuse("join", "each side of == names columns of one of the two tables.", _EQUALS)
+        refuse("unsupported-join", "join", "each side of == names columns of one of the two tables.", _EQUALS)
     return found["left"], found["right"]
 
 
@@ -74,7 +76,12 @@ def _sided(node: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -
 
 def _field(node: Any, sides: dict[Any, Columns]) -> Expression:
     if kind_of(node) != "Field" or node.rel not in sides:
-        refuse(part_of(node), "it is no column of the joined tables.", "Use columns of the tables that are joined.")
+        refuse(
+            "unknown-column",
+            part_of(node),
+            "it is no column of the joined tables.",
+            "Use columns of the tables that are joined.",
+        )
     return sides[node.rel][node.name.lower()].expression
 
 
@@ -86,7 +93,7 @@ def read_union(node: Any, read: Read) -> Rows:
         if kind_of(current) != "Union":
             sides.append(rows_only(read(current), "union"))
         elif current.distinct:
-            refuse("union", "distinct compares rows of many units.", "Leave `distinct` out.")
+            refuse("unsupported-union", "union", "distinct compares rows of many units.", "Leave `distinct` out.")
         else:
             todo += [current.right, current.left]
     return unite([_ordered(side, sides[0]) for side in sides])

@@ -162,7 +162,11 @@ def part_of(node: Any) -> str:
 
 def refuse_node(node: Any) -> Any:
     """Ends the reading at a node that is not read here."""
-    refuse(part_of(node), *REFUSED.get(kind_of(node), ("this is not one of the allowed operations.", _ALLOWED)))
+    refuse(
+        "unsupported-function",
+        part_of(node),
+        *REFUSED.get(kind_of(node), ("this is not one of the allowed operations.", _ALLOWED)),
+    )
 
 
 def _listed(part: Any) -> tuple[Any, ...]:
@@ -176,7 +180,7 @@ def _chain(node: Any, read: Read) -> Expression:
 
 def _literal(node: Any, _: Read) -> Expression:
     if node.dtype.is_interval():
-        refuse("an interval", "it stands beside a date.", "Write day + ibis.interval(days=3).")
+        refuse("wrong-argument", "an interval", "it stands beside a date.", "Write day + ibis.interval(days=3).")
     return _constant(node.value)
 
 
@@ -184,9 +188,9 @@ def _constant(value: Any) -> Literal:
     known: Value
     match value:
         case datetime() if value.tzinfo is not None:
-            refuse("a constant", "times are read without a zone.", "Leave the zone out.")
+            refuse("wrong-argument", "a constant", "times are read without a zone.", "Leave the zone out.")
         case str() if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
-            refuse("a constant", "it holds a character that is no text.", "Leave the character out.")
+            refuse("wrong-argument", "a constant", "it holds a character that is no text.", "Leave the character out.")
         case None | bool() | str() | date() | datetime():
             known = value
         case int() if abs(value) < 10**18:
@@ -200,7 +204,12 @@ def _real(value: Any) -> Fraction:
     try:
         return exact(float(value) if isinstance(value, int) else value, "the constant")
     except (LapwingError, OverflowError):
-        refuse("a constant", "it is not a number of ordinary size, a text, a truth value or a date.", "Pass one.")
+        refuse(
+            "wrong-argument",
+            "a constant",
+            "it is not a number of ordinary size, a text, a truth value or a date.",
+            "Pass one.",
+        )
 
 
 def _negated(node: Any, read: Read) -> Expression:
@@ -247,14 +256,17 @@ def _cast(node: Any, read: Read) -> Expression:
     kind = next((kind for kind, fits in tests.items() if fits), None)
     if kind is None:
         refuse(
-            "cast", "values are not cast to this type.", "Cast to int64, float64, string, boolean, date or timestamp."
+            "wrong-type",
+            "cast",
+            "values are not cast to this type.",
+            "Cast to int64, float64, string, boolean, date or timestamp.",
         )
     return converted(read(node.arg), kind, part=lambda: part_of(node))
 
 
 def _like(node: Any, read: Read) -> Expression:
     if node.escape is not None:
-        refuse("like", "`escape` is not read.", "Use startswith, endswith or contains.")
+        refuse("unsupported-clause", "like", "`escape` is not read.", "Use startswith, endswith or contains.")
     operator = texts.LIKE if kind_of(node) == "StringSQLLike" else texts.ILIKE
     return call(operator, read(node.arg), read(node.pattern), part=lambda: part_of(node))
 
@@ -270,14 +282,24 @@ def _truncated(node: Any, read: Read) -> Expression:
     value, unit = read(node.arg), node.unit.name.lower()
     operator = dates.TRUNCATED.get((unit, value.type)) if value.type is not None else None
     if operator is None:
-        refuse("truncate", f"values are not truncated to `{unit}` here.", "Use year, quarter, month, week or day.")
+        refuse(
+            "wrong-argument",
+            "truncate",
+            f"values are not truncated to `{unit}` here.",
+            "Use year, quarter, month, week or day.",
+        )
     return call(operator, value, part=lambda: part_of(node))
 
 
 def _delta(node: Any, read: Read) -> Expression:
     unit = str(getattr(node.part, "value", ""))
     if unit not in dates.DIFFERENCES:
-        refuse("delta", f"`{unit[:20]}` is not a unit that is read here.", nearest(unit, dates.DIFFERENCES))
+        refuse(
+            "wrong-argument",
+            "delta",
+            f"`{unit[:20]}` is not a unit that is read here.",
+            nearest(unit, dates.DIFFERENCES),
+        )
     return call(dates.DIFFERENCES[unit], read(node.right), read(node.left), part=lambda: part_of(node))
 
 
@@ -288,7 +310,12 @@ def _shifted(node: Any, read: Read) -> Expression:
     steps, factor = dates.STEPS.get(unit, ("", 0))
     operator = dates.SHIFTED.get((steps, value.type)) if value.type is not None else None
     if operator is None:
-        refuse(part_of(node), "an interval is one whole number of one unit.", "Write day + ibis.interval(days=3).")
+        refuse(
+            "wrong-argument",
+            part_of(node),
+            "an interval is one whole number of one unit.",
+            "Write day + ibis.interval(days=3).",
+        )
     count = interval.value * (factor if kind_of(node).endswith("Add") else -factor)
     return call(operator, value, Literal(count, Type.INTEGER), part=lambda: part_of(node))
 

@@ -23,6 +23,7 @@ def rows_only(relation: Relation, what: str) -> Rows:
     """The relation, if it is rows: released numbers have none."""
     if not isinstance(relation, Rows):
         refuse(
+            "released-numbers",
             what,
             "a sub-query in it gives numbers that are released already.",
             "Combine rows, or GROUP BY the protected unit inside.",
@@ -73,9 +74,14 @@ def derived(
     first = source.tables[0]
     table = Table(name, tuple(fields), unit, rows, groups, "", first.confidence, source=source)
     if scans_of(table) > MOST_TABLES:
-        refuse("FROM", f"more than {MOST_TABLES} tables are read at once.", "Ask about fewer.")
+        refuse("too-large", "FROM", f"more than {MOST_TABLES} tables are read at once.", "Ask about fewer.")
     if levels_of(table) > MOST_LEVELS:
-        refuse("FROM", f"more than {MOST_LEVELS} sub-queries stand inside each other.", "Write it with fewer levels.")
+        refuse(
+            "too-large",
+            "FROM",
+            f"more than {MOST_LEVELS} sub-queries stand inside each other.",
+            "Write it with fewer levels.",
+        )
     bases = table.bases
     versions = ", ".join(f"{base.name} {base.version}" for base in bases)
     return replace(table, version=versions if len(bases) > 1 else bases[0].version)

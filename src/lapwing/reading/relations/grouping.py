@@ -53,6 +53,7 @@ class Grouping:
         for part in walk(shown):
             if isinstance(part, Column):
                 refuse(
+                    "not-aggregated",
                     f"`{part.name}`",
                     "outside an aggregate only the keys of GROUP BY can be shown.",
                     f"Add it to GROUP BY, or aggregate it: AVG({part.name}).",
@@ -63,7 +64,12 @@ class Grouping:
         """Keeps the whole so small that every later step is quick."""
         self._size += size_of(expressions)
         if self._size > MOST_TOTAL:
-            refuse("the question", f"it has more than {MOST_TOTAL:,} parts, written out.", "Ask for less at once.")
+            refuse(
+                "too-large",
+                "the question",
+                f"it has more than {MOST_TOTAL:,} parts, written out.",
+                "Ask for less at once.",
+            )
 
     def groups(
         self, outputs: Iterable[Output], having: Iterable[Expression] = (), order: Iterable[Order] = ()
@@ -76,12 +82,18 @@ def check_key(key: Expression, table: Table, what: str) -> None:
     parts = list(walk(key))
     if table.unit is not None and any(isinstance(part, Column) and part.name == table.unit for part in parts):
         refuse(
+            "unit-grouping",
             what,
             f"it uses the protected unit `{table.unit}`: every group would be one person.",
             f"Ask for COUNT(DISTINCT {table.unit}).",
         )
     if not any(isinstance(part, Column) for part in parts):
-        refuse(what, "a constant is no key.", "Name a column, an expression over columns, or leave GROUP BY out.")
+        refuse(
+            "constant-key",
+            what,
+            "a constant is no key.",
+            "Name a column, an expression over columns, or leave GROUP BY out.",
+        )
 
 
 def count_rows(condition: Expression | None, part: Part) -> Aggregate:
@@ -102,7 +114,9 @@ def count_distinct(table: Table, counted: Expression, condition: Expression | No
         ):
             return Aggregate(COUNT_UNITS.name, (where(ONE, inside, part),))
     if any(isinstance(inner, Column) and inner.name == table.unit for inner in walk(counted)):
-        refuse(part(), "it counts a function of the protected unit.", f"Use COUNT(DISTINCT {table.unit}).")
+        refuse(
+            "unit-as-value", part(), "it counts a function of the protected unit.", f"Use COUNT(DISTINCT {table.unit})."
+        )
     return of_values(COUNT_DISTINCT.name, counted, condition, part)
 
 
@@ -110,7 +124,12 @@ def of_values(name: str, argument: Expression, condition: Expression | None, par
     """An aggregate of values, of those where the condition holds if there is one."""
     counts = name in (COUNT_VALUES.name, COUNT_DISTINCT.name)
     if not counts and (argument.type is None or not argument.type.is_number):
-        refuse(part(), "it takes numbers.", "Name a column of numbers, or write CASE WHEN ... THEN 1 ELSE 0 END.")
+        refuse(
+            "wrong-type",
+            part(),
+            "it takes numbers.",
+            "Name a column of numbers, or write CASE WHEN ... THEN 1 ELSE 0 END.",
+        )
     return Aggregate(name, (argument if condition is None else where(argument, condition, part),))
 
 
@@ -127,11 +146,16 @@ def quantile(argument: Expression, level: Expression, condition: Expression | No
         case Literal(value=int() | Fraction() as share) if not isinstance(share, bool) and 0 <= share <= 1:
             return Aggregate(QUANTILE.name, (value,), (Fraction(share),))
         case _:
-            refuse(part(), "its level is a constant from 0 to 1.", "Write for example QUANTILE_CONT(x, 0.9).")
+            refuse(
+                "wrong-argument",
+                part(),
+                "its level is a constant from 0 to 1.",
+                "Write for example QUANTILE_CONT(x, 0.9).",
+            )
 
 
 def where(value: Expression, condition: Expression, part: Part) -> Expression:
     """The value where the condition holds, else NULL."""
     if condition.type not in (Type.BOOLEAN, None):
-        refuse(part(), "its filter is not a condition.", "Write a comparison, such as `age > 40`.")
+        refuse("wrong-type", part(), "its filter is not a condition.", "Write a comparison, such as `age > 40`.")
     return call(CASE, condition, value, NULL, part=part)

@@ -57,21 +57,33 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
     units = column(left.table.field(left.table.unit or "")), column(right.table.field(right.table.unit or ""))
     if units not in list(pairs):
         refuse(
+            "join-not-on-unit",
             what,
             "private tables are joined on the protected unit, so that rows of one unit meet only each other.",
             f"Write ON a.{left.table.unit} = b.{right.table.unit}, and other conditions after AND.",
         )
     rest = tuple(pair for pair in pairs if pair != units)
     if degree_of(left.table) + degree_of(right.table) > MOST_DEGREE:
-        refuse(what, f"more than {MOST_DEGREE} private tables are joined.", "GROUP BY the unit inside some of them.")
+        refuse(
+            "too-large",
+            what,
+            f"more than {MOST_DEGREE} private tables are joined.",
+            "GROUP BY the unit inside some of them.",
+        )
     return _joined(left, right, rest, by_unit=True, outer=how == "left")
 
 
 def _check_sides(left: Table, right: Table, what: str) -> None:
     if left.public:
-        refuse(what, "rows of a public table that meet nobody are nobody's.", "Begin FROM with the private table.")
+        refuse(
+            "public-rows",
+            what,
+            "rows of a public table that meet nobody are nobody's.",
+            "Begin FROM with the private table.",
+        )
     if not right.public and (left.by_row or right.by_row):
         refuse(
+            "join-not-on-unit",
             what,
             "a table where every row is a unit of its own is joined with public tables only.",
             "Have the steward declare `unit` for both, or ask about one table.",
@@ -93,6 +105,7 @@ def _check_key(table: Table, pairs: Pairs, what: str) -> None:
         return
     if any(names.issuperset(key) for key in table.keys):
         refuse(
+            "unsupported-join",
             what,
             f"whole numbers of `{table.name}` are compared with reals, and above 2^53 several of them are one real.",
             "Compare whole numbers with whole numbers: CAST(x AS INTEGER).",
@@ -100,6 +113,7 @@ def _check_key(table: Table, pairs: Pairs, what: str) -> None:
     else:
         keys = " or ".join(f"({', '.join(key)})" for key in table.keys[:6])
         refuse(
+            "join-not-on-key",
             what,
             f"rows of `{table.name}` are not told apart by these columns, so a row could have many partners.",
             f"Compare {keys}." if keys else f'Have the steward declare its key: key = ["column"] for `{table.name}`.',

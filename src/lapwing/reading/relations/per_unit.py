@@ -36,6 +36,7 @@ def kind_of(aggregate: Aggregate) -> str:
     name = _EXTREMES.get(aggregate.parameters, "") if aggregate.name == "quantile" else aggregate.name
     if name not in KINDS:
         refuse(
+            "unsupported-function",
             aggregate.words(),
             "it is not computed for every unit inside a sub-query.",
             "Inside use COUNT, SUM, AVG, MIN and MAX; outside every aggregate is read.",
@@ -47,6 +48,7 @@ def per_unit(groups: Groups) -> Rows:
     """The groups as rows: each belongs to one unit."""
     if groups.limit is not None or groups.order:
         refuse(
+            "row-choice",
             "ORDER BY, LIMIT",
             "an order or a choice of units depends on all of them.",
             "Leave it out inside; released groups can be sorted and limited.",
@@ -86,7 +88,12 @@ def _name(key: Expression) -> str:
 
 def _key_field(name: str, key: Expression, table: Table) -> Field:
     if key.type is None or key.type is Type.REAL:
-        refuse(f"GROUP BY `{name}`", "reals are no keys: 0.0 and -0.0 are one number.", "Group by FLOOR(...) of it.")
+        refuse(
+            "real-key",
+            f"GROUP BY `{name}`",
+            "reals are no keys: 0.0 and -0.0 are one number.",
+            "Group by FLOOR(...) of it.",
+        )
     edges = key.edges if isinstance(key, Column) else ()
     bounds, values = settled_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
     return Field(name, key.type, bounds, values=values, edges=edges)
@@ -111,9 +118,10 @@ def _field(name: str, aggregate: Aggregate, table: Table) -> Field:
     bounds = bounds_of(argument)
     if kind in ("sum", "mean") and bounds is None:
         refuse(
+            "unbounded-value",
             aggregate.words(),
             "one row could hold a number of any size, and such sums depend on the order of rows.",
-            f"Clip it: {aggregate.words().split('(')[0]}(CLIP(..., 0, 100)), or have the steward declare bounds.",
+            f"Clip it: {aggregate.function}(CLIP(..., 0, 100)), or have the steward declare bounds.",
         )
     if kind == "sum":
         own = table.field(argument.name).unit_bounds if isinstance(argument, Column) else None

@@ -63,7 +63,12 @@ def named(outputs: Iterable[Output]) -> Columns:
     columns: dict[str, Output] = {}
     for output in outputs:
         if output.name.lower() in columns:
-            refuse(f"`{output.name}`", "two columns have this name.", "Give one of them another: AS name.")
+            refuse(
+                "duplicate-name",
+                f"`{output.name}`",
+                "two columns have this name.",
+                "Give one of them another: AS name.",
+            )
         columns[output.name.lower()] = output
     return columns
 
@@ -74,7 +79,7 @@ def column_of(relation: Relation, name: str) -> Expression:
     if known is None:
         whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the groups inside have"
         shown = nearest(name, (output.name for output in relation.columns.values()))
-        refuse(f"column `{name}`", f"{whose} no such column.", shown)
+        refuse("unknown-column", f"column `{name}`", f"{whose} no such column.", shown)
     return known.expression
 
 
@@ -83,7 +88,7 @@ def filtered(relation: Relation, conditions: Iterable[Expression], what: Callabl
     kept = tuple(conditions)
     for condition in kept:
         if condition.type not in (Type.BOOLEAN, None):
-            refuse(what(), "it is not a condition.", "Write a comparison, such as `age > 40`.")
+            refuse("wrong-type", what(), "it is not a condition.", "Write a comparison, such as `age > 40`.")
     if isinstance(relation, Rows):
         return replace(relation, where=relation.where + kept)
     _unlimited(relation, what())
@@ -112,11 +117,21 @@ def question_of(relation: Relation) -> Question:
     """The question that a relation asks when it is shown."""
     table = relation.table if isinstance(relation, Rows) else relation.rows.table
     if table.public:
-        refuse(f"table `{table.name}`", "it is public: noise would only spoil the answer.", "Read it directly.")
+        refuse(
+            "public-rows",
+            f"table `{table.name}`",
+            "it is public: noise would only spoil the answer.",
+            "Read it directly.",
+        )
     if isinstance(relation, Groups):
         _check_total(relation)
     if isinstance(relation, Rows) or not any(isinstance(part, Slot) for e in _above(relation) for part in walk(e)):
-        refuse("SELECT", "the rows themselves are private.", "Ask for COUNT(*) or AVG(column), by keys if you like.")
+        refuse(
+            "private-rows",
+            "SELECT",
+            "the rows themselves are private.",
+            "Ask for COUNT(*) or AVG(column), by keys if you like.",
+        )
     groups = _pruned(relation)
     rows = groups.rows
     return Question(
@@ -139,7 +154,9 @@ def _check_total(groups: Groups) -> None:
     """Refuses what would take long to work on. Sizes are known without a walk."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
     if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
-        refuse("the question", f"it has more than {MOST_TOTAL:,} parts, written out.", "Ask for less at once.")
+        refuse(
+            "too-large", "the question", f"it has more than {MOST_TOTAL:,} parts, written out.", "Ask for less at once."
+        )
 
 
 def all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
@@ -158,6 +175,7 @@ def _above(groups: Groups) -> list[Expression]:
 def _groups(relation: Relation, what: str) -> Groups:
     if isinstance(relation, Rows):
         refuse(
+            "row-choice",
             what,
             "an order or a choice of rows depends on all of them, so one unit could change everything below it.",
             "Aggregate first; groups can be sorted and limited.",
@@ -167,7 +185,12 @@ def _groups(relation: Relation, what: str) -> Groups:
 
 def _unlimited(groups: Groups, what: str) -> None:
     if groups.limit is not None:
-        refuse(what, "the groups inside are limited already.", "Put ORDER BY and LIMIT into the outermost SELECT.")
+        refuse(
+            "unsupported-clause",
+            what,
+            "the groups inside are limited already.",
+            "Put ORDER BY and LIMIT into the outermost SELECT.",
+        )
 
 
 def _pruned(groups: Groups) -> Groups:

@@ -25,7 +25,12 @@ def unite(sides: Sequence[Rows]) -> Rows:
         _check_side(side, sides[0])
     units = [column(side.table.field(side.table.unit or "")) for side in sides]
     if len({unit.type for unit in units}) > 1:
-        refuse(_WHAT, "the unit is declared with different types.", "Have the steward declare one type for it.")
+        refuse(
+            "unsupported-union",
+            _WHAT,
+            "the unit is declared with different types.",
+            "Have the steward declare one type for it.",
+        )
     taken: set[str] = set()
     unit = Field(fresh(units[0].name, taken), units[0].type)
     columns: list[list[Expression]] = [[*units]]
@@ -58,21 +63,34 @@ def unite(sides: Sequence[Rows]) -> Rows:
 
 def _check_side(side: Rows, first: Rows) -> None:
     if side.table.public:
-        refuse(_WHAT, f"`{side.table.name}` is public, and rows of nobody are not counted.", "Unite private tables.")
+        refuse(
+            "public-rows",
+            _WHAT,
+            f"`{side.table.name}` is public, and rows of nobody are not counted.",
+            "Unite private tables.",
+        )
     if side.table.by_row:
         refuse(
+            "unsupported-union",
             _WHAT,
             f"in `{side.table.name}` every row is a unit of its own, so one person may be in both tables.",
             "Have the steward declare `unit`, or ask about each table.",
         )
     if list(side.columns) != list(first.columns):
-        refuse(_WHAT, "the sides have different columns.", "Select the same names in the same order.")
+        refuse(
+            "unsupported-union", _WHAT, "the sides have different columns.", "Select the same names in the same order."
+        )
 
 
 def _field(name: str, parts: list[Expression], sides: Sequence[Rows]) -> Field:
     kind = common(tuple(part.type for part in parts))
     if kind is None:
-        refuse(f"{_WHAT}, `{name}`", "its types do not fit each other.", f"CAST it inside: CAST({name} AS ...).")
+        refuse(
+            "unsupported-union",
+            f"{_WHAT}, `{name}`",
+            "its types do not fit each other.",
+            f"CAST it inside: CAST({name} AS ...).",
+        )
     bounds = [bounds_of(part) for part in parts]
     edges = {part.edges if isinstance(part, Column) and part.type is kind else () for part in parts}
     return Field(

@@ -32,7 +32,12 @@ def subtracted(node: Node, inner: Read) -> Expression:
         return _shifted(inner(node.this), right, -1, node)
     first, second = inner(node.this), inner(right)
     if Type.TIMESTAMP in (first.type, second.type):
-        refuse(part_of(node), "the difference of two times needs a unit.", "Write DATE_DIFF('hour', from, to).")
+        refuse(
+            "wrong-argument",
+            part_of(node),
+            "the difference of two times needs a unit.",
+            "Write DATE_DIFF('hour', from, to).",
+        )
     if Type.DATE in (first.type, second.type):
         return call(dates.DIFFERENCES["day"], second, first, part=lambda: part_of(node))
     return call(numbers.SUBTRACT, first, second, part=lambda: part_of(node))
@@ -43,11 +48,11 @@ def _shifted(value: Expression, interval: exp.Interval, sign: int, node: Node) -
     check_modifiers(interval)
     count, unit = interval.this, _unit(interval, dates.STEPS)
     if not isinstance(count, exp.Literal) or not re.fullmatch("-?[0-9]{1,12}", count.name):
-        refuse(part_of(node), "an interval is one whole number of one unit.", "Write INTERVAL 3 DAY.")
+        refuse("wrong-argument", part_of(node), "an interval is one whole number of one unit.", "Write INTERVAL 3 DAY.")
     steps, factor = dates.STEPS[unit]
     if value.type is None or (steps, value.type) not in dates.SHIFTED:
         why = "hours, minutes and seconds are added to times, other intervals also to dates."
-        refuse(part_of(node), why, "Cast a date by CAST(d AS TIMESTAMP).")
+        refuse("wrong-type", part_of(node), why, "Cast a date by CAST(d AS TIMESTAMP).")
     number = Literal(sign * int(count.name) * factor, Type.INTEGER)
     return call(dates.SHIFTED[steps, value.type], value, number, part=lambda: part_of(node))
 
@@ -56,7 +61,12 @@ def interval_added(sign: int) -> Callable[[Node, Read], Expression]:
     def form(node: Node, inner: Read) -> Expression:
         interval = bare(node.expression)
         if not isinstance(interval, exp.Interval):
-            refuse(part_of(node), "an interval is one whole number of one unit.", "Write d + INTERVAL 3 DAY.")
+            refuse(
+                "wrong-argument",
+                part_of(node),
+                "an interval is one whole number of one unit.",
+                "Write d + INTERVAL 3 DAY.",
+            )
         return _shifted(inner(node.this), interval, sign, node)
 
     return form
@@ -68,7 +78,7 @@ def _unit(node: Node, known: Iterable[str]) -> str:
     if name not in known and name.removesuffix("s") in known:
         name = name.removesuffix("s")
     if name not in known:
-        refuse(part_of(node), f"`{name}` is not a unit that is read here.", nearest(name, known))
+        refuse("wrong-argument", part_of(node), f"`{name}` is not a unit that is read here.", nearest(name, known))
     return name
 
 
@@ -80,7 +90,10 @@ def date_part(node: Node, name: Node, value: Node, inner: Read) -> Expression:
     part = dates.PARTS.get(name.name.lower())
     if part is None:
         refuse(
-            part_of(node), f"`{name.name[:20]}` is not a part of dates that is read.", nearest(name.name, dates.PARTS)
+            "wrong-argument",
+            part_of(node),
+            f"`{name.name[:20]}` is not a part of dates that is read.",
+            nearest(name.name, dates.PARTS),
         )
     return call(part, inner(value), part=lambda: part_of(node))
 
@@ -89,7 +102,7 @@ def truncated(node: Node, inner: Read) -> Expression:
     value = inner(node.this)
     units = {unit: operator for (unit, kind), operator in dates.TRUNCATED.items() if kind is value.type}
     if not units:
-        refuse(part_of(node), "it takes a date or a time.", "Name such a column.")
+        refuse("wrong-type", part_of(node), "it takes a date or a time.", "Name such a column.")
     return call(units[_unit(node, units)], value, part=lambda: part_of(node))
 
 

@@ -127,7 +127,7 @@ def _number(text: str) -> Literal:
     except ValueError:
         value = math.inf
     if not math.isfinite(value):
-        refuse(f"`{text[:20]}`", "it is not a number of ordinary size.", "Write a smaller one.")
+        refuse("wrong-argument", f"`{text[:20]}`", "it is not a number of ordinary size.", "Write a smaller one.")
     return Literal(Fraction(repr(value)), Type.REAL)
 
 
@@ -151,7 +151,12 @@ def _is(node: Node, inner: Read) -> Expression:
         case exp.Boolean():
             return apply(logic.NOT, apply(logic.DISTINCT, value, Literal(bool(other.this), Type.BOOLEAN)))
         case _:
-            refuse(part_of(node), "IS takes NULL, TRUE or FALSE.", "Write x = y or x IS NOT DISTINCT FROM y.")
+            refuse(
+                "wrong-argument",
+                part_of(node),
+                "IS takes NULL, TRUE or FALSE.",
+                "Write x = y or x IS NOT DISTINCT FROM y.",
+            )
 
 
 def _same(node: Node, inner: Read) -> Expression:
@@ -188,7 +193,12 @@ def _cast(node: Node, inner: Read) -> Expression:
     kind = TYPES.get(node.args["to"].this)
     if kind is None:
         known = "INTEGER, DOUBLE, TEXT, BOOLEAN, DATE or TIMESTAMP"
-        refuse(part_of(node), "values are not cast to this type.", f"Cast to {known}; ROUND(x, 2) keeps two digits.")
+        refuse(
+            "wrong-type",
+            part_of(node),
+            "values are not cast to this type.",
+            f"Cast to {known}; ROUND(x, 2) keeps two digits.",
+        )
     return converted(inner(node.this), kind, part=lambda: part_of(node))
 
 
@@ -203,7 +213,7 @@ def _log(node: Node, inner: Read) -> Expression:
     base, value = (node.this, node.expression) if node.args.get("expression") else (None, node.this)
     operator = {None: numbers.LOG10, "10": numbers.LOG10, "2": numbers.LOG2}.get(base and base.name)
     if operator is None:
-        refuse(part_of(node), "logarithms are taken to base e, 2 or 10.", "Write LN(x) / LN(3).")
+        refuse("wrong-argument", part_of(node), "logarithms are taken to base e, 2 or 10.", "Write LN(x) / LN(3).")
     return call(operator, inner(value), part=lambda: part_of(node))
 
 
@@ -238,7 +248,7 @@ def _concat(node: Node, inner: Read) -> Expression:
         for term in map(inner, node.expressions)
     ]
     if not terms:
-        refuse(part_of(node), "it joins nothing.", "Write CONCAT(s, 'a').")
+        refuse("wrong-argument", part_of(node), "it joins nothing.", "Write CONCAT(s, 'a').")
     return joined(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
 
 
@@ -255,12 +265,22 @@ def _edges(node: Node, value: Expression, limits: list[Node], inner: Read) -> li
             return [Literal(edge, type_of(edge)) for edge in value.edges]
         case []:
             why = "it names no edges, and none are declared for what it counts."
-            refuse(part_of(node), why, "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` of a column.")
+            refuse(
+                "wrong-argument",
+                part_of(node),
+                why,
+                "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` of a column.",
+            )
         case [exp.Array() as array]:
             return [inner(edge) for edge in array.expressions]
         case [low, high, many]:
             return [*equal_edges(inner(low), inner(high), inner(many), part=lambda: part_of(node))]
-    refuse(part_of(node), "it takes edges.", "Write WIDTH_BUCKET(x, [0, 18, 65]), or WIDTH_BUCKET(x, 0, 100, 10).")
+    refuse(
+        "wrong-argument",
+        part_of(node),
+        "it takes edges.",
+        "Write WIDTH_BUCKET(x, [0, 18, 65]), or WIDTH_BUCKET(x, 0, 100, 10).",
+    )
 
 
 def _function(node: Node, inner: Read) -> Expression:

@@ -65,11 +65,16 @@ def check_spellings(tokens: Sequence[Any]) -> None:
     for before, null, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
         kinds = before.token_type, null.token_type, cast.token_type
         if kinds in _CAST_CHECKS:
-            refuse("`IS NULL::`", "without brackets it does not say what is cast.", "Write (x IS NULL)::INTEGER.")
+            refuse(
+                "ambiguous",
+                "`IS NULL::`",
+                "without brackets it does not say what is cast.",
+                "Write (x IS NULL)::INTEGER.",
+            )
     for token in tokens:
         instead = SPELLINGS.get(token.text.upper())
         if instead is not None and token.token_type not in _NAMES:
-            refuse(f"`{token.text}`", "it is not an operator here.", f"Write {instead}.")
+            refuse("unsupported-function", f"`{token.text}`", "it is not an operator here.", f"Write {instead}.")
 
 
 def bind(statement: exp.Expr) -> None:
@@ -146,7 +151,12 @@ def _check(node: Node) -> None:
         fits = _is_complete(left) or _level(left) > level or (_level(left) == level and level not in _CHAINED)
     sides = [side for side in (right, node.args.get("low"), node.args.get("high")) if isinstance(side, exp.Expression)]
     if not fits or not all(_level(side) > level or _level(side) == _NOT for side in sides):
-        refuse(part_of(node), "without brackets it does not say which operator comes first.", "Write the brackets.")
+        refuse(
+            "ambiguous",
+            part_of(node),
+            "without brackets it does not say which operator comes first.",
+            "Write the brackets.",
+        )
 
 
 def _level(node: Node) -> int:

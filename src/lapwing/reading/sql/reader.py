@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from lapwing.catalog.table import Catalog
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
-from lapwing.language.refusal import Refusal, Stop, refuse
+from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.measures.aggregates import (
     CORRELATION,
@@ -80,23 +80,33 @@ LEVELS: dict[type[Node], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction
 """Quantiles with a name."""
 
 
-def read_sql(text: str, catalog: Catalog) -> Question | Refusal:
-    """The question that a SELECT asks, or why it is refused. Free, and without a look at the data."""
+def read_sql(text: str, catalog: Catalog) -> Question:
+    """The question that a SELECT asks; raises Refused. Free, and without a look at the data."""
     try:
         return normalised(question_of(_relation(_select(text), Names(catalog, {}))))
-    except Stop as stop:
-        return stop.refusal
     except RecursionError:
-        return Refusal("the question", "it is nested too deeply.", "Write it with fewer levels.")
+        refuse("too-large", "the question", "it is nested too deeply.", "Write it with fewer levels.")
 
 
 def _select(text: str) -> exp.Select:
     if any("\ud800" <= character <= "\udfff" for character in text[:MOST_CHARACTERS]):
-        refuse("the question", "it holds characters that are no text.", "Write it in plain Unicode.")
+        refuse(
+            "unreadable-characters",
+            "the question",
+            "it holds characters that are no text.",
+            "Write it in plain Unicode.",
+        )
     if len(text) > MOST_CHARACTERS:
-        refuse("the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Write a shorter one.")
+        refuse(
+            "too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Write a shorter one."
+        )
     if "\0" in text:
-        refuse("the question", "it holds a character that no engine reads.", "Leave the character 0 out.")
+        refuse(
+            "unreadable-characters",
+            "the question",
+            "it holds a character that no engine reads.",
+            "Leave the character 0 out.",
+        )
     try:
         tokens = DIALECT.tokenize(text)
         check_spellings(tokens)
@@ -107,14 +117,14 @@ def _select(text: str) -> exp.Select:
         where = getattr(error, "errors", None) or [{}]
         line, column = where[0].get("line"), where[0].get("col")
         at = f" near line {line}, column {column}" if line else ""
-        refuse("the question", f"it is not readable as SQL{at}.", "Write one SELECT statement.")
+        refuse("syntax", "the question", f"it is not readable as SQL{at}.", "Write one SELECT statement.")
     written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
     if len(written) != 1:
         many = f"it holds {len(written)} statements." if written else "it is empty."
-        refuse("the question", many, "Write exactly one SELECT statement.")
+        refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
     statement = written[0]
     if sum(1 for _ in statement.walk()) > MOST_PARTS:
-        refuse("the question", f"it has more than {MOST_PARTS:,} parts.", "Write a shorter one.")
+        refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Write a shorter one.")
     bind(statement)
     return only_select(statement, "the question")
 
@@ -134,7 +144,12 @@ class _Source:
         if not isinstance(node, exp.Column):
             if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
                 refuse_node(node)
-            refuse(part_of(node), "an aggregate cannot stand in WHERE, GROUP BY or another aggregate.", "Move it out.")
+            refuse(
+                "misplaced-aggregate",
+                part_of(node),
+                "an aggregate cannot stand in WHERE, GROUP BY or another aggregate.",
+                "Move it out.",
+            )
         return self.scopes.column(node)
 
 
@@ -157,6 +172,7 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
         return _ordered(select, inner, _plain(select, inner))
     if isinstance(relation, Groups):
         refuse(
+            "released-numbers",
             "an aggregate over released numbers",
             "the numbers inside are released already.",
             "Compute it from the answer, which costs nothing.",
@@ -230,7 +246,7 @@ def _output(node: Node, outputs: tuple[Output, ...]) -> Expression | None:
     if is_whole(node):
         place = int(node.name)
         if not 1 <= place <= len(outputs):
-            refuse(f"ORDER BY {place}", f"the answer has {len(outputs)} columns.", "Name the column.")
+            refuse("wrong-argument", f"ORDER BY {place}", f"the answer has {len(outputs)} columns.", "Name the column.")
         return outputs[place - 1].expression
     if isinstance(node, exp.Column) and not node.table:
         return next((output.expression for output in outputs if output.name.lower() == node.name.lower()), None)
@@ -281,7 +297,12 @@ class _Aggregation:
         if is_whole(node):
             place = int(node.name)
             if not 1 <= place <= len(self.select.expressions):
-                refuse(f"GROUP BY {place}", f"SELECT has {len(self.select.expressions)} columns.", "Name the column.")
+                refuse(
+                    "wrong-argument",
+                    f"GROUP BY {place}",
+                    f"SELECT has {len(self.select.expressions)} columns.",
+                    "Name the column.",
+                )
             column = self.select.expressions[place - 1]
             meant = column.this if isinstance(column, exp.Alias) else column
         return read(meant, self.source.column)
@@ -322,7 +343,9 @@ class _Aggregation:
                 return grouping.count_distinct(self.rows.table, read(inner, self.source.column), condition, part)
             case exp.Count(this=exp.Distinct()) | exp.Sum(this=exp.Distinct()) | exp.Avg(this=exp.Distinct()):
                 instead = f"Use COUNT(DISTINCT {self.rows.table.unit or 'unit'})."
-                refuse(part_of(node), "DISTINCT is read inside COUNT and for one column.", instead)
+                refuse(
+                    "unsupported-function", part_of(node), "DISTINCT is read inside COUNT and for one column.", instead
+                )
             case exp.CountIf():
                 met = read(node.this, self.source.column)
                 return grouping.count_rows(met if condition is None else grouping.where(met, condition, part), part)
@@ -352,7 +375,7 @@ def _limit(select: exp.Select) -> int | None:
         return None
     value = limit.args.get("expression")
     if not isinstance(limit, exp.Limit) or value is None or not is_whole(value):
-        refuse("LIMIT", "it takes a whole number.", "Write for example LIMIT 10.")
+        refuse("wrong-argument", "LIMIT", "it takes a whole number.", "Write for example LIMIT 10.")
     check_modifiers(limit)
     return int(value.name)
 

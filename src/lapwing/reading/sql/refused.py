@@ -164,7 +164,7 @@ def check_modifiers(node: exp.Expression) -> None:
     for name, value in node.args.items():
         if value and name not in allowed:
             unknown = (part_of(node), f"its part `{name.strip('_')}` is not read.", "Leave it out.")
-            refuse(*CLAUSES.get(name, unknown))
+            refuse("unsupported-clause", *CLAUSES.get(name, unknown))
 
 
 def refuse_node(node: exp.Expression) -> NoReturn:
@@ -174,7 +174,7 @@ def refuse_node(node: exp.Expression) -> NoReturn:
         why, instead = "this aggregate is not offered.", "Use COUNT, SUM or AVG."
     if isinstance(node, exp.Anonymous):
         why, instead = NAMES.get(str(node.this).lower(), (why, instead))
-    refuse(part_of(node), why, instead)
+    refuse("unsupported-function", part_of(node), why, instead)
 
 
 def part_of(node: exp.Expr) -> str:

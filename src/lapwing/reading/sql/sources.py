@@ -69,7 +69,9 @@ class Scopes:
         if not found:
             return column_of(self.relation, node.name)
         if any(other != found[0] for other in found[1:]) and name not in self.shared:
-            refuse(f"`{node.name}`", "several tables have a column of this name.", f"Write table.{node.name}.")
+            refuse(
+                "ambiguous", f"`{node.name}`", "several tables have a column of this name.", f"Write table.{node.name}."
+            )
         return found[0]
 
     def named(self, table: str, what: str) -> Scope:
@@ -77,9 +79,14 @@ class Scopes:
         found = [part for part in self.parts if table.lower() in part.names]
         if not found:
             names = (name for part in self.parts for name in part.names)
-            refuse(what, "the question does not read that table.", nearest(table, names))
+            refuse("unknown-table", what, "the question does not read that table.", nearest(table, names))
         if len(found) > 1:
-            refuse(what, "several tables have this name.", "Give them names of their own: FROM t AS a JOIN t AS b.")
+            refuse(
+                "duplicate-name",
+                what,
+                "several tables have this name.",
+                "Give them names of their own: FROM t AS a JOIN t AS b.",
+            )
         return found[0]
 
     def star(self, node: Node) -> Iterator[Output]:
@@ -131,14 +138,15 @@ def only_select(node: exp.Expr, what: str) -> exp.Select:
     """The node, if it is one SELECT."""
     if isinstance(node, exp.SetOperation):
         refuse(
+            "unsupported-union",
             what,
             "UNION, EXCEPT and INTERSECT compare rows of many units, and released numbers are not put together.",
             "Put UNION ALL of rows into FROM, or ask each SELECT by itself.",
         )
     if isinstance(node, exp.Values):
-        refuse(what, "VALUES holds no rows of anybody.", "Write FROM and the name of a table.")
+        refuse("unsupported-clause", what, "VALUES holds no rows of anybody.", "Write FROM and the name of a table.")
     if not isinstance(node, exp.Select):
-        refuse(part_of(node), "only questions are answered.", "Write one SELECT statement.")
+        refuse("not-one-select", part_of(node), "only questions are answered.", "Write one SELECT statement.")
     return node
 
 
@@ -146,7 +154,9 @@ def read_from(select: exp.Select, names: Names, body: Body) -> Scopes:
     """What stands after FROM, with its joins from left to right."""
     source = select.args.get("from_")
     if source is None:
-        refuse("SELECT", "it names no table.", nearest("", (table.name for table in names.catalog.tables)))
+        refuse(
+            "unknown-table", "SELECT", "it names no table.", nearest("", (table.name for table in names.catalog.tables))
+        )
     joins = select.args.get("joins") or []
     relation, scope = _one(source.this, names, body, alone=not joins)
     scopes = Scopes(relation, (scope,))
@@ -162,7 +172,12 @@ def _one(node: Node, names: Names, body: Body, *, alone: bool) -> tuple[Relation
         inner = read_body(node.this, names, body, "the sub-query")
         return inner, Scope(frozenset({_alias(node).lower()} - {""}), inner.columns)
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-        refuse(f"FROM {part_of(node)}", "only a table of the catalog can be asked about.", "Write FROM and its name.")
+        refuse(
+            "unknown-table",
+            f"FROM {part_of(node)}",
+            "only a table of the catalog can be asked about.",
+            "Write FROM and its name.",
+        )
     check_modifiers(node)
     relation, alias = names.relation(node.name), _alias(node)
     known = {alias or node.name, node.name} if alone else {alias or node.name}
@@ -175,7 +190,12 @@ def _alias(node: Node) -> str:
         return ""
     check_modifiers(alias)
     if not isinstance(alias.this, exp.Identifier):
-        refuse(f"FROM {part_of(node)}", "the name after the table is not readable.", "Write FROM and a name.")
+        refuse(
+            "unsupported-clause",
+            f"FROM {part_of(node)}",
+            "the name after the table is not readable.",
+            "Write FROM and a name.",
+        )
     return node.alias
 
 
@@ -185,10 +205,20 @@ def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
     words = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
     on, using = node.args.get("on"), node.args.get("using") or []
     if words not in KINDS or not (on or using):
-        refuse(what, "tables are joined by equal columns.", "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).")
+        refuse(
+            "unsupported-join",
+            what,
+            "tables are joined by equal columns.",
+            "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).",
+        )
     relation, scope = _one(node.this, names, body, alone=False)
     if any(scope.names & part.names for part in left.parts):
-        refuse(what, "two tables have the same name.", "Give them names of their own: FROM t AS a JOIN t AS b.")
+        refuse(
+            "duplicate-name",
+            what,
+            "two tables have the same name.",
+            "Give them names of their own: FROM t AS a JOIN t AS b.",
+        )
     right = Scopes(relation, (scope,))
     first, second = rows_only(left.relation, what), rows_only(relation, what)
     if on:
@@ -202,19 +232,26 @@ def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
     shown = {name: output for part in reversed(parts) for name, output in part.columns.items()}
     shared = left.shared | {name.name.lower() for name in using}
     if KINDS[words] == "right" and using:
-        refuse(what, "USING says which side is meant only in JOIN and LEFT JOIN.", "Write ON a.x = b.x.")
+        refuse(
+            "unsupported-join",
+            what,
+            "USING says which side is meant only in JOIN and LEFT JOIN.",
+            "Write ON a.x = b.x.",
+        )
     return Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
 
 
 def _equal(term: Node, left: Scopes, right: Scopes) -> tuple[Expression, Expression]:
     """One equality between an expression over the tables before JOIN and one over the table after it."""
     if not isinstance(term, exp.EQ):
-        refuse(f"ON {part_of(term)}", "tables are joined by equal columns only.", _EQUALS)
+        refuse("unsupported-join", f"ON {part_of(term)}", "tables are joined by equal columns only.", _EQUALS)
     check_modifiers(term)
     sides = [_sided(node, left, right) for node in (term.this, term.expression)]
     found = dict(sides)
     if set(found) != {"left", "right"}:
-        refuse(f"ON {part_of(term)}", "each side of = names columns of one of the two tables.", _EQUALS)
+        refuse(
+            "unsupported-join", f"ON {part_of(term)}", "each side of = names columns of one of the two tables.", _EQUALS
+        )
     return found["left"], found["right"]
 
 
@@ -239,5 +276,5 @@ def _side_of(node: exp.Column, left: Scopes, right: Scopes) -> str:
     name = node.name.lower()
     sides = [any(name in part.columns for part in scopes.parts) for scopes in (left, right)]
     if all(sides):
-        refuse(f"`{node.name}`", "both tables have a column of this name.", f"Write table.{node.name}.")
+        refuse("ambiguous", f"`{node.name}`", "both tables have a column of this name.", f"Write table.{node.name}.")
     return "right" if sides[1] else "left"

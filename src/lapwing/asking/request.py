@@ -1,0 +1,136 @@
+"""What is asked, as it was written: the one value that travels from every way to ask to the ledger.
+
+A retry key belongs to its analyst and stands for one request. Requests are compared as they were written, by `body`:
+what is asked and on which terms. Nothing that follows from the ledger is part of it, such as what is left of the delta.
+Checked by: tests/asking/test_request.py
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from lapwing.asking.batch import BatchRequest
+from lapwing.asking.pricing import Terms
+from lapwing.catalog.identity import Facts, Identity, number_facts
+from lapwing.catalog.table import Catalog
+from lapwing.numbers import exact
+from lapwing.workloads.distribution import ask_distribution
+from lapwing.workloads.marginals import Cells, ask_marginals, read_columns
+from lapwing.workloads.strategy import Counted
+
+STEWARD = "steward"
+"""Who asks when nobody is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRequest:
+    """One question: SQL text or an Ibis expression."""
+
+    question: Any
+
+    @property
+    def written(self) -> tuple[Any, ...]:
+        return ("question", self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionRequest:
+    """The distribution of one column."""
+
+    column: str
+    table: str | None = None
+    where: str | None = None
+    cells: int | None = None
+
+    def counted(self, catalog: Catalog) -> Counted:
+        """What it counts; raises Refused."""
+        return ask_distribution(catalog, self.column, table=self.table, where=self.where, cells=self.cells)
+
+    @property
+    def written(self) -> tuple[Any, ...]:
+        return ("distribution", self.column, self.table, self.where, self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalsRequest:
+    """The counts over sets of columns."""
+
+    columns: Sequence[str | Sequence[str]]
+    table: str | None = None
+    where: str | None = None
+    ways: int = 2
+    cells: Cells = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", read_columns(self.columns))
+
+    def counted(self, catalog: Catalog) -> Counted:
+        """What it counts; raises Refused."""
+        where, ways, cells = self.where, self.ways, self.cells
+        return ask_marginals(catalog, self.columns, table=self.table, where=where, ways=ways, cells=cells)
+
+    @property
+    def written(self) -> tuple[Any, ...]:
+        return ("marginals", self.columns, self.table, self.where, self.ways, self.cells)
+
+
+WorkloadRequest = DistributionRequest | MarginalsRequest
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked, on which terms, by whom, and under which retry key."""
+
+    asked: QuestionRequest | BatchRequest | WorkloadRequest
+    terms: Terms
+    refresh: bool = False
+    """Whether a new answer is paid for even if one is stored."""
+    combine: bool = False
+    """Whether the new answer is combined with the stored ones."""
+    analyst: str = STEWARD
+    key: str | None = None
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What is asked and on which terms; not by whom, under which key, and whether stored answers will do."""
+        return Identity("request", (_facts(self.asked.written), self._terms))
+
+    def canonical(self, *questions: Facts) -> Request:
+        """The same request with its questions as facts, whatever the words they were written in."""
+        match self.asked:
+            case QuestionRequest():
+                return replace(self, asked=QuestionRequest(*questions))
+            case BatchRequest() as asked:
+                return replace(self, asked=replace(asked, questions=questions))
+            case _:
+                return self
+
+    def body(self, part: Facts = None) -> str:
+        """What the ledger knows this request by, or one of the charges that it is made of."""
+        return Identity("charge", (sha256(self.identity.text.encode()).hexdigest(), part)).text
+
+    @property
+    def _terms(self) -> Facts:
+        terms, automatic = self.terms, self.terms.automatic
+        numbers = (terms.within, terms.epsilon, terms.delta, terms.confidence, terms.assume_rows)
+        return (_facts(numbers), terms.intervals, automatic.bounds, automatic.limits, number_facts(automatic.share))
+
+
+def _facts(written: Any) -> Facts:
+    """A value as it was written; numbers exactly, Ibis expressions as they print."""
+    match written:
+        case None | bool() | str():
+            return written
+        case numbers.Number():
+            return number_facts(exact(written, "a number"))
+        case Mapping():
+            return tuple(sorted((str(name), _facts(value)) for name, value in written.items()))
+        case list() | tuple():
+            return tuple(map(_facts, written))
+        case _:
+            return ("ibis", str(written))
