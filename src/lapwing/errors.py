@@ -89,6 +89,14 @@ class LapwingError(Exception):
     """What to write instead."""
     charged: Any = None
     """The `Cost` that stays charged for the request that failed; None if nothing was charged."""
+    more: str | None = None
+    """What else the message says."""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self._message(), self.more)))
+
+    def _message(self) -> str:
+        return super().__str__()
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -119,7 +127,7 @@ class Refused(LapwingError):
         super().__init__(code, part, why, instead)
         self.code, self.part, self.why, self.instead = code, part, why, instead
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         return f"{self.part}: {self.why} {self.instead} {STAYS if self.charged else NOTHING}"
 
 
@@ -136,7 +144,7 @@ class BudgetExceeded(LapwingError):
         self.asked = asked
         self.remaining = remaining
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         return f"{self.why} {STAYS if self.charged else NOTHING} {self.instead}"
 
 
@@ -173,6 +181,6 @@ class Bug(LapwingError):
         super().__init__(message)
         self.free = free
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         free = STAYS if self.charged else NOTHING
-        return f"{super().__str__()} {free}" if self.free else super().__str__()
+        return f"{super()._message()} {free}" if self.free else super()._message()

@@ -77,7 +77,7 @@ def of_batch(made: Sequence[Reservation], this: Reservation) -> Iterator[None]:
             yield
         except LapwingError as error:
             if len(made) > 1:
-                error.args = (f"{error} {BATCH.format(first=made[0].seq, last=made[-1].seq)}",)
+                error.more = BATCH.format(first=made[0].seq, last=made[-1].seq)
             raise
 
 
