@@ -105,7 +105,7 @@ def counted(question: str, rows: tuple[Floats, Floats], budget: lw.Budget) -> tu
     asked = lw.open(frame, name="t", unit=None, budget=budget, bounds=bounds)
     try:
         plan = asked.preview(f"SELECT {question} FROM t", epsilon=EPSILON, confidence=LEVEL).plan
-        return plan, fetched(plan, queries(plan).prepared(asked.engine.prepare), asked.engine.fetch)
+        return plan, fetched(plan, queries(plan).prepared(asked._engine.prepare), asked._engine.fetch)
     finally:
         asked.close()
 

@@ -180,7 +180,7 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
         (Path(folder) / "visits.parquet").write_bytes(visits.read_bytes())
         source = Path(folder) / "visits.parquet"
         curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
-        engine, ledger, budget = curator.engine, curator.ledger, curator.ledger.budget
+        engine, ledger, budget = curator._engine, curator.ledger, curator.ledger.budget
         took: dict[str, list[float]] = {}
 
         def step(name: str, work: Callable[[], Any]) -> Any:

@@ -57,8 +57,8 @@ def full_after_the_charge(patch: pytest.MonkeyPatch) -> None:
 
 Inject = Callable[[Curator, Path, pytest.MonkeyPatch], Any]
 FAILURES: dict[str, Inject] = {
-    "engine": lambda curator, _, patch: patch.setattr(curator.engine, "fetch", raises(RuntimeError("x"))),
-    "preparing": lambda curator, _, patch: patch.setattr(curator.engine, "prepare", raises(TypeError("x"))),
+    "engine": lambda curator, _, patch: patch.setattr(curator._engine, "fetch", raises(RuntimeError("x"))),
+    "preparing": lambda curator, _, patch: patch.setattr(curator._engine, "prepare", raises(TypeError("x"))),
     "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.private_data.rehearse", raises(TypeError("x"))),
     "encoding": lambda _, __, patch: [
         patch.setattr(f"lapwing.{room}.write_payload", raises(TypeError("x")))
@@ -115,7 +115,7 @@ def test_an_interrupted_question_stays_charged_and_the_next_is_answered(
     curator = open_visits(write_visits(tmp_path), budget=Budget(epsilon=1000), groups_per_unit=2)
     before = curator.budget.spent
     with monkeypatch.context() as patch:
-        patch.setattr(curator.engine, "fetch", raises(KeyboardInterrupt()))
+        patch.setattr(curator._engine, "fetch", raises(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             WAYS[way](curator)
     assert curator.budget.spent.amount > before.amount
@@ -144,14 +144,14 @@ def test_a_session_says_that_it_stays_charged(tmp_path: Path, monkeypatch: pytes
 def test_what_was_found_is_said_to_stay_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else spends the rest between the finding and the answer."""
     curator = open_visits(budget=Budget(epsilon=10))
-    inner = curator.engine.fetch
+    inner = curator._engine.fetch
 
     def spending(query: Any) -> Any:
-        monkeypatch.setattr(curator.engine, "fetch", inner)
+        monkeypatch.setattr(curator._engine, "fetch", inner)
         curator.sql(TOTAL, epsilon=9.5)
         return inner(query)
 
-    monkeypatch.setattr(curator.engine, "fetch", spending)
+    monkeypatch.setattr(curator._engine, "fetch", spending)
     with pytest.raises(BudgetExceeded) as caught:
         curator.sql(SITES, epsilon=1, bounds="auto", find_share=0.3)
     assert "What was found for it is stored and stays charged; the answer was not charged." in str(caught.value)
@@ -247,7 +247,7 @@ def test_a_refusal_that_says_nothing_was_charged_is_true(why: str) -> None:
 def test_a_key_without_an_answer_says_that_it_stays_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = open_visits(budget=Budget(epsilon=10))
     with monkeypatch.context() as patch:
-        patch.setattr(curator.engine, "fetch", raises(RuntimeError("x")))
+        patch.setattr(curator._engine, "fetch", raises(RuntimeError("x")))
         with pytest.raises(EngineFailed):
             curator.sql(TOTAL, epsilon=1, key="one")
     with pytest.raises(LedgerFailed, match="It stays charged and is not run again"):

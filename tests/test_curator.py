@@ -31,7 +31,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     curator = open_visits(write_visits(tmp_path))
     other = open_visits(tmp_path / "visits.parquet")
     steps: list[tuple[str, Fraction]] = []
-    inner, noise, settle = curator.engine.fetch, private_data_module.release, curator.ledger.settle
+    inner, noise, settle = curator._engine.fetch, private_data_module.release, curator.ledger.settle
 
     def cells(query: Any) -> pa.Table:
         steps.append(("cells", other.budget.spent.amount))
@@ -45,7 +45,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
         steps.append(("settle", other.budget.spent.amount))
         settle(*args, **kwargs)
 
-    monkeypatch.setattr(curator.engine, "fetch", cells)
+    monkeypatch.setattr(curator._engine, "fetch", cells)
     monkeypatch.setattr(private_data_module, "release", release)
     monkeypatch.setattr(curator.ledger, "settle", settled)
     curator.sql(BY_SEX, epsilon=0.25)
@@ -184,7 +184,7 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(
         def broken(_: Any, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr(curator.engine, "fetch", broken)
+        monkeypatch.setattr(curator._engine, "fetch", broken)
         with caplog.at_level(logging.DEBUG), pytest.raises(EngineFailed) as caught:
             curator.sql(BY_SEX, epsilon=0.1)
         words = str(caught.value).replace(caught.value.incident, "#")
@@ -204,7 +204,7 @@ def test_the_operator_finds_the_incident_in_the_log(
     def broken(_: Any) -> None:
         raise pa.ArrowInvalid(CANARY)
 
-    monkeypatch.setattr(curator.engine, "fetch", broken)
+    monkeypatch.setattr(curator._engine, "fetch", broken)
     with caplog.at_level(logging.DEBUG, "lapwing"), pytest.raises(EngineFailed) as caught:
         curator.sql(BY_SEX, epsilon=0.1)
     incident = caught.value.incident

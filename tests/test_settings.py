@@ -313,5 +313,5 @@ def test_memory_of_the_engine_is_a_size(tmp_path: Path) -> None:
             open_data(tmp_path / "visits.parquet", unit="pid", budget=Budget(epsilon=1), memory=wrong)
     assert read_memory("1 gb") == "1GB"
     curator = open_data(tmp_path / "visits.parquet", unit="pid", budget=Budget(epsilon=1), memory="500MB")
-    (limit,) = curator.engine._connection.execute("SELECT current_setting('memory_limit')").fetchone() or ("",)
+    (limit,) = curator._engine._connection.execute("SELECT current_setting('memory_limit')").fetchone() or ("",)
     assert limit == "476.8 MiB"

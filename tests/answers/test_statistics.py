@@ -42,7 +42,7 @@ def curator(x: Any, y: Any = None, *, unit: Any = None, budget: str = "pure", **
 
 def arranged(asked: Curator, text: str, epsilon: Any = 1) -> tuple[Plan, Arranged]:
     plan = asked.preview(text, epsilon=epsilon).plan
-    return plan, exact_cells(asked.engine, plan)
+    return plan, exact_cells(asked._engine, plan)
 
 
 def cells(asked: Curator, text: str) -> list[int]:

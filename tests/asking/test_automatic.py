@@ -76,9 +76,9 @@ def test_each_charge_is_durable_before_its_rows_are_read(monkeypatch: pytest.Mon
     """ledger:B1 for the finding and for the answer."""
     curator = opened()
     spent: list[Fraction] = []
-    inner = curator.engine.fetch
+    inner = curator._engine.fetch
     monkeypatch.setattr(
-        curator.engine, "fetch", lambda query: (spent.append(curator.ledger.spent.amount), inner(query))[1]
+        curator._engine, "fetch", lambda query: (spent.append(curator.ledger.spent.amount), inner(query))[1]
     )
     curator.sql(TOTAL, epsilon=1, bounds="auto")
     assert spent == [Fraction(35, 100), Fraction(1)]
@@ -267,7 +267,7 @@ def test_an_engine_that_fails_stays_charged_and_tells_nothing(monkeypatch: pytes
     def broken(_: Any) -> None:
         raise ValueError(CANARY)
 
-    monkeypatch.setattr(curator.engine, "fetch", broken)
+    monkeypatch.setattr(curator._engine, "fetch", broken)
     with pytest.raises(EngineFailed) as caught:
         curator.sql(TOTAL, epsilon=1, bounds="auto")
     assert CANARY not in str(caught.value)

@@ -43,7 +43,7 @@ def scores(curator: Curator, sql: str, threshold: int = 0, **session: Any) -> Fr
     """The exact score of a question, as the run sees it."""
     watch = curator.watch(threshold=threshold, epsilon=0.01, **session)
     plan = watch._planned(sql)
-    return score(plan, exact_cells(curator.engine, plan), watch.threshold)
+    return score(plan, exact_cells(curator._engine, plan), watch.threshold)
 
 
 def test_a_session_is_charged_in_full_before_any_row_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_without_the_division_by_reach_a_score_would_move_by_more_than_one() -> 
     """The planted fault: a cell as it is goes beyond the sensitivity of the mechanism."""
     full, less = open_visits(), open_visits(without(0))
     plan = full.watch(threshold=0, epsilon=0.01)._planned(ROWS)
-    cells = [int(exact_cells(curator.engine, plan).cells[0][0][0]) for curator in (full, less)]
+    cells = [int(exact_cells(curator._engine, plan).cells[0][0][0]) for curator in (full, less)]
     assert cells[0] - cells[1] == 2
 
 
@@ -218,7 +218,7 @@ def test_a_failing_engine_ends_the_session_with_one_sentence(
         raise RuntimeError(CANARY)
 
     with monkeypatch.context() as patch:
-        patch.setattr(curator.engine, "fetch", broken)
+        patch.setattr(curator._engine, "fetch", broken)
         with pytest.raises(EngineFailed) as caught:
             watch.above(ROWS)
     words = str(caught.value).replace(caught.value.incident, "#")
@@ -238,7 +238,7 @@ def test_an_interrupt_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(curator.engine, "fetch", interrupted)
+        patch.setattr(curator._engine, "fetch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             watch.above(ROWS)
     assert watch.halted
@@ -249,7 +249,7 @@ def test_an_interrupt_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_signal_handler_that_asks_the_session_is_refused_and_not_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = rich()
     watch = curator.watch(threshold=10, epsilon=500, answers=5)
-    cells = curator.engine.fetch
+    cells = curator._engine.fetch
 
     def interrupted(asked: Any) -> Any:
         with pytest.raises(Halted, match="in the middle of a question"):
@@ -257,7 +257,7 @@ def test_a_signal_handler_that_asks_the_session_is_refused_and_not_blocked(monke
         return cells(asked)
 
     with monkeypatch.context() as patch:
-        patch.setattr(curator.engine, "fetch", interrupted)
+        patch.setattr(curator._engine, "fetch", interrupted)
         assert watch.above(ROWS)
     assert watch.left == 4
     assert watch.above(ROWS)

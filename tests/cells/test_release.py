@@ -28,7 +28,7 @@ TEXT = "SELECT sex, COUNT(*) AS n, SUM(cost) AS s, AVG(age) AS m, COUNT(DISTINCT
 
 def exact(asked: lw.Curator, text: str, epsilon: Any = 1) -> tuple[Plan, Arranged]:
     plan = asked.preview(text, epsilon=epsilon).plan
-    return plan, exact_cells(asked.engine, plan)
+    return plan, exact_cells(asked._engine, plan)
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -105,7 +105,7 @@ def test_a_failure_tells_its_number_and_nothing_else(monkeypatch: pytest.MonkeyP
     def fail(_: Any) -> None:
         raise ValueError("ZZCANARY")
 
-    monkeypatch.setattr(asked.engine, "fetch", fail)
+    monkeypatch.setattr(asked._engine, "fetch", fail)
     with pytest.raises(lw.EngineFailed, match=r"\(incident [0-9a-f]{12}\)\. The price stays charged\.$") as caught:
         asked.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
     assert caught.value.__context__ is None

@@ -27,7 +27,7 @@ def cells(curator: lw.Curator, sql: str, epsilon: Any = 1) -> tuple[Plan, list[l
     assert isinstance(question, Question)
     plan = make_plan(question, curator.ledger.budget.price(epsilon=epsilon))
     assert isinstance(plan, Plan)
-    engine = curator.engine
+    engine = curator._engine
     arranged = arrange(plan, run(engine, cells_query(plan)))
     return plan, [c.tolist() for (c,) in arranged.cells]
 
@@ -117,7 +117,7 @@ def test_a_failure_carries_no_cause_and_logs_no_data(
     def fail(_: object) -> None:
         raise RuntimeError("ZZCANARY")
 
-    monkeypatch.setattr(curator.engine, "fetch", fail)
+    monkeypatch.setattr(curator._engine, "fetch", fail)
     with caplog.at_level(logging.DEBUG), pytest.raises(lw.EngineFailed) as caught:
         curator.sql("SELECT COUNT(*) FROM data", epsilon=1)
     assert caught.value.__context__ is None

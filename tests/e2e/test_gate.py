@@ -282,7 +282,7 @@ def differences(secret: bool, tries: int) -> tuple[float, Any]:
     truths, noises = [], []
     for condition in ("TRUE", "pid <> 999"):
         plan = asked.preview(f"SELECT SUM(x) AS s FROM t WHERE {condition}", epsilon=0.5).plan
-        exact = arrange(plan, run(asked.engine, cells_query(plan)))
+        exact = arrange(plan, run(asked._engine, cells_query(plan)))
         step, ((cell,),) = float(plan.measures[0].step), exact.cells
         noisy = np.array([int(release(plan, exact).cells[0][0][0]) for _ in range(tries)])
         truths.append(float(cell[0]) * step)
@@ -326,7 +326,7 @@ def test_many_aggregates_together_cost_what_was_paid(parts: int) -> None:
     for victim in ([(999, "F", "x", 10.0, 99, None, None, None)] * 3, []):
         asked = curator(victim, budget=lw.Budget(epsilon=1))
         plan = asked.preview(f"SELECT {columns} FROM t", epsilon=1).plan
-        exact = arrange(plan, run(asked.engine, cells_query(plan)))
+        exact = arrange(plan, run(asked._engine, cells_query(plan)))
         drawn = [release(plan, exact).cells for _ in range(20_000)]
         samples.append(np.array([[int(cell[0]) for (cell,) in cells] for cells in drawn]))
     assert not is_rejected(samples[0].sum(axis=1), samples[1].sum(axis=1), 1.0)

@@ -83,7 +83,7 @@ def test_the_engine_is_locked_after_loading(make: Any, tmp_path: Path) -> None:
     names = {"other": tmp_path / "other.csv", "out": tmp_path / "out"}
     for statement in LOCKED:
         with pytest.raises(duckdb.Error):
-            curator.engine._connection.execute(statement.format(**names)).fetchall()
+            curator._engine._connection.execute(statement.format(**names)).fetchall()
     assert not (tmp_path / "out").exists()
     assert len(curator.sql("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", epsilon=0.5)) == 2
 
@@ -94,7 +94,7 @@ def test_a_local_variable_is_no_table() -> None:
     visible_frame = frame()
     assert visible_frame.num_rows
     with pytest.raises(duckdb.Error):
-        curator.engine._connection.execute("SELECT * FROM visible_frame")
+        curator._engine._connection.execute("SELECT * FROM visible_frame")
 
 
 @pytest.mark.parametrize("make", SOURCES)
@@ -106,7 +106,7 @@ def test_every_source_gives_the_same_shape(make: Any, tmp_path: Path) -> None:
 
 def exact(curator: Curator, text: str) -> list[list[int]]:
     plan = curator.preview(text, epsilon=1).plan
-    engine = curator.engine
+    engine = curator._engine
     arranged = arrange(plan, run(engine, cells_query(plan)))
     return [cells.tolist() for (cells,) in arranged.cells]
 

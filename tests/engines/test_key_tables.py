@@ -113,7 +113,7 @@ def test_key_tables_are_gone_after_the_question() -> None:
     made = curator()
     assert len(made.sql("SELECT k, COUNT(*) AS n FROM t GROUP BY k", epsilon=1)) == 600
     with pytest.raises(duckdb.CatalogException):
-        made.engine._connection.execute("SELECT * FROM lw_keys_0")
+        made._engine._connection.execute("SELECT * FROM lw_keys_0")
     assert len(made.sql("SELECT k % 300 AS k, COUNT(*) AS n FROM t GROUP BY 1", epsilon=1)) > MANY
 
 

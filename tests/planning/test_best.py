@@ -40,7 +40,7 @@ def planned(asked: lw.Curator, text: str, epsilon: Any = 1) -> tuple[Plan, TopK]
 
 
 def exact(asked: lw.Curator, plan: Plan) -> Arranged:
-    return exact_cells(asked.engine, plan)
+    return exact_cells(asked._engine, plan)
 
 
 def many() -> pa.Table:

@@ -85,7 +85,7 @@ class Spy:
 
     def __init__(self, curator: Curator, monkeypatch: pytest.MonkeyPatch) -> None:
         self.queries: list[str] = []
-        engine, inner = curator.engine, curator.engine.fetch
+        engine, inner = curator._engine, curator._engine.fetch
 
         def cells(query: Any) -> pa.Table:
             self.queries.append(query)

@@ -191,7 +191,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     """gate:G16"""
     path = write_visits(tmp_path)
     curator, order = opened(data=path), []
-    inner, settle = curator.engine.fetch, curator.ledger.settle
+    inner, settle = curator._engine.fetch, curator.ledger.settle
 
     def cells(query: Any) -> pa.Table:
         order.append(("read", curator.budget.spent.amount))
@@ -201,7 +201,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
         order.append(("settle", curator.budget.spent.amount))
         settle(*args, **kwargs)
 
-    monkeypatch.setattr(curator.engine, "fetch", cells)
+    monkeypatch.setattr(curator._engine, "fetch", cells)
     monkeypatch.setattr(curator.ledger, "settle", settled)
     answer = curator.distribution("age", epsilon=0.5, analyst="ann")
     assert order == [("read", Fraction(1, 2)), ("settle", Fraction(1, 2))]
@@ -275,7 +275,7 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(monkeypatch: pytes
     def broken(_: Any) -> pa.Table:
         raise ValueError(CANARY)
 
-    monkeypatch.setattr(curator.engine, "fetch", broken)
+    monkeypatch.setattr(curator._engine, "fetch", broken)
     with pytest.raises(EngineFailed) as error:
         ask(curator)
     assert CANARY not in str(error.value)
@@ -285,13 +285,13 @@ def test_a_failing_engine_says_one_sentence_and_stays_charged(monkeypatch: pytes
 
 def test_a_group_that_was_not_asked_for_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = opened()
-    inner = curator.engine.fetch
+    inner = curator._engine.fetch
 
     def foreign(query: Any) -> pa.Table:
         rows = inner(query)
         return rows.set_column(1, "k0", pa.array(["?"] * rows.num_rows))
 
-    monkeypatch.setattr(curator.engine, "fetch", foreign)
+    monkeypatch.setattr(curator._engine, "fetch", foreign)
     with pytest.raises(EngineFailed):
         ask(curator)
 

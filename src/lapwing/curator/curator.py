@@ -59,11 +59,6 @@ class Curator:
         return self._catalog
 
     @property
-    def engine(self) -> Engine:
-        """Where the rows are. For the steward: what it returns has no noise and is not charged."""
-        return self._engine
-
-    @property
     def budget(self) -> Statement:
         """What was spent and what is left, in plain words when printed."""
         return Statement(self._ledger.budget, self._ledger.spent)

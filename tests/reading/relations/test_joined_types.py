@@ -258,7 +258,7 @@ def test_a_stored_float32_makes_no_row_count_many_times(kind: str, key: str, tmp
     """threat:A34 one row met 5,000 neighbours of 2^40, which are one float32."""
     curator = opened(accounts(tmp_path, kind), public={"p": NEIGHBOURS})
     plan = curator.preview(BY_CODE.format(key), epsilon=1).plan
-    assert exact_cells(curator.engine, plan).cells[0][0].tolist() == [1]
+    assert exact_cells(curator._engine, plan).cells[0][0].tolist() == [1]
 
 
 def test_a_public_float32_key_meets_only_its_equals(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_public_float32_key_meets_only_its_equals(tmp_path: Path) -> None:
     public = {"p": pa.table({"code": pa.array([2.0**24], pa.float32())})}
     curator = opened(data, public=public)
     plan = curator.preview(BY_CODE.format("account"), epsilon=1).plan
-    assert exact_cells(curator.engine, plan).cells[0][0].tolist() == [1]
+    assert exact_cells(curator._engine, plan).cells[0][0].tolist() == [1]
 
 
 def test_sessions_and_ibis_join_in_the_same_types(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_sessions_and_ibis_join_in_the_same_types(tmp_path: Path) -> None:
     t, p = curator.table("t"), curator.table("p")
     joined = t.join(p, t.score == p.code)
     plan = curator.preview(joined.aggregate(n=joined.count()), epsilon=1).plan
-    assert exact_cells(curator.engine, plan).cells[0][0].tolist() == [1]
+    assert exact_cells(curator._engine, plan).cells[0][0].tolist() == [1]
 
 
 def test_a_collation_of_the_file_decides_nothing(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_collation_of_the_file_decides_nothing(tmp_path: Path) -> None:
         connection.execute("INSERT INTO t VALUES ('Ann'), ('ANN'), ('ann')")
     curator = opened(tmp_path / "t.duckdb", values={"name": ["ANN", "bob"]})
     plan = curator.preview("SELECT name, COUNT(*) AS n FROM t GROUP BY name", epsilon=1).plan
-    assert exact_cells(curator.engine, plan).cells[0][0].tolist() == [1, 0]
+    assert exact_cells(curator._engine, plan).cells[0][0].tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

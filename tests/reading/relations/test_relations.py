@@ -264,7 +264,7 @@ def test_public_tables_with_double_keys_are_not_joined() -> None:
 
 
 def exact(curator: Curator, text: str) -> list[list[int]]:
-    return cells(curator.engine, curator.preview(text, epsilon=1).plan)
+    return cells(curator._engine, curator.preview(text, epsilon=1).plan)
 
 
 LARGE = {"places": pa.table({"code": pa.array([2**53, 2**53 + 1], pa.int64()), "name": ["a", "b"]})}
