@@ -8,7 +8,7 @@ Checked by: tests/engines/test_dialect.py
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from sqlglot import ErrorLevel, exp
 from sqlglot.generator import Generator
 
 from lapwing.errors import Bug
-from lapwing.language.forms import FORMS, Form
+from lapwing.language.forms import FORMS, Form, form_of
 
 _CLOSED: dict[str, Any] = {"unsupported_level": ErrorLevel.RAISE, "comments": False}
 
@@ -30,15 +30,20 @@ class EngineQuery:
     tables: Mapping[str, pa.Table]
 
 
-class Writer(Generator):
+class Writer:
     """Writes one query, and gathers the tables of public values that stand beside it."""
 
-    salt: str
-    tables: dict[str, pa.Table]
+    def __init__(self, grammar: Generator, salt: str) -> None:
+        self._grammar, self.salt = grammar, salt
+        self.tables: dict[str, pa.Table] = {}
+
+    def sql(self, node: exp.Expression | None) -> str:
+        """The text of a node whose forms are written already."""
+        return "" if node is None else self._grammar.generate(node, copy=False)
 
 
 Write = Callable[[Writer, Any], str]
-"""The text of one form."""
+"""The text of one form, whose arguments are written already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +52,20 @@ class Dialect:
 
     name: str
     forms: Mapping[type[Form], Write]
-    _writer: type[Writer] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         missing = [form.__name__ for form in FORMS if form not in self.forms]
         if missing:
             raise Bug(f"the dialect {self.name} does not write {', '.join(missing)}")
-        grammar = Grammar.get_or_raise(self.name).generator_class
-        transforms: dict[Any, Any] = {**grammar.TRANSFORMS, **self.forms}
-        made = type("Writer", (Writer, grammar), {"TRANSFORMS": transforms})
-        object.__setattr__(self, "_writer", made)
 
-    def write(self, query: exp.Expression, *, salt: str = "") -> EngineQuery:
-        """The query as text. The secret salt is what its keyed hashes depend on."""
-        writer = self._writer(dialect=self.name, **_CLOSED)
-        writer.salt, writer.tables = salt, {}
-        return EngineQuery(writer.generate(query, copy=False), writer.tables)
+    def write(self, query: exp.Expression, *, salt: str = "", copy: bool = True) -> EngineQuery:
+        """The query as text. The secret salt is what its keyed hashes depend on. Without `copy` the tree is used up."""
+        tree = query.copy() if copy else query
+        writer = Writer(Grammar.get_or_raise(self.name).generator(**_CLOSED), salt)
+        for node in reversed(list(tree.walk())):  # what is inside a form comes before it
+            form = form_of(node)
+            if form is not None:
+                text = exp.Var(this=self.forms[form](writer, node))
+                tree = text if node is tree else tree
+                node.replace(text)
+        return EngineQuery(writer.sql(tree), dict(sorted(writer.tables.items())))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from lapwing.engines.dialect import Dialect, Write, Writer
 from lapwing.engines.key_tables import write_listed
 from lapwing.language import forms
@@ -10,12 +12,7 @@ from lapwing.language import forms
 def _call(name: str) -> Write:
     """A function of the form's arguments, in their order."""
 
-    def write(writer: Writer, form: forms.Form) -> str:
-        parts = [form.args.get(name) for name in form.arg_types]
-        arguments = [node for part in parts if part for node in (part if isinstance(part, list) else [part])]
-        return f"{name}({', '.join(map(writer.sql, arguments))})"
-
-    return write
+    return lambda writer, form: f"{name}({', '.join(map(writer.sql, forms.arguments_of(form)))})"
 
 
 def _between(sign: str) -> Write:
@@ -26,22 +23,22 @@ def _cast(name: str) -> Write:
     return lambda writer, form: f"{name}({writer.sql(form.this)} AS {writer.sql(form.args['to'])})"
 
 
-def _let(writer: Writer, form: forms.Let) -> str:
+def _let(writer: Writer, form: exp.Expression) -> str:
     """A list of one, since there is no LET."""
     body = f'"{forms.LOCAL}" -> {writer.sql(form.args["body"])}'
     return f"LIST_EXTRACT(LIST_TRANSFORM(LIST_VALUE({writer.sql(form.this)}), {body}), 1)"
 
 
-def _pick(writer: Writer, form: forms.Pick) -> str:
+def _pick(writer: Writer, form: exp.Expression) -> str:
     return f"LIST_EXTRACT(LIST_VALUE({', '.join(map(writer.sql, form.expressions))}), {writer.sql(form.this)})"
 
 
-def _units_between(writer: Writer, form: forms.UnitsBetween) -> str:
+def _units_between(writer: Writer, form: exp.Expression) -> str:
     first, second = writer.sql(form.expression), writer.sql(form.this)
     return f"DATE_DIFF('{form.args['unit'].name}', {first}, {second})"
 
 
-def _keyed_hash(writer: Writer, form: forms.KeyedHash) -> str:
+def _keyed_hash(writer: Writer, form: exp.Expression) -> str:
     """In 32 bits: sorting by it takes three quarters of the time of 64."""
     columns = ", ".join(map(writer.sql, form.expressions))
     return f"CAST(HASH({columns}, '{writer.salt}') >> 32 AS UINTEGER)"

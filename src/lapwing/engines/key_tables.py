@@ -9,17 +9,17 @@ Checked by: tests/engines/test_key_tables.py
 from __future__ import annotations
 
 import pyarrow as pa
+from sqlglot import exp
 
 from lapwing.engines.dialect import Writer
 from lapwing.engines.engine import ARROW_TYPES
 from lapwing.language.emission import literal
-from lapwing.language.forms import Listed
 
 MANY = 250
 """Values, from which on a table takes less time than their text."""
 
 
-def write_listed(writer: Writer, form: Listed) -> str:
+def write_listed(writer: Writer, form: exp.Expression) -> str:
     """Whether the key is one of its public values; NULL may be one of them."""
     values, kind = form.args["values"], form.args.get("kind")
     known = [value for value in values if value is not None]

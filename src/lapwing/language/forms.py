@@ -1,7 +1,9 @@
-"""Forms: what engines disagree on, one node class each, with the one meaning that every engine must give it.
+"""Forms: what engines disagree on, one class each, with the one meaning that every engine must give it.
 
 Expressions and cells queries are built from these and from sqlglot's own nodes, and know no engine. A dialect
 (engines/dialect.py) says how an engine writes each form; one that leaves a form out cannot be made.
+A form is a plain node of sqlglot that carries the name of its class, since the classes of compiled sqlglot have no
+subclasses; sqlglot itself refuses to write it.
 
 Guarantee:  a form is total: it fails on no value, and is NULL where it has none. Numbers are float64 unless a form says
             whole number; what is too large is infinite, what is too small is 0.
@@ -9,13 +11,36 @@ Guarantee:  a form is total: it fails on no value, and is NULL where it has none
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import exp
 
+if TYPE_CHECKING:
+    _Node = exp.Expression
+else:
+    _Node = object
 
-class Form(exp.Expression):
+
+class Form(_Node):
     """Something that engines write differently."""
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, **arguments: Any) -> exp.Expression:
+            return exp.Unary(form=cls.__name__, **arguments)
+
+
+def form_of(node: exp.Expr) -> type[Form] | None:
+    """The form that a node stands for, if it does."""
+    name = node.args.get("form")
+    return None if name is None else _BY_NAME[name]
+
+
+def arguments_of(node: exp.Expr) -> list[exp.Expression]:
+    """The nodes inside a form, in the order of its arguments."""
+    form = form_of(node) or Form
+    parts = [node.args.get(name) for name in form.arg_types]
+    return [inner for part in parts if part for inner in (part if isinstance(part, list) else [part])]
 
 
 class _OfOne(Form):
@@ -220,3 +245,4 @@ FORMS: tuple[type[Form], ...] = tuple(
     if isinstance(form, type) and issubclass(form, Form) and form is not Form and not name.startswith("_")
 )
 """All of them."""
+_BY_NAME = {form.__name__: form for form in FORMS}
