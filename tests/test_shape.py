@@ -51,15 +51,31 @@ DRAWING_ROOMS = (
 DRAWING = ("draw", "draw_noise", "release", "keep", "choose", "respond", "signed", "start")
 MECHANISMS = ("mechanism", "noise", "selection")
 DRAWING_ALLOWED = {
-    "cells/release.py": ["choose", "draw", "keep", "release"],
+    "cells/release.py": ["release"],
     "cells/finding.py": ["draw_noise", "mechanism", "signed", "start"],
     "asking/watch.py": ["draw_noise", "start"],
-    "measures/measure.py": ["draw"],  # of nothing: what cannot be drawn is refused before the charge
 }
 # Of which kind a loss or an accounting is matters in these rooms only; elsewhere both are used by their methods.
 KIND_ROOMS = ("privacy", "mechanisms")
 KINDS = ("Pure", "BoundedRange", "ZCDP", "Approximate", "PURE", "BASIC")
 KIND_TEXTS = ("pure", "bounded range", "zcdp", "approximate", "basic")
+
+# Of which kind a measure or a mechanism is matters in measures/ and mechanisms/; above, both are used by their methods.
+MEASURE_KINDS = (
+    *("Total", "Best", "Moments", "RowShares", "PairMoments", "Quantiles", "Distinct"),
+    *("NoisyCells", "BestGroups", "CellQuantiles", "Laplace", "Gaussian", "GridQuantiles", "TopK"),
+    *("CountThreshold", "WeightedGaussian", "TruncatedGeometric"),
+    *("PrefixSums", "Ranges", "Marginals", "LaplaceMarginals"),
+)
+ABOVE_MEASURES = ROOMS[ROOMS.index("measures") + 1 :]
+# A strategy of counts is released as ranges or as marginals, which are read in different ways.
+STRATEGIES = ["LaplaceMarginals", "Marginals", "PrefixSums", "Ranges"]
+MEASURES_ALLOWED = {
+    "cells/release.py": STRATEGIES,
+    "workloads/strategy.py": STRATEGIES,
+    "workloads/preview.py": STRATEGIES,
+    "workloads/distribution.py": STRATEGIES,
+}
 
 # Engines are known in engines/ alone. The SQL that analysts write is that of one of them, and is named once.
 ENGINES = ("duckdb", "postgres", "psycopg", "pyspark", "spark")
@@ -158,6 +174,18 @@ def told_apart(source: str) -> list[str]:
     found |= {node.attr for node in used if isinstance(node, ast.Attribute)}
     texts = {node.value for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant)}
     return sorted(found & set(KINDS)) + sorted(texts & set(KIND_TEXTS))
+
+
+def measures_told_apart(source: str) -> list[str]:
+    """Kinds of measures and of mechanisms that the source asks for by isinstance, by type or by a pattern."""
+    tree = ast.parse(source)
+    names = {local: name for name, local in imported(tree, "lapwing")}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"]
+    patterns = [node.cls for node in ast.walk(tree) if isinstance(node, ast.MatchClass)]
+    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and "type(" in ast.unparse(node)]
+    parts = [part for node in (*calls, *patterns, *compared) for part in ast.walk(node)]
+    used = {dotted(part, names) for part in parts if isinstance(part, ast.Name | ast.Attribute)}
+    return sorted({name.split(".")[-1] for name in used if name.startswith("lapwing.")} & set(MEASURE_KINDS))
 
 
 def engine_names(source: str) -> list[str]:
@@ -413,6 +441,30 @@ def test_losses_are_used_by_their_methods(path: Path) -> None:
 def test_a_loss_that_is_told_apart_is_found(planted: str, found: list[str]) -> None:
     loss = "from lapwing.privacy.loss import ZCDP, Approximate, BoundedRange, Pure, ZCDP as Curve\n"
     assert told_apart(f"{loss}import lapwing as lw\nfrom lapwing.privacy import Accounting\n{planted}") == found
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if room(path) in ABOVE_MEASURES], ids=inside)
+def test_measures_are_used_by_their_methods(path: Path) -> None:
+    assert set(measures_told_apart(path.read_text())) <= set(MEASURES_ALLOWED.get(inside(path), []))
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("match measure.kind:\n    case Total(summed=True):\n        pass", ["Total"]),
+        ("isinstance(kind, Moments | Shares)", ["Moments", "PairMoments"]),
+        ("if type(measure.kind) is Total: ...", ["Total"]),
+        ("if type(noise) in (lw.Laplace, lw.Gaussian): ...", ["Gaussian", "Laplace"]),
+        ("isinstance(measure.mechanism, lw.mechanisms.TopK)", ["TopK"]),
+        ("match noise:\n    case lw.Laplace() | lw.Gaussian():\n        pass", ["Gaussian", "Laplace"]),
+        ("made = Total(None, False, interval).price(1, share)", []),
+        ("isinstance(part, Column)", []),
+    ],
+)
+def test_a_measure_that_is_told_apart_is_found(planted: str, found: list[str]) -> None:
+    kinds = "from lapwing.measures.moments import Moments\nfrom lapwing.measures.pair import PairMoments as Shares\n"
+    more = "from lapwing.measures.total import Total\nimport lapwing as lw\n"
+    assert measures_told_apart(f"{kinds}{more}{planted}") == found
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=inside)

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers.combine import Combined, Joined, _joined, _weights
+from lapwing.answers.combine import Combined, Joined, _joined
 from lapwing.answers.stored import decode
 from lapwing.curator import Curator
 from lapwing.errors import Bug, Misconfigured, Refused
-from lapwing.measures.measure import Measure
-from lapwing.measures.shapes import Total
+from lapwing.measures.kind import Measure
+from lapwing.measures.total import Total
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.additive.mean_noise import weigh_variances
+from lapwing.mechanisms.cells import NoisyCells
 from lapwing.mechanisms.fitting import Noise
 from lapwing.noise import sample_gaussian, sample_laplace
 from lapwing.privacy import Budget
@@ -47,7 +49,7 @@ def measures(kind: str, prices: list[float], steps: list[int]) -> list[Measure]:
     made = []
     for price, step in zip(prices, steps, strict=True):
         noise: Noise = Laplace(epsilon=price) if kind == "laplace" else Gaussian(rho=price)
-        made.append(Measure(COUNT, Fraction(step, 8), noise))
+        made.append(Measure(COUNT, Fraction(step, 8), NoisyCells(noise)))
     return made
 
 
@@ -97,7 +99,7 @@ def test_the_numbers_are_means_weighted_by_inverse_variance(budget: Budget) -> N
     table = joined.to_arrow()
     for index, name in enumerate(("n", "c")):
         parts = [(plan.measures[index], released.cells[index][0]) for plan, released in found]
-        weights = np.array([1 / (float(m.noise.variance) * float(m.step) ** 2) for m, _ in parts])  # type: ignore[union-attr]
+        weights = np.array([1 / (float(m.noise.variance) * float(m.step) ** 2) for m, _ in parts])
         values = np.array([cells.astype(float) * float(measure.step) for measure, cells in parts])
         mean = (weights[:, None] * values).sum(axis=0) / weights.sum()
         assert table.column(name).to_pylist() == pytest.approx(mean.tolist(), abs=0.5 if name == "n" else 1e-3)
@@ -183,7 +185,7 @@ def test_weights_depend_on_prices_only_and_sum_to_one() -> None:
     weights = [part.weight for part in joined.parts]
     assert sum(weights) == 1 << 40
     assert (weights[0], weights[1] / weights[0]) == (weights[2], pytest.approx(4, rel=0.05))
-    assert sum(_weights([Fraction(1, 3), Fraction(10) ** 30, Fraction(7)])) == 1 << 40
+    assert sum(weigh_variances([Fraction(1, 3), Fraction(10) ** 30, Fraction(7)])) == 1 << 40
 
 
 REFUSED = {
@@ -262,7 +264,7 @@ def test_answers_that_differ_in_more_than_their_price_are_never_joined(made: lis
 def test_half_widths_of_joined_answers_grow_towards_confidence_one(kind: str, price: Fraction) -> None:
     """Twice the same noise, halved: at every confidence the half-width covers, summed over the law of both."""
     noise: Any = Laplace(epsilon=price, sensitivity=1) if kind == "laplace" else Gaussian(rho=price, sensitivity=1)
-    joined = _joined([Measure(COUNT, Fraction(1), noise)] * 2)
+    joined = _joined([Measure(COUNT, Fraction(1), NoisyCells(noise))] * 2)
     most = int(noise.error(1 - Fraction(1, 10**14))) + 1
     z = np.arange(-most, most + 1)
     law = np.exp(-np.abs(z) / float(noise.scale)) if kind == "laplace" else np.exp(-z * z / 2 / float(noise.variance))

@@ -19,10 +19,10 @@ from lapwing.answers.present import present
 from lapwing.answers.readings import intervals_of, values_of
 from lapwing.cells.release import Arranged, Released, release
 from lapwing.curator import Curator
+from lapwing.mechanisms.cells import CellQuantiles
 from lapwing.mechanisms.moments.mean import SoftMean, SoftVariance
 from lapwing.mechanisms.moments.pair import SoftPair
 from lapwing.mechanisms.moments.rows import scaled_down
-from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.planning.plan import Plan
 from support.cells import exact_cells
 
@@ -157,7 +157,7 @@ def coverage(statistic: str, n: int, budget: str, times: int, epsilon: Any) -> f
 
 def repeated(plan: Plan, exact: Arranged, times: int) -> Released:
     """So many releases of the same cells, one below the other as if each were a group."""
-    if isinstance(plan.measures[0].noise, GridQuantiles):
+    if isinstance(plan.measures[0].mechanism, CellQuantiles):
         many = [release(plan, exact).cells[0] for _ in range(times)]
         return Released((), (tuple(np.concatenate(side) for side in zip(*many, strict=True)),))
     cells = tuple(tuple(np.repeat(column, times) for column in columns) for columns in exact.cells)

@@ -94,7 +94,7 @@ def test_the_same_question_is_free_and_the_next_has_the_bounds_for_nothing() -> 
     assert other.found == first.found
     (found,) = first.found
     assert isinstance(found.target, BoundsOf)
-    assert f"clipped to {found.target.interval(*found.powers)}" in str(other.plan.measures[0].shape)
+    assert f"clipped to {found.target.interval(*found.powers)}" in str(other.plan.measures[0].kind)
 
 
 def test_the_preview_says_what_is_found_first_and_charges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +309,7 @@ def test_limits_are_found_where_they_are_asked_for() -> None:
         f"a limit for the rows of one unit in a group of `visits`, 3 {BEYOND}",
         f"a limit for the groups of one unit of `visits`, 1 {BEYOND}",
     ]
-    assert (answer.plan.table.row_limit, answer.plan.groups, answer.plan.outline.limit_groups) == (3, 1, True)
+    assert (answer.plan.table.row_limit, answer.plan.groups_per_unit, answer.plan.outline.limit_groups) == (3, 1, True)
     assert answer.to_arrow().column("n").to_pylist() == [40, 40]
 
 

@@ -73,15 +73,15 @@ def test_every_question_errs_alike_relative_to_its_groups(name: str) -> None:
     found = []
     for plan, one in zip(made.plans, made.merged, strict=True):
         for measure in plan.measures:
-            off = Fraction(float(measure.additive.scale)) / measure.reach
-            found.append(float(one.weight * off * Fraction(plan.cells or 1, plan.groups)))
+            off = Fraction(float(measure.noise.scale)) / measure.sensitivity
+            found.append(float(one.weight * off * Fraction(plan.group_count or 1, plan.groups_per_unit)))
     assert max(found) < 1.05 * min(found)
 
 
 def test_a_weight_makes_a_question_that_much_more_exact() -> None:
     asked = open_visits(frame(50), budget=PURE)
     questions = {"all": TOTAL, "old": "SELECT COUNT(*) AS n FROM visits WHERE age > 60"}
-    first, second = (plan.measures[0].additive for plan in shared(asked, questions, weights={"old": 4}).plans)
+    first, second = (plan.measures[0].noise for plan in shared(asked, questions, weights={"old": 4}).plans)
     assert isinstance(first, Laplace)
     assert isinstance(second, Laplace)
     assert (first.epsilon, second.epsilon) == (Fraction(1, 5), Fraction(4, 5))

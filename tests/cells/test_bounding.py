@@ -57,7 +57,7 @@ def test_cells_equal_a_reference_in_plain_python(seed: int) -> None:
     for _ in range(12):
         text = make_plain_question(random, by_row=by_row)
         plan = planned(text, table)
-        if by_row or groups_of_units(plan, named) <= plan.groups:
+        if by_row or groups_of_units(plan, named) <= plan.groups_per_unit:
             found = arrange(plan, run(engine, cells_query(plan)))
             assert [column.tolist() for (column,) in found.cells] == reference_cells(plan, named), text
             compared += 1
@@ -110,7 +110,7 @@ def test_wide_bounds_with_narrow_unit_bounds_never_fail() -> None:
     fields = (Field("p", Type.INTEGER), Field("x", Type.REAL, interval(-1e12, 1e12), interval(0, 1e-3)))
     for unit in ("p", None):
         plan = planned("SELECT SUM(x) AS s FROM t", Table("t", fields, unit, 2))
-        assert cells(plan, pa.table({"p": [1, 2], "x": [1e12, -1e12]})) == [[plan.measures[0].reach]]
+        assert cells(plan, pa.table({"p": [1, 2], "x": [1e12, -1e12]})) == [[plan.measures[0].sensitivity]]
 
 
 def test_hostile_column_names_are_columns() -> None:

@@ -77,7 +77,7 @@ def test_public_groups_are_in_the_order_of_their_values(seed: int, many: int, mo
     types = tuple(random.choices(list(COLUMNS), k=random.randint(1, 4)))
     keys, plan = some_keys(random, types), planned(types, public=True)
     groups = public_groups(plan)
-    assert groups.size == plan.cells
+    assert groups.size == plan.group_count
     values = [[*COLUMNS[t][1], None] for t in types]
     by_hand = [int(np.ravel_multi_index([v.index(k) for v, k in zip(values, key, strict=True)], [*map(len, values)]))
                for key in keys]  # fmt: skip

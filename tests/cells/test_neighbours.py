@@ -18,8 +18,8 @@ from lapwing.cells.bounding import queries
 from lapwing.cells.release import Arranged, Cells, fetched
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
-from lapwing.measures.measure import Measure
-from lapwing.measures.shapes import Grid
+from lapwing.measures.kind import Measure
+from lapwing.measures.quantiles import Quantiles
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.quantiles.grid_quantile import UNIT
@@ -74,14 +74,14 @@ def _named(arranged: Arranged, column: Cells) -> dict[Any, int]:
 def assert_within_sensitivity(plan: Plan, left: Arranged, right: Arranged, text: str) -> None:
     touched = set()
     for index, measure in enumerate(plan.measures):
-        if isinstance(measure.shape, Grid):
+        if isinstance(measure.kind, Quantiles):
             touched |= assert_histograms(measure, weights(left, index), weights(right, index), text)
             continue
         pairs = zip(left.cells[index], right.cells[index], strict=True)
         moved = [moves(left, right, a, b) for a, b in pairs]
         touched |= {key for column in moved for key in column}
         assert_within_norm(measure, [m for column in moved for m in column.values()], text)
-    assert len(touched) <= plan.groups, text
+    assert len(touched) <= plan.groups_per_unit, text
     if left.units is not None and right.units is not None:
         assert_units(plan, moves(left, right, left.units, right.units), text)
 
@@ -101,14 +101,14 @@ def assert_histograms(measure: Measure, left: dict[Any, Any], right: dict[Any, A
     for key in left | right:
         one, two = left.get(key, {}), right.get(key, {})
         moved = [one.get(cell, 0) - two.get(cell, 0) for cell in one | two]
-        assert sum(map(abs, moved)) <= measure.reach * UNIT, text
+        assert sum(map(abs, moved)) <= measure.sensitivity * UNIT, text
         assert all(m >= 0 for m in moved) or all(m <= 0 for m in moved), text
         touched |= {key} if any(moved) else set()
     return touched
 
 
 def assert_within_norm(measure: Measure, moved: list[int], text: str) -> None:
-    if measure.noise is None:
+    if measure.mechanism is None:
         assert max(moved, default=0) <= 1, text
     elif isinstance(measure.noise, Gaussian):
         assert sum(m * m for m in moved) <= measure.noise.sensitivity**2, text
@@ -118,7 +118,7 @@ def assert_within_norm(measure: Measure, moved: list[int], text: str) -> None:
 
 def assert_units(plan: Plan, moved: dict[Any, int], text: str) -> None:
     """What the selection of keys reads: one more unit in at most `groups` groups, or a weight for each."""
-    assert len(moved) <= plan.groups, text
+    assert len(moved) <= plan.groups_per_unit, text
     if isinstance(plan.selection, WeightedGaussian):
         assert set(moved.values()) <= {plan.selection.weight(max(1, len(moved)))}, text
     else:

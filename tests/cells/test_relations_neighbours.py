@@ -13,7 +13,12 @@ import pytest
 from cells.test_neighbours import BASIC, PURE, ZCDP, arranged, assert_within_sensitivity
 from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.measures.aggregates import FUNCTIONS
-from lapwing.measures.shapes import Shape as Cell
+from lapwing.measures.distinct import Distinct
+from lapwing.measures.moments import Moments
+from lapwing.measures.pair import PairMoments
+from lapwing.measures.quantiles import Quantiles
+from lapwing.measures.total import Total
+from lapwing.mechanisms.cells import NoisyCells
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
@@ -83,13 +88,10 @@ def test_the_questions_hold_every_aggregate_and_every_noise() -> None:
         world = make_world(random)
         plans += [asked(random, shape, world)[1] for shape in SHAPES]
     assert {a.name for plan in plans for a in plan.question.aggregates} == set(FUNCTIONS)
-    assert {type(m.shape) for plan in plans for m in plan.measures} == set(Cell.__args__)
-    assert {type(m.noise).__name__ for plan in plans for m in plan.measures} == {
-        "Laplace",
-        "Gaussian",
-        "GridQuantiles",
-        "NoneType",
-    }
+    measures = [measure for plan in plans for measure in plan.measures]
+    assert {type(m.kind) for m in measures} == {Total, Moments, PairMoments, Distinct, Quantiles}
+    made = [m.mechanism.noise if isinstance(m.mechanism, NoisyCells) else m.mechanism for m in measures]
+    assert {type(one).__name__ for one in made} == {"Laplace", "Gaussian", "CellQuantiles", "NoneType"}
     assert {plan.outline.domain is None for plan in plans} == {False, True}
 
 

@@ -13,7 +13,7 @@ import lapwing as lw
 from lapwing.cells.release import Arranged, release
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+from lapwing.mechanisms.cells import CellQuantiles
 from lapwing.planning.plan import Plan
 from support.cells import exact_cells
 from support.visits import frame, open_visits
@@ -57,7 +57,7 @@ def test_selected_keys_cost_what_was_asked(budget: str, aggregates: str) -> None
     price = BUDGETS[budget].price(epsilon=1, delta=BUDGETS[budget].question_delta())
     assert seen.plan.selection is not None
     assert BUDGETS[budget].cost(seen.plan.loss) == BUDGETS[budget].cost(price)
-    parts = [measure.noise.loss for measure in seen.plan.measures if measure.noise is not None]
+    parts = [measure.noise.loss for measure in seen.plan.measures if measure.mechanism is not None]
     total = sum((loss.to_zcdp().rho for loss in parts), seen.plan.selection.loss.to_zcdp().rho)
     assert budget == "basic" or total <= price.to_zcdp().rho
 
@@ -68,12 +68,13 @@ def test_a_quantile_pays_for_every_group_that_a_unit_is_in(budget: str) -> None:
     asked = open_visits(budget=BUDGETS[budget], groups_per_unit=3)
     plan = asked.preview("SELECT site, MEDIAN(cost) AS m FROM visits GROUP BY site", epsilon=1).plan
     [measure] = plan.measures
-    assert isinstance(measure.noise, GridQuantiles)
-    assert plan.groups == 3
+    assert isinstance(measure.mechanism, CellQuantiles)
+    quantiles = measure.mechanism.quantiles
+    assert plan.groups_per_unit == 3
     if budget == "pure":
-        assert measure.noise.loss.to_pure().epsilon * 3 <= 1
-    assert measure.noise.loss.to_zcdp().rho * 3 <= plan.loss.to_zcdp().rho
-    assert Fraction(1, 2) in measure.noise.at
+        assert quantiles.loss.to_pure().epsilon * 3 <= 1
+    assert quantiles.loss.to_zcdp().rho * 3 <= plan.loss.to_zcdp().rho
+    assert Fraction(1, 2) in quantiles.at
 
 
 def test_no_key_is_shown_without_the_selection() -> None:
@@ -91,7 +92,7 @@ def test_counts_of_selected_keys_are_noisy(budget: str, seeded: Any) -> None:
     table = pa.table({"k": ["a"] * 4000, "u": range(4000)})
     asked = lw.open(table, name="t", unit="u", groups_per_unit=1, budget=BUDGETS[budget])
     plan, cells = exact(asked, "SELECT k, COUNT(DISTINCT u) AS n FROM t GROUP BY k", Fraction(1, 10))
-    assert plan.measures[0].noise is None
+    assert plan.measures[0].mechanism is None
     noise = np.array([int(release(plan, cells).cells[0][0][0]) - 4000 for _ in range(400)], float)
     assert plan.selection is not None
     width = plan.selection.width * (np.sqrt(2) if isinstance(plan.selection, lw.mechanisms.LaplaceThreshold) else 1)

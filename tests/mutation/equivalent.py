@@ -14,8 +14,8 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "the array has one entry, so its last is its first",
     (
         "cells/bounding.py",
-        'inner = _selected(*_keys(plan), aliased(cell, _CELL)).from_(_rows(plan).subquery("r", copy=False), copy=False)',  # noqa: E501
-        "inner = (_selected(*_keys(plan), aliased(cell, _CELL)).from_(_rows(plan).subquery('r', copy=False)))",
+        'return select(*columns).from_(_kept(self.plan).subquery("r", copy=False), copy=False)',
+        "return (select(*columns).from_(_kept(self.plan).subquery('r', copy=False)))",
     ): "sqlglot then copies the subquery before it uses it; the query is the same",
     (
         "numbers.py",

@@ -98,8 +98,8 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant(
         "forget the cells of a unit",
         "workloads/strategy.py",
-        "return self.outline.groups * self.outline.shapes[0].reach(Fraction(1))",
-        "return self.outline.shapes[0].reach(Fraction(1))",
+        "return self.outline.groups_per_unit * self.outline.kinds[0].sensitivity(Fraction(1))",
+        "return self.outline.kinds[0].sensitivity(Fraction(1))",
         "a unit in many cells is not covered",
         ("tests/workloads/test_strategy.py",),
     ),

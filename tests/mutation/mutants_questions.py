@@ -9,16 +9,17 @@ CELLS = ("tests/cells/test_bounding.py", "tests/cells/test_neighbours.py")
 WHOLE = ("tests/test_curator.py", "tests/answers/test_stored.py", "tests/e2e/test_gate.py")
 _PLAN = "planning/plan.py"
 _IDENTITY = "catalog/identity.py"
-_MEASURES = "measures/measure.py"
+_TOTAL = "measures/total.py"
+_MOMENTS = "measures/moments.py"
+_QUANTILES = "measures/quantiles.py"
+_DISTINCT = "measures/distinct.py"
+_CELLS = "mechanisms/cells.py"
 _FITTING = "mechanisms/fitting.py"
 _BOUNDING = "cells/bounding.py"
-_RELEASE = "cells/release.py"
 _CURATOR = "curator/curator.py"
 _ANSWERING = "curator/answering.py"
 _PRIVATE_DATA = "curator/private_data.py"
-_AGGREGATES = "measures/aggregates.py"
-_SHAPES = "measures/shapes.py"
-_CONTRIBUTIONS = "cells/contributions.py"
+_FUNCTION = "measures/function.py"
 _FINDING = "cells/finding.py"
 FINDING = ("tests/cells/test_finding.py", "tests/asking/test_automatic.py")
 
@@ -58,16 +59,16 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "choose the best groups as if a unit had one row",
-        _MEASURES,
-        "top_k(best.many, sensitivity=reach,",
-        "top_k(best.many, sensitivity=1,",
+        _TOTAL,
+        "top_k(self.many, sensitivity=sensitivity,",
+        "top_k(self.many, sensitivity=1,",
         "a unit with many rows is not covered",
         ("tests/planning/test_best.py",),
     ),
     Mutant(
         "choose the best groups as if no part were negative",
-        _MEASURES,
-        "monotone = interval.low >= 0 or interval.high <= 0",
+        _TOTAL,
+        "monotone = self.interval.low >= 0 or self.interval.high <= 0",
         "monotone = True",
         "half the noise",
         ("tests/planning/test_best.py",),
@@ -99,8 +100,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "keys for free",
         _PLAN,
-        "return len(self.shapes) + (self.domain is None and self.counted is None)",
-        "return len(self.shapes)",
+        "return len(self.kinds) + (self.domain is None and self.counted is None)",
+        "return len(self.kinds)",
         "the selection of keys is not paid for",
         ("tests/cells/test_release.py",),
     ),
@@ -114,7 +115,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "largest absolute value",
-        _SHAPES,
+        _TOTAL,
         "return max(map(abs, self.steps(step)))",
         "return self.steps(step)[1]",
         "negative values are not covered",
@@ -122,7 +123,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "round the interval inward",
-        _SHAPES,
+        _TOTAL,
         "math.floor(self.interval.low / step), math.ceil(self.interval.high / step)",
         "math.ceil(self.interval.low / step), math.floor(self.interval.high / step)",
         "a unit adds more than the steps say",
@@ -130,7 +131,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "rows per unit minus one",
-        _AGGREGATES,
+        _FUNCTION,
         "    return table.row_limit\n",
         "    return max(1, table.row_limit - 1)\n",
         "off by one",
@@ -138,15 +139,15 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "one row of a soft unit",
-        _SHAPES,
-        'return self.rows * GRID\n\n    def __str__(self) -> str:\n        return f"values',
-        'return GRID\n\n    def __str__(self) -> str:\n        return f"values',
+        _MOMENTS,
+        "return self.rows * GRID",
+        "return GRID",
         "only one row is covered",
         PLAN + CELLS,
     ),
     Mutant(
         "units count twice",
-        _AGGREGATES,
+        _TOTAL,
         "return Total(_argument(aggregate), False, ONE)",
         "return Total(_argument(aggregate), False, ONE.times(2))",
         "off by one",
@@ -155,15 +156,15 @@ QUESTIONS: tuple[Mutant, ...] = (
     # what one unit adds
     Mutant(
         "drop the clip of totals",
-        _CONTRIBUTIONS,
-        "else cut(mine[0], low, high))",
-        "else mine[0])",
+        _TOTAL,
+        "return [cut(total, low, high)]",
+        "return [total]",
         "a heavy unit adds all its rows",
         CELLS,
     ),
     Mutant(
         "drop the clip of sums",
-        _CONTRIBUTIONS,
+        _TOTAL,
         "default=cut(total.copy(), low, high))",
         "default=total.copy())",
         "a heavy unit adds all its values",
@@ -171,15 +172,15 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a soft unit is not scaled down",
-        _CONTRIBUTIONS,
-        "scaled.append(exp.Case(ifs=[exp.If(this=fits, true=cell.copy())], default=floor_))",
+        _MOMENTS,
+        "scaled.append(exp.Case(ifs=[exp.If(this=fits, true=cell.copy())], default=floor))",
         "scaled.append(cell.copy())",
         "heavy units weigh more",
         CELLS,
     ),
     Mutant(
         "soft weight without limit",
-        _CONTRIBUTIONS,
+        _MOMENTS,
         "weight = Least(expressions=[held.copy(), limit])",
         "weight = held.copy()",
         "heavy units weigh more",
@@ -187,7 +188,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "histogram weight without limit",
-        _BOUNDING,
+        _QUANTILES,
         "weight = exp.Mul(this=named(_TIMES), expression=exp.Paren(this=share))",
         "weight = exp.Mul(this=named(_TIMES), expression=one.copy())",
         "a heavy unit moves every rank",
@@ -195,16 +196,16 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "any number of different values",
-        _BOUNDING,
-        "exp.LTE(this=named(_HELD), expression=exp.Literal.number(measure.shape.rows))",
+        _DISTINCT,
+        "exp.LTE(this=named(HELD), expression=exp.Literal.number(self.rows))",
         "exp.true()",
         "a unit brings all its values",
         CELLS,
     ),
     Mutant(
         "a quantile for every group at the full price",
-        _MEASURES,
-        "mechanisms_for(share.scaled(Fraction(1, groups))).quantiles",
+        _QUANTILES,
+        "mechanisms_for(share.scaled(Fraction(1, groups_per_unit))).quantiles",
         "mechanisms_for(share).quantiles",
         "a unit in many groups is not covered",
         ("tests/cells/test_release.py",),
@@ -212,7 +213,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "drop the group limit",
         _BOUNDING,
-        "exp.LTE(this=named(_PLACE), expression=exp.Literal.number(plan.groups))",
+        "exp.LTE(this=named(_PLACE), expression=exp.Literal.number(plan.groups_per_unit))",
         "exp.true()",
         "a unit counts in every group",
         CELLS,
@@ -220,8 +221,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "one group too many",
         _BOUNDING,
-        "exp.Literal.number(plan.groups))",
-        "exp.Literal.number(plan.groups + 1))",
+        "exp.Literal.number(plan.groups_per_unit))",
+        "exp.Literal.number(plan.groups_per_unit + 1))",
         "off by one",
         CELLS,
     ),
@@ -229,15 +230,15 @@ QUESTIONS: tuple[Mutant, ...] = (
         "no choice among rows",
         _BOUNDING,
         "    if not _among_rows(plan):\n        return rows\n",
-        "    if plan.groups:\n        return rows\n",
+        "    if plan.groups_per_unit:\n        return rows\n",
         "a unit with few rows in a group counts in every group",
         CELLS,
     ),
     Mutant(
         "choose among all units",
         _BOUNDING,
-        "_numbered(number, [named(_UNIT)], order)",
-        "_numbered(number, [], order)",
+        "number_rows(number, [named(UNIT)], order)",
+        "number_rows(number, [], order)",
         "one unit's groups depend on the others",
         CELLS,
     ),
@@ -252,7 +253,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "total over all units",
         _BOUNDING,
-        "return query.group_by(named(_UNIT), *_keys(plan), copy=False)",
+        "return query.group_by(named(UNIT), *_keys(plan), copy=False)",
         "return query.group_by(*_keys(plan), copy=False)",
         "rows of all units are one unit's",
         CELLS,
@@ -268,23 +269,23 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "weights of a lone key",
         _BOUNDING,
-        "true=exp.Literal.number(plan.selection.weight(k)))",
-        "true=exp.Literal.number(plan.selection.weight(1)))",
+        "true=exp.Literal.number(weight(k)))",
+        "true=exp.Literal.number(weight(1)))",
         "a unit with many keys weighs too much",
         CELLS,
     ),
     # noise is added
     Mutant(
         "no noise",
-        _RELEASE,
-        "c.astype(object) + noise.draw(c.size).astype(object)",
+        _CELLS,
+        "c.astype(object) + self.noise.draw(c.size).astype(object)",
         "c.astype(object)",
         "exact answers",
         ("tests/cells/test_release.py",),
     ),
     Mutant(
         "one noise for all",
-        _RELEASE,
+        _CELLS,
         "noise.draw(c.size)",
         "noise.draw(1).repeat(c.size)",
         "differences of groups are exact",
@@ -292,17 +293,17 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "show every key",
-        _RELEASE,
-        "keep = plan.selection.keep(arranged.units)",
-        "keep = arranged.units > 0",
+        _CELLS,
+        "return self.selection.keep(units), None",
+        "return units > 0, None",
         "a key of one person is shown",
         WHOLE,
     ),
     Mutant(
         "counts without noise",
-        _RELEASE,
-        "keep, counts = shown.keep, shown.counts",
-        "keep, counts = shown.keep, arranged.units[shown.keep]",
+        _CELLS,
+        "return shown.keep, (narrowed(shown.counts.astype(object)),)",
+        "return shown.keep, (units[shown.keep],)",
         "exact counts of the shown keys",
         ("tests/cells/test_release.py",),
     ),
@@ -342,8 +343,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "stored answers for any bounds",
         _PLAN,
-        "tuple(map(shape_facts, self.shapes)),",
-        "len(self.shapes),",
+        "tuple(kind.facts for kind in self.kinds),",
+        "len(self.kinds),",
         "an answer made under another policy",
         ("tests/answers/test_stored.py",),
     ),

@@ -15,6 +15,7 @@ import pytest
 import lapwing as lw
 from lapwing.curator import Curator
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.cells import CellQuantiles
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.planning.plan import Plan
 
@@ -31,8 +32,8 @@ def curator(budget: str = "pure", rows: int = 300) -> Curator:
 
 
 def quantiles(plan: Plan) -> GridQuantiles:
-    (found,) = (m.noise for m in plan.measures if isinstance(m.noise, GridQuantiles))
-    return found
+    (found,) = (m.mechanism for m in plan.measures if isinstance(m.mechanism, CellQuantiles))
+    return found.quantiles
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

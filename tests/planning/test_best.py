@@ -14,6 +14,7 @@ import pytest
 import lapwing as lw
 from lapwing.cells.release import Arranged, release
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.cells import BestGroups
 from lapwing.mechanisms.choice.top_k import TopK
 from lapwing.planning.plan import Plan
 from support.cells import exact_cells
@@ -35,8 +36,8 @@ def opened(data: pa.Table, budget: lw.Budget = PURE, **facts: Any) -> lw.Curator
 def planned(asked: lw.Curator, text: str, epsilon: Any = 1) -> tuple[Plan, TopK]:
     plan = asked.preview(text, epsilon=epsilon).plan
     (measure,) = plan.measures
-    assert isinstance(measure.noise, TopK)
-    return plan, measure.noise
+    assert isinstance(measure.mechanism, BestGroups)
+    return plan, measure.mechanism.choice
 
 
 def exact(asked: lw.Curator, plan: Plan) -> Arranged:
@@ -94,13 +95,13 @@ def test_numbers_that_are_shown_or_filtered_by_are_paid() -> None:
         "SELECT town FROM trips GROUP BY town ORDER BY COUNT(*) DESC LIMIT 0",
     ):
         plan = opened(many()).preview(text, epsilon=1).plan
-        assert not any(isinstance(measure.noise, TopK) for measure in plan.measures), text
+        assert not any(isinstance(measure.mechanism, BestGroups) for measure in plan.measures), text
 
 
 def test_noisy_numbers_decide_where_a_unit_is_in_fewer_groups_than_are_asked() -> None:
     one = lw.open(many(), name="trips", unit=None, budget=PURE, values={"town": TOWNS})
     text = "SELECT town FROM trips GROUP BY town ORDER BY COUNT(*) DESC LIMIT "
-    assert isinstance(one.preview(text + "1", epsilon=1).plan.measures[0].noise, TopK)
+    assert isinstance(one.preview(text + "1", epsilon=1).plan.measures[0].mechanism, BestGroups)
     assert isinstance(one.preview(text + "2", epsilon=1).plan.measures[0].noise, Laplace)
     assert "simultaneous" not in str(one.sql(text + "2", epsilon=1))
 

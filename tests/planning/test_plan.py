@@ -10,8 +10,8 @@ import pytest
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.errors import Refused
 from lapwing.language.types import Interval, Type
-from lapwing.measures.aggregates import Total
-from lapwing.measures.measure import MOST_REACH
+from lapwing.measures.kind import MOST_SENSITIVITY
+from lapwing.measures.total import Total
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.planning.plan import Plan, make_plan
@@ -64,7 +64,7 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "changes", "sensitivity"), CASES)
 def test_pure_budgets_use_laplace_for_the_l1_sensitivity(text: str, changes: dict[str, Any], sensitivity: int) -> None:
-    """lecture:L13 each unit counts in at most `groups` cells with at most `reach` each."""
+    """lecture:L13 each unit counts in at most `groups_per_unit` groups with at most the sensitivity each."""
     [measure] = plan(text, **changes).measures
     assert isinstance(measure.noise, Laplace)
     assert (measure.noise.sensitivity, measure.noise.epsilon, measure.step) == (sensitivity, 1, 1)
@@ -77,22 +77,22 @@ def test_zcdp_budgets_use_gauss_for_the_l2_sensitivity(text: str, changes: dict[
     [measure] = made.measures
     assert isinstance(measure.noise, Gaussian)
     assert measure.noise.loss.to_zcdp().rho <= loss.to_zcdp().rho
-    exact = Fraction(sensitivity, made.groups) ** 2 * made.groups
+    exact = Fraction(sensitivity, made.groups_per_unit) ** 2 * made.groups_per_unit
     assert exact <= measure.noise.sensitivity**2 <= exact * Fraction(1_000_001, 1_000_000)
 
 
 def test_real_sums_go_in_steps_that_drown_in_the_noise() -> None:
-    """Rounding outward: the reach in steps is never below the reach."""
+    """Rounding outward: the sensitivity in steps is never below the sensitivity."""
     [measure] = plan("SELECT SUM(cost) FROM visits").measures
     assert measure.step.numerator == 1
     assert measure.step <= Fraction(ROWS * 100, 2**19)
-    assert measure.reach * measure.step >= ROWS * 100
-    assert measure.noise.sensitivity == measure.reach
+    assert measure.sensitivity * measure.step >= ROWS * 100
+    assert measure.noise.sensitivity == measure.sensitivity
 
 
 @pytest.mark.parametrize("bounds", [(-5, 3), (3, 10), (-7, -2), (0.1, 0.3), (-1 / 3, 1 / 7)])
 @pytest.mark.parametrize("by_row", [True, False])
-def test_a_unit_never_adds_more_than_the_reach(bounds: tuple[float, float], by_row: bool) -> None:
+def test_a_unit_never_adds_more_than_the_sensitivity(bounds: tuple[float, float], by_row: bool) -> None:
     table = Table("t", (Field("p", Type.INTEGER), Field("x", Type.REAL, interval(*bounds))), None if by_row else "p", 4)
     question = read_sql("SELECT SUM(x) FROM t", Catalog((table,)))
     assert isinstance(question, Question)
@@ -101,11 +101,11 @@ def test_a_unit_never_adds_more_than_the_reach(bounds: tuple[float, float], by_r
     [measure] = made.measures
     rows = 1 if by_row else 4
     totals = [Fraction(bound) * n for bound in bounds for n in ({1} if by_row else {0, 1, rows})]
-    assert isinstance(measure.shape, Total)
-    low, high = measure.shape.steps(measure.step)
+    assert isinstance(measure.kind, Total)
+    low, high = measure.kind.steps(measure.step)
     assert low * measure.step <= min(totals)
     assert max(totals) <= high * measure.step
-    assert measure.reach * measure.step >= max(map(abs, totals))
+    assert measure.sensitivity * measure.step >= max(map(abs, totals))
 
 
 def test_unit_bounds_replace_rows_times_bounds() -> None:
@@ -174,7 +174,7 @@ def test_bounds_of_no_ordinary_size_are_refused(bounds: tuple[float, float]) -> 
     question = read_sql("SELECT SUM(x) FROM t", Catalog((table,)))
     assert isinstance(question, Question)
     assert "ordinary size" in str(attempt(make_plan, question, Pure(1)))
-    assert 10**13 * MOST_REACH < 10**38
+    assert 10**13 * MOST_SENSITIVITY < 10**38
 
 
 def test_wide_integers_go_in_larger_steps_rather_than_without_noise() -> None:
@@ -184,7 +184,7 @@ def test_wide_integers_go_in_larger_steps_rather_than_without_noise() -> None:
     made = make_plan(question, Pure(1))
     assert isinstance(made, Plan)
     assert made.measures[0].step > 1
-    assert made.measures[0].reach * made.measures[0].step >= 2**62
+    assert made.measures[0].sensitivity * made.measures[0].step >= 2**62
 
 
 def test_other_losses_are_refused() -> None:

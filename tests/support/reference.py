@@ -17,8 +17,8 @@ from typing import Any
 from lapwing.language.expression import Call, Column, Expression, Literal
 from lapwing.language.operators.table import bounds_of
 from lapwing.language.types import Interval
-from lapwing.measures.aggregates import Total
-from lapwing.measures.measure import Measure
+from lapwing.measures.kind import Measure
+from lapwing.measures.total import Total
 from lapwing.planning.plan import Plan
 
 Row = dict[str, Any]
@@ -64,25 +64,25 @@ def _key(plan: Plan, row: Row) -> tuple[Any, ...]:
 
 
 def _sums(plan: Plan, measure: Measure, units: dict[Any, list[Row]]) -> list[int]:
-    shape = measure.shape
-    assert isinstance(shape, Total)
-    low, high = shape.steps(measure.step)
+    kind = measure.kind
+    assert isinstance(kind, Total)
+    low, high = kind.steps(measure.step)
     cells = dict.fromkeys(product(*plan.domain), 0)
     for (_, key), rows in units.items():
-        held = [row for row in rows if shape.argument is None or not _missing(shape, row)]
-        if held or not shape.summed:
-            cells[key] += max(low, min(high, sum(_part(measure, shape, row) for row in held)))
+        held = [row for row in rows if kind.argument is None or not _missing(kind, row)]
+        if held or not kind.summed:
+            cells[key] += max(low, min(high, sum(_part(measure, kind, row) for row in held)))
     return list(cells.values())
 
 
-def _missing(shape: Total, row: Row) -> bool:
-    value = None if shape.argument is None else _value(shape.argument, row, clipped=shape.summed)
+def _missing(kind: Total, row: Row) -> bool:
+    value = None if kind.argument is None else _value(kind.argument, row, clipped=kind.summed)
     return value is None or value != value
 
 
-def _part(measure: Measure, shape: Total, row: Row) -> int:
-    argument = shape.argument
-    if argument is None or not shape.summed:
+def _part(measure: Measure, kind: Total, row: Row) -> int:
+    argument = kind.argument
+    if argument is None or not kind.summed:
         return 1
     bounds = bounds_of(argument)
     value = _value(argument, row, clipped=True)

@@ -141,7 +141,7 @@ def test_no_unit_moves_the_tables_by_more_than_the_mechanism_was_made_for(price:
         strategy = make_strategy(counted(table, **asked), price.price(epsilon=1))
         whole, most = read(strategy, table, rows), strategy.counted.cells_per_unit
         assert most == strategy.mechanism.cells_per_unit
-        assert most == strategy.counted.outline.groups * (table.rows_per_unit or 0)
+        assert most == strategy.counted.outline.groups_per_unit * (table.rows_per_unit or 0)
         for unit in (1, 2, 3):
             without = read(strategy, table, [row for row in rows if row[0] != unit])
             assert all(np.abs(whole[one] - without[one]).sum() <= most for one in whole)

@@ -13,13 +13,7 @@ from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked, condition, percent
 from lapwing.cells.finding import Found
 from lapwing.cells.release import Released
-from lapwing.measures.measure import Measure
 from lapwing.measures.selection import selection_words, units_needed
-from lapwing.measures.shapes import Pair, Soft
-from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.top_k import TopK
-from lapwing.mechanisms.moments.values import GRID
-from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.numbers import Number
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
@@ -62,7 +56,7 @@ class Release(Tabular):
             "ledger_entry": self.entry,
             "measures": describe(self.plan),
             "unit": self.plan.table.unit or "one row",
-            "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups},
+            "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups_per_unit},
             "found": [{"what": str(found), "epsilon": float(found.epsilon)} for found in self.found],
             "methods": self.methods(),
         }
@@ -72,7 +66,7 @@ class Release(Tabular):
         table = self.plan.table
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
         noise = "; ".join(_methods(self.plan))
-        limits = "" if table.by_row else f" Each unit counts in at most {self.plan.groups} groups."
+        limits = "" if table.by_row else f" Each unit counts in at most {self.plan.groups_per_unit} groups."
         return (
             f"Answers are differentially private for adding or removing {unit} of `{table.name}` "
             f"(version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
@@ -106,27 +100,11 @@ def describe(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _described(plan: Plan, index: int) -> dict[str, Any]:
-    measure = plan.measures[index]
-    asked = {"aggregates": _asked(plan, index), "bounding": str(measure.shape)}
-    match measure.noise:
-        case None:
-            return {**asked, "mechanism": "selection of the keys"}
-        case GridQuantiles() as mechanism:
-            name = "permute-and-flip" if mechanism.flips else "exponential"
-            kind = {"mechanism": name, "rank_error": max(mechanism.error()), "cells": mechanism.cells}
-            return {**asked, **kind, "loss": str(plan.prices.measures[index])}
-        case TopK() as mechanism:
-            kind = {"mechanism": "exponential" if not mechanism.peeling else "permute-and-flip", "chosen": mechanism.k}
-            return {**asked, **kind, "loss": str(plan.prices.measures[index])}
-        case noise:
-            kind = {"mechanism": type(noise).__name__.lower(), "scale": _scale(measure), "step": float(measure.step)}
-            return {**asked, **kind, "loss": str(noise.loss)}
-
-
-def _scale(measure: Measure) -> float:
-    """Of additive noise, in the units of the answer; of soft cells in rows."""
-    unit = GRID if isinstance(measure.shape, Soft | Pair) else 1
-    return float(measure.additive.scale) * float(measure.step) / unit
+    measure, share = plan.measures[index], plan.prices.measures[index]
+    asked = {"aggregates": _asked(plan, index), "bounding": str(measure.kind)}
+    if measure.mechanism is None:
+        return {**asked, "mechanism": "selection of the keys"}
+    return {**asked, **measure.kind.describe(measure, share)}
 
 
 def _selected(plan: Plan) -> list[dict[str, Any]]:
@@ -146,19 +124,7 @@ def _asked(plan: Plan, index: int) -> list[str]:
 def _methods(plan: Plan) -> list[str]:
     words = []
     for index, measure in enumerate(plan.measures):
-        asked = " and ".join(_asked(plan, index))
-        match measure.noise:
-            case None:
-                words.append(f"For {asked} the noisy counts of the selection are shown")
-            case GridQuantiles() as mechanism:
-                kind = "permute-and-flip" if mechanism.flips else "the exponential mechanism"
-                words.append(f"For {asked} {measure.shape}, and {kind} chooses cells by their rank")
-            case TopK() as mechanism:
-                kind = "permute-and-flip" if mechanism.peeling else "the exponential mechanism"
-                words.append(f"For {asked} {measure.shape} groups, and {kind} chooses them one after another")
-            case noise:
-                kind = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
-                of = "to soft counts of rows" if isinstance(measure.shape, Soft | Pair) else "in each group"
-                added = f"discrete {kind} noise of scale {_scale(measure):.6g} is added {of}"
-                words.append(f"For {asked} {measure.shape}, and {added}")
+        counted = measure.mechanism is None
+        made = "the noisy counts of the selection are shown" if counted else measure.kind.methods(measure)
+        words.append(f"For {' and '.join(_asked(plan, index))} {made}")
     return words if plan.selection is None else [*words, selection_words(plan.selection)]

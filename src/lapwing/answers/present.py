@@ -23,7 +23,6 @@ from lapwing.engines.calculator import calculate, name_of
 from lapwing.errors import Bug
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot, walk
 from lapwing.language.types import Type
-from lapwing.measures.shapes import Grid
 from lapwing.mechanisms.quantiles.grid_quantiles import is_approximate
 from lapwing.planning.plan import Plan
 
@@ -45,7 +44,7 @@ def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
     if plan.outline.domain is None:
         return released.keys
     columns = []
-    after = size = plan.cells or 1
+    after = size = plan.group_count or 1
     for values in plan.domain:
         after //= len(values)
         once = np.empty(len(values), object)
@@ -57,8 +56,7 @@ def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
 def is_bare(plan: Plan, expression: Expression) -> bool:
     """Whether one of its released numbers was asked for without an interval."""
     readings = [plan.outline.readings[part.index] for part in walk(expression) if isinstance(part, Slot)]
-    shapes = [plan.outline.shapes[reading.measure] for reading in readings]
-    return any(isinstance(shape, Grid) and shape.confidence is None for shape in shapes)
+    return any(plan.outline.kinds[reading.measure].lacks_intervals for reading in readings)
 
 
 class _Above:
@@ -97,8 +95,8 @@ class _Above:
 
     def _missing(self, used: set[int], together: int) -> str:
         """Why there is no interval."""
-        shapes = [self.plan.outline.shapes[self.plan.outline.readings[slot].measure] for slot in used]
-        if together > 1 and any(isinstance(shape, Grid) for shape in shapes):
+        kinds = [self.plan.outline.kinds[self.plan.outline.readings[slot].measure] for slot in used]
+        if together > 1 and any(kind.releases_intervals for kind in kinds):
             return "the interval of a quantile was released for one group, and does not hold for all together"
         return "no interval follows for this expression"
 

@@ -17,10 +17,9 @@ import numpy as np
 
 from lapwing.answers.present import present
 from lapwing.answers.stored import encode
-from lapwing.cells.release import Arranged, Cells, release
+from lapwing.cells.release import Arranged, release
 from lapwing.language.types import Type, Value
-from lapwing.measures.measure import Measure
-from lapwing.measures.shapes import Grid, Total
+from lapwing.mechanisms.cells import Cells
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
 
@@ -47,8 +46,7 @@ def _shortened(plan: Plan) -> Plan:
     """The plan with as few of its public groups as it can be answered for: one, or as many as it chooses."""
     if plan.outline.domain is None:
         return plan
-    shapes = plan.outline.shapes
-    least = max((shape.best.many for shape in shapes if isinstance(shape, Total) and shape.best), default=1)
+    least = max(1, *(kind.chosen_groups for kind in plan.outline.kinds))
     return replace(plan, outline=replace(plan.outline, domain=_leading(plan.domain, least)))
 
 
@@ -63,19 +61,12 @@ def _leading(domain: Sequence[tuple[Value, ...]], least: int) -> tuple[tuple[Val
 
 
 def _zeros(plan: Plan) -> Arranged:
-    size = plan.cells or 1
-    cells = tuple(_empty(measure, size) for measure in plan.measures)
+    size = plan.group_count or 1
+    cells = tuple(measure.kind.empty(size) for measure in plan.measures)
     if plan.outline.domain is not None:
         return Arranged((), None, cells)
     keys = tuple(_filled(_VALUES[key.type or Type.TEXT], size) for key in plan.question.keys)
     return Arranged(keys, np.full(size, _PRESENT, np.int64), cells)
-
-
-def _empty(measure: Measure, size: int) -> tuple[Cells, ...]:
-    """Cells of zero; a histogram without rows has none."""
-    if isinstance(measure.shape, Grid):
-        return (np.zeros(0, np.int64),) * 3
-    return tuple(np.zeros(size, np.int64) for _ in range(measure.shape.cells))
 
 
 def _filled(value: Value, size: int) -> Cells:

@@ -9,10 +9,10 @@ from typing import Any, assert_never
 import numpy as np
 
 from lapwing.answers.prices import prices_in, prices_out
-from lapwing.cells.release import Cells, Released, narrowed
+from lapwing.cells.release import Released
 from lapwing.errors import Bug
 from lapwing.language.types import Type, Value
-from lapwing.measures.shapes import Grid
+from lapwing.mechanisms.cells import Cells
 from lapwing.planning.payload import read_payload, write_payload
 from lapwing.planning.plan import Outline, Plan, priced
 
@@ -34,8 +34,8 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     kinds = [key.type for key in outline.question.keys]
     pairs = zip(read["keys"], kinds, strict=True) if outline.domain is None else ()
     keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in pairs)
-    stored = zip(outline.shapes, read["cells"], strict=True)
-    cells = tuple(tuple(_column_in(column, isinstance(shape, Grid)) for column in cells) for shape, cells in stored)
+    stored = zip(outline.kinds, read["cells"], strict=True)
+    cells = tuple(tuple(map(kind.decode, columns)) for kind, columns in stored)
     plan = priced(outline, prices_in(read))
     if read["steps"] != [str(measure.step) for measure in plan.measures]:
         raise Bug("a stored answer was made in other steps than its question has now; ask anew with refresh=True")
@@ -66,10 +66,6 @@ def _value_in(value: Any, kind: Type | None) -> Value:
             return datetime.fromisoformat(value)
         case _:
             return value  # type: ignore[no-any-return]
-
-
-def _column_in(column: list[str], real: bool) -> Cells:
-    return np.array(column, np.float64) if real else narrowed(_objects([int(value) for value in column]))
 
 
 def _objects(values: list[Any]) -> Cells:

@@ -8,7 +8,6 @@ joins, plans and stored answers need no rule of their own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from lapwing.catalog.table import Catalog, Limit, Table
 from lapwing.cells.finding import BoundsOf, Found, LimitOf, Target
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.types import Interval
-from lapwing.measures.shapes import Total
 from lapwing.numbers import Number, inside_unit
 from lapwing.planning.plan import Outline, make_outline
 from lapwing.planning.question import Question
@@ -114,9 +112,8 @@ def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
     others: dict[Limit, int] = {limit: 1 for limit in wanted if limit is not Limit.ROWS}
     if Limit.ROWS in wanted and is_refused(_limited(question, others)):
         needed.append(Limit.ROWS)
-    chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
-    several = outline.domain is None or math.prod(map(len, outline.domain)) > 1
-    if Limit.GROUPS in wanted and several and not chosen:
+    chosen = any(kind.chosen_groups for kind in outline.kinds)
+    if Limit.GROUPS in wanted and outline.group_count != 1 and not chosen:
         needed.append(Limit.GROUPS)
     return tuple(needed)
 

@@ -29,11 +29,8 @@ from lapwing.asking.pricing import Left, Terms, usable_delta
 from lapwing.errors import Misconfigured
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.refusal import inside, refuse
-from lapwing.measures.measure import Measure
+from lapwing.measures.kind import Measure
 from lapwing.measures.selection import units_needed
-from lapwing.measures.shapes import Total
-from lapwing.mechanisms.choice.top_k import TopK
-from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.numbers import Number, below_one, exact, positive
 from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
 from lapwing.planning.question import Order, Output, Question, moved
@@ -186,7 +183,7 @@ def _merge(
     for index, question in enumerate(questions):
         with inside(f"question {named.names[index]}"):
             outline = make_outline(question, confidence=levels[index])
-        chosen = any(isinstance(shape, Total) and shape.best is not None for shape in outline.shapes)
+        chosen = any(kind.chosen_groups for kind in outline.kinds)
         rows = (question.table.canonical, question.table.version, question.where, question.keys, levels[index])
         alike.setdefault(outline.identity.text if chosen else rows, []).append(index)
     merged: list[Merged] = []
@@ -271,23 +268,17 @@ def _even(one: Merged, budget: Budget, epsilon: Number, delta: Fraction) -> Plan
 
 def _needs(one: Merged, plan: Plan) -> list[Fraction]:
     """How much of the price each part needs for the same relative error: w e k / groups, the keys last."""
-    groups = plan.cells if plan.cells is not None else UNKNOWN_GROUPS * plan.groups
-    factor = one.weight * Fraction(groups, plan.groups)
-    errors = [_units_off(measure, plan, one.level) for measure in plan.measures if measure.noise is not None]
+    groups = plan.group_count if plan.group_count is not None else UNKNOWN_GROUPS * plan.groups_per_unit
+    factor = one.weight * Fraction(groups, plan.groups_per_unit)
+    errors = [_units_off(measure, plan, one.level) for measure in plan.measures if measure.mechanism is not None]
     if plan.selection is not None:
         errors.append(Fraction(units_needed(plan.selection)[0]))
     return [factor * error for error in errors]
 
 
-def _units_off(measure: Measure, plan: Plan, level: Fraction) -> Fraction:
+def _units_off(measure: Measure, plan: Plan, confidence: Fraction) -> Fraction:
     """The error of a measure in units: how many of them, at their largest, it amounts to."""
-    match measure.noise:
-        case GridQuantiles() as mechanism:
-            return Fraction(max(mechanism.error(level))) / measure.reach
-        case TopK() as mechanism:
-            return Fraction(mechanism.error(level, candidates=plan.cells or 1)) / measure.reach
-        case _:
-            return measure.additive.error(level) / Fraction(measure.reach)
+    return max(measure.errors(confidence, plan.group_count)) / (measure.sensitivity * measure.step)
 
 
 def _shared(even: Sequence[Plan], needs: Sequence[Sequence[Fraction]], whole: Loss, *, powers: bool) -> list[Prices]:
@@ -310,7 +301,7 @@ def _whole(share: Fraction, *, powers: bool) -> int:
 
 def _prices(plan: Plan, parts: Iterator[Loss]) -> Prices:
     """The next parts as prices of the plan, the keys last and with their delta."""
-    shares = tuple(None if measure.noise is None else next(parts) for measure in plan.measures)
+    shares = tuple(None if measure.mechanism is None else next(parts) for measure in plan.measures)
     keys = plan.prices.selection
     return Prices(shares, None if keys is None else next(parts).with_delta(keys.delta))
 

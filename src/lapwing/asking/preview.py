@@ -9,13 +9,12 @@ from typing import Any
 
 from lapwing.answers.answer import describe
 from lapwing.answers.preview import PricePreview
-from lapwing.answers.readings import PLAIN, half_width
+from lapwing.answers.readings import half_width
 from lapwing.answers.wording import percent
 from lapwing.language.expression import Slot, walk
-from lapwing.measures.aggregates import COUNT_UNITS, COUNT_VALUES, Reading
+from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
-from lapwing.mechanisms.choice.top_k import TopK
-from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+from lapwing.measures.total import COUNT_UNITS, COUNT_VALUES
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.wording import at_most_text
@@ -89,7 +88,7 @@ class Preview(PricePreview):
             "confidence": float(self.confidence),
             "errors": self.errors,
             "groups_drown_below": self.smallest,
-            "groups": self.plan.cells,
+            "groups": self.plan.group_count,
             "measures": [] if self.missing else describe(self.plan),
             "finds_first": list(self.missing),
             "keys": self.keys,
@@ -130,26 +129,19 @@ class Preview(PricePreview):
 
     def _about(self, words: str, reading: Reading) -> list[str]:
         """What can be said beforehand about one number."""
-        mechanism = self.plan.measures[reading.measure].noise
-        if isinstance(mechanism, GridQuantiles):
-            off = mechanism.error(self.confidence)[reading.place]
-            return [f"{words}: within {off:,.0f} rows of its rank with {self._level} confidence{self._each(reading)}"]
-        if isinstance(mechanism, TopK):
-            step = self.plan.measures[reading.measure].step
-            short = float(Fraction(mechanism.error(self.confidence, candidates=self.plan.cells or 1)) * step)
-            return [f"{words}: each group chosen is within {short:,.6g} of its place, with {self._level} confidence"]
-        depends = reading.statistic not in PLAIN
+        measure, each = self.plan.measures[reading.measure], self._each(reading)
+        promise = measure.promise(reading, self.confidence, self.plan.group_count, each=each)
+        if promise is not None:
+            return [f"{words}: {promise.format(self._level)}"]
+        depends = not measure.kind.is_known_beforehand(reading.statistic)
         assumed = (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,)
         errors = [(rows, self._error(reading, rows)) for rows in assumed]
         lines = [
             (rows, f"{words}: within {e:,.6g} with {self._level} confidence") for rows, e in errors if e is not None
         ]
-        if not lines and mechanism is not None:
-            return [f"{words}: its interval comes with the answer and depends on the data{self._each(reading)}"]
-        return [
-            f"{line}, if a group has at least {rows:,} rows" if depends else line + self._each(reading)
-            for rows, line in lines
-        ]
+        if not lines and measure.mechanism is not None:
+            return [f"{words}: its interval comes with the answer and depends on the data{each}"]
+        return [f"{line}, if a group has at least {rows:,} rows" if depends else line + each for rows, line in lines]
 
     def _keys(self) -> list[str]:
         if self.plan.selection is None or self.plan.prices.selection is None:
@@ -161,7 +153,7 @@ class Preview(PricePreview):
         return [f"Groups are selected privately {price}: {shown}; smaller ones rarely or never."]
 
     def _each(self, reading: Reading) -> str:
-        cells = self.plan.cells
+        cells = self.plan.group_count
         if reading.measure in self.plan.outline.choosing:
             together = "" if cells is None else f", in all {cells:,} groups together"
             return together or ", before rows are chosen by it: then intervals hold for all groups together, and widen"
@@ -172,6 +164,6 @@ class Preview(PricePreview):
         return percent(self.confidence)
 
     def _error(self, reading: Reading, rows: int) -> float | None:
-        level = self.plan.outline.level(reading.measure, self.confidence)
+        level = self.plan.outline.confidence_of(reading.measure, self.confidence)
         found = half_width(self.plan.measures[reading.measure], reading.statistic, level, rows=rows)
         return None if found is None else float(found)

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from lapwing.answers.readings import PLAIN, half_width
+from lapwing.answers.readings import half_width
 from lapwing.asking.automatic import NOTHING, Automatic
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.expression import Slot
 from lapwing.language.refusal import refuse
-from lapwing.measures.aggregates import MEAN
-from lapwing.measures.measure import measured
+from lapwing.measures.moments import MEAN
 from lapwing.mechanisms.scores import flag
 from lapwing.numbers import Number, below_one, count, positive
 from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
@@ -123,8 +122,7 @@ def prices_within(
     """The lowest prices for these half-widths; raises Refused if there are none."""
     wanted = _wanted(outline, within)
     shares = tuple(
-        _cheapest(outline, index, wanted[index], budget, confidence, assume_rows)
-        for index in range(len(outline.shapes))
+        _cheapest(outline, index, wanted[index], budget, confidence, assume_rows) for index in range(len(outline.kinds))
     )
     if outline.domain is not None:
         return Prices(shares)
@@ -133,8 +131,8 @@ def prices_within(
 
 
 def _wanted(outline: Outline, within: Within) -> dict[int, list[tuple[int, Fraction]]]:
-    """For each shape the aggregates that are read off it and how exact each must be."""
-    wanted: dict[int, list[tuple[int, Fraction]]] = {index: [] for index in range(len(outline.shapes))}
+    """For each measure the aggregates that are read off it and how exact each must be."""
+    wanted: dict[int, list[tuple[int, Fraction]]] = {index: [] for index in range(len(outline.kinds))}
     for output in outline.question.outputs:
         half = within.get(output.name) if isinstance(within, Mapping) else within
         if half is None or not isinstance(output.expression, Slot):
@@ -164,10 +162,10 @@ def _cheapest(
 ) -> Loss:
     """The lowest price at which all of these are as exact as they must be."""
     priced_at = budget.accounting.rules.loss
-    shape, level = outline.shapes[index], outline.level(index, confidence)
+    kind, shown = outline.kinds[index], outline.confidence_of(index, confidence)
     statistics = [(outline.readings[slot].statistic, half) for slot, half in wanted]
     for name, _ in statistics:
-        if name not in PLAIN and name != MEAN.name:
+        if not kind.is_known_beforehand(name) and name != MEAN.name:
             refuse(
                 "within-unsupported",
                 "`within`",
@@ -184,10 +182,10 @@ def _cheapest(
 
     def is_enough(amount: Fraction) -> bool:
         try:
-            measure = measured(shape, outline.groups, priced_at(amount))
+            measure = kind.price(outline.groups_per_unit, priced_at(amount))
         except Refused:  # there is no such noise: it would be too large at a low price, and hardly any at a high one
             return amount > 1
-        errors = [(half_width(measure, name, level, rows=rows), half) for name, half in statistics]
+        errors = [(half_width(measure, name, shown, rows=rows), half) for name, half in statistics]
         return all(error is not None and error <= half for error, half in errors)
 
     amount = _least(is_enough)

@@ -16,7 +16,6 @@ from lapwing.cells.release import Arranged
 from lapwing.errors import Halted, LapwingError, Misconfigured
 from lapwing.language.expression import Slot
 from lapwing.language.refusal import refuse
-from lapwing.measures.shapes import Total
 from lapwing.mechanisms.scores import at_least, flag
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.noise.bits import Forks
@@ -72,7 +71,7 @@ class Watch:
                 answers, or under zCDP a new run after each "above" (see Session).
     Guarantee:  the loss of all runs together, each pure DP with the mechanism's epsilon, for adding or removing one
                 unit, however many questions are below and however they are chosen. It is paid in full at the start.
-    Proof:      the cell is a sum over units, and each adds at most reach in absolute value (shapes.py, plan.py); with
+    Proof:      the cell is a sum over units, and each adds at most reach in absolute value (total.py, plan.py); with
                 `signed` off every question's interval starts at 0 or above, so that each adds at least 0. Threshold
                 and reach are public, so a score moves by at most 1, and without `signed` all scores move the same way:
                 what GeometricSparse asks for, monotone or not.
@@ -164,7 +163,7 @@ class Watch:
         In the units of this question's answer, for as many questions below as the session was made for. Free.
         """
         measure = self._planned(question).measures[0]
-        return at_least(Fraction(self.session.error(confidence)) * measure.reach * measure.step)
+        return at_least(Fraction(self.session.error(confidence)) * measure.sensitivity * measure.step)
 
     def __reduce__(self) -> NoReturn:
         raise Misconfigured(
@@ -233,11 +232,11 @@ def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan:
     """
     _require_one_number(question)
     plan = make_plan(question, mechanism.loss)
-    (shape,) = (measure.shape for measure in plan.measures)
+    interval = plan.measures[0].kind.unit_interval
     asked = question.aggregates[0].words()
-    if not isinstance(shape, Total):
+    if interval is None:
         refuse("not-watchable", asked, "a session watches counts and sums only.", "Ask for one COUNT or SUM.")
-    if mechanism.monotone and shape.interval.low < 0:
+    if mechanism.monotone and interval.low < 0:
         refuse(
             "not-watchable",
             asked,
@@ -270,4 +269,4 @@ def _require_one_number(question: Question) -> None:
 def score(plan: Plan, cells: Arranged, threshold: Fraction) -> Fraction:
     """How far the exact answer is above the threshold, in reaches. Private: it goes into the run and nowhere else."""
     measure = plan.measures[0]
-    return (int(cells.cells[0][0][0]) * measure.step - threshold) / (measure.reach * measure.step)
+    return (int(cells.cells[0][0][0]) * measure.step - threshold) / (measure.sensitivity * measure.step)

@@ -26,37 +26,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID
-from lapwing.cells.contributions import (
-    ROWS,
-    aliased,
-    arguments,
-    cells_of,
-    computed,
-    count_totals,
-    named,
-    read,
-    row_parts,
-    source,
-    summed,
-    summed_measures,
-    unit_totals,
-)
 from lapwing.cells.derived_rows import from_node
 from lapwing.engines.dialect import EngineQuery
-from lapwing.errors import Bug
 from lapwing.language.emission import emit, whole
 from lapwing.language.expression import Expression
-from lapwing.language.forms import ExactSum, KeyedHash, Least, Listed, WholeQuotient, Wide
+from lapwing.language.forms import KeyedHash, Listed
 from lapwing.language.types import Type
-from lapwing.measures.measure import Measure
-from lapwing.measures.shapes import Distinct, Grid
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
-from lapwing.mechanisms.quantiles.grid_quantile import UNIT
+from lapwing.measures.columns import (
+    HELD,
+    ROWS,
+    UNIT,
+    RowColumn,
+    aliased,
+    compute,
+    named,
+    number_rows,
+    select,
+    source,
+    sum_units,
+)
+from lapwing.measures.kind import Measure
+from lapwing.measures.selection import unit_weight
 from lapwing.planning.plan import Plan
 
 LONGEST_KEY = 300
@@ -69,13 +65,12 @@ row is a group of its own, and 3/2 if a unit has 7 rows in each."""
 UNITS = "lw_units"
 """The column of the cells query that the selection of keys reads: how many units are in the group, or their weight."""
 
-_UNIT, _PLACE, _HELD = "lw_unit", "lw_place", "lw_held"
-_CELL, _TIMES = "lw_cell", "lw_times"
+_PLACE = "lw_place"
 
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """What the engine runs: the cells of sums over units, and a query of its own for every other shape."""
+    """What the engine runs: the cells of sums over units, and a query of its own for every other measure."""
 
     cells: exp.Select | EngineQuery | None
     others: tuple[tuple[int, exp.Select | EngineQuery], ...]
@@ -89,27 +84,87 @@ class Queries:
 
 def queries(plan: Plan) -> Queries:
     """Every query of a plan. As a rule it is one."""
-    others = tuple(
-        (
-            index,
-            _histogram(plan, measure) if isinstance(measure.shape, Grid) else _distinct(plan, measure),
-        )
-        for index, measure in enumerate(plan.measures)
-        if isinstance(measure.shape, Grid | Distinct)
-    )
+    measures = enumerate(plan.measures)
+    others = tuple((i, measure.kind.query(_UnitRows(plan, measure))) for i, measure in measures if measure.kind.apart)
     wanted = plan.selection is not None or len(others) < len(plan.measures)
     return Queries(cells_query(plan) if wanted else None, others)
 
 
 def cells_query(plan: Plan) -> exp.Select:
     """The query whose rows are the cells: key columns k0, k1, ... and integer columns c0, c1, ..."""
-    if plan.table.by_row:
-        columns = cells_of(plan, [part for measure in summed_measures(plan) for part in row_parts(plan, measure)])
-        return _grouped(plan, _selected(*_keys(plan), *columns, *_units(plan)), _rows(plan))
-    inner = _chosen(plan, _totals(plan))
-    columns = cells_of(plan, [named(f"t{i}") for i in range(count_totals(plan))])
-    query = _grouped(plan, _selected(*_keys(plan), *columns, *_units(plan)), inner)
+    cells: list[exp.Expression] = []
+    totals: list[exp.Expression] = []
+    for measure in (measure for measure in plan.measures if not measure.kind.apart):
+        own, first = _totals_of(plan, measure), len(totals)
+        totals += own
+        inside = own if plan.table.by_row else [named(f"t{first + i}") for i in range(len(own))]
+        cells += measure.kind.unit_cells(measure.step, inside)
+    columns = [sum_units(cell, f"c{i}") for i, cell in enumerate(cells)]
+    inner = _rows(plan) if plan.table.by_row else _chosen(plan, _totals(plan, totals))
+    query = select(*_keys(plan), *columns, *_units(plan)).from_(inner.subquery("t", copy=False), copy=False)
+    query = query.group_by(*_keys(plan), copy=False) if plan.question.keys else query
     return _within_groups(plan, query)
+
+
+def _totals_of(plan: Plan, measure: Measure) -> list[exp.Expression]:
+    """What the rows of a unit add up to in a group, or one row where rows are units."""
+    read = _reader(plan, measure)
+    kind, step = measure.kind, measure.step
+    return kind.row_parts(step, read) if plan.table.by_row else kind.unit_totals(step, read)
+
+
+def _reader(plan: Plan, measure: Measure) -> Callable[[int], exp.Expression]:
+    """The columns of `rows` that hold what a measure reads."""
+    places, columns = _places(_Held(plan.measures)), measure.kind.columns(measure.step)
+    return lambda place: named(f"a{places[columns[place]]}")
+
+
+class _Held:
+    """Measures that are equal if they are one object: to compare them by value takes as long as to read them."""
+
+    def __init__(self, measures: tuple[Measure, ...]) -> None:
+        self.measures = measures
+
+    def __hash__(self) -> int:
+        return id(self.measures)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and other.measures is self.measures
+
+
+@lru_cache(maxsize=8)
+def _places(held: _Held) -> dict[RowColumn, int]:
+    """The columns of `rows` that the measures read, each once. Asked for each measure, so made once for a plan."""
+    columns = dict.fromkeys(column for measure in held.measures for column in measure.kind.columns(measure.step))
+    return {column: place for place, column in enumerate(columns)}
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitRows:
+    """The rows of a plan for a measure with a query of its own."""
+
+    plan: Plan
+    measure: Measure
+
+    @property
+    def by_row(self) -> bool:
+        return self.plan.table.by_row
+
+    def keys(self) -> list[exp.Expression]:
+        return _keys(self.plan)
+
+    def read(self) -> exp.Expression:
+        return _reader(self.plan, self.measure)(0)
+
+    def select(self, *columns: exp.Expression) -> exp.Select:
+        return select(*columns).from_(_kept(self.plan).subquery("r", copy=False), copy=False)
+
+    def place(self, query: exp.Select, more: list[exp.Expression]) -> exp.Select:
+        place = [_place(self.plan, exp.DenseRank())] if _among_totals(self.plan) else []
+        return select(exp.Star(), *more, *place).from_(query.subquery("u", copy=False), copy=False)
+
+    def within(self, query: exp.Select) -> exp.Select:
+        return _within_groups(self.plan, query)
 
 
 def _among_rows(plan: Plan) -> bool:
@@ -128,81 +183,7 @@ def _within_groups(plan: Plan, query: exp.Select) -> exp.Select:
 
 
 def _placed_within(plan: Plan, query: exp.Select) -> exp.Select:
-    return _where(query, exp.LTE(this=named(_PLACE), expression=exp.Literal.number(plan.groups)))
-
-
-def _histogram(plan: Plan, measure: Measure) -> exp.Select:
-    """Keys, cell number b0 and weight c0: a row of a unit with n values counts min(1, rows / n), in units of 2^-20.
-
-    Rows without a value are in the cell NULL, which nobody reads: to drop them here computes every cell twice.
-    """
-    if not isinstance(measure.shape, Grid):
-        raise Bug("only quantiles are read off a histogram")
-    cell, one = read(plan, measure), exp.Literal.number(UNIT)
-    if plan.table.by_row:
-        inner = _selected(*_keys(plan), aliased(cell, _CELL)).from_(_rows(plan).subquery("r", copy=False), copy=False)
-        many = exp.Mul(this=exp.Count(this=exp.Star()), expression=one)
-        total = aliased(Wide(this=many), "c0")
-    else:
-        inner = _binned(plan, cell)
-        limit = Least(expressions=[named(_HELD), exp.Literal.number(measure.shape.rows)])
-        share = WholeQuotient(this=exp.Paren(this=exp.Mul(this=limit, expression=one)), expression=_or_null(_HELD))
-        weight = exp.Mul(this=named(_TIMES), expression=exp.Paren(this=share))
-        total = summed(weight, "c0")
-    columns = [*_keys(plan), aliased(named(_CELL), "b0"), total]
-    query = _selected(*columns).from_(inner.subquery("t", copy=False), copy=False)
-    return _within_groups(plan, query).group_by(*_keys(plan), named(_CELL), copy=False)
-
-
-def _or_null(name: str) -> exp.Expression:
-    return exp.Nullif(this=named(name), expression=exp.Literal.number(0))
-
-
-def _binned(plan: Plan, cell: exp.Expression) -> exp.Select:
-    """Per unit, group and cell: how many rows, how many values the unit has in the group, and the group's place."""
-    columns = [named(_UNIT), *_keys(plan), aliased(cell, _CELL), aliased(exp.Count(this=exp.Star()), _TIMES)]
-    counted = _selected(*columns).from_(_kept(plan).subquery("r", copy=False), copy=False)
-    counted = counted.group_by(named(_UNIT), *_keys(plan), cell.copy(), copy=False)
-    present = exp.Case(
-        ifs=[exp.If(this=exp.Is(this=named(_CELL), expression=exp.Null()), true=exp.Literal.number(0))],
-        default=named(_TIMES),
-    )
-    held = exp.Window(this=ExactSum(this=present), partition_by=[named(_UNIT), *_keys(plan)])
-    return _placed(plan, counted, [aliased(held, _HELD)])
-
-
-def _distinct(plan: Plan, measure: Measure) -> exp.Select:
-    """Keys and c0, the number of different values; of each unit and group only as many as the limit says."""
-    if not isinstance(measure.shape, Distinct):
-        raise Bug("only different values are counted here")
-    value = read(plan, measure)
-    many = aliased(Wide(this=exp.Count(this=exp.Distinct(expressions=[named(_CELL)]))), "c0")
-    columns = [*_keys(plan), aliased(value, _CELL)]
-    if plan.table.by_row:
-        return _grouped(
-            plan,
-            _selected(*_keys(plan), many),
-            _selected(*columns).from_(_rows(plan).subquery("r", copy=False), copy=False),
-        )
-    rows = _kept(plan).subquery("r", copy=False)
-    once = _selected(named(_UNIT), *columns).from_(rows, copy=False)
-    once = once.group_by(named(_UNIT), *_keys(plan), value.copy(), copy=False)
-    mine = [named(_UNIT), *_keys(plan)]
-    gone = exp.Is(this=named(_CELL), expression=exp.Null())
-    order = [gone, KeyedHash(expressions=[*mine, named(_CELL)]), named(_CELL)]
-    number = _numbered(exp.RowNumber(), [column.copy() for column in mine], order)
-    inner = _placed(plan, once, [aliased(number, _HELD)])
-    query = _grouped(plan, _selected(*_keys(plan), many), inner)
-    query = _where(query, exp.LTE(this=named(_HELD), expression=exp.Literal.number(measure.shape.rows)))
-    return _within_groups(plan, query)
-
-
-def _placed(plan: Plan, counted: exp.Select, more: list[exp.Expression]) -> exp.Select:
-    """All columns, some more, and the place of the group among the unit's groups, as in `_chosen`."""
-    columns = [exp.Star(), *more]
-    if _among_totals(plan):
-        columns.append(_place(plan, exp.DenseRank()))
-    return _selected(*columns).from_(counted.subquery("u", copy=False), copy=False)
+    return _where(query, exp.LTE(this=named(_PLACE), expression=exp.Literal.number(plan.groups_per_unit)))
 
 
 def _kept(plan: Plan) -> exp.Select:
@@ -211,18 +192,18 @@ def _kept(plan: Plan) -> exp.Select:
     if not _among_rows(plan):
         return rows
     place = _place(plan, exp.DenseRank())
-    placed = _selected(exp.Star(), place).from_(rows.subquery("s", copy=False), copy=False)
-    return _placed_within(plan, _selected(exp.Star()).from_(placed.subquery("p", copy=False), copy=False))
+    placed = select(exp.Star(), place).from_(rows.subquery("s", copy=False), copy=False)
+    return _placed_within(plan, select(exp.Star()).from_(placed.subquery("p", copy=False), copy=False))
 
 
 def _rows(plan: Plan) -> exp.Select:
     """Every row's unit, keys and arguments; rows of no unit and of other keys are dropped."""
     public = plan.outline.domain is not None
     keys = [aliased(key_node(key, public=public), f"k{i}") for i, key in enumerate(plan.question.keys)]
-    values = [aliased(computed(column), f"a{i}") for i, column in enumerate(arguments(plan))]
+    values = [aliased(compute(column), f"a{i}") for i, column in enumerate(_places(_Held(plan.measures)))]
     unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
-    units = [] if plan.table.by_row else [aliased(unit, _UNIT)]
-    query = _selected(*units, *keys, *values) if units or keys or values else _selected(exp.Literal.number(1))
+    units = [] if plan.table.by_row else [aliased(unit, UNIT)]
+    query = select(*units, *keys, *values) if units or keys or values else select(exp.Literal.number(1))
     query = query.from_(from_node(plan.table, ROWS), copy=False)
     if plan.question.where is not None:
         query = _where(query, emit(plan.question.where, source))
@@ -230,7 +211,7 @@ def _rows(plan: Plan) -> exp.Select:
         query = _where(query, exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))
     if not plan.domain:
         return query
-    return _listed(plan, _selected(exp.Star()).from_(query.subquery("q", copy=False), copy=False))
+    return _listed(plan, select(exp.Star()).from_(query.subquery("q", copy=False), copy=False))
 
 
 def key_node(key: Expression, *, public: bool) -> exp.Expression:
@@ -241,17 +222,11 @@ def key_node(key: Expression, *, public: bool) -> exp.Expression:
     return exp.Left(this=node, expression=exp.Literal.number(LONGEST_KEY))
 
 
-def _totals(plan: Plan) -> exp.Select:
-    gathered = [total for measure in summed_measures(plan) for total in unit_totals(plan, measure)]
-    columns = [aliased(total, f"t{i}") for i, total in enumerate(gathered)]
+def _totals(plan: Plan, totals: list[exp.Expression]) -> exp.Select:
+    columns = [aliased(total, f"t{i}") for i, total in enumerate(totals)]
     rows = _kept(plan).subquery("r", copy=False)
-    query = _selected(named(_UNIT), *_keys(plan), *columns).from_(rows, copy=False)
-    return query.group_by(named(_UNIT), *_keys(plan), copy=False)
-
-
-def _grouped(plan: Plan, query: exp.Select, inner: exp.Select) -> exp.Select:
-    query = query.from_(inner.subquery("t", copy=False), copy=False)
-    return query.group_by(*_keys(plan), copy=False) if plan.question.keys else query
+    query = select(named(UNIT), *_keys(plan), *columns).from_(rows, copy=False)
+    return query.group_by(named(UNIT), *_keys(plan), copy=False)
 
 
 def _chosen(plan: Plan, totals: exp.Select) -> exp.Select:
@@ -262,41 +237,37 @@ def _chosen(plan: Plan, totals: exp.Select) -> exp.Select:
     columns: list[exp.Expression] = [exp.Star()]
     if _among_totals(plan):
         columns.append(_place(plan, exp.RowNumber()))
-    if plan.outline.limit_groups and isinstance(plan.selection, WeightedGaussian):
-        held = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[named(_UNIT)])
-        columns.append(aliased(held, _HELD))
+    if plan.outline.limit_groups and unit_weight(plan.selection) is not None:
+        held = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[named(UNIT)])
+        columns.append(aliased(held, HELD))
     if len(columns) == 1:
         return totals
-    return _selected(*columns).from_(totals.subquery("u", copy=False), copy=False)
+    return select(*columns).from_(totals.subquery("u", copy=False), copy=False)
 
 
 def _place(plan: Plan, number: exp.Expression) -> exp.Expression:
     """The place of a group among those of its unit, in an order that only the unit, its keys and the salt decide."""
-    order = [KeyedHash(expressions=[named(_UNIT), *_keys(plan)]), *_keys(plan)]
-    return aliased(_numbered(number, [named(_UNIT)], order), _PLACE)
-
-
-def _numbered(number: exp.Expression, within: list[exp.Expression], order: list[exp.Expression]) -> exp.Expression:
-    by = exp.Order(expressions=[exp.Ordered(this=part) for part in order])
-    return exp.Window(this=number, partition_by=within, order=by)
+    order = [KeyedHash(expressions=[named(UNIT), *_keys(plan)]), *_keys(plan)]
+    return aliased(number_rows(number, [named(UNIT)], order), _PLACE)
 
 
 def _units(plan: Plan) -> list[exp.Expression]:
     """The number of units in each group, or their weight, for the selection of keys."""
     if plan.selection is None:
         return []
-    if not isinstance(plan.selection, WeightedGaussian):
+    weight = unit_weight(plan.selection)
+    if weight is None:
         return [aliased(exp.Count(this=exp.Star()), UNITS)]
     if not plan.outline.limit_groups:
-        held: exp.Expression = exp.Literal.number(plan.selection.weight(1))  # rows are units, each in one group
+        held: exp.Expression = exp.Literal.number(weight(1))  # rows are units, each in one group
     else:
         branches = [
-            exp.If(this=exp.Literal.number(k), true=exp.Literal.number(plan.selection.weight(k)))
-            for k in range(1, plan.groups)
+            exp.If(this=exp.Literal.number(k), true=exp.Literal.number(weight(k)))
+            for k in range(1, plan.groups_per_unit)
         ]
-        fewest = exp.Literal.number(plan.selection.weight(plan.groups))
-        held = exp.Case(this=named(_HELD), ifs=branches, default=fewest) if branches else fewest
-    return [summed(held, UNITS)]
+        fewest = exp.Literal.number(weight(plan.groups_per_unit))
+        held = exp.Case(this=named(HELD), ifs=branches, default=fewest) if branches else fewest
+    return [sum_units(held, UNITS)]
 
 
 def _listed(plan: Plan, query: exp.Select) -> exp.Select:
@@ -304,10 +275,6 @@ def _listed(plan: Plan, query: exp.Select) -> exp.Select:
     for i, (key, values) in enumerate(zip(plan.question.keys, plan.domain, strict=True)):
         query = query.where(Listed(this=named(f"k{i}"), values=values, kind=key.type, place=i), copy=False)
     return query
-
-
-def _selected(*columns: exp.Expression) -> exp.Select:
-    return exp.Select(expressions=list(columns))
 
 
 def _where(query: exp.Select, condition: exp.Expression) -> exp.Select:

@@ -31,13 +31,13 @@ from sqlglot import exp
 from lapwing.catalog.identity import Identity, domain_facts, expression_facts, rows_facts
 from lapwing.catalog.table import UNIT_ID, Field, Limit, Table
 from lapwing.cells.bounding import key_node
-from lapwing.cells.contributions import ROWS, aliased, named, source
 from lapwing.cells.derived_rows import from_node
 from lapwing.language.emission import emit, literal, real, value
 from lapwing.language.expression import Column
 from lapwing.language.forms import Listed, Wide
 from lapwing.language.operators.table import cast, number
 from lapwing.language.types import Interval, Type, Value
+from lapwing.measures.columns import ROWS, UNIT, aliased, named, select, source
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.planning.payload import read_payload, write_payload
 from lapwing.planning.question import Question
@@ -49,7 +49,7 @@ exact; reals alike, since whoever stores larger ones knows it. What lies below a
 LIMIT_POWERS = (0, 16)
 """The same for limits. A unit with 2^16 rows in a group is no longer one of many."""
 
-_UNIT, _VALUE, _MANY = "lw_unit", "lw_value", "lw_many"
+_VALUE, _MANY = "lw_value", "lw_many"
 _LOW, _HIGH = "low", "high"
 
 
@@ -216,9 +216,9 @@ def powers_query(target: Target) -> exp.Select:
             assert_never(target)
     first, last = target.powers
     powers = [aliased(_power(name, kind, first, last - 1), name) for name in names]
-    placed = _selected(*powers).from_(inner.subquery("t", copy=False), copy=False)
+    placed = select(*powers).from_(inner.subquery("t", copy=False), copy=False)
     many = aliased(Wide(this=exp.Count(this=exp.Star())), _MANY)
-    query = _selected(*map(named, names), many).from_(placed.subquery("p", copy=False), copy=False)
+    query = select(*map(named, names), many).from_(placed.subquery("p", copy=False), copy=False)
     return query.group_by(*map(named, names), copy=False)
 
 
@@ -231,8 +231,8 @@ def _extremes(target: BoundsOf) -> exp.Select:
     least, largest = named(_VALUE), named(_VALUE)
     if not table.by_row:
         least, largest = exp.Min(this=least), exp.Max(this=largest)
-    query = _selected(aliased(least, _LOW), aliased(largest, _HIGH)).from_(rows.subquery("r", copy=False), copy=False)
-    return query if table.by_row else query.group_by(named(_UNIT), copy=False)
+    query = select(aliased(least, _LOW), aliased(largest, _HIGH)).from_(rows.subquery("r", copy=False), copy=False)
+    return query if table.by_row else query.group_by(named(UNIT), copy=False)
 
 
 def _counted(target: LimitOf) -> exp.Select:
@@ -244,22 +244,22 @@ def _counted(target: LimitOf) -> exp.Select:
     if question.where is not None:
         rows = rows.where(exp.Paren(this=emit(question.where, source)), copy=False)
     many = aliased(exp.Count(this=exp.Star()), _MANY)
-    groups = _selected(named(_UNIT), many).from_(rows.subquery("r", copy=False), copy=False)
+    groups = select(named(UNIT), many).from_(rows.subquery("r", copy=False), copy=False)
     for place, values in enumerate(domain or ()):
         kind = question.keys[place].type
         groups = groups.where(Listed(this=keys[place].copy(), values=values, kind=kind, place=place), copy=False)
-    groups = groups.group_by(named(_UNIT), *(key.copy() for key in keys), copy=False)
+    groups = groups.group_by(named(UNIT), *(key.copy() for key in keys), copy=False)
     most = exp.Max(this=named(_MANY)) if target.limit is Limit.ROWS else exp.Count(this=exp.Star())
-    query = _selected(aliased(most, _HIGH)).from_(groups.subquery("g", copy=False), copy=False)
-    return query.group_by(named(_UNIT), copy=False)
+    query = select(aliased(most, _HIGH)).from_(groups.subquery("g", copy=False), copy=False)
+    return query.group_by(named(UNIT), copy=False)
 
 
 def _rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
     """These columns of every row, and its unit; rows of no unit are dropped."""
     if table.by_row:
-        return _selected(*columns).from_(from_node(table, ROWS), copy=False)
+        return select(*columns).from_(from_node(table, ROWS), copy=False)
     unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
-    query = _selected(aliased(unit, _UNIT), *columns).from_(from_node(table, ROWS), copy=False)
+    query = select(aliased(unit, UNIT), *columns).from_(from_node(table, ROWS), copy=False)
     return query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())), copy=False)
 
 
@@ -282,7 +282,3 @@ def _reaches(name: str, kind: Type, power: int) -> exp.Expression:
     bar = sign * Fraction(2) ** power
     constant = literal(int(bar)) if kind is Type.INTEGER else real(bar)
     return (exp.LTE if sign < 0 else exp.GTE)(this=named(name), expression=constant)
-
-
-def _selected(*columns: exp.Expression) -> exp.Select:
-    return exp.Select(expressions=list(columns))

@@ -3,15 +3,14 @@
 Exact cells meet noise in four functions: `release` and `release_tables` here, `released` in cells/finding.py (bounds
 and limits) and `Watch.above` in asking/watch.py (one bit). Only curator/private_data.py calls them with rows in hand,
 and tests/test_shape.py checks that no other file of query/ or curator/ draws noise.
-`release` takes integer cells and returns noisy integers, each measure by the mechanism that its plan made before the
-rows were read; keys that are not public are shown only if the plan's selection shows them.
+`release` takes integer cells and returns noisy ones, each measure by the mechanism that its plan made before the rows
+were read (mechanisms/cells.py); keys that are not public are shown only if the plan's selection shows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,21 +20,13 @@ import pyarrow as pa
 from lapwing.cells.bounding import UNITS, Queries
 from lapwing.cells.groups import Groups, found_groups, integers, public_groups
 from lapwing.errors import Bug
-from lapwing.measures.measure import Measure
-from lapwing.measures.shapes import Distinct, Grid, Total
-from lapwing.mechanisms.choice.top_k import TopK
-from lapwing.mechanisms.keys.threshold import CountThreshold
-from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+from lapwing.measures.kind import Measure, scatter
+from lapwing.mechanisms.cells import Cells, Columns, SelectedKeys
 from lapwing.mechanisms.ranges.components import MarginalRelease, Set
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.marginals import Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.planning.plan import Plan
-
-_NARROW = 1 << 62
-
-Cells = npt.NDArray[Any]
-"""One integer a group: int64, or Python integers where those do not fit."""
 
 Tables = Mapping[Set, npt.NDArray[np.int64]]
 """Exact counts of a strategy by set of axes; still private."""
@@ -52,7 +43,7 @@ class Arranged:
     """The keys of each group that occurs, sorted; nothing if they are public."""
     units: Cells | None = field(repr=False)
     """The units of each group or their weight, for the selection of keys."""
-    cells: tuple[tuple[Cells, ...], ...] = field(repr=False)
+    cells: tuple[Columns, ...] = field(repr=False)
     """For each measure its columns of cells."""
 
 
@@ -61,7 +52,7 @@ class Released:
     """What may be seen: the shown keys where they were selected, and noisy cells in steps of each measure."""
 
     keys: tuple[Cells, ...]
-    cells: tuple[tuple[Cells, ...], ...]
+    cells: tuple[Columns, ...]
 
 
 def fetched(plan: Plan, asked: Queries, fetch: Callable[[Any], pa.Table]) -> Arranged:
@@ -75,50 +66,56 @@ def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = 
     if plan.outline.domain is None:
         groups, keys = found_groups(plan, rows)
         place = groups.places(rows)
-        units: Cells | None = _scattered(integers(rows.column(UNITS)), place, groups.size)
+        units: Cells | None = scatter(integers(rows.column(UNITS)), place, groups.size)
     else:
         groups, keys, units = public_groups(plan), (), None
         place = groups.places(rows) if rows.num_columns else np.zeros(0, np.int64)
-    found = iter(integers(rows.column(f"c{i}")) for i in range(_count_cells(plan)))
+    count = sum(measure.kind.cells for measure in plan.measures if not measure.kind.apart)
+    found = iter(integers(rows.column(f"c{i}")) for i in range(count))
     cells = []
     for index, measure in enumerate(plan.measures):
         if others is not None and index in others:
-            cells.append(_of_other(measure, others[index], groups))
+            cells.append(measure.kind.arrange(_Fetched(others[index], groups)))
         else:
-            cells.append(tuple(_scattered(next(found), place, groups.size) for _ in range(measure.shape.cells)))
+            cells.append(tuple(scatter(next(found), place, groups.size) for _ in range(measure.kind.cells)))
     return Arranged(keys, units, tuple(cells))
 
 
-def _of_other(measure: Measure, rows: pa.Table, groups: Groups) -> tuple[Cells, ...]:
-    """The cells of a measure with a query of its own: a count a group, or group, cell and weight of a histogram."""
-    if not isinstance(measure.shape, Grid):
-        return (_scattered(integers(rows.column("c0")), groups.places(rows), groups.size),)
-    rows = rows.filter(rows.column("b0").is_valid())  # rows without a value have no cell
-    columns = groups.places(rows), integers(rows.column("b0")), integers(rows.column("c0"))
-    order = np.lexsort(columns[1::-1])
-    return tuple(column[order] for column in columns)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fetched:
+    """The rows of a measure with a query of its own."""
 
+    rows: pa.Table = field(repr=False)
+    groups: Groups
 
-def _count_cells(plan: Plan) -> int:
-    return sum(m.shape.cells for m in plan.measures if not isinstance(m.shape, Grid | Distinct))
+    @property
+    def size(self) -> int:
+        return self.groups.size
+
+    def places(self) -> npt.NDArray[np.int64]:
+        return self.groups.places(self.rows)
+
+    def integers(self, name: str) -> Cells:
+        return integers(self.rows.column(name))
+
+    def having(self, name: str) -> _Fetched:
+        return _Fetched(self.rows.filter(self.rows.column(name).is_valid()), self.groups)
 
 
 def release(plan: Plan, arranged: Arranged) -> Released:
     """The cells with noise, in steps of each measure, of the groups that may be shown."""
+    pairs = list(zip(plan.measures, arranged.cells, strict=True))
     if plan.selection is None:
-        size = plan.cells or 1
-        return Released((), tuple(_noisy(measure, cells, size) for measure, cells in _paired(plan, arranged)))
+        return Released((), tuple(_noisy(measure, cells, plan.group_count or 1) for measure, cells in pairs))
     if arranged.units is None:
         raise Bug("keys are selected without a count of units")
-    counts = None
-    if isinstance(plan.selection, CountThreshold):
-        shown = plan.selection.release(arranged.units)
-        keep, counts = shown.keep, shown.counts
-    else:
-        keep = plan.selection.keep(arranged.units)
+    keep, counts = SelectedKeys(plan.selection).release(arranged.units)
+    groups = int(keep.sum())
     cells = tuple(
-        _counted(counts) if measure.noise is None else _noisy(measure, _kept(measure, columns, keep), int(keep.sum()))
-        for measure, columns in _paired(plan, arranged)
+        _counted(counts)
+        if measure.mechanism is None
+        else _noisy(measure, measure.kind.filter_groups(columns, keep), groups)
+        for measure, columns in pairs
     )
     return Released(tuple(key[keep] for key in arranged.keys), cells)
 
@@ -132,73 +129,13 @@ def release_tables(mechanism: Mechanism, tables: Tables) -> Answer:
             return mechanism.release(tables)
 
 
-def narrowed(noisy: Cells) -> Cells:
-    """int64 where every noisy number fits, Python integers otherwise: a function of released numbers only."""
-    values = noisy.tolist()
-    fits = not values or (min(values) > -_NARROW and max(values) < _NARROW)
-    return noisy.astype(np.int64 if fits else object)
+def _noisy(measure: Measure, columns: Columns, groups: int) -> Columns:
+    if measure.mechanism is None:
+        raise Bug("cells without noise")
+    return measure.mechanism.release(columns, groups)
 
 
-def _noisy(measure: Measure, columns: tuple[Cells, ...], groups: int) -> tuple[Cells, ...]:
-    """Added as Python integers, so that how the *exact* cells are held can never be seen in the answer."""
-    match measure.noise:
-        case None:
-            raise Bug("cells without noise")
-        case GridQuantiles() as mechanism:
-            table = mechanism.release(_histograms(columns, groups))
-            return tuple(
-                side[:, i] for i in range(len(mechanism.at)) for side in (table.values, table.lows, table.highs)
-            )
-        case TopK() as mechanism:
-            return (_chosen(measure, mechanism, columns[0]),)
-        case noise:
-            return tuple(narrowed(c.astype(object) + noise.draw(c.size).astype(object)) for c in columns)
-
-
-def _chosen(measure: Measure, mechanism: TopK, cells: Cells) -> Cells:
-    """Instead of its cell each group gets its place: k for the best, then k - 1, ..., 1, and 0 for all others.
-
-    Of the smallest the places are negative, so that sorting as the question says shows the chosen ones in their order.
-    """
-    best = measure.shape.best if isinstance(measure.shape, Total) else None
-    if best is None:
-        raise Bug("a choice without what is to be chosen")
-    sign = 1 if best.largest else -1
-    chosen = mechanism.choose(range(cells.size), sign * cells.astype(object))
-    places = np.zeros(cells.size, np.int64)
-    places[chosen] = sign * np.arange(best.many, 0, -1)
-    return places
-
-
-def _histograms(columns: tuple[Cells, ...], groups: int) -> Iterator[tuple[Cells, Cells]]:
-    """The cells and weights of each group in turn."""
-    place, cells, weights = columns
-    order = np.argsort(place, kind="stable")
-    ends = np.searchsorted(place[order], np.arange(groups + 1))
-    for first, last in pairwise(ends.tolist()):
-        yield cells[order[first:last]], weights[order[first:last]]
-
-
-def _kept(measure: Measure, columns: tuple[Cells, ...], keep: Cells) -> tuple[Cells, ...]:
-    """The cells of the groups that are shown."""
-    if not isinstance(measure.shape, Grid):
-        return tuple(column[keep] for column in columns)
-    place, cells, weights = columns
-    shown, moved = keep[place], np.cumsum(keep) - 1
-    return moved[place[shown]], cells[shown], weights[shown]
-
-
-def _counted(counts: Cells | None) -> tuple[Cells, ...]:
+def _counted(counts: Columns | None) -> Columns:
     if counts is None:
         raise Bug("the selection released no counts")
-    return (narrowed(counts.astype(object)),)
-
-
-def _paired(plan: Plan, arranged: Arranged) -> list[tuple[Measure, tuple[Cells, ...]]]:
-    return list(zip(plan.measures, arranged.cells, strict=True))
-
-
-def _scattered(values: Cells, place: npt.NDArray[np.int64], size: int) -> Cells:
-    cells = np.zeros(size, values.dtype)
-    cells[place] = values
-    return cells
+    return counts

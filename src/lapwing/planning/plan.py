@@ -2,20 +2,20 @@
 
 Price, noise, keys, types and order are functions of the question and of declared facts only.
 
-Sensitivity. One unit adds to at most `groups` groups, and to the cells of one measure in one group integers whose l1
-norm is at most reach (aggregates.py), and nothing else: rows of no unit are dropped, groups beyond the limit are
-dropped per unit (bounding.py). Adding or removing one unit therefore changes the cells of a measure by at most
-groups * reach in the l1 norm and sqrt(groups) * reach in the l2 norm. Each measure is released by a mechanism made for
-exactly that, at its share of the price, and so are the keys where they are not public; shares add up to the price
-(sequential composition). Where only the names of the best groups are told, what counts is that one unit changes each
-cell by at most reach, in however many groups it is.
+Sensitivity. One unit adds to at most g = groups_per_unit groups, and to the cells of one measure in one group integers
+whose l1 norm is at most its sensitivity s (kind.py), and nothing else: rows of no unit are dropped, groups beyond the
+limit are dropped per unit (bounding.py). Adding or removing one unit therefore changes the cells of a measure by at
+most g s in the l1 norm and sqrt(g) s in the l2 norm. Each measure is released by a mechanism made for exactly that, at
+its share of the price, and so are the keys where they are not public; shares add up to the price (sequential
+composition). Where only the names of the best groups are told, what counts is that one unit changes each cell by at
+most s, in however many groups it is.
 Checked by: tests/cells/test_neighbours.py
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
@@ -32,20 +32,15 @@ from lapwing.errors import Code, Misconfigured
 from lapwing.language.expression import Column, Expression, Slot, walk
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, Value
-from lapwing.measures.aggregates import Reading, shapes_of
-from lapwing.measures.measure import Measure, measured
+from lapwing.measures.aggregates import choose_kinds
+from lapwing.measures.kind import Kind, Measure, Reading
 from lapwing.measures.selection import choose_selection, units_needed
-from lapwing.measures.shapes import Best, Shape, Total, shape_facts
-from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.top_k import TopK
 from lapwing.mechanisms.fitting import KeySelection
-from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.planning.domain import domain_of
 from lapwing.planning.question import Order, Question
 from lapwing.privacy.loss import Loss
 
-MOST_CELLS = 1_000_000
+MOST_GROUPS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -53,46 +48,51 @@ class Outline:
     """What will be read and how it is bounded; everything but the price."""
 
     question: Question
-    shapes: tuple[Shape, ...]
+    kinds: tuple[Kind, ...]
     readings: tuple[Reading, ...]
-    """How each aggregate of the question is read off the shapes."""
-    groups: int
+    """How each aggregate of the question is read off the measures."""
+    groups_per_unit: int
     """How many groups one unit may count in."""
     limit_groups: bool
     """Whether some unit could be in more groups than that, so that the engine must choose among them."""
     domain: tuple[tuple[Value, ...], ...] | None
     """The public values of each key, in their order; None if the keys that occur are selected privately."""
     counted: int | None
-    """The shape whose noisy cells come from the selection of the keys itself, if there is one."""
+    """The measure whose noisy cells come from the selection of the keys itself, if there is one."""
 
     @property
     def table(self) -> Table:
         return self.question.table
 
     @property
+    def group_count(self) -> int | None:
+        """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
+        return None if self.domain is None else math.prod(map(len, self.domain))
+
+    @property
     def parts(self) -> int:
         """How many shares of the price there are."""
-        return len(self.shapes) + (self.domain is None and self.counted is None)
+        return len(self.kinds) + (self.domain is None and self.counted is None)
 
     @property
     def choosing(self) -> frozenset[int]:
-        """The shapes by whose noisy numbers HAVING or LIMIT chooses the rows that are shown."""
-        question, cells = self.question, None if self.domain is None else math.prod(map(len, self.domain))
+        """The measures by whose noisy numbers HAVING or LIMIT chooses the rows that are shown."""
+        question, group_count = self.question, self.group_count
         by = [] if question.having is None else [question.having]
-        if question.limit is not None and (cells is None or question.limit < cells):
+        if question.limit is not None and (group_count is None or question.limit < group_count):
             by += [order.expression for order in question.order]
         slots = {part.index for expression in by for part in walk(expression) if isinstance(part, Slot)}
         return frozenset(self.readings[slot].measure for slot in slots)
 
-    def level(self, shape: int, confidence: Fraction) -> Fraction:
-        """The confidence at which one number of this shape is shown; with rows chosen by it, all groups hold together.
+    def confidence_of(self, measure: int, confidence: Fraction) -> Fraction:
+        """The confidence at which a number of this measure is shown; with rows chosen by it, all groups hold together.
 
         Of rows that were chosen by their noise the interval of one number at 95 % fails more often than 1 time in 20.
         The intervals of all groups at 1 - (1 - confidence) / groups hold together, and so do those of any choice.
         """
-        if shape not in self.choosing or self.domain is None:
+        if measure not in self.choosing or self.group_count is None:
             return confidence
-        return 1 - (1 - confidence) / math.prod(map(len, self.domain))
+        return 1 - (1 - confidence) / self.group_count
 
     @cached_property
     def identity(self) -> Identity:
@@ -107,16 +107,16 @@ class Outline:
             tuple(expression_facts(key, table) for key in question.keys),
             domain_facts(self.domain),
             tuple(aggregate_facts(aggregate, table) for aggregate in question.aggregates),
-            tuple(map(shape_facts, self.shapes)),
+            tuple(kind.facts for kind in self.kinds),
             self.counted,
-            (table.unit, table.row_limit, self.groups, self.limit_groups),
+            (table.unit, table.row_limit, self.groups_per_unit, self.limit_groups),
         )
         return Identity("cells", facts)
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What each share of the price may lose: one for each shape (None for the counted one), and one for the keys."""
+    """What each share of the price may lose: one for each measure (None for the counted one), and one for the keys."""
 
     measures: tuple[Loss | None, ...]
     selection: Loss | None = None
@@ -146,9 +146,9 @@ class Plan:
         return self.outline.table
 
     @property
-    def groups(self) -> int:
+    def groups_per_unit(self) -> int:
         """How many groups one unit may count in."""
-        return self.outline.groups
+        return self.outline.groups_per_unit
 
     @property
     def domain(self) -> tuple[tuple[Value, ...], ...]:
@@ -160,9 +160,9 @@ class Plan:
         return self.prices.loss
 
     @property
-    def cells(self) -> int | None:
+    def group_count(self) -> int | None:
         """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
-        return None if self.outline.domain is None else math.prod(map(len, self.outline.domain))
+        return self.outline.group_count
 
     def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
         """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""
@@ -170,15 +170,7 @@ class Plan:
         return all(a <= b for a, b in zip(mine, yours, strict=True))
 
     def _errors(self, confidence: Fraction) -> list[Fraction]:
-        errors: list[Fraction] = []
-        for measure in self.measures:
-            match measure.noise:
-                case GridQuantiles() as mechanism:
-                    errors += map(Fraction, mechanism.error(mechanism.confidence or confidence))
-                case TopK() as mechanism:
-                    errors.append(Fraction(mechanism.error(confidence, candidates=self.cells or 1)) * measure.step)
-                case Laplace() | Gaussian():
-                    errors.append(measure.error(confidence))
+        errors = [error for measure in self.measures for error in measure.errors(confidence, self.group_count)]
         if self.selection is not None:
             errors += map(Fraction, units_needed(self.selection))
         return errors
@@ -199,13 +191,13 @@ def make_outline(
     quantiles are released too, so their confidence is settled here; without `intervals` their whole price buys the
     estimate.
     """
-    level = question.table.confidence if confidence is None else confidence
-    return _outline(question, counted, level if intervals else None)
+    stated = question.table.confidence if confidence is None else confidence
+    return _outline(question, counted, stated if intervals else None)
 
 
 def equal_prices(outline: Outline, loss: Loss) -> Prices:
     """The price in equal shares."""
-    share, parts = loss.with_delta(0).scaled(Fraction(1, outline.parts)), len(outline.shapes)
+    share, parts = loss.with_delta(0).scaled(Fraction(1, outline.parts)), len(outline.kinds)
     if outline.domain is not None:
         if loss.delta:
             why = "every key of this question is public, so no delta is needed."
@@ -220,12 +212,12 @@ def equal_prices(outline: Outline, loss: Loss) -> Prices:
 def priced(outline: Outline, prices: Prices) -> Plan:
     """The plan at these prices; raises Refused if noise for them cannot be drawn."""
     measures = tuple(
-        measured(shape, outline.groups, share) for shape, share in zip(outline.shapes, prices.measures, strict=True)
+        kind.price(outline.groups_per_unit, share) for kind, share in zip(outline.kinds, prices.measures, strict=True)
     )
     selection = None
     if prices.selection is not None:
         try:
-            selection = choose_selection(prices.selection, outline.groups, counted=outline.counted is not None)
+            selection = choose_selection(prices.selection, outline.groups_per_unit, counted=outline.counted is not None)
         except Misconfigured:
             refuse(
                 "price-out-of-range",
@@ -256,36 +248,36 @@ def _outline(question: Question, counted: bool, confidence: Fraction | None) -> 
     found = tuple(domain_of(key, table) for key in question.keys)
     domain = tuple(values for values in found if values is not None)
     known = len(domain) == len(found)
-    cells = math.prod(map(len, domain))
-    if known and cells > MOST_CELLS:
+    group_count = math.prod(map(len, domain)) if known else None
+    if group_count is not None and group_count > MOST_GROUPS:
         refuse(
             "too-many-groups",
             "GROUP BY",
-            f"the declared keys make {cells:,} groups; at most {MOST_CELLS:,} are answered at once.",
+            f"the declared keys make {group_count:,} groups; at most {MOST_GROUPS:,} are answered at once.",
             "Group by fewer columns, or by columns with fewer values.",
         )
-    groups, limit = _groups(table, cells if known else None)
-    size = cells if known else None
-    shapes, readings = shapes_of(table, question.aggregates, groups=size, confidence=confidence)
-    count = next((i for i, shape in enumerate(shapes) if not known and counted and _counts_units(table, shape)), None)
-    best = _best(question, shapes, groups, size)
-    if best is not None:
-        return Outline(question, (best,), readings, cells, False, domain, None)
-    return Outline(question, shapes, readings, groups, limit, domain if known else None, count)
+    groups, limit = _groups_per_unit(table, group_count)
+    kinds, readings = choose_kinds(table, question.aggregates, group_count=group_count, confidence=confidence)
+    best = _best(question, kinds, groups, group_count)
+    if best is not None and group_count is not None:
+        return Outline(question, (best,), readings, group_count, False, domain, None)
+    counts = (i for i, kind in enumerate(kinds) if kind.counts_units(by_row=table.by_row))
+    count = next(counts, None) if counted and not known else None
+    return Outline(question, kinds, readings, groups, limit, domain if known else None, count)
 
 
-def _best(question: Question, shapes: tuple[Shape, ...], groups: int, cells: int | None) -> Total | None:
-    """The shape of a question that only asks which groups have the most, or the least, if that is chosen privately.
+def _best(question: Question, kinds: tuple[Kind, ...], groups: int, group_count: int | None) -> Kind | None:
+    """The kind of a question that only asks which groups have the most, or the least, if that is chosen privately.
 
     k names cost as much as the cells of k groups of one unit, whatever groups a unit is in; where units are in fewer
     groups than that, noisy cells err less.
     """
-    match question.limit, question.order, shapes:
-        case int(limit), (Order(expression=Slot(), descending=most), *others), (Total() as total,) if limit and cells:
+    match question.limit, question.order, kinds:
+        case int(limit), (Order(expression=Slot(), descending=most), *others), (kind,) if limit and group_count:
             shown = [output.expression for output in question.outputs] + [order.expression for order in others]
             hidden = question.having is None and not any(isinstance(part, Slot) for e in shown for part in walk(e))
-            many = min(limit, cells)
-            return replace(total, best=Best(many, most)) if hidden and many <= groups else None
+            many = min(limit, group_count)
+            return kind.best(many, largest=most) if hidden and many <= groups else None
         case _:
             return None
 
@@ -308,25 +300,18 @@ def _check_key(key: Expression, table: Table) -> None:
         )
 
 
-def _groups(table: Table, cells: int | None) -> tuple[int, bool]:
+def _groups_per_unit(table: Table, group_count: int | None) -> tuple[int, bool]:
     """In how many groups one unit may count, and whether that must be enforced."""
     if table.by_row:
         return 1, False
-    if table.groups_per_unit is None and cells is None:
+    if table.groups_per_unit is None and group_count is None:
         refuse(
             "unbounded-groups",
             "GROUP BY",
             "one unit could be in any number of groups, and the groups are not public.",
             f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys.",
         )
-    if cells is None:
+    if group_count is None:
         return table.groups_per_unit or 1, True
-    groups = cells if table.groups_per_unit is None else min(cells, table.groups_per_unit)
-    return groups, groups < cells
-
-
-def _counts_units(table: Table, shape: Shape) -> bool:
-    """Whether its cell is the number of units in the group, which the selection of keys counts anyway."""
-    if not isinstance(shape, Total) or shape.summed or shape.argument is not None:
-        return False
-    return table.by_row or shape.interval.reach == 1
+    groups = group_count if table.groups_per_unit is None else min(group_count, table.groups_per_unit)
+    return groups, groups < group_count

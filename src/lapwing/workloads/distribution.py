@@ -295,7 +295,7 @@ def described(bought: Bought) -> dict[str, Any]:
         "ledger_entry": bought.entry,
         "mechanism": type(bought.strategy.mechanism).__name__,
         "unit": counted.table.unit or "one row",
-        "limits": {"rows_per_unit": counted.table.row_limit, "groups_per_unit": counted.outline.groups},
+        "limits": {"rows_per_unit": counted.table.row_limit, "groups_per_unit": counted.outline.groups_per_unit},
     }
 
 
@@ -304,7 +304,7 @@ def methods(bought: Bought, measured: str, confidence: Fraction) -> str:
     counted, table = bought.strategy.counted, bought.strategy.counted.table
     unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
     kind = "Laplace" if isinstance(bought.strategy.mechanism, Ranges | LaplaceMarginals) else "Gaussian"
-    limits = "" if table.by_row else f" Each unit counts in at most {counted.outline.groups} cells."
+    limits = "" if table.by_row else f" Each unit counts in at most {counted.outline.groups_per_unit} cells."
     return (
         f"Counts are differentially private for adding or removing {unit} of `{table.name}` (version {table.version}) "
         f"at a price of {bought.strategy.loss}.{limits} Discrete {kind} noise is added to {measured}, for a unit that "

@@ -30,7 +30,7 @@ from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.language.forms import ExactSum, GroupingId, Wide
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
-from lapwing.measures.measure import Measure
+from lapwing.measures.kind import Measure
 from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.mechanisms.ranges.components import MarginalRelease, Set, coverings, summed
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
@@ -64,7 +64,7 @@ class Counted:
     @property
     def cells_per_unit(self) -> int:
         """The most that one unit adds to the counts in all."""
-        return self.outline.groups * self.outline.shapes[0].reach(Fraction(1))
+        return self.outline.groups_per_unit * self.outline.kinds[0].sensitivity(Fraction(1))
 
     @property
     def identity(self) -> Identity:
@@ -118,7 +118,9 @@ def make_counted(
     outline = make_outline(question)
     groups, limit = _groups(table, math.prod(axis.size for axis in axes))
     keys, domain = tuple(axis.key for axis in axes), tuple(axis.domain for axis in axes)
-    whole = replace(outline, question=replace(question, keys=keys), groups=groups, limit_groups=limit, domain=domain)
+    whole = replace(
+        outline, question=replace(question, keys=keys), groups_per_unit=groups, limit_groups=limit, domain=domain
+    )
     return Counted(whole, tuple(axes), sets)
 
 
@@ -233,7 +235,7 @@ def _summed(tables: Tables, one: Set) -> npt.NDArray[np.int64]:
 def _tables_query(counted: Counted, sets: tuple[Set, ...]) -> exp.Select:
     """The cells of the full table, each unit within its limits, summed to each of these tables."""
     outline = counted.outline
-    plan = Plan(outline, Prices(()), (Measure(outline.shapes[0], Fraction(1), None),), None)
+    plan = Plan(outline, Prices(()), (Measure(outline.kinds[0], Fraction(1), None),), None)
     inner = queries(plan).cells
     if not isinstance(inner, exp.Select):
         raise Bug("counts have no query")

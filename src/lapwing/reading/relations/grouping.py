@@ -12,7 +12,10 @@ from lapwing.language.operators.base import Part, call
 from lapwing.language.operators.logic import CASE
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
-from lapwing.measures.aggregates import COUNT_DISTINCT, COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS, QUANTILE
+from lapwing.measures.aggregates import FUNCTIONS
+from lapwing.measures.distinct import COUNT_DISTINCT
+from lapwing.measures.quantiles import QUANTILE
+from lapwing.measures.total import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES
 from lapwing.planning.question import Order, Output, lifted
 from lapwing.reading.relations.relation import MOST_TOTAL, Groups, Rows, named, size_of
 

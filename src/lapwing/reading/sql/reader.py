@@ -18,20 +18,9 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
-from lapwing.measures.aggregates import (
-    CORRELATION,
-    COUNT_VALUES,
-    COVARIANCE,
-    INTERCEPT,
-    MEAN,
-    SAMPLE_COVARIANCE,
-    SAMPLE_STDDEV,
-    SAMPLE_VARIANCE,
-    SLOPE,
-    STDDEV,
-    SUM,
-    VARIANCE,
-)
+from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
+from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
+from lapwing.measures.total import COUNT_VALUES, SUM
 from lapwing.planning.question import Order, Output, Question, normalised
 from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping

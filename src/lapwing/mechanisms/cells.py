@@ -1,0 +1,111 @@
+"""Mechanisms over the cells of many groups: integers in, noisy cells out, one method for all of them.
+
+Each wraps one textbook mechanism, made before the rows are read. A column of cells has one entry a group: int64, or
+Python integers where those do not fit. Noise is added to Python integers, so that how the *exact* cells are held can
+never be seen in the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.fitting import KeySelection, Noise
+from lapwing.mechanisms.keys.threshold import CountThreshold
+from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+
+Cells = npt.NDArray[Any]
+Columns = tuple[Cells, ...]
+
+_NARROW = 1 << 62
+
+
+class CellMechanism(Protocol):
+    """What releases the cells of one measure."""
+
+    def release(self, columns: Columns, groups: int) -> Columns:
+        """Noisy columns, of exact ones in so many groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyCells:
+    """Adds independent noise to every cell."""
+
+    noise: Noise
+
+    def release(self, columns: Columns, groups: int) -> Columns:
+        """The same columns with noise."""
+        return tuple(narrowed(c.astype(object) + self.noise.draw(c.size).astype(object)) for c in columns)
+
+    def check(self) -> None:
+        """Draws nothing; raises Misconfigured if noise of this scale cannot be drawn."""
+        self.noise.draw(0)
+
+
+@dataclass(frozen=True, slots=True)
+class BestGroups:
+    """Instead of its cell each group gets its place: k for the best, then k - 1, ..., 1, and 0 for all others.
+
+    Of the smallest the places are negative, so that sorting as the question says shows the chosen ones in their order.
+    """
+
+    choice: TopK
+    largest: bool
+
+    def release(self, columns: Columns, groups: int) -> Columns:
+        """One column of places."""
+        (cells,) = columns
+        sign = 1 if self.largest else -1
+        chosen = self.choice.choose(range(cells.size), sign * cells.astype(object))
+        places = np.zeros(cells.size, np.int64)
+        places[chosen] = sign * np.arange(self.choice.k, 0, -1)
+        return (places,)
+
+
+@dataclass(frozen=True, slots=True)
+class CellQuantiles:
+    """Quantiles of the histogram of each group; its columns are group, cell and weight."""
+
+    quantiles: GridQuantiles
+
+    def release(self, columns: Columns, groups: int) -> Columns:
+        """Three columns a quantile: the value and the ends of its interval, in each group."""
+        table = self.quantiles.release(_histograms(columns, groups))
+        sides = (table.values, table.lows, table.highs)
+        return tuple(side[:, i] for i in range(len(self.quantiles.at)) for side in sides)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedKeys:
+    """Which keys are shown, and with it their noisy counts where the selection releases them."""
+
+    selection: KeySelection
+
+    def release(self, units: Cells) -> tuple[Cells, Columns | None]:
+        """A truth value for each key, and the counts of those that are shown."""
+        if not isinstance(self.selection, CountThreshold):
+            return self.selection.keep(units), None
+        shown = self.selection.release(units)
+        return shown.keep, (narrowed(shown.counts.astype(object)),)
+
+
+def narrowed(noisy: Cells) -> Cells:
+    """int64 where every noisy number fits, Python integers otherwise: a function of released numbers only."""
+    values = noisy.tolist()
+    fits = not values or (min(values) > -_NARROW and max(values) < _NARROW)
+    return noisy.astype(np.int64 if fits else object)
+
+
+def _histograms(columns: Columns, groups: int) -> Iterator[tuple[Cells, Cells]]:
+    """The cells and weights of each group in turn."""
+    place, cells, weights = columns
+    order = np.argsort(place, kind="stable")
+    ends = np.searchsorted(place[order], np.arange(groups + 1))
+    for first, last in pairwise(ends.tolist()):
+        yield cells[order[first:last]], weights[order[first:last]]
