@@ -84,7 +84,7 @@ def test_what_fails_without_data_fails_before_the_charge(step: str, way: str, mo
         raise TypeError("interpreted classes cannot inherit from compiled")
 
     monkeypatch.setattr(STEPS[step][0], broken)
-    with pytest.raises(Bug, match=r"could not be prepared \(TypeError\)\. Nothing was charged"):
+    with pytest.raises(Bug, match=r"could not be prepared \(TypeError\)\. .* Nothing was charged"):
         session.above(QUESTIONS[0]) if way == "watch" else WAYS[way](curator)
     assert curator.budget.spent == spent
     monkeypatch.undo()
