@@ -78,11 +78,14 @@ class Prepared:
         """The queries of a shape with this WHERE."""
         written = _written(self._engine, where)
         made = [query for query in (shape.cells, *(query for _, query in shape.others)) if query is not None]
-        if written.tables or any(query.text.count(self._mark) != 1 for query in made):
+        if written.tables or not all(self._is_marked(query) for query in made):
             return self._in_full(plan)
         return shape.prepared(
             lambda query: self._engine.prepare(replace(query, text=query.text.replace(self._mark, written.text)))
         )
+
+    def _is_marked(self, query: exp.Select | EngineQuery) -> bool:
+        return isinstance(query, EngineQuery) and query.text.count(self._mark) == 1
 
     def _in_full(self, plan: Plan) -> Queries:
         return queries(plan).prepared(self._engine.prepare)
