@@ -26,9 +26,9 @@ import duckdb
 
 from lapwing.answers.stored import encode
 from lapwing.asking.pricing import Terms, plan_on_terms
-from lapwing.cells.bounding import queries
 from lapwing.cells.release import arrange, release
 from lapwing.curator import Curator
+from lapwing.curator.prepared import Prepared
 from lapwing.opening import open_data
 from lapwing.privacy import Budget
 from lapwing.reading.sql import read_sql
@@ -181,7 +181,11 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
         source = Path(folder) / "visits.parquet"
         curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
         engine, ledger, budget = curator._engine, curator.ledger, curator.ledger.budget
+        ready, terms = Prepared(engine), Terms(epsilon=0.01)
         took: dict[str, list[float]] = {}
+
+        def no_delta() -> Fraction:
+            return Fraction(0)
 
         def step(name: str, work: Callable[[], Any]) -> Any:
             start = time.perf_counter()
@@ -192,14 +196,14 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
         for i in range(rounds):
             text = f"SELECT COUNT(*) AS n FROM visits WHERE cost < {i}"
             asked = step("reading the SQL", lambda text=text: read_sql(text, curator.catalog))
-            plan = step("planning", lambda asked=asked: plan_on_terms(asked, budget, Terms(epsilon=0.01), LEVEL))
-            note = {"question": text, "plan": plan.question.canonical(), "version": "1"}
-            charge = partial(ledger.reserve, budget.cost(plan.loss), analyst="a", body=plan.identity(), note=note)
+            plan = step("planning", lambda asked=asked: plan_on_terms(asked, budget, terms, LEVEL, no_delta))
+            rehearsed = partial(ready.rehearsed, plan, LEVEL, (plan.question,))
+            cells = step("the engine's query, and a rehearsal", rehearsed).cells
+            note, match = {"question": text, "plan": plan.question.canonical()}, plan.outline.identity.text
+            charge = partial(ledger.reserve, budget.cost(plan.loss), analyst="a", body=match, note=note)
             paid = step("the charge, on the disk twice", charge)
-            cells = step("the engine's query", lambda plan=plan: queries(plan).cells)
-            rows = step("its text, and DuckDB", lambda cells=cells: engine.fetch(engine.prepare(cells)))
+            rows = step("DuckDB", lambda cells=cells: engine.fetch(cells))
             made = step("noise", lambda plan=plan, rows=rows: release(plan, arrange(plan, rows)))
-            match = plan.outline.match()
             step("storing the answer", lambda: ledger.settle(paid, encode(plan, made), match=match))  # noqa: B023
         curator.close()
     return [(name, median(times)) for name, times in took.items()]

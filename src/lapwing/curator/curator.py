@@ -309,11 +309,11 @@ class Curator:
         name = (question, repr(request.terms)) if plain else None
         if name is not None and (kept := self._kept_answer(name)) is not None:
             return kept
-        before = self._ledger.state
+        before = None if name is None else self._ledger.state
         planned = self._planner.plan(question, request)
         asked = request.canonical(planned.facts)
         self._check_key(asked)
-        marks = self._private_data.fingerprints(planned.plan.table)
+        marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
         answer = self._answer(question, planned, asked)
         if name is not None and not answer.cost:
             self._keep(name, before, marks, answer)

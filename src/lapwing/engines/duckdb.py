@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -26,7 +27,8 @@ from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Origin
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
-from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names, origin_of
+from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names, fingerprint, origin_of
+from lapwing.engines.statements import Statements
 from lapwing.engines.temp_folder import Spill
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import nearest
@@ -90,7 +92,7 @@ class DuckDBEngine:
     def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None = None) -> None:
         self._salt = f"{salt:x}"
         self._sources = {table.name: source for table, source in tables}
-        before = self._origins()
+        self._loaded = self._origins()
         self._kept = {table.name for table, source in tables if _is_kept(table, source)}
         spill = Spill()
         self._remove_folder = weakref.finalize(self, spill.remove)
@@ -101,6 +103,7 @@ class DuckDBEngine:
             **({} if memory is None else {"memory_limit": memory}),
         }
         self._connection = duckdb.connect(":memory:", config=settings)
+        self._statements: Statements | None = None
         failed = None
         try:
             interruptible(lambda: self._load(tables), self._connection.interrupt)
@@ -110,23 +113,28 @@ class DuckDBEngine:
         if failed is not None:
             names = ", ".join(f"`{table.name}`" for table, _ in tables)
             raise Misconfigured(f"the data of {names} cannot be opened. Check path, format and rights.")
-        if self._origins() != before:  # a version stands for the rows that were loaded
+        if self._origins() != self._loaded:  # a version stands for the rows that were loaded
             self.close()
             raise Misconfigured("the data were written while they were opened. Open them again when they are complete.")
+        if len(self._kept) == len(tables):  # all are in memory
+            self._statements = Statements(self._connection)
 
     @property
     def dialect(self) -> Dialect:
         return DUCKDB
 
-    def prepare(self, query: exp.Select) -> EngineQuery:
+    def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it."""
-        prepared = DUCKDB.write(query, salt=self._salt)
+        prepared = query if isinstance(query, EngineQuery) else DUCKDB.write(query, salt=self._salt, copy=False)
         if len(self._connection.extract_statements(prepared.text)) != 1:
             raise Bug("a query was written as several")
         return prepared
 
     def fetch(self, query: EngineQuery) -> pa.Table:
         """The rows of a query."""
+        if self._statements is not None and not query.tables:
+            with self._statements.entered(query.text) as (cursor, text):
+                return interruptible(lambda: cursor.execute(text).to_arrow_table(), cursor.interrupt)
         with self._connection.cursor() as cursor:
             for name, values in query.tables.items():
                 cursor.register(name, values)
@@ -134,7 +142,7 @@ class DuckDBEngine:
 
     def origin(self, table: Table) -> Origin:
         """Where the rows are, and what they look like now."""
-        return origin_of(self._sources[table.name])
+        return replace(self._loaded[table.name], fingerprint=fingerprint(self._sources[table.name]))
 
     def check(self, table: Table) -> None:
         """Reads every value once, so that a damaged file is refused to the steward and not to a question.
@@ -152,11 +160,13 @@ class DuckDBEngine:
         raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Write the file anew.")
 
     def close(self) -> None:
+        if self._statements is not None:
+            self._statements.close()
         self._connection.close()
         self._remove_folder()
 
-    def _origins(self) -> list[Origin]:
-        return [origin_of(source) for source in self._sources.values()]
+    def _origins(self) -> dict[str, Origin]:
+        return {name: origin_of(source) for name, source in self._sources.items()}
 
     def _load(self, tables: Sequence[tuple[Table, Source]]) -> None:
         self._connection.execute("SET enable_progress_bar = false")  # it would be shown where Python is interactive

@@ -44,8 +44,8 @@ class Engine(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
-    def prepare(self, query: exp.Select) -> EngineQuery:
-        """The query as the engine runs it, checked as far as it can be without reading a row."""
+    def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
+        """The query as the engine runs it, written or as it was, checked as far as it can be without reading a row."""
         ...
 
     def fetch(self, query: EngineQuery) -> pa.Table:

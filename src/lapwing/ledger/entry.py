@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any, Self
 
@@ -109,7 +109,7 @@ _TYPES = {"seq": (int,), "key": (str, type(None))}
 _AMOUNTS = tuple(name for name in COLUMNS if name.endswith(("amount", "delta")))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Terms:
     """What the first entry fixes for ever.
 
@@ -121,7 +121,7 @@ class Terms:
     total: Cost
     salt_hash: str
 
-    @property
+    @cached_property
     def ledger(self) -> str:
         """Its name: 128 bits that commit to the budget and to the secret salt."""
         return sha256(canonical(self._fixed()).encode()).hexdigest()[:32]

@@ -153,9 +153,7 @@ class Gaussian:
             from scipy.special import ndtri  # slow to import
 
             return math.ceil(-self.scale * float(ndtri(outside / 2)))
-        weights, total = _weights(self.scale)
-        above = 2 * np.cumsum(weights[::-1])[::-1] / total  # P[|Z| >= t], t >= 1
-        return max(0, int(np.argmax(np.append(above[1:], 0.0) <= outside)))
+        return _summed_error(self.scale, outside)
 
     def real_error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """The same for real values, rounding to the grid included."""
@@ -189,3 +187,11 @@ def _weights(sigma: float) -> tuple[npt.NDArray[np.float64], float]:
     z = np.arange(math.ceil(39 * sigma) + 2, dtype=np.float64)
     weights = np.exp(-((z / sigma) ** 2) / 2)
     return weights, float(2 * weights.sum() - weights[0])
+
+
+@lru_cache(maxsize=256)
+def _summed_error(sigma: float, outside: float) -> int:
+    """The smallest t with P[|Z| > t] <= outside, by summing the law."""
+    weights, total = _weights(sigma)
+    above = 2 * np.cumsum(weights[::-1])[::-1] / total  # P[|Z| >= t], t >= 1
+    return max(0, int(np.argmax(np.append(above[1:], 0.0) <= outside)))
