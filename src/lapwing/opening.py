@@ -10,7 +10,7 @@ from lapwing.asking.automatic import AUTO
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
-from lapwing.engines.frames import frame_source, marked
+from lapwing.engines.frames import frame_source, with_fingerprint
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import Misconfigured
@@ -66,10 +66,10 @@ def open_data(
     """
     source = _source_of(data)
     if isinstance(source, Frame) and ledger is not None:
-        source = marked(source)
+        source = with_fingerprint(source)
     title = _title(name, source)
     found = stored_types(source)
-    if unit == "row" and _known(unit, found) not in found:
+    if unit == "row" and _stored_name(unit, found) not in found:
         raise Misconfigured("`unit` is `row`, which is no column of the data. Pass unit=None if every row is a unit.")
     given = {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "types": types}
     facts = {what: _by_column(what, declared, found) for what, declared in given.items()}
@@ -86,8 +86,8 @@ def open_data(
             kind,
             read_interval(facts["bounds"][column]) if column in facts["bounds"] and column not in open_ends else None,
             read_interval(facts["unit_bounds"][column]) if column in facts["unit_bounds"] else None,
-            read_values(_listed(facts["values"].get(column, ())), kind),
-            read_edges(_listed(facts["edges"].get(column, ())), kind),
+            read_values(_as_list(facts["values"].get(column, ())), kind),
+            read_edges(_as_list(facts["edges"].get(column, ())), kind),
             auto=column in open_ends,
         )
         for column, kind in stored.items()
@@ -95,7 +95,7 @@ def open_data(
     table = Table(
         title,
         fields,
-        None if unit is None else _known(unit, found),
+        None if unit is None else _stored_name(unit, found),
         rows_per_unit=read_limit(rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(groups_per_unit, "groups_per_unit"),
         auto=read_auto_limits({"rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit}),
@@ -126,20 +126,20 @@ def _by_column(what: str, declared: Any, names: Iterable[str]) -> Mapping[str, A
     """What is declared, by the names of the columns as they are stored."""
     if declared is not None and not isinstance(declared, Mapping):
         raise Misconfigured(f"`{what}` must say which column it is about. Write {what}={{'age': ...}}.")
-    known = {_known(column, names): fact for column, fact in (declared or {}).items()}
+    known = {_stored_name(column, names): fact for column, fact in (declared or {}).items()}
     if len(known) < len(declared or {}):
         raise Misconfigured(f"`{what}` names a column twice: SQL ignores case. Name each once.")
     return known
 
 
-def _known(column: Any, names: Iterable[str]) -> str:
+def _stored_name(column: Any, names: Iterable[str]) -> str:
     """The column that SQL finds under this name, as it is stored; the name itself if there is none."""
     if not isinstance(column, str):
         raise Misconfigured("a column is named by something that is no text. Write its name in quotes.")
     return next((name for name in names if name.lower() == column.lower()), column)
 
 
-def _listed(values: Any) -> Any:
+def _as_list(values: Any) -> Any:
     """Arrays and series as lists; what is none of these, or a text, as it is."""
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 

@@ -69,7 +69,7 @@ def test_nearest_names_one_or_lists_all() -> None:
 def test_intervals_know_what_several_numbers_add_up_to() -> None:
     assert Interval(Fraction(2), Fraction(5)).times(3) == Interval(Fraction(0), Fraction(15))
     assert Interval(Fraction(-2), Fraction(-1)).times(3) == Interval(Fraction(-6), Fraction(0))
-    assert Interval(Fraction(-7), Fraction(5)).reach == 7
+    assert Interval(Fraction(-7), Fraction(5)).magnitude == 7
     assert str(Interval(Fraction(0), Fraction(5, 2))) == "[0, 2.5]"
 
 

@@ -16,7 +16,7 @@ import pytest
 import lapwing as lw
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
-from lapwing.engines.frames import frame_source, marked
+from lapwing.engines.frames import frame_source, with_fingerprint
 from lapwing.language.types import Type
 
 BUDGET = lw.Budget(epsilon=100_000)
@@ -195,7 +195,7 @@ def test_the_mark_of_a_frame_is_its_content_and_not_its_chunks() -> None:
     whole = pa.table({"v": list(range(100)), "w": ["x"] * 100})
     parts = pa.concat_tables([whole.slice(0, 33), whole.slice(33, 1), whole.slice(34)])
     other = whole.set_column(0, "v", pa.array([*range(99), 0]))
-    marks = [marked(frame_source(table)).mark for table in (whole, parts, other, whole.slice(0, 99))]
+    marks = [with_fingerprint(frame_source(table)).mark for table in (whole, parts, other, whole.slice(0, 99))]
     assert marks[0] == marks[1]
     assert len({*marks}) == 3
 

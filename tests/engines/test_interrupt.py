@@ -313,7 +313,7 @@ def test_an_interrupt_while_a_csv_file_is_loaded_is_an_interrupt(
         time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(duckdb_module, "read_lines", endless)
+    monkeypatch.setattr(duckdb_module, "read_csv_rows", endless)
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):

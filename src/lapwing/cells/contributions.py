@@ -271,7 +271,7 @@ def _amount(plan: Plan, measure: Measure) -> exp.Expression:
         sides = exp.Literal.number(floor(bounds.low)), exp.Literal.number(ceil(bounds.high))
         return _where_present(column, cut(column.copy(), *sides))
     scaled = Times(this=number(column.copy()), expression=real(1 / measure.step))
-    if isinstance(argument, Column) and bounds.reach <= _MOST_STEPS * measure.step:
+    if isinstance(argument, Column) and bounds.magnitude <= _MOST_STEPS * measure.step:
         return cast(RoundTo(this=scaled), exp.DType.BIGINT)  # clipped already, to bounds that fit; NULL stays NULL
     low, high = (max(-_MOST_STEPS, min(_MOST_STEPS, side / measure.step)) for side in (bounds.low, bounds.high))
     return _where_present(column, cast(RoundTo(this=between(scaled, low, high)), exp.DType.BIGINT))

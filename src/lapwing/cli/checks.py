@@ -20,7 +20,7 @@ def _settings(file: Path) -> str:
 
 
 def _data(file: Path) -> str:
-    from lapwing.engines.csv_rows import drops_lines
+    from lapwing.engines.csv_rows import drops_rows
     from lapwing.engines.duckdb import DuckDBEngine
     from lapwing.engines.source import Csv
 
@@ -28,7 +28,7 @@ def _data(file: Path) -> str:
     tables = [*settings.tables, *settings.public]
     DuckDBEngine(tables, salt=0, memory=settings.memory).close()
     files = dict.fromkeys(source.path for _, source in tables if isinstance(source, Csv))
-    found = [f"`{path.name}`" for path in files if drops_lines(path)]
+    found = [f"`{path.name}`" for path in files if drops_rows(path)]
     left = f". Lines of {', '.join(found)} are left out: they are not UTF-8, or have too many fields" if found else ""
     return f"every declared column is there{left}"
 
@@ -73,7 +73,7 @@ def _serving(file: Path) -> str:
             raise Misconfigured(f"{path} cannot be made: there is a folder of that name, or a file for a folder.")
     with TemporaryDirectory(prefix="lapwing-doctor-") as folder:
         try:
-            return _served(settings, Path(folder))
+            return _open_copy(settings, Path(folder))
         except LapwingError as error:
             text = str(error)
     for number, witness in enumerate(settings.witnesses):
@@ -86,7 +86,7 @@ def _there(path: Path) -> Path:
     return next(place for place in (path, *path.resolve().parents) if place.exists())
 
 
-def _served(settings: Settings, folder: Path) -> str:
+def _open_copy(settings: Settings, folder: Path) -> str:
     from lapwing.ledger import open_ledger
     from lapwing.ledger.sqlite import copy_ledger
     from lapwing.ledger.witness import Witness

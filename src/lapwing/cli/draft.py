@@ -34,9 +34,9 @@ def draft(data: Path, unit: str, epsilon: Decimal, delta: Decimal, file: Path) -
     return _TEXT.format(
         epsilon=epsilon,
         delta=f"delta = {delta}\n" if delta else "",
-        name=_quoted(data.stem),
-        source=_quoted(where),
-        unit=_quoted(unit),
+        name=_quote(data.stem),
+        source=_quote(where),
+        unit=_quote(unit),
         but=", but types were guessed from the first rows" if guessed else "",
         limits="" if unit == ROW else _LIMITS,
         columns=columns,
@@ -44,7 +44,7 @@ def draft(data: Path, unit: str, epsilon: Decimal, delta: Decimal, file: Path) -
 
 
 def _column(name: str, kind: Type, is_unit: bool, guessed: str) -> str:
-    line = f'{_quoted(name)} = {{ type = "{kind.value}" }}{guessed}'
+    line = f'{_quote(name)} = {{ type = "{kind.value}" }}{guessed}'
     if is_unit:
         return line
     if kind.is_number:
@@ -55,7 +55,7 @@ def _column(name: str, kind: Type, is_unit: bool, guessed: str) -> str:
     return line
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lapwing.cli.output import Unwritten, answered, echo
+from lapwing.cli.output import Unwritten, after_answer, echo
 from lapwing.cli.progress import waiting
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused, WeakBudget
 
@@ -35,18 +35,26 @@ app = typer.Typer(
 ledger_app = typer.Typer(help="What was spent, entry by entry.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 
-Settings = Annotated[Path, typer.Option("--file", "-f", help="The steward's file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price of this question, such as 0.1.")]
-Within = Annotated[str | None, typer.Option("--within", "-w", help="How exact counts and sums must be, such as 50.")]
-Delta = Annotated[str | None, typer.Option("--delta", help="What the private selection of keys may take of the delta.")]
-AssumeRows = Annotated[int | None, typer.Option("--assume-rows", help="Rows that a group has at least, for means.")]
-Refresh = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
-Confidence = Annotated[str | None, typer.Option("--confidence", help="Of the intervals, for example 0.95.")]
-Bare = Annotated[bool, typer.Option("--no-intervals", help="Quantiles without intervals: nearer at the same price.")]
-Bounds = Annotated[str | None, typer.Option("--bounds", help='"auto" finds bounds of columns that have none.')]
-Limits = Annotated[str | None, typer.Option("--limits", help='"auto" finds how much one unit may add.')]
-FindShare = Annotated[str, typer.Option("--find-share", help="The part of the price that finding takes.")]
+FileOption = Annotated[Path, typer.Option("--file", "-f", help="The steward's file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+EpsilonOption = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price of this question, such as 0.1.")]
+WithinOption = Annotated[
+    str | None, typer.Option("--within", "-w", help="How exact counts and sums must be, such as 50.")
+]
+DeltaOption = Annotated[
+    str | None, typer.Option("--delta", help="What the private selection of keys may take of the delta.")
+]
+AssumeRowsOption = Annotated[
+    int | None, typer.Option("--assume-rows", help="Rows that a group has at least, for means.")
+]
+RefreshOption = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
+ConfidenceOption = Annotated[str | None, typer.Option("--confidence", help="Of the intervals, for example 0.95.")]
+NoIntervalsOption = Annotated[
+    bool, typer.Option("--no-intervals", help="Quantiles without intervals: nearer at the same price.")
+]
+BoundsOption = Annotated[str | None, typer.Option("--bounds", help='"auto" finds bounds of columns that have none.')]
+LimitsOption = Annotated[str | None, typer.Option("--limits", help='"auto" finds how much one unit may add.')]
+FindShareOption = Annotated[str, typer.Option("--find-share", help="The part of the price that finding takes.")]
 DEFAULT = Path("lapwing.toml")
 INTERRUPTED = 130
 """The code that Typer makes of Ctrl-C."""
@@ -98,7 +106,7 @@ def start(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 @app.command()
-def demo(as_json: AsJson = False) -> None:
+def demo(as_json: JsonOption = False) -> None:
     """The whole story on real data: ask, see the price and the interval, ask again for free, attack it."""
     from lapwing.cli.demo import run as story
 
@@ -111,8 +119,8 @@ def init(
     unit: Annotated[str, typer.Option(help='The column that says whose row it is, or "row".')],
     epsilon: Annotated[str, typer.Option(help="How much may ever leak about one unit.")],
     delta: Annotated[str, typer.Option(help="0 for a pure budget, else far below 1 / units.")] = "0",
-    file: Settings = DEFAULT,
-    as_json: AsJson = False,
+    file: FileOption = DEFAULT,
+    as_json: JsonOption = False,
 ) -> None:
     """Writes lapwing.toml for a steward to review. Takes names and types of columns from the data, no values."""
     from lapwing.cli.draft import draft
@@ -133,22 +141,22 @@ def init(
 @app.command()
 def ask(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
-    within: Within = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    confidence: Confidence = None,
-    assume_rows: AssumeRows = None,
-    bare: Bare = False,
-    bounds: Bounds = None,
-    limits: Limits = None,
-    find_share: FindShare = "0.35",
-    refresh: Refresh = False,
+    within: WithinOption = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    confidence: ConfidenceOption = None,
+    assume_rows: AssumeRowsOption = None,
+    bare: NoIntervalsOption = False,
+    bounds: BoundsOption = None,
+    limits: LimitsOption = None,
+    find_share: FindShareOption = "0.35",
+    refresh: RefreshOption = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
     key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key never pays twice.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file, .png or .svg.")] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with intervals.")] = False,
-    file: Settings = DEFAULT,
+    file: FileOption = DEFAULT,
 ) -> None:
     """Answers a question and charges its price. The same question is free the second time."""
     from lapwing.asking.request import QuestionRequest, Request
@@ -162,7 +170,7 @@ def ask(
         release: Any = _curator(file).answer(
             Request(QuestionRequest(question), terms, refresh=refresh, analyst=analyst, key=key)
         )
-    with answered(release.cost):
+    with after_answer(release.cost):
         if as_csv:
             echo(release.to_csv(), nl=False)
         else:  # each costs its imports
@@ -174,18 +182,18 @@ def ask(
 @app.command()
 def preview(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
-    within: Within = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    confidence: Confidence = None,
-    assume_rows: AssumeRows = None,
-    bare: Bare = False,
-    bounds: Bounds = None,
-    limits: Limits = None,
-    find_share: FindShare = "0.35",
-    refresh: Refresh = False,
-    as_json: AsJson = False,
-    file: Settings = DEFAULT,
+    within: WithinOption = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    confidence: ConfidenceOption = None,
+    assume_rows: AssumeRowsOption = None,
+    bare: NoIntervalsOption = False,
+    bounds: BoundsOption = None,
+    limits: LimitsOption = None,
+    find_share: FindShareOption = "0.35",
+    refresh: RefreshOption = False,
+    as_json: JsonOption = False,
+    file: FileOption = DEFAULT,
 ) -> None:
     """Says what a question would cost and how good its answer would be. Free."""
     from lapwing.asking.request import QuestionRequest, Request
@@ -199,15 +207,15 @@ def preview(
 def batch(
     questions: Annotated[list[str], typer.Argument(help="SELECTs, each as one argument.")],
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The price of all of them together.")],
-    delta: Delta = None,
+    delta: DeltaOption = None,
     weight: Annotated[list[str] | None, typer.Option(help="How much each matters, in their order.")] = None,
-    confidence: Confidence = None,
-    refresh: Refresh = False,
+    confidence: ConfidenceOption = None,
+    refresh: RefreshOption = False,
     only_preview: Annotated[bool, typer.Option("--preview", help="Only say what it would be worth. Free.")] = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
     key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key never pays twice.")] = None,
-    as_json: AsJson = False,
-    file: Settings = DEFAULT,
+    as_json: JsonOption = False,
+    file: FileOption = DEFAULT,
 ) -> None:
     """Answers several questions at one price, split so that the worst relative error is least."""
     from lapwing.asking.batch import read_batch
@@ -223,12 +231,12 @@ def batch(
         return
     with waiting("reading the rows"):
         answers: Any = _curator(file).answer(request)
-    with answered(answers.cost):
+    with after_answer(answers.cost):
         _print(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
 
 
 @app.command()
-def budget(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+def budget(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Says what was spent and what is left, in plain words."""
     from lapwing.privacy.statement import Statement
 
@@ -238,7 +246,7 @@ def budget(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
 
 
 @ledger_app.command("show")
-def ledger_show(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+def ledger_show(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Lists the entries."""
     entries = list(_ledger(file).entries())
     head = ("entry", "time (UTC)", "what", "analyst", "price", "spent so far", "question")
@@ -251,8 +259,8 @@ def ledger_show(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
 @ledger_app.command("verify")
 def ledger_verify(
     against: Annotated[Path | None, typer.Option(help="An export that the ledger must continue.")] = None,
-    file: Settings = DEFAULT,
-    as_json: AsJson = False,
+    file: FileOption = DEFAULT,
+    as_json: JsonOption = False,
 ) -> None:
     """Walks the chain of entries; exit code 1 if one was changed, removed or added."""
     from lapwing.ledger import read_head, verify_ledger
@@ -266,7 +274,7 @@ def ledger_verify(
 
 
 @ledger_app.command("export")
-def ledger_export(to: Path, file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+def ledger_export(to: Path, file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Writes all entries and the head of the chain to a file."""
     _ledger(file).export(to)
     text = f"Wrote {to}. Keep it elsewhere: `lapwing ledger verify --against {to}` proves the ledger up to now."
@@ -274,18 +282,18 @@ def ledger_export(to: Path, file: Settings = DEFAULT, as_json: AsJson = False) -
 
 
 @app.command()
-def doctor(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
+def doctor(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Checks the file, the data, the engine, the randomness and the ledger."""
     from lapwing.cli.checks import CHECKS
 
-    results = [_checked(name, check, file) for name, check in CHECKS.items()]
+    results = [_run_check(name, check, file) for name, check in CHECKS.items()]
     lines = [f"{'ok  ' if result['ok'] else 'FAIL'}  {result['check']}: {result['detail']}" for result in results]
     _print(results, as_json, "\n".join(lines))
     if not all(result["ok"] for result in results):
         raise typer.Exit(1)
 
 
-def _checked(name: str, check: Callable[[Path], str], file: Path) -> dict[str, Any]:
+def _run_check(name: str, check: Callable[[Path], str], file: Path) -> dict[str, Any]:
     try:
         return {"check": name, "ok": True, "detail": check(file)}
     except LapwingError as error:
@@ -312,13 +320,13 @@ def _line(entry: Any) -> tuple[str, ...]:
     from lapwing.privacy.wording import at_most_text
 
     price = at_most_text(Fraction(entry.amount)) if entry.kind == "reserve" else ""
-    question = " ".join(str(entry.remark("question") or _declared(entry)).split())
+    question = " ".join(str(entry.remark("question") or _declaration_text(entry)).split())
     shown = question if len(question) <= 70 else question[:67] + "..."
     when = entry.at[:19].replace("T", " ")
     return str(entry.seq), when, entry.kind, entry.analyst, price, at_most_text(Fraction(entry.spent_amount)), shown
 
 
-def _declared(entry: Any) -> str:
+def _declaration_text(entry: Any) -> str:
     """What an entry declares of a table, in one line."""
     if entry.kind != "version":
         return ""

@@ -35,7 +35,7 @@ def echo(text: str, *, nl: bool = True) -> None:
 
 
 @contextmanager
-def answered(cost: Cost) -> Iterator[None]:
+def after_answer(cost: Cost) -> Iterator[None]:
     """While an answer is shown: should that fail, says that it is stored and what it cost."""
     try:
         yield

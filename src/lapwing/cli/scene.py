@@ -49,7 +49,7 @@ def command(text: str, prompt: str = "$") -> Text:
     return Text(f"{prompt} {text}", style="cyan")
 
 
-def quoted(text: str) -> Padding:
+def quote(text: str) -> Padding:
     """What Lapwing says."""
     return Padding(Text(text, style="italic"), (0, 0, 0, 2))
 
@@ -75,6 +75,6 @@ def bullets(lines: Iterable[str]) -> Table:
     return made
 
 
-def checked(text: str, good: bool) -> Text:
+def tick(text: str, good: bool) -> Text:
     """A figure with a tick or a cross."""
     return Text(f"{text} {'✓' if good else '✗'}", style="green" if good else "red")

@@ -61,41 +61,41 @@ class PrivateData:
         self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None
     ) -> Paid[Released]:
         """For the noisy cells of a plan, off which its own question is read, or these."""
-        asked = _prepared(lambda: self._asked(plan))
-        _prepared(lambda: rehearse(plan, confidence, (plan.question,) if questions is None else questions))
+        asked = _prepare(lambda: self._queries(plan))
+        _prepare(lambda: rehearse(plan, confidence, (plan.question,) if questions is None else questions))
 
         def read() -> tuple[Released, bytes]:
             released = release(plan, fetched(plan, asked, self._engine.fetch))
             return released, encode(plan, released)
 
-        return lambda: _guarded(read)
+        return lambda: _run(read)
 
     def prepare_tables(self, strategy: Strategy) -> Paid[Answer]:
         """For the noisy tables of a strategy."""
-        query = _prepared(lambda: self._engine.prepare(tables_query(strategy)))
-        _prepared(lambda: rehearse_tables(strategy))
+        query = _prepare(lambda: self._engine.prepare(tables_query(strategy)))
+        _prepare(lambda: rehearse_tables(strategy))
 
         def read() -> tuple[Answer, bytes]:
             released = release_tables(strategy.mechanism, exact_tables(strategy, self._engine.fetch(query)))
             return released, encode_strategy(strategy, released)
 
-        return lambda: _guarded(read)
+        return lambda: _run(read)
 
     def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[Found]:
         """For bounds or a limit that are found privately."""
-        query = _prepared(lambda: self._engine.prepare(powers_query(target)))
-        _prepared(lambda: rehearse_finding(target, mechanism))
+        query = _prepare(lambda: self._engine.prepare(powers_query(target)))
+        _prepare(lambda: rehearse_finding(target, mechanism))
 
         def read() -> tuple[Found, bytes]:
             found = found_by(target, mechanism, self._engine.fetch(query))
             return found, encode_found(found)
 
-        return lambda: _guarded(read)
+        return lambda: _run(read)
 
     def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""
-        asked = _prepared(lambda: self._asked(plan))
-        return lambda look: _guarded(lambda: look(fetched(plan, asked, self._engine.fetch)))
+        asked = _prepare(lambda: self._queries(plan))
+        return lambda look: _run(lambda: look(fetched(plan, asked, self._engine.fetch)))
 
     def check(self, table: Table) -> None:
         """Refuses if the data are not those that the version was declared for."""
@@ -121,7 +121,7 @@ class PrivateData:
     def close(self) -> None:
         self._engine.close()
 
-    def _asked(self, plan: Plan) -> Queries:
+    def _queries(self, plan: Plan) -> Queries:
         """The queries of a plan as the engine runs them."""
         return queries(plan).prepared(self._engine.prepare)
 
@@ -136,7 +136,7 @@ class PrivateData:
         self._ledger.declare(private, public=public)
 
 
-def _prepared(work: Callable[[], _T]) -> _T:
+def _prepare(work: Callable[[], _T]) -> _T:
     """The result of what needs no rows. If it fails, its cause is a function of the question and may be seen."""
     try:
         return work()
@@ -144,7 +144,7 @@ def _prepared(work: Callable[[], _T]) -> _T:
         raise Bug(UNREADY.format(kind=type(error).__name__), free=True) from error
 
 
-def _guarded(work: Callable[[], _T]) -> _T:
+def _run(work: Callable[[], _T]) -> _T:
     """The result of what reads rows."""
     try:
         return work()

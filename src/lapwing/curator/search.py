@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 
-from lapwing.asking.automatic import Needs, Read, Survey, survey
+from lapwing.asking.automatic import Needs, QuestionReader, Survey, survey
 from lapwing.asking.pricing import Terms
 from lapwing.asking.request import Request
 from lapwing.catalog.identity import Facts
@@ -25,13 +25,13 @@ from lapwing.privacy.loss import Pure
 
 _WORSE = 4  # a stored finding serves if it was paid at least this part of what the question would pay for it
 
-Stored = tuple[int, bool, Found]
+StoredResult = tuple[int, bool, Found]
 """A finding in the ledger: the number of its charge, whether the question itself paid it, and what was found."""
 
 
-def stored_findings(ledger: Ledger, request: Request, target: Target) -> list[Stored]:
+def stored_results(ledger: Ledger, request: Request, target: Target) -> list[StoredResult]:
     """The stored findings of a target, the oldest first, and whether this request paid them."""
-    own = finding_key(request.key, target)
+    own = search_key(request.key, target)
     return [
         (
             answer.charge.seq,
@@ -42,7 +42,7 @@ def stored_findings(ledger: Ledger, request: Request, target: Target) -> list[St
     ]
 
 
-def finding_key(key: str | None, target: Target) -> str | None:
+def search_key(key: str | None, target: Target) -> str | None:
     """The key of a finding that is part of a request with this key."""
     return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"
 
@@ -52,13 +52,13 @@ class Search:
 
     def __init__(
         self,
-        read: Read,
+        read: QuestionReader,
         catalog: Catalog,
         needs: Needs,
         *,
         budget: Budget,
         terms: Terms,
-        stored: Callable[[Target], Sequence[Stored]],
+        stored: Callable[[Target], Sequence[StoredResult]],
     ) -> None:
         self._read, self._catalog, self._needs, self._stored = read, catalog, needs, stored
         self._budget, self._terms = budget, terms
@@ -83,7 +83,7 @@ class Search:
         """What is known by now. With something missing, the price must be known."""
         seen = survey(self._read, self._catalog, self._needs, self._known)
         if self.each is not None and seen.missing:
-            check_each(seen.missing, self.each)
+            check_price(seen.missing, self.each)
         return seen
 
     def terms(self, missing: int = 0) -> Terms:
@@ -103,7 +103,7 @@ class Search:
         stored = self._stored(target)
         mine = {entry for entry, own, found in stored if own and found.epsilon == self.each}
         self._own |= mine | {entry for entry, _, _ in stored if entry in self.paid}
-        return serving([found for _, _, found in stored], self.each)
+        return choose_result([found for _, _, found in stored], self.each)
 
 
 def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -> Fraction:
@@ -115,7 +115,7 @@ def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -
     return price.pure_epsilon(many, unit=Fraction(1, 10**18))
 
 
-def check_each(targets: Sequence[Target], each: Fraction) -> None:
+def check_price(targets: Sequence[Target], each: Fraction) -> None:
     """Refuses a price at which no noise can be drawn for a finding."""
     try:
         for target in targets:
@@ -127,7 +127,7 @@ def check_each(targets: Sequence[Target], each: Fraction) -> None:
         ) from None
 
 
-def serving(findings: Sequence[Found], each: Fraction | None) -> Found | None:
+def choose_result(findings: Sequence[Found], each: Fraction | None) -> Found | None:
     """Of stored findings, the oldest first, the one that serves a question which would pay `each` for one.
 
     It is the oldest of those that cost enough: later ones never change what an earlier question got, and nobody spoils

@@ -40,9 +40,9 @@ _Places = npt.NDArray[np.intp]
 _Lines = npt.NDArray[np.bool_]
 
 
-def read_lines(path: Path, block: int = _BLOCK) -> Iterator[pa.Table]:
+def read_csv_rows(path: Path, block: int = _BLOCK) -> Iterator[pa.Table]:
     """The rows of a CSV file as Arrow tables of texts. Their order is not kept."""
-    schema, delimiter = lines_schema(path), _delimiter(path)
+    schema, delimiter = csv_schema(path), _delimiter(path)
     tables, held = [schema.empty_table()], 0
     for part in _blocks(path, block):
         tables += _Block(part, path.name, delimiter).tables(schema)
@@ -53,14 +53,14 @@ def read_lines(path: Path, block: int = _BLOCK) -> Iterator[pa.Table]:
     yield pa.concat_tables(tables)
 
 
-def drops_lines(path: Path) -> bool:
+def drops_rows(path: Path) -> bool:
     """Whether any line is dropped. For the steward only: it depends on the rows."""
-    schema, delimiter = lines_schema(path), _delimiter(path)
+    schema, delimiter = csv_schema(path), _delimiter(path)
     blocks = (_Block(part, path.name, delimiter) for part in _blocks(path, _BLOCK))
     return any(sum(table.num_rows for table in block.tables(schema)) < block.lines for block in blocks)
 
 
-def lines_schema(path: Path) -> pa.Schema:
+def csv_schema(path: Path) -> pa.Schema:
     """The columns that the first line names, all of them text.
 
     One with a return inside is refused: where lines end with returns alone, every row would be part of a name.
@@ -117,10 +117,10 @@ class _Block:
         """Lines with the same number of fields together, by the fast reader, and the others one by one."""
         odd, fits = self._odd(), self._filled() & (self.cuts < len(schema))
         if not odd.any() and fits.all() and (self.cuts == len(schema) - 1).all():
-            yield self._parsed(self.text, schema, len(schema))
+            yield self._parse(self.text, schema, len(schema))
             return
         for cuts in np.unique(self.cuts[fits & ~odd]):
-            yield self._parsed(self._taken(fits & ~odd & (self.cuts == cuts)), schema, int(cuts) + 1)
+            yield self._parse(self._take(fits & ~odd & (self.cuts == cuts)), schema, int(cuts) + 1)
         if odd.any():
             yield self._one_by_one(odd, schema)
 
@@ -174,10 +174,10 @@ class _Block:
         around = [_NEWLINE, ord(self.delimiter), _QUOTE]
         return opening[~np.isin(before, around)], closing[~np.isin(after, [*around, _RETURN])]
 
-    def _taken(self, lines: _Lines) -> bytes:
+    def _take(self, lines: _Lines) -> bytes:
         return self.data[np.repeat(lines, self.ends + 1 - self.starts)].tobytes()
 
-    def _parsed(self, text: bytes, schema: pa.Schema, width: int) -> pa.Table:
+    def _parse(self, text: bytes, schema: pa.Schema, width: int) -> pa.Table:
         """Lines of so many fields; missing ones are NULL. An empty line in front, which is skipped, keeps Arrow from
         taking the first bytes of a row for the mark of a file."""
         names, size = schema.names[:width], len(text) + 1
@@ -205,7 +205,7 @@ _FIELDS = {mark: re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|([^{mark}"][^{mark}]*)?)
 
 def _fields(line: bytes, delimiter: str) -> list[str] | None:
     """The fields of one line, or None if it is dropped. A quote within a field that does not start with one is text."""
-    text = _decoded(line)
+    text = _decode(line)
     found: list[str] = []
     place = 0
     while text:
@@ -230,7 +230,7 @@ def _inside(quotes: _Lines) -> _Lines:
     return np.unpackbits(words.view(np.uint8), count=len(quotes), bitorder="little").view(np.bool_)
 
 
-def _decoded(line: bytes) -> str | None:
+def _decode(line: bytes) -> str | None:
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -238,7 +238,7 @@ def _decoded(line: bytes) -> str | None:
 
 
 def _is_text(text: bytes) -> bool:
-    return text.isascii() or _decoded(text) is not None
+    return text.isascii() or _decode(text) is not None
 
 
 def _delimiter(path: Path) -> str:

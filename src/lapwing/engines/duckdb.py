@@ -20,14 +20,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
-from lapwing.engines.csv_rows import lines_schema, read_lines
+from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Origin
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names, origin_of
-from lapwing.engines.temp_folder import Spill
+from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
@@ -61,7 +61,7 @@ _CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH
 _AS_TEXT = {"UUID"}
 """Other stored types that are read; casts of these are safe on every value, of the calendar within its years."""
 
-Stored = dict[str, tuple[str, str]]
+StoredColumns = dict[str, tuple[str, str]]
 """Columns as they are stored, by their name in small letters: the name and the engine's type."""
 
 _ALONE: dict[str, Any] = {"python_enable_replacements": "false", "autoinstall_known_extensions": "false"}
@@ -92,11 +92,11 @@ class DuckDBEngine:
         self._sources = {table.name: source for table, source in tables}
         before = self._origins()
         self._kept = {table.name for table, source in tables if _is_kept(table, source)}
-        spill = Spill()
-        self._remove_folder = weakref.finalize(self, spill.remove)
+        folder = TempFolder()
+        self._remove_folder = weakref.finalize(self, folder.remove)
         settings: dict[str, Any] = {
             **_ALONE,
-            "temp_directory": str(spill.path),
+            "temp_directory": str(folder.path),
             "preserve_insertion_order": "false",
             **({} if memory is None else {"memory_limit": memory}),
         }
@@ -163,9 +163,9 @@ class DuckDBEngine:
         paths = [source.path for _, source in tables if isinstance(source, Parquet)]
         allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
         if allowed:
-            self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, allowed))}]")
-        found = [_stored(self._connection, number, source) for number, (_, source) in enumerate(tables)]
-        stored = [_described(self._connection, relation) for relation in found]
+            self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quote, allowed))}]")
+        found = [_relation(self._connection, number, source) for number, (_, source) in enumerate(tables)]
+        stored = [_describe(self._connection, relation) for relation in found]
         form = _unit_form([(table, columns) for (table, _), columns in zip(tables, stored, strict=True)])
         for (table, source), relation, columns in zip(tables, found, stored, strict=True):
             self._declare(table, source, relation, columns, form)
@@ -174,7 +174,7 @@ class DuckDBEngine:
         for statement in _LOCK:
             self._connection.execute(statement)
 
-    def _declare(self, table: Table, source: Source, relation: str, stored: Stored, form: str) -> None:
+    def _declare(self, table: Table, source: Source, relation: str, stored: StoredColumns, form: str) -> None:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
             column, kind = stored[table.unit.lower()]
@@ -203,8 +203,8 @@ def _is_kept(table: Table, source: Source) -> bool:
 
 def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source: Source) -> None:
     """Creates a table of the declared columns of a source, in their declared types."""
-    relation = _stored(connection, 0, source)
-    stored = _described(connection, relation)
+    relation = _relation(connection, 0, source)
+    stored = _describe(connection, relation)
     columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
     connection.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM {relation}")
     _add_lines(connection, name, columns, relation, source)
@@ -213,7 +213,7 @@ def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source
 def _add_lines(connection: duckdb.DuckDBPyConnection, name: str, columns: str, relation: str, source: Source) -> None:
     """Adds the rows of a CSV file to its table, block by block, so that the file is never in memory as a whole."""
     if isinstance(source, Csv):
-        for rows in read_lines(source.path):
+        for rows in read_csv_rows(source.path):
             connection.register(relation, rows)
             connection.execute(f"INSERT INTO {name} SELECT {columns} FROM {relation}")
         connection.unregister(relation)
@@ -230,13 +230,13 @@ def is_key(connection: duckdb.DuckDBPyConnection, table: str, fields: Sequence[F
     return connection.execute(pairs).fetchone() is None
 
 
-def _described(connection: duckdb.DuckDBPyConnection, relation: str) -> Stored:
+def _describe(connection: duckdb.DuckDBPyConnection, relation: str) -> StoredColumns:
     """The columns that are stored, by their name in small letters: their name and type."""
     rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     return {str(row[0]).lower(): (str(row[0]), str(row[1])) for row in rows}
 
 
-def _unit_form(tables: Sequence[tuple[Table, Stored]]) -> str:
+def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
     """How units are compared across tables: as they are stored, if that is one type or all are integers.
 
     All tables of one ledger are about the same units. Were one person written in two forms, 7 and '7.0', she would be
@@ -288,10 +288,10 @@ def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
     described: list[Any] | None = None
     with duckdb.connect(":memory:", config=_ALONE) as connection:
         try:
-            described = connection.execute(f"DESCRIBE SELECT * FROM {_stored(connection, 0, source)}").fetchall()
+            described = connection.execute(f"DESCRIBE SELECT * FROM {_relation(connection, 0, source)}").fetchall()
             if guess and isinstance(source, Csv):
                 pattern = pattern_of(source.path, connection)
-                guessed = f"read_csv({_quoted(pattern)}, header = true, hive_partitioning = false)"
+                guessed = f"read_csv({_quote(pattern)}, header = true, hive_partitioning = false)"
                 types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {guessed}").fetchall()}
                 described = [(row[0], types.get(row[0], row[1])) for row in described]
         except duckdb.Error as error:
@@ -321,19 +321,19 @@ def _type_of(stored: str) -> Type | None:
     return Type.TEXT if stored in _AS_TEXT or stored.startswith("ENUM") else None
 
 
-def _stored(connection: duckdb.DuckDBPyConnection, number: int, source: Source) -> str:
+def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: Source) -> str:
     """The rows as they are stored, as something to select from."""
     match source:
         case Parquet(path=path):
-            pattern = _quoted(pattern_of(path, connection))
+            pattern = _quote(pattern_of(path, connection))
             check_names(_parquet_names(connection, pattern))
             return f"read_parquet({pattern}, hive_partitioning = false)"
         case Csv(path=path):  # the columns; the rows are added block by block
-            connection.register(f"lw_lines_{number}", lines_schema(path).empty_table())
+            connection.register(f"lw_lines_{number}", csv_schema(path).empty_table())
             return f"lw_lines_{number}"
         case DuckDBTable(path=path, table=name):
             check_file(path)
-            attached = f"{_quoted(str(path.resolve()))} AS source{number} (READ_ONLY, TYPE duckdb)"
+            attached = f"{_quote(str(path.resolve()))} AS source{number} (READ_ONLY, TYPE duckdb)"
             connection.execute(f"ATTACH {attached}")
             return f"source{number}.{identifier(name)}"
         case Frame(data=data):
@@ -355,7 +355,7 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
     return names
 
 
-def _read(field: Field, stored: Stored, table: Table, *, hide: bool) -> str:
+def _read(field: Field, stored: StoredColumns, table: Table, *, hide: bool) -> str:
     """One declared column, cast if it is stored as another type; what does not cast is NULL.
 
     `hide` keeps the names that were found out of messages: the first line of a CSV without a header is a row.
@@ -369,7 +369,7 @@ def _read(field: Field, stored: Stored, table: Table, *, hide: bool) -> str:
         return f"{_exact(column, found[1], field.type)} AS {name}"
     if _type_of(found[1]) is None:
         raise Misconfigured(f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not read. Leave it out.")
-    cast = f"TRY_CAST({_settled(column, found[1])} AS {_SQL_TYPES[field.type]})"
+    cast = f"TRY_CAST({_castable(column, found[1])} AS {_SQL_TYPES[field.type]})"
     return f"{_in_years(column, found[1], cast)} AS {name}"
 
 
@@ -381,7 +381,7 @@ def _exact(column: str, stored: str, kind: Type) -> str:
     return column if stored == _SQL_TYPES[kind] else f"CAST({column} AS {_SQL_TYPES[kind]})"
 
 
-def _settled(column: str, stored: str) -> str:
+def _castable(column: str, stored: str) -> str:
     """The column, milliseconds as TIMESTAMP: to cast their infinity to DATE fails while the engine plans the query, by
     what it knows of the largest value, whether or not such rows are left out."""
     return f"CAST({column} AS TIMESTAMP)" if stored == "TIMESTAMP_MS" else column
@@ -395,7 +395,7 @@ def _in_years(column: str, kind: str, cast: str) -> str:
     return f"CASE WHEN {column} >= {first} AND {column} <= {last} THEN {cast} END"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -63,8 +63,8 @@ def digest_of(path: Path) -> bytes:
     """The SHA-256 of what a file holds."""
     check_file(path)
     state = _state(path.stat())
-    settled = time.time_ns() - state[-1] > _TICK
-    return _remembered(path, state) if settled else _digest(path, state)
+    stable = time.time_ns() - state[-1] > _TICK
+    return _remembered(path, state) if stable else _digest(path, state)
 
 
 def _digest(path: Path, state: _State) -> bytes:

@@ -35,10 +35,10 @@ def frame_source(data: Any) -> Frame:
     if not table.num_columns:
         raise Misconfigured("the frame has no columns. Pass one that has.")
     check_names(table.schema.names)
-    return Frame(_typed(table), numbers)
+    return Frame(_with_engine_types(table), numbers)
 
 
-def marked(frame: Frame) -> Frame:
+def with_fingerprint(frame: Frame) -> Frame:
     """The frame with a mark of its content, whatever chunks it is held in."""
     digest = sha256()
     with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), frame.data.schema) as stream:
@@ -88,11 +88,11 @@ def _from_pandas(data: Any) -> pa.Table:
 
 def _numbers(data: Any) -> frozenset[str]:
     """Columns of numpy numbers or of categories that are; the types of others do not change with a missing value."""
-    kinds = ((str(name), _held(kind)) for name, kind in data.dtypes.items())
+    kinds = ((str(name), _value_type(kind)) for name, kind in data.dtypes.items())
     return frozenset(name for name, kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iuf")
 
 
-def _held(kind: Any) -> Any:
+def _value_type(kind: Any) -> Any:
     """The type of the values; categories have one of their own."""
     return kind.categories.dtype if type(kind).__name__ == "CategoricalDtype" else kind
 
@@ -167,7 +167,7 @@ def _text(value: Any) -> str | None:
     return None
 
 
-def _typed(table: pa.Table) -> pa.Table:
+def _with_engine_types(table: pa.Table) -> pa.Table:
     """The table with types that the engine has: NULL becomes text, so that it is a type like any other."""
     kinds = ((f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in table.schema)
     return table.cast(pa.schema([(name, pa.float32() if kind == pa.float16() else kind) for name, kind in kinds]))

@@ -38,7 +38,7 @@ def read_public(name: str, source: Source, key: Sequence[str] = ()) -> Table:
     table: Table | None = None
     with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
         try:
-            table = interruptible(lambda: _found(connection, plain, source, names), connection.interrupt)
+            table = interruptible(lambda: _read_rows(connection, plain, source, names), connection.interrupt)
         except duckdb.Error as error:
             _LOG.debug("reading a public table failed: %s", type(error).__name__)
     if table is None:
@@ -48,7 +48,7 @@ def read_public(name: str, source: Source, key: Sequence[str] = ()) -> Table:
     return table
 
 
-def _found(connection: duckdb.DuckDBPyConnection, plain: Table, source: Source, names: tuple[str, ...]) -> Table:
+def _read_rows(connection: duckdb.DuckDBPyConnection, plain: Table, source: Source, names: tuple[str, ...]) -> Table:
     store(connection, _ROWS, plain, source)
     fields = tuple(_field(connection, field) for field in plain.fields)
     tried = dict.fromkeys([*([names] if names else []), *((field.name,) for field in fields)])

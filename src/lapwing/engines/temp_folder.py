@@ -16,17 +16,17 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-_PREFIX, _LOCK = "lapwing-spill-", "lock"
+_PREFIX, _LOCK = "lapwing-temp-", "lock"
 
 
-class Spill:
+class TempFolder:
     """One folder, made when this is made and removed by `remove`."""
 
     def __init__(self) -> None:
         _remove_abandoned()
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._process = os.getpid()
-        self._lock: int | None = _locked(self.path)
+        self._lock: int | None = _lock(self.path)
 
     def remove(self) -> None:
         """Removes the folder; in a forked child nothing, since it is still the parent's."""
@@ -38,7 +38,7 @@ class Spill:
             os.close(handle)
 
 
-def _locked(folder: Path) -> int:
+def _lock(folder: Path) -> int:
     """A locked file in the folder, open until it is closed or the process ends."""
     fresh = folder / f"{_LOCK}.new"
     handle = os.open(fresh, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)

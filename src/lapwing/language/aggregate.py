@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
-from lapwing.language.types import shown
-from lapwing.language.wording import cut, worded
+from lapwing.language.types import text_of
+from lapwing.language.wording import expression_text, shorten
 
 _QUANTILES = {Fraction(0): "MIN", Fraction(1, 2): "MEDIAN", Fraction(1): "MAX"}
 
@@ -43,7 +43,7 @@ class Aggregate:
 
     def words(self) -> str:
         """As an analyst writes it."""
-        inner = ", ".join([*map(_words, self.arguments), *map(shown, self.parameters)])
+        inner = ", ".join([*map(_words, self.arguments), *map(text_of, self.parameters)])
         match self.name, self.arguments:
             case "count_rows", _:
                 return "COUNT(*)"
@@ -75,4 +75,4 @@ def canonical_text(expression: Expression) -> str:
 
 
 def _words(expression: Expression) -> str:
-    return cut(worded(expression))
+    return shorten(expression_text(expression))

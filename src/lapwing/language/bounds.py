@@ -81,7 +81,7 @@ def strict(rule: Callable[..., Extent]) -> Callable[..., Extent]:
         if any(argument.is_empty for argument in arguments):
             return NOTHING
         found = rule(*arguments)
-        return Extent(_rounded(found.low, math.floor), _rounded(found.high, math.ceil))
+        return Extent(_round_outward(found.low, math.floor), _round_outward(found.high, math.ceil))
 
     return extent
 
@@ -101,7 +101,7 @@ def first(*extents: Extent) -> Extent:
     return Extent(found.low, found.high, any(extent.present for extent in extents))
 
 
-def chosen(*extents: Extent) -> Extent:
+def case(*extents: Extent) -> Extent:
     """CASE: condition, value, condition, value, ..., and the value otherwise."""
     return hull(*extents[1:-1:2], extents[-1])
 
@@ -118,7 +118,7 @@ def least(*extents: Extent) -> Extent:
     return Extent(found.low, min([found.high, *(e.high for e in extents if e.present)]), found.present)
 
 
-def clipped(value: Extent, low: Extent, high: Extent) -> Extent:
+def clip(value: Extent, low: Extent, high: Extent) -> Extent:
     """CLIP by constants; a NULL constant leaves its side open."""
     if value.is_empty:
         return NOTHING
@@ -143,28 +143,28 @@ def _negative(x: Extent) -> Extent:
 
 
 @strict
-def added(x: Extent, y: Extent) -> Extent:
+def add(x: Extent, y: Extent) -> Extent:
     return Extent(_plus(x.low, y.low), _plus(x.high, y.high))
 
 
 @strict
-def subtracted(x: Extent, y: Extent) -> Extent:
+def subtract(x: Extent, y: Extent) -> Extent:
     return Extent(_plus(x.low, -y.high), _plus(x.high, -y.low))
 
 
 @strict
-def multiplied(x: Extent, y: Extent) -> Extent:
+def multiply(x: Extent, y: Extent) -> Extent:
     corners = [_times(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
     return Extent(min(corners), max(corners))
 
 
 @strict
-def divided(x: Extent, y: Extent) -> Extent:
+def divide(x: Extent, y: Extent) -> Extent:
     """Unbounded if the divisor comes near 0."""
     if y.low <= 0 <= y.high:
         return EVERYTHING
     inverse = [Fraction(0) if isinstance(end, float) else 1 / end for end in (y.high, y.low)]
-    return multiplied(x, Extent(inverse[0], inverse[1]))
+    return multiply(x, Extent(inverse[0], inverse[1]))
 
 
 @strict
@@ -188,22 +188,22 @@ def outward(x: Extent) -> Extent:
 
 
 @strict
-def floored(x: Extent) -> Extent:
+def floor(x: Extent) -> Extent:
     """Of FLOOR; a number just below the next whole one may have been rounded up to it."""
-    return Extent(_whole(_blurred(x.low, -1), math.floor), _whole(_blurred(x.high, 1), math.floor))
+    return Extent(_whole(_blur(x.low, -1), math.floor), _whole(_blur(x.high, 1), math.floor))
 
 
 @strict
-def raised(x: Extent) -> Extent:
+def ceil(x: Extent) -> Extent:
     """Of CEIL."""
-    return Extent(_whole(_blurred(x.low, -1), math.ceil), _whole(_blurred(x.high, 1), math.ceil))
+    return Extent(_whole(_blur(x.low, -1), math.ceil), _whole(_blur(x.high, 1), math.ceil))
 
 
 @strict
-def rounded(x: Extent, digits: Extent | None = None) -> Extent:
+def round_to(x: Extent, digits: Extent | None = None) -> Extent:
     places = 0 if digits is None or isinstance(digits.low, float) else int(digits.low)
     scale = Extent(Fraction(10) ** places, Fraction(10) ** places)
-    return divided(outward(multiplied(x, scale)), scale)
+    return divide(outward(multiply(x, scale)), scale)
 
 
 @strict
@@ -213,14 +213,14 @@ def sign(x: Extent) -> Extent:
 
 @strict
 def exponential(x: Extent) -> Extent:
-    return Extent(_enclosed(x.low, arb.exp)[0], _enclosed(x.high, arb.exp)[1])
+    return Extent(_enclose(x.low, arb.exp)[0], _enclose(x.high, arb.exp)[1])
 
 
 @strict
 def root(x: Extent) -> Extent:
     if x.high < 0:
         return NOTHING
-    return Extent(_enclosed(max(x.low, Fraction(0)), arb.sqrt)[0], _enclosed(x.high, arb.sqrt)[1])
+    return Extent(_enclose(max(x.low, Fraction(0)), arb.sqrt)[0], _enclose(x.high, arb.sqrt)[1])
 
 
 def logarithm(base: int) -> Callable[[Extent], Extent]:
@@ -233,8 +233,8 @@ def logarithm(base: int) -> Callable[[Extent], Extent]:
     def extent(x: Extent) -> Extent:
         if x.high <= 0:
             return NOTHING
-        least = _enclosed(x.low, take)[0] if x.low > 0 else _LEAST_LOG * (2 if base == 2 else 1)
-        return Extent(least, _enclosed(x.high, take)[1])
+        least = _enclose(x.low, take)[0] if x.low > 0 else _LEAST_LOG * (2 if base == 2 else 1)
+        return Extent(least, _enclose(x.high, take)[1])
 
     return extent
 
@@ -253,7 +253,7 @@ def _power(x: End, times: int) -> End:
     return Fraction(1) if times == 0 else -INFINITY if x < 0 and times % 2 else INFINITY
 
 
-def _enclosed(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
+def _enclose(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
     """Bounds of a rising function at one point; beyond what float64 holds it is open or 0."""
     if x > 700 and function is arb.exp:
         return Fraction(1), INFINITY
@@ -265,7 +265,7 @@ def _enclosed(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
     return enclose(lambda: function(ball(point)))
 
 
-def _blurred(x: End, sign: int) -> End:
+def _blur(x: End, sign: int) -> End:
     """An end that is no whole number, moved outward by more than float64 arithmetic is off."""
     return x if isinstance(x, float) or x.denominator == 1 else x + sign * abs(x) / 2**40
 
@@ -274,7 +274,7 @@ def _whole(x: End, towards: Callable[[Fraction], int]) -> End:
     return x if isinstance(x, float) else Fraction(towards(x))
 
 
-def _rounded(x: End, towards: Callable[[Fraction], int]) -> End:
+def _round_outward(x: End, towards: Callable[[Fraction], int]) -> End:
     if isinstance(x, float):
         return x
     if abs(x) > _LARGE:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from lapwing.language import forms
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
 from lapwing.language.operators.base import try_cast
-from lapwing.language.operators.table import cast, loose, number, settled, within_years
+from lapwing.language.operators.table import cast, maybe_nan, null_if_nan, number, within_years
 from lapwing.language.types import Type, Value
 
 Leaf = Callable[[Column | Key | Slot], exp.Expression]
@@ -41,7 +41,7 @@ def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Ex
             kept = between(number(leaf(expression)), bounds.low, bounds.high)
             return exp.Case(ifs=[exp.If(this=gone, true=exp.Null())], default=kept)
         case Column(type=Type.REAL) | Key(type=Type.REAL) | Slot(type=Type.REAL):
-            return loose(leaf(expression))
+            return maybe_nan(leaf(expression))
         case Column() | Key() | Slot():
             return leaf(expression)
         case Literal(value=value):
@@ -53,7 +53,7 @@ def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Ex
 
 def value(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
     """The same, with NULL for what is not a number."""
-    return settled(emit(expression, leaf, clipped=clipped))
+    return null_if_nan(emit(expression, leaf, clipped=clipped))
 
 
 def _is_null(node: exp.Expression) -> exp.Expression:

@@ -39,7 +39,7 @@ class Interval:
     high: Fraction
 
     @property
-    def reach(self) -> Fraction:
+    def magnitude(self) -> Fraction:
         """The largest absolute value."""
         return max(abs(self.low), abs(self.high))
 
@@ -48,7 +48,7 @@ class Interval:
         return Interval(min(Fraction(0), factor * self.low), max(Fraction(0), factor * self.high))
 
     def __str__(self) -> str:
-        return f"[{shown(self.low)}, {shown(self.high)}]"
+        return f"[{text_of(self.low)}, {text_of(self.high)}]"
 
 
 def type_of(value: Value) -> Type | None:
@@ -81,7 +81,7 @@ def _is_below(a: Value, b: Value) -> bool:
     return isinstance(a, int | Fraction) and isinstance(b, int | Fraction) and a < b
 
 
-def shown(value: Value) -> str:
+def text_of(value: Value) -> str:
     """A constant in a message."""
     if isinstance(value, Fraction):
         return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"

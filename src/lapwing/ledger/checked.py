@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.chain import broken_link, mismatch, own_after, spent_after, wrong_sum
+from lapwing.ledger.chain import head_fault, link_fault, own_after, spent_after, sum_fault
 from lapwing.ledger.declaration import Units
-from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, cost_of, follow
-from lapwing.ledger.reservation import Answer, Offer
+from lapwing.ledger.entry import Entry, Head, Kind, LedgerTerms, add_costs, cost_of, follow
+from lapwing.ledger.reservation import Offer, StoredAnswer
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
 
@@ -18,7 +18,7 @@ from lapwing.privacy.budget import Cost
 class CheckedBook:
     """Reads and appends entries. Every entry that decides something is checked against its hash when it is read."""
 
-    def __init__(self, book: Book, terms: Terms) -> None:
+    def __init__(self, book: Book, terms: LedgerTerms) -> None:
         self._book = book
         self._terms = terms
         self._accounting = terms.budget.accounting
@@ -72,7 +72,7 @@ class CheckedBook:
             except (ValueError, AttributeError):
                 conflict = "its note cannot be read."
             if conflict is not None:
-                raise _damaged(f"Entry {entry.seq}: {conflict}")
+                raise _damage_error(f"Entry {entry.seq}: {conflict}")
         return units
 
     def check(self, heads: Sequence[tuple[str, Head]]) -> Entry:
@@ -80,14 +80,14 @@ class CheckedBook:
         rows = self._rows_from(max((known.seq for _, known in heads), default=None))
         first = Head(self._terms.ledger, rows[0][0], rows[0][-1]) if rows else None
         for source, known in heads:
-            problem = None if known == first else mismatch(self._book, self._head(rows), source, known)
+            problem = None if known == first else head_fault(self._book, self._head(rows), source, known)
             if problem is not None:
                 raise Misconfigured(f"{problem.text} Nothing is served.")
         last, *later = [intact(rows[0] if rows else None), *map(_read, rows[1:])]
         for entry in later:
-            problem = broken_link(last, entry) or wrong_sum(last, entry, self._accounting)
+            problem = link_fault(last, entry) or sum_fault(last, entry, self._accounting)
             if problem is not None:
-                raise _damaged(str(problem))
+                raise _damage_error(str(problem))
             last = entry
         return last
 
@@ -106,7 +106,7 @@ class CheckedBook:
         """Writes the entry after the last one, with the sums that follow."""
         spent, own = spent_after(last, self._accounting), self.own(analyst, last)
         if kind is Kind.RESERVE and cost is not None:
-            spent, own = added(spent, cost), added(own, cost)
+            spent, own = add_costs(spent, cost), add_costs(own, cost)
         entry = follow(
             last, kind, spent=spent, own=own, cost=cost, analyst=analyst, key=key, body=body, note=note, at=at
         )
@@ -128,15 +128,15 @@ class CheckedBook:
         recorded = (entry.body, entry.remark("of"), entry.remark("match_hash"), entry.remark("terms"))
         payload = row.payload
         if not isinstance(payload, bytes) or (sha256(payload).hexdigest(), seq, row.match_hash, row.terms) != recorded:
-            raise _damaged(f"Entry {seq}: its stored answer was changed.")
+            raise _damage_error(f"Entry {seq}: its stored answer was changed.")
         return payload
 
-    def answers(self, match_hash: str) -> Iterator[Answer]:
+    def answers(self, match_hash: str) -> Iterator[StoredAnswer]:
         """The stored answers to equal questions, the newest first."""
         for seq in self._book.matching(match_hash):
             payload = self.answer(seq)
             if payload is not None:
-                yield Answer(self.at(seq), payload)
+                yield StoredAnswer(self.at(seq), payload)
 
     def offers(self, match_hash: str) -> Iterator[Offer]:
         """The newest answer on each of the terms, the newest first."""
@@ -161,10 +161,10 @@ class CheckedBook:
 def intact(row: Row | None) -> Entry:
     """The entry in a row, if its content matches its hash."""
     if row is None:
-        raise _damaged("An entry is missing.")
+        raise _damage_error("An entry is missing.")
     entry = _read(row)
     if entry.hash != entry.digest:
-        raise _damaged(f"Entry {entry.seq}: its content does not match its hash.")
+        raise _damage_error(f"Entry {entry.seq}: its content does not match its hash.")
     return entry
 
 
@@ -176,8 +176,8 @@ def _read(row: Row) -> Entry:
     try:
         return Entry.read(row)
     except ValueError as error:
-        raise _damaged(f"Entry {row[0]}: {error}.") from None
+        raise _damage_error(f"Entry {row[0]}: {error}.") from None
 
 
-def _damaged(text: str) -> LedgerFailed:
+def _damage_error(text: str) -> LedgerFailed:
     return LedgerFailed(f"The ledger is damaged. {text} No answer is given. Run `lapwing ledger verify`.")

@@ -93,7 +93,7 @@ class Entry:
         """What `hash` must be."""
         return sha256((self.previous + self.content).encode()).hexdigest()
 
-    def sealed(self) -> Entry:
+    def seal(self) -> Entry:
         """The same entry with its hash."""
         return replace(self, hash=self.digest)
 
@@ -110,7 +110,7 @@ _AMOUNTS = tuple(name for name in COLUMNS if name.endswith(("amount", "delta")))
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LedgerTerms:
     """What the first entry fixes for ever.
 
     The name of the ledger is a hash of the rest, and every head holds it: whoever writes the first entry anew, with a
@@ -184,15 +184,15 @@ def cost_of(accounting: Accounting, amount: str, delta: str) -> Cost:
     return Cost(accounting, read_ratio(amount), read_ratio(delta))
 
 
-def added(one: Cost, other: Cost) -> Cost:
+def add_costs(one: Cost, other: Cost) -> Cost:
     """The sum, exact while its denominators have at most 100 digits, otherwise rounded up to 10^-100.
 
     So a running sum is never below the true one, and many odd prices cannot make it grow without end.
     """
-    return settled(one + other)
+    return round_denominators(one + other)
 
 
-def settled(cost: Cost) -> Cost:
+def round_denominators(cost: Cost) -> Cost:
     """The cost with short denominators, never less than it was."""
     amount, delta = (
         part if part.denominator <= 10**_FINEST else round_up(part, digits=_FINEST)
@@ -239,4 +239,4 @@ def follow(
         at=now() if at is None else at,
         previous=START if before is None else before.hash,
         hash="",
-    ).sealed()
+    ).seal()

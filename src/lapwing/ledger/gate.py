@@ -21,7 +21,7 @@ class Gate:
         """The one that may use the store."""
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def enter(self) -> Iterator[None]:
         """Nobody else is inside until it is left."""
         if self.process != os.getpid():
             raise LedgerFailed(

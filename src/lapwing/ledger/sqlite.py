@@ -82,7 +82,7 @@ class SqliteStore:
 
     @property
     def state(self) -> tuple[int, int, int]:
-        with self._connected() as connection:
+        with self._connection_held() as connection:
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             return self.opened, self._commits, int(others)
 
@@ -114,12 +114,12 @@ class SqliteStore:
 
     @contextmanager
     def reading(self) -> Iterator[SqliteBook]:
-        with self._connected() as connection:
+        with self._connection_held() as connection:
             yield SqliteBook(connection)
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[SqliteBook]:
-        with self._connected() as connection:
+        with self._connection_held() as connection:
             try:
                 if durable is not self._durable:
                     self._durable = None  # nobody knows, should an interrupt come between the next two lines
@@ -137,7 +137,7 @@ class SqliteStore:
 
     @contextmanager
     def inspecting(self) -> Iterator[SqliteBook]:
-        with self._connected():
+        with self._connection_held():
             pass  # refused if closed, moved or forked
         with self._aside_lock:
             outer, self._looking = self._looking, True
@@ -150,7 +150,7 @@ class SqliteStore:
     def sync(self) -> None:
         """Makes every commit so far durable."""
         try:
-            with self._gate.entered(), open(f"{self.path}-wal", "r+b", buffering=0) as log:
+            with self._gate.enter(), open(f"{self.path}-wal", "r+b", buffering=0) as log:
                 os.fsync(log.fileno())
         except FileNotFoundError:
             return  # there is no commit outside the file itself
@@ -177,8 +177,8 @@ class SqliteStore:
             connection.close()
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        with self._gate.entered():
+    def _connection_held(self) -> Iterator[sqlite3.Connection]:
+        with self._gate.enter():
             try:
                 yield self._ready()
             except FAULTS as error:

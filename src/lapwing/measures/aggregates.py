@@ -141,7 +141,7 @@ def _sum(table: Table, aggregate: Aggregate) -> Total:
     if declared is None and not table.by_row:
         bounds = bounds.times(_rows(table, aggregate.words()))
     total = Total(argument, True, bounds if declared is None else declared)
-    if not total.interval.reach:
+    if not total.interval.magnitude:
         refuse("constant-answer", aggregate.words(), "it is 0 whatever the rows hold.", "Leave it out.")
     return total
 
@@ -179,14 +179,14 @@ def _quantile(table: Table, aggregate: Aggregate) -> Grid:
 
 def _wide_bounds(aggregate: Aggregate, argument: Expression) -> Interval:
     bounds = _bounds(aggregate, argument)
-    if bounds.high - bounds.low <= bounds.reach / (1 << 20):
+    if bounds.high - bounds.low <= bounds.magnitude / (1 << 20):
         refuse(
             "constant-answer",
             aggregate.words(),
             f"its bounds {bounds} are one number, or nearly so: the answer is known without asking.",
             "Leave it out, or have the steward declare wider bounds.",
         )
-    if bounds.reach > _LARGEST:
+    if bounds.magnitude > _LARGEST:
         refuse(
             "bounds-too-wide",
             aggregate.words(),

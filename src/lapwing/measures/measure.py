@@ -107,10 +107,10 @@ def _step(shape: Total, groups: int, share: Loss) -> Fraction:
     """
     if not shape.summed:
         return Fraction(1)
-    scale = groups * shape.interval.reach / mechanisms_for(share).strength
+    scale = groups * shape.interval.magnitude / mechanisms_for(share).strength
     if shape.whole:
         return Fraction(1 << max(0, math.floor(scale).bit_length() - _MOST_BITS))
-    return Grid.fine(scale, shape.interval.reach, _MANY_ROWS).step
+    return Grid.fine(scale, shape.interval.magnitude, _MANY_ROWS).step
 
 
 def _noise(share: Loss, groups: int, reach: int) -> Noise:

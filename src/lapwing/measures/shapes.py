@@ -22,7 +22,7 @@ from typing import assert_never
 from lapwing.catalog.identity import Facts, interval_facts, number_facts
 from lapwing.language.expression import Column, Expression
 from lapwing.language.operators.table import is_exact_integer
-from lapwing.language.types import Interval, Type, shown
+from lapwing.language.types import Interval, Type, text_of
 from lapwing.mechanisms.moments.values import GRID
 
 
@@ -90,7 +90,7 @@ class Soft:
         return self.rows * GRID
 
     def __str__(self) -> str:
-        return f"values are clipped to {self.bounds} and each unit weighs at most {shown(self.rows)} rows in a group"
+        return f"values are clipped to {self.bounds} and each unit weighs at most {text_of(self.rows)} rows in a group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Pair:
 
     def __str__(self) -> str:
         limits = f"{self.x_bounds} and {self.y_bounds}"
-        return f"values are clipped to {limits} and each unit weighs at most {shown(self.rows)} rows in a group"
+        return f"values are clipped to {limits} and each unit weighs at most {text_of(self.rows)} rows in a group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Distinct:
         return self.rows
 
     def __str__(self) -> str:
-        return f"of each unit at most {shown(self.rows)} different values count in a group"
+        return f"of each unit at most {text_of(self.rows)} different values count in a group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Grid:
     def __str__(self) -> str:
         return (
             f"values are clipped to {self.bounds}, put on a grid of {self.bins:,} cells, "
-            f"and each unit weighs at most {shown(self.rows)} rows in a group"
+            f"and each unit weighs at most {text_of(self.rows)} rows in a group"
         )
 
 

@@ -329,4 +329,4 @@ def _counts_units(table: Table, shape: Shape) -> bool:
     """Whether its cell is the number of units in the group, which the selection of keys counts anyway."""
     if not isinstance(shape, Total) or shape.summed or shape.argument is not None:
         return False
-    return table.by_row or shape.interval.reach == 1
+    return table.by_row or shape.interval.magnitude == 1

@@ -15,14 +15,14 @@ from lapwing.language.expression import Call, Column, walk
 from lapwing.language.operators.table import OPERATORS
 from lapwing.language.types import Type
 from lapwing.planning.question import Question
-from lapwing.reading.ibis import read_ibis, unbound
+from lapwing.reading.ibis import read_ibis, unbound_table
 from lapwing.reading.ibis.values import Values
 from lapwing.reading.sql import read_sql
 from support.refusals import attempt
 from support.visits import Spy, open_visits, visits_catalog, visits_table
 
 CATALOG = visits_catalog()
-T = unbound(visits_table())
+T = unbound_table(visits_table())
 
 
 def count(condition: Any) -> Any:

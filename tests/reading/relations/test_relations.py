@@ -25,7 +25,7 @@ from lapwing.opening import open_data
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
 from lapwing.privacy import Budget, Pure
-from lapwing.reading.ibis import read_ibis, unbound
+from lapwing.reading.ibis import read_ibis, unbound_table
 from lapwing.reading.sql import read_sql
 from support.cells import run
 from support.questions import TYPES
@@ -443,7 +443,7 @@ def test_a_join_of_ibis_tables_is_answered() -> None:
     assert curator.sql(same, epsilon=1).cost.amount == 0
 
 
-V, S, P = (unbound(CATALOG.table(name)) for name in ("visits", "stays", "sites"))
+V, S, P = (unbound_table(CATALOG.table(name)) for name in ("visits", "stays", "sites"))
 PER_UNIT = V.group_by("pid").agg(total=V.cost.sum(), n=V.count())
 SAME: dict[str, tuple[str, Callable[[], Any]]] = {
     "public": (

@@ -20,7 +20,7 @@ from lapwing.language.types import Type
 
 Types = tuple[Type | None, ...]
 Node = exp.Expression
-Part = Callable[[], str]
+PartText = Callable[[], str]
 """The analyst's own words, made only if they are needed: a long question would be printed once for every node."""
 
 MOST_DEPTH, MOST_SIZE = 60, 10_000  # of an expression, so that every later step is quick and cannot run out of stack
@@ -29,7 +29,7 @@ _SMALL = 16  # nodes that are written twice rather than named
 _LOOSE = "lw_loose"
 
 
-def call(operator: Operator, *arguments: Expression, part: Part) -> Call:
+def call(operator: Operator, *arguments: Expression, part: PartText) -> Call:
     """The operator applied to the arguments; refused if their types do not fit. Text beside a date is read as one."""
     arguments = _with_dates(arguments, part)
     kind = operator.result(tuple(argument.type for argument in arguments))
@@ -53,7 +53,7 @@ def call(operator: Operator, *arguments: Expression, part: Part) -> Call:
     return Call(operator, arguments, kind, size, depth)
 
 
-def joined(operator: Operator, terms: list[Expression], *, part: Part) -> Expression:
+def join_terms(operator: Operator, terms: list[Expression], *, part: PartText) -> Expression:
     """The terms joined two by two, as AND or OR: a tree that is no deeper than it must be."""
     while len(terms) > 1:
         pairs = [terms[i : i + 2] for i in range(0, len(terms), 2)]
@@ -61,7 +61,7 @@ def joined(operator: Operator, terms: list[Expression], *, part: Part) -> Expres
     return terms[0]
 
 
-def dated(literal: Literal, kind: Type, *, part: Part) -> Literal:
+def read_date(literal: Literal, kind: Type, *, part: PartText) -> Literal:
     """A text constant read as a date or a time."""
     try:
         read: date = (date if kind is Type.DATE else datetime).fromisoformat(str(literal.value))
@@ -72,7 +72,7 @@ def dated(literal: Literal, kind: Type, *, part: Part) -> Literal:
     return Literal(read, kind)
 
 
-def _with_dates(arguments: tuple[Expression, ...], part: Part) -> tuple[Expression, ...]:
+def _with_dates(arguments: tuple[Expression, ...], part: PartText) -> tuple[Expression, ...]:
     kinds = [a.type for a in arguments if a.type in (Type.DATE, Type.TIMESTAMP)]
     if not kinds:
         return arguments
@@ -80,9 +80,9 @@ def _with_dates(arguments: tuple[Expression, ...], part: Part) -> tuple[Expressi
     return tuple(_beside_dates(a, kind, part) if isinstance(a, Literal) else a for a in arguments)
 
 
-def _beside_dates(literal: Literal, kind: Type, part: Part) -> Literal:
+def _beside_dates(literal: Literal, kind: Type, part: PartText) -> Literal:
     if literal.type is Type.TEXT:
-        return dated(literal, kind, part=part)
+        return read_date(literal, kind, part=part)
     if kind is Type.TIMESTAMP and literal.type is Type.DATE and isinstance(literal.value, date):
         return Literal(datetime.combine(literal.value, time()), kind)
     return literal
@@ -147,19 +147,19 @@ def let(node: exp.Expression, body: Callable[[Callable[[], exp.Expression]], exp
     return forms.Let(this=node, body=body(lambda: exp.column(forms.LOCAL, quoted=True)))
 
 
-def loose(node: exp.Expression) -> exp.Expression:
+def maybe_nan(node: exp.Expression) -> exp.Expression:
     """Marks a node that may be NaN."""
     node.meta[_LOOSE] = True
     return node
 
 
-def is_loose(node: exp.Expression) -> bool:
+def is_maybe_nan(node: exp.Expression) -> bool:
     return bool(node.meta.get(_LOOSE))
 
 
-def settled(node: exp.Expression) -> exp.Expression:
+def null_if_nan(node: exp.Expression) -> exp.Expression:
     """The node with NULL for what is no number."""
-    if not is_loose(node):
+    if not is_maybe_nan(node):
         return node
     return let(node, lambda value: where(exp.Not(this=forms.IsNaN(this=number(value()))), value()))
 

@@ -18,11 +18,11 @@ from lapwing.language.expression import Call, Expression, Literal, Operator
 from lapwing.language.forms import IsNaN
 from lapwing.language.operators.base import (
     Node,
-    Part,
+    PartText,
     Types,
     call,
     comparison,
-    is_loose,
+    is_maybe_nan,
     is_whole,
     let,
     number,
@@ -55,17 +55,17 @@ def _ascending(_: Expression, *edges: Expression) -> str | None:
 def _place(value: Node, *edges: Node) -> Node:
     """How many edges are not above the value."""
 
-    def found(current: Callable[[], Node], least: int, most: int) -> Node:
+    def search(current: Callable[[], Node], least: int, most: int) -> Node:
         if least == most:
             return exp.Literal.number(least)
         middle = (least + most) // 2
         below = exp.LT(this=current(), expression=edges[middle])
-        lower, upper = found(current, least, middle), found(current, middle + 1, most)
+        lower, upper = search(current, least, middle), search(current, middle + 1, most)
         return exp.Case(ifs=[exp.If(this=below, true=lower)], default=upper)
 
     def present(current: Callable[[], Node]) -> Node:
-        gone = IsNaN(this=number(current())) if is_loose(value) else exp.Is(this=current(), expression=exp.Null())
-        return where(exp.Not(this=gone), found(current, 0, len(edges)))  # of NULL nothing is known, and so not this
+        gone = IsNaN(this=number(current())) if is_maybe_nan(value) else exp.Is(this=current(), expression=exp.Null())
+        return where(exp.Not(this=gone), search(current, 0, len(edges)))  # of NULL nothing is known, and so not this
 
     return let(value, present)
 
@@ -89,14 +89,14 @@ WIDTH_BUCKET = Operator(
 BUCKETS = (WIDTH_BUCKET,)
 
 
-def numbered(value: Expression, edges: Sequence[Expression], *, part: Part) -> Call:
+def bucket_number(value: Expression, edges: Sequence[Expression], *, part: PartText) -> Call:
     """The number of the bucket."""
     return call(WIDTH_BUCKET, value, *map(_plain, edges), part=part)
 
 
-def labelled(value: Expression, edges: Sequence[Expression], *, part: Part) -> Call:
+def bucket_label(value: Expression, edges: Sequence[Expression], *, part: PartText) -> Call:
     """The bucket as text, such as `[0, 18)`."""
-    checked = numbered(value, edges, part=part).arguments[1:]
+    checked = bucket_number(value, edges, part=part).arguments[1:]
     names = [_name(edge) for edge in checked]
     labels = [f"< {names[0]}", *(f"[{low}, {high})" for low, high in pairwise(names))]
     arguments: list[Expression] = []
@@ -107,13 +107,20 @@ def labelled(value: Expression, edges: Sequence[Expression], *, part: Part) -> C
 
 
 def between_edges(
-    value: Expression, edges: Sequence[Expression], *, right: bool, closed: bool, under: bool, over: bool, part: Part
+    value: Expression,
+    edges: Sequence[Expression],
+    *,
+    right: bool,
+    closed: bool,
+    under: bool,
+    over: bool,
+    part: PartText,
 ) -> Call:
     """The bucket as Ibis numbers them: 0 is the first that is asked for, and rows in none of them are NULL.
 
     `right` puts a value that is an edge into the bucket below it; `closed` keeps the outermost edges inside.
     """
-    bucket = numbered(value, edges, part=part)
+    bucket = bucket_number(value, edges, part=part)
     ends = bucket.arguments[1:]
     inner = len(ends) > 1 and closed
     if under and over and not right and not inner:
@@ -130,7 +137,7 @@ def between_edges(
     return call(CASE, *arguments, _NULL, part=part)
 
 
-def equal_edges(low: Expression, high: Expression, many: Expression, *, part: Part) -> list[Literal]:
+def equal_edges(low: Expression, high: Expression, many: Expression, *, part: PartText) -> list[Literal]:
     """The edges of so many buckets of one width, exact."""
     match low, high, many:
         case (

@@ -7,7 +7,17 @@ from sqlglot import exp
 from lapwing.language import bounds
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.forms import TruthAs
-from lapwing.language.operators.base import Node, Part, call, cast, dated, loose, only, settled, try_cast
+from lapwing.language.operators.base import (
+    Node,
+    PartText,
+    call,
+    cast,
+    maybe_nan,
+    null_if_nan,
+    only,
+    read_date,
+    try_cast,
+)
 from lapwing.language.operators.dates import within_years
 from lapwing.language.operators.logic import UNEQUAL
 from lapwing.language.refusal import refuse
@@ -17,13 +27,13 @@ _LOST = "NULL where it does not read as one."
 
 
 def _whole_text(value: Node) -> Node:
-    return cast(try_cast(settled(value), exp.DType.BIGINT), exp.DType.TEXT)
+    return cast(try_cast(null_if_nan(value), exp.DType.BIGINT), exp.DType.TEXT)
 
 
 TO_INTEGER = Operator(
     "integer",
     only(Type.REAL, Type.TEXT, gives=Type.INTEGER),
-    lambda a: try_cast(settled(a), exp.DType.BIGINT),
+    lambda a: try_cast(null_if_nan(a), exp.DType.BIGINT),
     "a number or a text",
     bounds.outward,
     sql="CAST(s AS INTEGER)",
@@ -42,7 +52,7 @@ TRUTH_TO_INTEGER = Operator(
 TO_REAL = Operator(
     "real",
     only(Type.INTEGER, Type.TEXT, gives=Type.REAL),
-    lambda a: loose(try_cast(a, exp.DType.DOUBLE)),
+    lambda a: maybe_nan(try_cast(a, exp.DType.DOUBLE)),
     "a whole number or a text",
     lambda value: value,
     sql="CAST(s AS DOUBLE)",
@@ -118,12 +128,12 @@ _CASTS: dict[tuple[Type, Type], Operator] = {
 _ZERO = Literal(0, Type.INTEGER)
 
 
-def converted(value: Expression, kind: Type, *, part: Part) -> Expression:
+def convert(value: Expression, kind: Type, *, part: PartText) -> Expression:
     """The value as another type; a constant date is read at once."""
     if value.type is None or value.type is kind:
         return value
     if isinstance(value, Literal) and value.type is Type.TEXT and kind in (Type.DATE, Type.TIMESTAMP):
-        return dated(value, kind, part=part)
+        return read_date(value, kind, part=part)
     if value.type is Type.BOOLEAN and kind is Type.REAL:
         return call(TO_REAL, call(TRUTH_TO_INTEGER, value, part=part), part=part)
     if value.type.is_number and kind is Type.BOOLEAN:

@@ -59,7 +59,7 @@ _UNITS = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1}
 _TIMES = {"hour": 24, "minute": 1440, "second": 86400}
 
 
-def _truncated(unit: str, kind: Type) -> Operator:
+def _truncation(unit: str, kind: Type) -> Operator:
     is_date = kind is Type.DATE
 
     def emit(value: Node) -> Node:
@@ -76,8 +76,8 @@ def _truncated(unit: str, kind: Type) -> Operator:
     )
 
 
-TRUNCATED = {(unit, Type.DATE): _truncated(unit, Type.DATE) for unit in _UNITS} | {
-    (unit, Type.TIMESTAMP): _truncated(unit, Type.TIMESTAMP) for unit in (*_UNITS, *_TIMES)
+TRUNCATED = {(unit, Type.DATE): _truncation(unit, Type.DATE) for unit in _UNITS} | {
+    (unit, Type.TIMESTAMP): _truncation(unit, Type.TIMESTAMP) for unit in (*_UNITS, *_TIMES)
 }
 """DATE_TRUNC by unit and type."""
 
@@ -105,10 +105,14 @@ def _difference(unit: str) -> Operator:
 DIFFERENCES = {unit: _difference(unit) for unit in (*_UNITS, *_TIMES)}
 """DATE_DIFF by unit."""
 
-_REACH = {"months": 120_000, "days": _DAYS, "seconds": _DAYS * 86400}  # about 10,000 years: the engine holds 290,000
+_LONGEST = {
+    "months": 120_000,
+    "days": _DAYS,
+    "seconds": _DAYS * 86400,
+}  # about 10,000 years: the engine holds 290,000
 
 
-def _shifted(unit: str, kind: Type) -> Operator:
+def _shift(unit: str, kind: Type) -> Operator:
     is_date = kind is Type.DATE
 
     def emit(value: Node, count: Node) -> Node:
@@ -117,7 +121,7 @@ def _shifted(unit: str, kind: Type) -> Operator:
         return within_years(cast(moved, exp.DType.DATE) if is_date else moved)
 
     def admit(_: Expression, count: Expression) -> str | None:
-        return None if is_whole(count, -_REACH[unit], _REACH[unit]) else "Write a constant, as in INTERVAL 3 DAY."
+        return None if is_whole(count, -_LONGEST[unit], _LONGEST[unit]) else "Write a constant, as in INTERVAL 3 DAY."
 
     return Operator(
         f"{'date' if is_date else 'time'}_add_{unit}",
@@ -133,8 +137,8 @@ def _shifted(unit: str, kind: Type) -> Operator:
 
 _MULTIPLES = {"months": "Years and quarters too.", "days": "Weeks too.", "seconds": "Hours and minutes too."}
 
-SHIFTED = {(unit, Type.DATE): _shifted(unit, Type.DATE) for unit in ("months", "days")} | {
-    (unit, Type.TIMESTAMP): _shifted(unit, Type.TIMESTAMP) for unit in ("months", "days", "seconds")
+SHIFTED = {(unit, Type.DATE): _shift(unit, Type.DATE) for unit in ("months", "days")} | {
+    (unit, Type.TIMESTAMP): _shift(unit, Type.TIMESTAMP) for unit in ("months", "days", "seconds")
 }
 """Adding a constant interval, by unit and type."""
 

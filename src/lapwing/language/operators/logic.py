@@ -14,12 +14,12 @@ from lapwing.language.operators.base import (
     Types,
     common,
     comparison,
-    is_loose,
+    is_maybe_nan,
     let,
-    loose,
+    maybe_nan,
+    null_if_nan,
     only,
     paren,
-    settled,
 )
 from lapwing.language.types import Type
 
@@ -28,11 +28,11 @@ TRUTH = "conditions, such as `age > 40`"
 ALIKE = "values of one type"
 
 
-def _compared(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: paren(node(this=settled(a), expression=settled(b)))
+def _comparison(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: paren(node(this=null_if_nan(a), expression=null_if_nan(b)))
 
 
-def _joined(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+def _connective(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
     return lambda a, b: paren(node(this=a, expression=b))
 
 
@@ -56,7 +56,7 @@ def _cases(types: Types) -> Type | None:
 
 
 def _is_in(needle: Node, *values: Node) -> Node:
-    return paren(exp.In(this=settled(needle), expressions=list(values)))
+    return paren(exp.In(this=null_if_nan(needle), expressions=list(values)))
 
 
 def _constants(_: Expression, *values: Expression) -> str | None:
@@ -66,17 +66,17 @@ def _constants(_: Expression, *values: Expression) -> str | None:
 def _case(*arguments: Node) -> Node:
     pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
     node = exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in pairs], default=arguments[-1])
-    return loose(node) if any(map(is_loose, arguments)) else node
+    return maybe_nan(node) if any(map(is_maybe_nan, arguments)) else node
 
 
 def _coalesce(*arguments: Node) -> Node:
-    kept = list(map(settled, arguments))
+    kept = list(map(null_if_nan, arguments))
     return exp.Coalesce(this=kept[0], expressions=kept[1:])
 
 
 def _nullif(a: Node, b: Node) -> Node:
-    other = settled(b)
-    return let(settled(a), lambda value: exp.Case(ifs=[_if_equal(value(), other)], default=value()))
+    other = null_if_nan(b)
+    return let(null_if_nan(a), lambda value: exp.Case(ifs=[_if_equal(value(), other)], default=value()))
 
 
 def _if_equal(value: Node, other: Node) -> exp.If:
@@ -84,11 +84,11 @@ def _if_equal(value: Node, other: Node) -> exp.If:
 
 
 def _extreme(form: type[Form]) -> Callable[..., Node]:
-    return lambda *arguments: form(expressions=list(map(settled, arguments)))
+    return lambda *arguments: form(expressions=list(map(null_if_nan, arguments)))
 
 
 def _compare(name: str, node: type[exp.Binary], meaning: str) -> Operator:
-    return Operator(name, _pair, _compared(node), TWO_ALIKE, sql=f"x {name} y", meaning=f"{meaning} {_NULL}")
+    return Operator(name, _pair, _comparison(node), TWO_ALIKE, sql=f"x {name} y", meaning=f"{meaning} {_NULL}")
 
 
 _NULL = "NULL if either is NULL."
@@ -103,14 +103,20 @@ AT_LEAST = _compare(">=", exp.GTE, "Whether x is greater or equal. BETWEEN is `>
 AND = Operator(
     "and",
     _LOGIC,
-    _joined(exp.And),
+    _connective(exp.And),
     TRUTH,
     height=1,
     sql="c AND x > 1",
     meaning="Whether both hold; false AND NULL is false.",
 )
 OR = Operator(
-    "or", _LOGIC, _joined(exp.Or), TRUTH, height=1, sql="c OR x > 1", meaning="Whether one holds; true OR NULL is true."
+    "or",
+    _LOGIC,
+    _connective(exp.Or),
+    TRUTH,
+    height=1,
+    sql="c OR x > 1",
+    meaning="Whether one holds; true OR NULL is true.",
 )
 NOT = Operator(
     "not",
@@ -124,7 +130,7 @@ NOT = Operator(
 IS_NULL = Operator(
     "is null",
     only(*Type, gives=Type.BOOLEAN),
-    lambda a: paren(exp.Is(this=settled(a), expression=exp.Null())),
+    lambda a: paren(exp.Is(this=null_if_nan(a), expression=exp.Null())),
     "one value",
     sql="x IS NULL",
     meaning="Whether it is missing; so is what is no number. Never NULL. IS NOT NULL is its opposite.",
@@ -132,7 +138,7 @@ IS_NULL = Operator(
 DISTINCT = Operator(
     "is distinct from",
     _pair,
-    _compared(exp.NullSafeNEQ),
+    _comparison(exp.NullSafeNEQ),
     TWO_ALIKE,
     sql="x IS DISTINCT FROM y",
     meaning="Whether they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE are read so too.",
@@ -151,7 +157,7 @@ CASE = Operator(
     _cases,
     _case,
     "conditions after WHEN, and values of one type, not all NULL, after THEN and ELSE",
-    bounds.chosen,
+    bounds.case,
     height=1,
     sql="CASE WHEN c THEN x ELSE y END",
     meaning="The value of the first condition that holds, else that of ELSE, else NULL. IF(c, x, y) is the same.",

@@ -14,11 +14,11 @@ from lapwing.language.operators.base import (
     Types,
     is_whole,
     let,
-    loose,
+    maybe_nan,
+    null_if_nan,
     number,
     only,
     paren,
-    settled,
     where,
     zero,
 )
@@ -52,27 +52,27 @@ def _power_result(types: Types) -> Type | None:
 
 
 def _on_numbers(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: loose(paren(node(this=number(a), expression=number(b))))
+    return lambda a, b: maybe_nan(paren(node(this=number(a), expression=number(b))))
 
 
 def _not_zero(node: Node) -> Node:
     return let(number(node), lambda value: where(exp.NEQ(this=value(), expression=zero()), value()))
 
 
-def _guarded(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: loose(paren(node(this=number(a), expression=_not_zero(b))))
+def _division(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: maybe_nan(paren(node(this=number(a), expression=_not_zero(b))))
 
 
 def _plain(node: type[Node]) -> Callable[[Node], Node]:
     """A function that is defined for all numbers."""
-    return lambda a: loose(node(this=number(a)))
+    return lambda a: maybe_nan(node(this=number(a)))
 
 
 def _positive(node: type[Node], comparison: type[exp.Binary]) -> Callable[[Node], Node]:
     """A function that is defined above 0, or from 0 on."""
 
     def emit(a: Node) -> Node:
-        return loose(
+        return maybe_nan(
             let(number(a), lambda value: where(comparison(this=value(), expression=zero()), node(this=value())))
         )
 
@@ -80,7 +80,7 @@ def _positive(node: type[Node], comparison: type[exp.Binary]) -> Callable[[Node]
 
 
 def _round(a: Node, digits: Node | None = None) -> Node:
-    return loose(forms.RoundTo(this=number(a), digits=digits))
+    return maybe_nan(forms.RoundTo(this=number(a), digits=digits))
 
 
 def _clip(value: Node, low: Node, high: Node) -> Node:
@@ -94,7 +94,7 @@ def _clip(value: Node, low: Node, high: Node) -> Node:
             result = forms.Greatest(expressions=[number(low), result])
         return where(exp.Not(this=exp.Is(this=current(), expression=exp.Null())), result)
 
-    return let(settled(value), cut) if limits else value
+    return let(null_if_nan(value), cut) if limits else value
 
 
 def _digits(_: Expression, digits: Expression | None = None) -> str | None:
@@ -142,7 +142,7 @@ ADD = Operator(
     _arithmetic,
     _on_numbers(forms.Plus),
     NUMBERS,
-    bounds.added,
+    bounds.add,
     height=1,
     sql="x + y",
     meaning="The sum; NULL if either is NULL.",
@@ -152,7 +152,7 @@ SUBTRACT = Operator(
     _arithmetic,
     _on_numbers(forms.Minus),
     NUMBERS,
-    bounds.subtracted,
+    bounds.subtract,
     height=1,
     sql="x - y",
     meaning="The difference; NULL if either is NULL. -x is 0 - x.",
@@ -162,7 +162,7 @@ MULTIPLY = Operator(
     _arithmetic,
     _on_numbers(forms.Times),
     NUMBERS,
-    bounds.multiplied,
+    bounds.multiply,
     height=1,
     sql="x * y",
     meaning="The product; NULL if either is NULL.",
@@ -170,9 +170,9 @@ MULTIPLY = Operator(
 DIVIDE = Operator(
     "/",
     only(*_NUMBER, gives=Type.REAL, least=2, most=2),
-    _guarded(forms.Quotient),
+    _division(forms.Quotient),
     NUMBERS,
-    bounds.divided,
+    bounds.divide,
     sql="x / y",
     meaning="The quotient; NULL if y is 0. Bounded if 0 is outside of the bounds of y. x // y drops decimals, "
     "also of reals, which DuckDB divides as / does.",
@@ -180,20 +180,20 @@ DIVIDE = Operator(
 REMAINDER = Operator(
     "%",
     _arithmetic,
-    _guarded(forms.Modulo),
+    _division(forms.Modulo),
     NUMBERS,
     bounds.remainder,
     sql="x % y",
     meaning="The remainder, with the sign of x; NULL if y is 0. MOD(x, y) is the same.",
 )
-FLOOR = _step("floor", exp.Floor, "The next whole number downwards.", bounds.floored)
-CEIL = _step("ceil", exp.Ceil, "The next whole number upwards.", bounds.raised)
+FLOOR = _step("floor", exp.Floor, "The next whole number downwards.", bounds.floor)
+CEIL = _step("ceil", exp.Ceil, "The next whole number upwards.", bounds.ceil)
 ROUND = Operator(
     "round",
     _round_result,
     _round,
     "a number, and a constant number of digits",
-    bounds.rounded,
+    bounds.round_to,
     _digits,
     height=1,
     sql="ROUND(x, 2)",
@@ -212,7 +212,7 @@ ABS = Operator(
 SIGN = Operator(
     "sign",
     only(*_NUMBER, gives=Type.INTEGER),
-    lambda a: exp.Sign(this=number(settled(a))),
+    lambda a: exp.Sign(this=number(null_if_nan(a))),
     "a number",
     bounds.sign,
     sql="SIGN(x)",
@@ -226,7 +226,7 @@ SQRT = _real("sqrt", _positive(exp.Sqrt, exp.GTE), bounds.root, "The square root
 POWER = Operator(
     "power",
     _power_result,
-    lambda a, b: loose(forms.Power(this=number(a), expression=number(b))),
+    lambda a, b: maybe_nan(forms.Power(this=number(a), expression=number(b))),
     "a number and a constant exponent",
     bounds.power,
     _exponent,
@@ -239,7 +239,7 @@ CLIP = Operator(
     _clip_result,
     _clip,
     "a number and two constants",
-    bounds.clipped,
+    bounds.clip,
     _limits,
     height=4,
     sql="CLIP(x, 0, 100)",

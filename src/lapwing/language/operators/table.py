@@ -12,7 +12,16 @@ from fractions import Fraction
 
 from lapwing.language.bounds import EVERYTHING, Extent, point
 from lapwing.language.expression import Call, Column, Expression, Literal
-from lapwing.language.operators.base import MOST_DEPTH, MOST_SIZE, call, cast, joined, loose, number, settled
+from lapwing.language.operators.base import (
+    MOST_DEPTH,
+    MOST_SIZE,
+    call,
+    cast,
+    join_terms,
+    maybe_nan,
+    null_if_nan,
+    number,
+)
 from lapwing.language.operators.buckets import BUCKETS
 from lapwing.language.operators.casts import CASTS
 from lapwing.language.operators.dates import TEMPORAL, within_years
@@ -34,10 +43,10 @@ __all__ = [
     "cast",
     "extent_of",
     "is_exact_integer",
-    "joined",
-    "loose",
+    "join_terms",
+    "maybe_nan",
+    "null_if_nan",
     "number",
-    "settled",
     "within_years",
 ]
 
@@ -68,4 +77,4 @@ def extent_of(expression: Expression) -> Extent:
 def is_exact_integer(expression: Expression) -> bool:
     """Whether float64 arithmetic gives this expression exactly: integers that stay within 2^53."""
     bounds = bounds_of(expression)
-    return expression.type is Type.INTEGER and bounds is not None and bounds.reach <= _EXACT
+    return expression.type is Type.INTEGER and bounds is not None and bounds.magnitude <= _EXACT

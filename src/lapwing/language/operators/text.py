@@ -75,11 +75,11 @@ def _text_and_numbers(types: tuple[Type | None, ...]) -> Type | None:
     return Type.TEXT if fits else None
 
 
-def _changed(name: str, emit: Callable[[Node], Node], meaning: str) -> Operator:
+def _text_function(name: str, emit: Callable[[Node], Node], meaning: str) -> Operator:
     return Operator(name, _TEXT, emit, "a text", height=1, sql=f"{name.upper()}(s)", meaning=f"{meaning} {_NULL}")
 
 
-def _tested(name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: str) -> Operator:
+def _text_test(name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: str) -> Operator:
     takes = "a text and a constant pattern"
     return Operator(name, _TEST, emit, takes, admit=_pattern, sql=sql, meaning=f"{meaning} {_NULL}")
 
@@ -88,22 +88,22 @@ def _holds(form: type[forms.Form]) -> Callable[[Node, Node], Node]:
     return lambda value, part: form(this=value, expression=part)
 
 
-def _trimmed(side: str | None) -> Callable[[Node], Node]:
+def _trim(side: str | None) -> Callable[[Node], Node]:
     return lambda value: exp.Trim(this=value, position=side)
 
 
 _NULL = "NULL stays NULL."
 
-LIKE = _tested("like", _like, "s LIKE 'A%'", "Whether it fits: % is any text, or _ any character; not both at once.")
-ILIKE = _tested("ilike", _ilike, "s ILIKE 'a%'", "As LIKE, but small and capital letters are alike.")
-STARTS_WITH = _tested("starts_with", _holds(forms.StartsWith), "STARTS_WITH(s, 'a')", "Whether it starts so.")
-ENDS_WITH = _tested("ends_with", _holds(forms.EndsWith), "ENDS_WITH(s, 'a')", "Whether it ends so.")
-CONTAINS = _tested("contains", _holds(forms.Contains), "CONTAINS(s, 'a')", "Whether it holds this.")
-LOWER = _changed("lower", lambda a: forms.Lower(this=a), "In small letters.")
-UPPER = _changed("upper", lambda a: forms.Upper(this=a), "In capital letters.")
-TRIM = _changed("trim", _trimmed(None), "Without spaces around.")
-LTRIM = _changed("ltrim", _trimmed("LEADING"), "Without spaces before.")
-RTRIM = _changed("rtrim", _trimmed("TRAILING"), "Without spaces behind.")
+LIKE = _text_test("like", _like, "s LIKE 'A%'", "Whether it fits: % is any text, or _ any character; not both at once.")
+ILIKE = _text_test("ilike", _ilike, "s ILIKE 'a%'", "As LIKE, but small and capital letters are alike.")
+STARTS_WITH = _text_test("starts_with", _holds(forms.StartsWith), "STARTS_WITH(s, 'a')", "Whether it starts so.")
+ENDS_WITH = _text_test("ends_with", _holds(forms.EndsWith), "ENDS_WITH(s, 'a')", "Whether it ends so.")
+CONTAINS = _text_test("contains", _holds(forms.Contains), "CONTAINS(s, 'a')", "Whether it holds this.")
+LOWER = _text_function("lower", lambda a: forms.Lower(this=a), "In small letters.")
+UPPER = _text_function("upper", lambda a: forms.Upper(this=a), "In capital letters.")
+TRIM = _text_function("trim", _trim(None), "Without spaces around.")
+LTRIM = _text_function("ltrim", _trim("LEADING"), "Without spaces before.")
+RTRIM = _text_function("rtrim", _trim("TRAILING"), "Without spaces behind.")
 LENGTH = Operator(
     "length",
     only(Type.TEXT, gives=Type.INTEGER),

@@ -30,14 +30,14 @@ from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
 from lapwing.reading.relations.relation import (
-    Groups,
+    Aggregation,
     Relation,
     Rows,
     all_rows,
     column_of,
-    filtered,
-    limited,
-    projected,
+    filter_by,
+    limit_to,
+    project,
     question_of,
     sorted_by,
 )
@@ -67,7 +67,7 @@ INSTEAD: dict[str, tuple[str, str]] = {
 _BUILD = "Write one SELECT in quotes, or build an expression from curator.table(name)."
 
 
-def unbound(table: Table) -> Any:
+def unbound_table(table: Table) -> Any:
     """The table for writing questions: its schema only, it cannot execute."""
     import ibis
 
@@ -79,7 +79,7 @@ def read_ibis(expression: Any, catalog: Catalog) -> Question:
     if not callable(getattr(expression, "op", None)):
         refuse("not-a-question", "the question", "it is neither SQL text nor an Ibis expression.", _BUILD)
     try:
-        return normalised(question_of(_Reading(catalog).asked(expression.op())))
+        return normalised(question_of(_Reading(catalog).top(expression.op())))
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Write it with fewer levels.")
 
@@ -90,10 +90,10 @@ class _Reading:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
 
-    def asked(self, node: Any) -> Relation:
+    def top(self, node: Any) -> Relation:
         """A relation, or one number such as `table.count()` with arithmetic above it."""
         if kind_of(node) == "Aggregate":
-            return self._aggregated(node.parent, node.groups, node.metrics)
+            return self._aggregate(node.parent, node.groups, node.metrics)
         if kind_of(node) in RELATIONS or kind_of(node) in INSTEAD:
             return self.relation(node)
         relations = getattr(node, "relations", None) or ()
@@ -104,7 +104,7 @@ class _Reading:
                 "the rows themselves are private.",
                 "Aggregate: table.count(), column.mean().",
             )
-        return self._aggregated(next(iter(relations)), {}, {_scalar_name(node): node})
+        return self._aggregate(next(iter(relations)), {}, {_scalar_name(node): node})
 
     def relation(self, node: Any) -> Relation:
         kind = kind_of(node)
@@ -127,20 +127,20 @@ class _Reading:
         inner = self.relation(node.parent)
         read = Values(_fields(inner, node.parent)).read
         terms = [term for predicate in node.predicates for term in terms_of(predicate, "And")]
-        return filtered(inner, [read(term) for term in terms], lambda: "filter")
+        return filter_by(inner, [read(term) for term in terms], lambda: "filter")
 
     def project(self, node: Any) -> Relation:
         inner = self.relation(node.parent)
         read = Values(_fields(inner, node.parent)).read
-        return projected(inner, (Output(name, read(value)) for name, value in node.values.items()))
+        return project(inner, (Output(name, read(value)) for name, value in node.values.items()))
 
     def drop(self, node: Any) -> Relation:
         inner = self.relation(node.parent)
-        return projected(inner, (o for o in inner.columns.values() if o.name not in node.columns_to_drop))
+        return project(inner, (o for o in inner.columns.values() if o.name not in node.columns_to_drop))
 
     def aggregate(self, node: Any) -> Relation:
         """An aggregation below others: groups of the protected unit are rows."""
-        groups = self._aggregated(node.parent, node.groups, node.metrics, inside=True)
+        groups = self._aggregate(node.parent, node.groups, node.metrics, inside=True)
         return per_unit(groups) if is_per_unit(groups) else groups
 
     def join(self, node: Any) -> Relation:
@@ -161,12 +161,12 @@ class _Reading:
     def limit(self, node: Any) -> Relation:
         if not isinstance(node.n, int) or node.offset:
             refuse("wrong-argument", "limit", "it takes a whole number and no offset.", "Write for example limit(10).")
-        return limited(self.relation(node.parent), node.n)
+        return limit_to(self.relation(node.parent), node.n)
 
     def itself(self, node: Any) -> Relation:
         return self.relation(node.parent)
 
-    def _aggregated(self, parent: Any, groups: Any, metrics: Any, *, inside: bool = False) -> Groups:
+    def _aggregate(self, parent: Any, groups: Any, metrics: Any, *, inside: bool = False) -> Aggregation:
         rows = self.relation(parent)
         if not isinstance(rows, Rows):
             refuse(

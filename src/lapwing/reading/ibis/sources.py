@@ -12,10 +12,10 @@ from lapwing.planning.question import Output
 from lapwing.reading.ibis.values import Values, kind_of, part_of, terms_of
 from lapwing.reading.relations.combining import rows_only
 from lapwing.reading.relations.joins import join
-from lapwing.reading.relations.relation import Columns, Relation, Rows, named, projected
+from lapwing.reading.relations.relation import Columns, Relation, Rows, by_name, project
 from lapwing.reading.relations.unions import unite
 
-Read = Callable[[Any], Relation]
+RelationReader = Callable[[Any], Relation]
 """Reads a relation below."""
 
 HOW = {"inner", "left", "right"}
@@ -24,21 +24,21 @@ HOW = {"inner", "left", "right"}
 _EQUALS = "Join on left.x == right.y; other conditions stand in filter."
 
 
-def read_join(node: Any, read: Read) -> Rows:
+def read_join(node: Any, read: RelationReader) -> Rows:
     """A chain of joins from left to right, and the columns it shows."""
     rows = rows_only(read(node.first.parent), "join")
     sides: dict[Any, Columns] = {node.first: rows.columns}
     for link in node.rest:
-        rows, sides = _joined(rows, sides, link, read)
+        rows, sides = _join(rows, sides, link, read)
 
     def leaf(part: Any) -> Expression:
         return _field(part, sides)
 
     shown = Values(leaf).read
-    return replace(rows, columns=named(Output(name, shown(value)) for name, value in node.values.items()))
+    return replace(rows, columns=by_name(Output(name, shown(value)) for name, value in node.values.items()))
 
 
-def _joined(rows: Rows, sides: dict[Any, Columns], link: Any, read: Read) -> tuple[Rows, dict[Any, Columns]]:
+def _join(rows: Rows, sides: dict[Any, Columns], link: Any, read: RelationReader) -> tuple[Rows, dict[Any, Columns]]:
     if link.how not in HOW:
         refuse(
             "unsupported-join", f"join `{link.how}`", "tables are joined by equal columns.", "Use join or left_join."
@@ -49,20 +49,20 @@ def _joined(rows: Rows, sides: dict[Any, Columns], link: Any, read: Read) -> tup
     if not pairs:
         refuse("unsupported-join", "join", "tables are joined by equal columns.", _EQUALS)
     made = join(rows, right, pairs, how=link.how, what="join")
-    moved = {side: made.left(columns) for side, columns in sides.items()}
-    return Rows(made.table, {}, made.where), {**moved, link.table: made.right(right.columns)}
+    move = {side: made.left(columns) for side, columns in sides.items()}
+    return Rows(made.table, {}, made.where), {**move, link.table: made.right(right.columns)}
 
 
 def _equal(term: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[Expression, Expression]:
     if kind_of(term) != "Equals":
         refuse("unsupported-join", part_of(term), "tables are joined by equal columns only.", _EQUALS)
-    found = dict(_sided(part, sides, table, columns) for part in (term.left, term.right))
+    found = dict(_with_side(part, sides, table, columns) for part in (term.left, term.right))
     if set(found) != {"left", "right"}:
         refuse("unsupported-join", "join", "each side of == names columns of one of the two tables.", _EQUALS)
     return found["left"], found["right"]
 
 
-def _sided(node: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[str, Expression]:
+def _with_side(node: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[str, Expression]:
     """The expression, and the side whose columns it names; no side if it names both or none."""
     seen: set[str] = set()
 
@@ -85,7 +85,7 @@ def _field(node: Any, sides: dict[Any, Columns]) -> Expression:
     return sides[node.rel][node.name.lower()].expression
 
 
-def read_union(node: Any, read: Read) -> Rows:
+def read_union(node: Any, read: RelationReader) -> Rows:
     """All sides of a chain of unions, with the columns in the order of the first."""
     sides, todo = [], [node]
     while todo:
@@ -96,11 +96,11 @@ def read_union(node: Any, read: Read) -> Rows:
             refuse("unsupported-union", "union", "distinct compares rows of many units.", "Leave `distinct` out.")
         else:
             todo += [current.right, current.left]
-    return unite([_ordered(side, sides[0]) for side in sides])
+    return unite([_order(side, sides[0]) for side in sides])
 
 
-def _ordered(side: Rows, first: Rows) -> Rows:
+def _order(side: Rows, first: Rows) -> Rows:
     if set(side.columns) != set(first.columns):
         return side  # refused by `unite`
-    made = projected(side, [side.columns[name] for name in first.columns])
+    made = project(side, [side.columns[name] for name in first.columns])
     return rows_only(made, "union")

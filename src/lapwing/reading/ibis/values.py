@@ -12,16 +12,16 @@ from lapwing.errors import LapwingError
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.operators import dates, logic, numbers
 from lapwing.language.operators import text as texts
-from lapwing.language.operators.base import call, joined
+from lapwing.language.operators.base import call, join_terms
 from lapwing.language.operators.buckets import between_edges
-from lapwing.language.operators.casts import converted
+from lapwing.language.operators.casts import convert
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type, Value, type_of
 from lapwing.numbers import exact
 
-Leaf = Callable[[Any], Expression]
+IbisLeaf = Callable[[Any], Expression]
 """What fields and aggregates mean where the value stands."""
-Read = Callable[[Any], Expression]
+IbisReader = Callable[[Any], Expression]
 
 NULL, ZERO, ONE = Literal(None, None), Literal(0, Type.INTEGER), Literal(1, Type.INTEGER)
 
@@ -118,7 +118,7 @@ _ALLOWED = "Allowed are comparisons, &, |, ~, cases, cast, arithmetic, and funct
 class Values:
     """Reads values with one meaning of their leaves. A node that stands in many places is read once."""
 
-    def __init__(self, leaf: Leaf) -> None:
+    def __init__(self, leaf: IbisLeaf) -> None:
         self._leaf = leaf
         self._known: dict[int, tuple[Any, Expression]] = {}  # with the node, so that no other gets its id
 
@@ -133,7 +133,7 @@ class Values:
             return self._leaf(node)
         if kind in PLAIN:
             operator, names = PLAIN[kind]
-            arguments = [self.read(part) for name in names for part in _listed(getattr(node, name))]
+            arguments = [self.read(part) for name in names for part in _as_list(getattr(node, name))]
             return call(operator, *arguments, part=lambda: part_of(node))
         if kind not in FORMS:
             refuse_node(node)
@@ -169,16 +169,16 @@ def refuse_node(node: Any) -> Any:
     )
 
 
-def _listed(part: Any) -> tuple[Any, ...]:
+def _as_list(part: Any) -> tuple[Any, ...]:
     return part if isinstance(part, tuple) else (part,)
 
 
-def _chain(node: Any, read: Read) -> Expression:
+def _chain(node: Any, read: IbisReader) -> Expression:
     operator = logic.AND if kind_of(node) == "And" else logic.OR
-    return joined(operator, [read(term) for term in terms_of(node, kind_of(node))], part=lambda: part_of(node))
+    return join_terms(operator, [read(term) for term in terms_of(node, kind_of(node))], part=lambda: part_of(node))
 
 
-def _literal(node: Any, _: Read) -> Expression:
+def _literal(node: Any, _: IbisReader) -> Expression:
     if node.dtype.is_interval():
         refuse("wrong-argument", "an interval", "it stands beside a date.", "Write day + ibis.interval(days=3).")
     return _constant(node.value)
@@ -212,30 +212,30 @@ def _real(value: Any) -> Fraction:
         )
 
 
-def _negated(node: Any, read: Read) -> Expression:
+def _negate(node: Any, read: IbisReader) -> Expression:
     value = read(node.arg)
     if isinstance(value, Literal) and isinstance(value.value, int | Fraction) and not isinstance(value.value, bool):
         return Literal(-value.value, value.type)
     return call(numbers.SUBTRACT, ZERO, value, part=lambda: part_of(node))
 
 
-def _not_null(node: Any, read: Read) -> Expression:
+def _not_null(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     return apply(logic.NOT, apply(logic.IS_NULL, read(node.arg)))
 
 
-def _same(node: Any, read: Read) -> Expression:
+def _same(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     return apply(logic.NOT, apply(logic.DISTINCT, read(node.left), read(node.right)))
 
 
-def _between(node: Any, read: Read) -> Expression:
+def _between(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     value, low, high = read(node.arg), read(node.lower_bound), read(node.upper_bound)
     return apply(logic.AND, apply(logic.AT_LEAST, value, low), apply(logic.AT_MOST, value, high))
 
 
-def _case(node: Any, read: Read) -> Expression:
+def _case(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     arguments = []
     for condition, value in zip(node.cases, node.results, strict=True):
@@ -244,7 +244,7 @@ def _case(node: Any, read: Read) -> Expression:
     return apply(logic.CASE, *arguments, read(node.default))
 
 
-def _cast(node: Any, read: Read) -> Expression:
+def _cast(node: Any, read: IbisReader) -> Expression:
     tests = {
         Type.INTEGER: node.to.is_integer(),
         Type.REAL: node.to.is_floating(),
@@ -261,24 +261,24 @@ def _cast(node: Any, read: Read) -> Expression:
             "values are not cast to this type.",
             "Cast to int64, float64, string, boolean, date or timestamp.",
         )
-    return converted(read(node.arg), kind, part=lambda: part_of(node))
+    return convert(read(node.arg), kind, part=lambda: part_of(node))
 
 
-def _like(node: Any, read: Read) -> Expression:
+def _like(node: Any, read: IbisReader) -> Expression:
     if node.escape is not None:
         refuse("unsupported-clause", "like", "`escape` is not read.", "Use startswith, endswith or contains.")
     operator = texts.LIKE if kind_of(node) == "StringSQLLike" else texts.ILIKE
     return call(operator, read(node.arg), read(node.pattern), part=lambda: part_of(node))
 
 
-def _weekday(node: Any, read: Read) -> Expression:
+def _weekday(node: Any, read: IbisReader) -> Expression:
     """Ibis counts from Monday, which is 0."""
     apply = partial(call, part=lambda: part_of(node))
-    moved = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, read(node.arg)), Literal(6, Type.INTEGER))
-    return apply(numbers.REMAINDER, moved, Literal(7, Type.INTEGER))
+    move = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, read(node.arg)), Literal(6, Type.INTEGER))
+    return apply(numbers.REMAINDER, move, Literal(7, Type.INTEGER))
 
 
-def _truncated(node: Any, read: Read) -> Expression:
+def _truncate(node: Any, read: IbisReader) -> Expression:
     value, unit = read(node.arg), node.unit.name.lower()
     operator = dates.TRUNCATED.get((unit, value.type)) if value.type is not None else None
     if operator is None:
@@ -291,7 +291,7 @@ def _truncated(node: Any, read: Read) -> Expression:
     return call(operator, value, part=lambda: part_of(node))
 
 
-def _delta(node: Any, read: Read) -> Expression:
+def _delta(node: Any, read: IbisReader) -> Expression:
     unit = str(getattr(node.part, "value", ""))
     if unit not in dates.DIFFERENCES:
         refuse(
@@ -303,7 +303,7 @@ def _delta(node: Any, read: Read) -> Expression:
     return call(dates.DIFFERENCES[unit], read(node.right), read(node.left), part=lambda: part_of(node))
 
 
-def _shifted(node: Any, read: Read) -> Expression:
+def _shift(node: Any, read: IbisReader) -> Expression:
     value, interval = read(node.left), node.right
     is_constant = kind_of(interval) == "Literal" and isinstance(interval.value, int)
     unit = interval.dtype.unit.name.lower() if is_constant else ""
@@ -320,7 +320,7 @@ def _shifted(node: Any, read: Read) -> Expression:
     return call(operator, value, Literal(count, Type.INTEGER), part=lambda: part_of(node))
 
 
-def _substring(node: Any, read: Read) -> Expression:
+def _substring(node: Any, read: IbisReader) -> Expression:
     """Ibis counts from 0."""
     start, length = read(node.start), None if node.length is None else read(node.length)
     if isinstance(start, Literal) and isinstance(start.value, int):
@@ -329,7 +329,7 @@ def _substring(node: Any, read: Read) -> Expression:
     return call(texts.SUBSTRING, *arguments, part=lambda: part_of(node))
 
 
-def _concat(node: Any, read: Read) -> Expression:
+def _concat(node: Any, read: IbisReader) -> Expression:
     terms = [read(term) for term in node.arg]
     found = terms[0]
     for term in terms[1:]:
@@ -337,18 +337,18 @@ def _concat(node: Any, read: Read) -> Expression:
     return found
 
 
-def _round(node: Any, read: Read) -> Expression:
+def _round(node: Any, read: IbisReader) -> Expression:
     digits = None if node.digits is None else read(node.digits)
     rest = () if digits is None or digits == ZERO else (digits,)
     return call(numbers.ROUND, read(node.arg), *rest, part=lambda: part_of(node))
 
 
-def _quotient(node: Any, read: Read) -> Expression:
+def _quotient(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     return apply(numbers.FLOOR, apply(numbers.DIVIDE, read(node.left), read(node.right)))
 
 
-def _log(node: Any, read: Read) -> Expression:
+def _log(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     value = read(node.arg)
     if node.base is None:
@@ -356,12 +356,12 @@ def _log(node: Any, read: Read) -> Expression:
     return apply(numbers.DIVIDE, apply(numbers.LN, value), apply(numbers.LN, read(node.base)))
 
 
-def _clip(node: Any, read: Read) -> Expression:
+def _clip(node: Any, read: IbisReader) -> Expression:
     limits = [NULL if limit is None else read(limit) for limit in (node.lower, node.upper)]
     return call(numbers.CLIP, read(node.arg), *limits, part=lambda: part_of(node))
 
 
-def _bucket(node: Any, read: Read) -> Expression:
+def _bucket(node: Any, read: IbisReader) -> Expression:
     return between_edges(
         read(node.arg),
         [_constant(edge) for edge in node.buckets],
@@ -373,10 +373,10 @@ def _bucket(node: Any, read: Read) -> Expression:
     )
 
 
-FORMS: dict[str, Callable[[Any, Read], Expression]] = {
+FORMS: dict[str, Callable[[Any, IbisReader], Expression]] = {
     "Alias": lambda node, read: read(node.arg),
     "Literal": _literal,
-    "Negate": _negated,
+    "Negate": _negate,
     "And": _chain,
     "Or": _chain,
     "NotNull": _not_null,
@@ -389,15 +389,15 @@ FORMS: dict[str, Callable[[Any, Read], Expression]] = {
     "StringSQLLike": _like,
     "StringSQLILike": _like,
     "DayOfWeekIndex": _weekday,
-    "DateTruncate": _truncated,
-    "TimestampTruncate": _truncated,
-    "Date": lambda node, read: converted(read(node.arg), Type.DATE, part=lambda: part_of(node)),
+    "DateTruncate": _truncate,
+    "TimestampTruncate": _truncate,
+    "Date": lambda node, read: convert(read(node.arg), Type.DATE, part=lambda: part_of(node)),
     "DateDelta": _delta,
     "TimestampDelta": _delta,
-    "DateAdd": _shifted,
-    "DateSub": _shifted,
-    "TimestampAdd": _shifted,
-    "TimestampSub": _shifted,
+    "DateAdd": _shift,
+    "DateSub": _shift,
+    "TimestampAdd": _shift,
+    "TimestampSub": _shift,
     "Substring": _substring,
     "StringConcat": _concat,
     "Round": _round,

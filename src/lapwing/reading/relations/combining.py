@@ -31,10 +31,10 @@ def rows_only(relation: Relation, what: str) -> Rows:
     return relation
 
 
-def replaced(expression: Expression, meanings: Meanings) -> Expression:
+def substitute(expression: Expression, meanings: Meanings) -> Expression:
     """The expression with every leaf that has a meaning replaced by it."""
     if isinstance(expression, Call):
-        return replace(expression, arguments=tuple(replaced(argument, meanings) for argument in expression.arguments))
+        return replace(expression, arguments=tuple(substitute(argument, meanings) for argument in expression.arguments))
     if isinstance(expression, Column | Key | Slot):
         return meanings.get(expression, expression)
     return expression
@@ -54,14 +54,14 @@ def fresh(name: str, taken: set[str]) -> str:
     return found
 
 
-def settled_bounds(bounds: Interval | None, kind: Type) -> Interval | None:
+def declarable_bounds(bounds: Interval | None, kind: Type) -> Interval | None:
     """Bounds that a field can declare: of whole numbers only within 64 bits."""
-    if bounds is None or not kind.is_number or (kind is Type.INTEGER and bounds.reach > _MOST_BOUND):
+    if bounds is None or not kind.is_number or (kind is Type.INTEGER and bounds.magnitude > _MOST_BOUND):
         return None
     return bounds
 
 
-def derived(
+def derive_table(
     source: Derived,
     fields: Iterable[Field],
     unit: str | None,

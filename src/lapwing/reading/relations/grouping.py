@@ -8,13 +8,13 @@ from fractions import Fraction
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
-from lapwing.language.operators.base import Part, call
+from lapwing.language.operators.base import PartText, call
 from lapwing.language.operators.logic import CASE
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.measures.aggregates import COUNT_DISTINCT, COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, FUNCTIONS, QUANTILE
 from lapwing.planning.question import Order, Output, lifted
-from lapwing.reading.relations.relation import MOST_TOTAL, Groups, Rows, named, size_of
+from lapwing.reading.relations.relation import MOST_TOTAL, Aggregation, Rows, by_name, size_of
 
 NULL = Literal(None, None)
 ONE = Literal(1, Type.INTEGER)
@@ -73,8 +73,8 @@ class Grouping:
 
     def groups(
         self, outputs: Iterable[Output], having: Iterable[Expression] = (), order: Iterable[Order] = ()
-    ) -> Groups:
-        return Groups(self.rows, self.keys, tuple(self.aggregates), named(outputs), tuple(having), tuple(order))
+    ) -> Aggregation:
+        return Aggregation(self.rows, self.keys, tuple(self.aggregates), by_name(outputs), tuple(having), tuple(order))
 
 
 def check_key(key: Expression, table: Table, what: str) -> None:
@@ -96,14 +96,14 @@ def check_key(key: Expression, table: Table, what: str) -> None:
         )
 
 
-def count_rows(condition: Expression | None, part: Part) -> Aggregate:
+def count_rows(condition: Expression | None, part: PartText) -> Aggregate:
     """COUNT(*), of the rows where the condition holds if there is one."""
     if condition is None:
         return Aggregate(COUNT_ROWS.name)
     return Aggregate(COUNT_VALUES.name, (where(ONE, condition, part),))
 
 
-def count_distinct(table: Table, counted: Expression, condition: Expression | None, part: Part) -> Aggregate:
+def count_distinct(table: Table, counted: Expression, condition: Expression | None, part: PartText) -> Aggregate:
     """COUNT(DISTINCT x), of those with a row where the condition holds if there is one; of the unit in its own way."""
     match counted:
         case Column(name=name) if name == table.unit:
@@ -120,7 +120,7 @@ def count_distinct(table: Table, counted: Expression, condition: Expression | No
     return of_values(COUNT_DISTINCT.name, counted, condition, part)
 
 
-def of_values(name: str, argument: Expression, condition: Expression | None, part: Part) -> Aggregate:
+def of_values(name: str, argument: Expression, condition: Expression | None, part: PartText) -> Aggregate:
     """An aggregate of values, of those where the condition holds if there is one."""
     counts = name in (COUNT_VALUES.name, COUNT_DISTINCT.name)
     if not counts and (argument.type is None or not argument.type.is_number):
@@ -133,13 +133,13 @@ def of_values(name: str, argument: Expression, condition: Expression | None, par
     return Aggregate(name, (argument if condition is None else where(argument, condition, part),))
 
 
-def of_pair(name: str, y: Expression, x: Expression, condition: Expression | None, part: Part) -> Aggregate:
+def of_pair(name: str, y: Expression, x: Expression, condition: Expression | None, part: PartText) -> Aggregate:
     """An aggregate of two columns of numbers; y first, as SQL has it."""
     (first,), (second,) = (of_values(name, value, None, part).arguments for value in (y, x))
     return Aggregate(name, (first if condition is None else where(first, condition, part), second))
 
 
-def quantile(argument: Expression, level: Expression, condition: Expression | None, part: Part) -> Aggregate:
+def quantile(argument: Expression, level: Expression, condition: Expression | None, part: PartText) -> Aggregate:
     """The value below which this share of the rows lies."""
     (value,) = of_values(QUANTILE.name, argument, condition, part).arguments
     match level:
@@ -154,7 +154,7 @@ def quantile(argument: Expression, level: Expression, condition: Expression | No
             )
 
 
-def where(value: Expression, condition: Expression, part: Part) -> Expression:
+def where(value: Expression, condition: Expression, part: PartText) -> Expression:
     """The value where the condition holds, else NULL."""
     if condition.type not in (Type.BOOLEAN, None):
         refuse("wrong-type", part(), "its filter is not a condition.", "Write a comparison, such as `age > 40`.")

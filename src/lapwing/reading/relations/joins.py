@@ -21,7 +21,7 @@ from lapwing.language.operators.logic import CASE, EQUAL
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.planning.question import Output
-from lapwing.reading.relations.combining import Meanings, column, derived, fresh, names_of, replaced
+from lapwing.reading.relations.combining import Meanings, column, derive_table, fresh, names_of, substitute
 from lapwing.reading.relations.relation import NULL, Columns, Rows, all_of
 
 MOST_DEGREE = 3
@@ -53,7 +53,7 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
     pairs = [_equal(a, b, what) for a, b in pairs]
     if right.table.public:
         _check_key(right.table, pairs, what)
-        return _joined(left, right, tuple(pairs), by_unit=False, outer=how == "left")
+        return _join(left, right, tuple(pairs), by_unit=False, outer=how == "left")
     units = column(left.table.field(left.table.unit or "")), column(right.table.field(right.table.unit or ""))
     if units not in list(pairs):
         refuse(
@@ -70,7 +70,7 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
             f"more than {MOST_DEGREE} private tables are joined.",
             "GROUP BY the unit inside some of them.",
         )
-    return _joined(left, right, rest, by_unit=True, outer=how == "left")
+    return _join(left, right, rest, by_unit=True, outer=how == "left")
 
 
 def _check_sides(left: Table, right: Table, what: str) -> None:
@@ -124,10 +124,10 @@ def _is_exact(a: Expression, b: Column) -> bool:
     """Whether different public values stay different where they are compared."""
     if a.type is not Type.REAL or b.type is not Type.INTEGER:
         return True
-    return b.bounds is not None and b.bounds.reach <= _MOST_EXACT
+    return b.bounds is not None and b.bounds.magnitude <= _MOST_EXACT
 
 
-def _joined(
+def _join(
     left: Rows, right: Rows, on: tuple[tuple[Expression, Expression], ...], *, by_unit: bool, outer: bool
 ) -> Join:
     taken = {field.name.lower() for field in left.table.fields}
@@ -137,7 +137,7 @@ def _joined(
     source = Joined(left.table, right.table, on, by_unit, outer, all_of(right.where, "ON") if outer else None)
     alone = left.table.rows_per_unit, left.table.groups_per_unit
     rows, groups = _limits(left.table, right.table) if by_unit else alone
-    table = derived(
+    table = derive_table(
         source,
         [*mine, *yours, *([partner] if outer else [])],
         left.table.unit,
@@ -150,12 +150,12 @@ def _joined(
     }
     if by_unit and not outer and left.table.unit is not None:
         meanings[column(right.table.field(right.table.unit or ""))] = column(left.table.field(left.table.unit))
-    inside = () if outer else tuple(replaced(condition, meanings) for condition in right.where)
+    inside = () if outer else tuple(substitute(condition, meanings) for condition in right.where)
     return Join(
         table,
         left.where + inside,
         lambda columns: columns,
-        lambda columns: _moved(columns, meanings, column(partner) if outer else None),
+        lambda columns: _move(columns, meanings, column(partner) if outer else None),
     )
 
 
@@ -167,16 +167,16 @@ def _partner(field: Field, name: str, *, outer: bool) -> Field:
     return replace(field, name=name, unit_bounds=None, values=values)
 
 
-def _moved(columns: Columns, meanings: Meanings, partner: Column | None) -> Columns:
+def _move(columns: Columns, meanings: Meanings, partner: Column | None) -> Columns:
     """The right columns over the joined row. What is computed on the right is NULL where there is no partner."""
 
-    def moved(output: Output) -> Output:
-        expression = replaced(output.expression, meanings)
+    def move(output: Output) -> Output:
+        expression = substitute(output.expression, meanings)
         if partner is not None and not isinstance(expression, Column):
             expression = call(CASE, partner, expression, NULL, part=lambda: f"`{output.name}`")
         return Output(output.name, expression)
 
-    return {name: moved(output) for name, output in columns.items()}
+    return {name: move(output) for name, output in columns.items()}
 
 
 def _limits(left: Table, right: Table) -> tuple[int | None, int | None]:

@@ -17,8 +17,8 @@ from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type
 from lapwing.planning.domain import domain_of
 from lapwing.planning.question import Output
-from lapwing.reading.relations.combining import column, derived, fresh, replaced, settled_bounds
-from lapwing.reading.relations.relation import Groups, Rows, all_of, named
+from lapwing.reading.relations.combining import column, declarable_bounds, derive_table, fresh, substitute
+from lapwing.reading.relations.relation import Aggregation, Rows, all_of, by_name
 
 KINDS = {"count_rows", "count", "count_units", "count_distinct", "sum", "mean", "min", "max"}
 """Aggregates inside, besides the quantiles 0 and 1, which are the least and the largest value."""
@@ -26,7 +26,7 @@ KINDS = {"count_rows", "count", "count_units", "count_distinct", "sum", "mean", 
 _EXTREMES: dict[tuple[Fraction, ...], str] = {(Fraction(0),): "min", (Fraction(1),): "max"}
 
 
-def is_per_unit(groups: Groups) -> bool:
+def is_per_unit(groups: Aggregation) -> bool:
     """Whether the unit is one of the keys."""
     return any(_is_unit(key, groups.rows.table) for key in groups.keys)
 
@@ -44,7 +44,7 @@ def kind_of(aggregate: Aggregate) -> str:
     return name
 
 
-def per_unit(groups: Groups) -> Rows:
+def per_unit(groups: Aggregation) -> Rows:
     """The groups as rows: each belongs to one unit."""
     if groups.limit is not None or groups.order:
         refuse(
@@ -60,7 +60,7 @@ def per_unit(groups: Groups) -> Rows:
     keys = [_key_field(fresh(_name(key), taken), key, table) for key in others]
     results = [_field(fresh(a.words(), taken), a, table) for a in groups.aggregates]
     source = PerUnit(table, all_of(groups.rows.where, "WHERE"), others, groups.aggregates)
-    made = derived(
+    made = derive_table(
         source,
         [unit, *keys, *results],
         unit.name,
@@ -74,8 +74,8 @@ def per_unit(groups: Groups) -> Rows:
     }
     for i, field in enumerate(results):
         meanings[Slot(i, field.type)] = column(field)
-    outputs = (Output(output.name, replaced(output.expression, meanings)) for output in groups.columns.values())
-    return Rows(made, named(outputs), tuple(replaced(condition, meanings) for condition in groups.having))
+    outputs = (Output(output.name, substitute(output.expression, meanings)) for output in groups.columns.values())
+    return Rows(made, by_name(outputs), tuple(substitute(condition, meanings) for condition in groups.having))
 
 
 def _is_unit(key: Expression, table: Table) -> bool:
@@ -95,7 +95,7 @@ def _key_field(name: str, key: Expression, table: Table) -> Field:
             "Group by FLOOR(...) of it.",
         )
     edges = key.edges if isinstance(key, Column) else ()
-    bounds, values = settled_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
+    bounds, values = declarable_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
     return Field(name, key.type, bounds, values=values, edges=edges)
 
 
@@ -113,7 +113,7 @@ def _field(name: str, aggregate: Aggregate, table: Table) -> Field:
         return Field(name, Type.INTEGER, _up_to(1))
     if kind.startswith("count"):
         bounds = None if rows is None else _up_to(rows)
-        return Field(name, Type.INTEGER, settled_bounds(bounds, Type.INTEGER))
+        return Field(name, Type.INTEGER, declarable_bounds(bounds, Type.INTEGER))
     argument = aggregate.arguments[0]
     bounds = bounds_of(argument)
     if kind in ("sum", "mean") and bounds is None:

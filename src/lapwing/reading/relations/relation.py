@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
-from lapwing.language.operators.base import joined
+from lapwing.language.operators.base import join_terms
 from lapwing.language.operators.logic import AND
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
@@ -38,7 +38,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class Aggregation:
     """An aggregation of rows; its columns are expressions over keys and released numbers."""
 
     rows: Rows
@@ -50,15 +50,15 @@ class Groups:
     limit: int | None = None
 
 
-Relation = Rows | Groups
+Relation = Rows | Aggregation
 
 
 def all_rows(table: Table) -> Rows:
     """The table itself."""
-    return Rows(table, named(Output(f.name, Column(f.name, f.type, f.bounds, f.edges)) for f in table.fields))
+    return Rows(table, by_name(Output(f.name, Column(f.name, f.type, f.bounds, f.edges)) for f in table.fields))
 
 
-def named(outputs: Iterable[Output]) -> Columns:
+def by_name(outputs: Iterable[Output]) -> Columns:
     """Columns by name; refused if two have the same."""
     columns: dict[str, Output] = {}
     for output in outputs:
@@ -83,7 +83,7 @@ def column_of(relation: Relation, name: str) -> Expression:
     return known.expression
 
 
-def filtered(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
+def filter_by(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
     """Only the rows where all conditions hold. Of groups, only those that are shown. `what` is named by a refusal."""
     kept = tuple(conditions)
     for condition in kept:
@@ -91,23 +91,23 @@ def filtered(relation: Relation, conditions: Iterable[Expression], what: Callabl
             refuse("wrong-type", what(), "it is not a condition.", "Write a comparison, such as `age > 40`.")
     if isinstance(relation, Rows):
         return replace(relation, where=relation.where + kept)
-    _unlimited(relation, what())
+    _check_unlimited(relation, what())
     return replace(relation, having=relation.having + kept)
 
 
-def projected(relation: Relation, outputs: Iterable[Output]) -> Relation:
+def project(relation: Relation, outputs: Iterable[Output]) -> Relation:
     """The same rows or groups with these columns."""
-    return replace(relation, columns=named(outputs))
+    return replace(relation, columns=by_name(outputs))
 
 
-def sorted_by(relation: Relation, order: tuple[Order, ...]) -> Groups:
+def sorted_by(relation: Relation, order: tuple[Order, ...]) -> Aggregation:
     """The groups in this order; rows have none."""
     groups = _groups(relation, "ORDER BY")
-    _unlimited(groups, "ORDER BY")
+    _check_unlimited(groups, "ORDER BY")
     return replace(groups, order=order + groups.order)
 
 
-def limited(relation: Relation, limit: int) -> Groups:
+def limit_to(relation: Relation, limit: int) -> Aggregation:
     """The first groups only."""
     groups = _groups(relation, "LIMIT")
     return replace(groups, limit=limit if groups.limit is None else min(limit, groups.limit))
@@ -123,7 +123,7 @@ def question_of(relation: Relation) -> Question:
             "it is public: noise would only spoil the answer.",
             "Read it directly.",
         )
-    if isinstance(relation, Groups):
+    if isinstance(relation, Aggregation):
         _check_total(relation)
     if isinstance(relation, Rows) or not any(isinstance(part, Slot) for e in _above(relation) for part in walk(e)):
         refuse(
@@ -132,7 +132,7 @@ def question_of(relation: Relation) -> Question:
             "the rows themselves are private.",
             "Ask for COUNT(*) or AVG(column), by keys if you like.",
         )
-    groups = _pruned(relation)
+    groups = _prune(relation)
     rows = groups.rows
     return Question(
         rows.table,
@@ -150,7 +150,7 @@ def size_of(expressions: Iterable[Expression]) -> int:
     return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
 
 
-def _check_total(groups: Groups) -> None:
+def _check_total(groups: Aggregation) -> None:
     """Refuses what would take long to work on. Sizes are known without a walk."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
     if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
@@ -161,10 +161,10 @@ def _check_total(groups: Groups) -> None:
 
 def all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
     """The conditions as one; None if there are none."""
-    return joined(AND, list(conditions), part=lambda: part) if conditions else None
+    return join_terms(AND, list(conditions), part=lambda: part) if conditions else None
 
 
-def _above(groups: Groups) -> list[Expression]:
+def _above(groups: Aggregation) -> list[Expression]:
     return [
         *(output.expression for output in groups.columns.values()),
         *groups.having,
@@ -172,7 +172,7 @@ def _above(groups: Groups) -> list[Expression]:
     ]
 
 
-def _groups(relation: Relation, what: str) -> Groups:
+def _groups(relation: Relation, what: str) -> Aggregation:
     if isinstance(relation, Rows):
         refuse(
             "row-choice",
@@ -183,7 +183,7 @@ def _groups(relation: Relation, what: str) -> Groups:
     return relation
 
 
-def _unlimited(groups: Groups, what: str) -> None:
+def _check_unlimited(groups: Aggregation, what: str) -> None:
     if groups.limit is not None:
         refuse(
             "unsupported-clause",
@@ -193,24 +193,24 @@ def _unlimited(groups: Groups, what: str) -> None:
         )
 
 
-def _pruned(groups: Groups) -> Groups:
+def _prune(groups: Aggregation) -> Aggregation:
     """Without the aggregates that nothing shows, so that they are not paid."""
     used = sorted({part.index for e in _above(groups) for part in walk(e) if isinstance(part, Slot)})
     place = {old: new for new, old in enumerate(used)}
     return replace(
         groups,
         aggregates=tuple(groups.aggregates[i] for i in used),
-        columns=named(Output(o.name, _moved(o.expression, place)) for o in groups.columns.values()),
-        having=tuple(_moved(condition, place) for condition in groups.having),
-        order=tuple(Order(_moved(by.expression, place), by.descending) for by in groups.order),
+        columns=by_name(Output(o.name, _move(o.expression, place)) for o in groups.columns.values()),
+        having=tuple(_move(condition, place) for condition in groups.having),
+        order=tuple(Order(_move(by.expression, place), by.descending) for by in groups.order),
     )
 
 
-def _moved(expression: Expression, place: Mapping[int, int]) -> Expression:
+def _move(expression: Expression, place: Mapping[int, int]) -> Expression:
     match expression:
         case Slot(index=index, type=kind):
             return Slot(place[index], kind)
         case Call(arguments=arguments):
-            return replace(expression, arguments=tuple(_moved(argument, place) for argument in arguments))
+            return replace(expression, arguments=tuple(_move(argument, place) for argument in arguments))
         case _:
             return expression

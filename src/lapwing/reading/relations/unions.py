@@ -13,8 +13,8 @@ from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type, Value
 from lapwing.planning.domain import domain_of
 from lapwing.planning.question import Output
-from lapwing.reading.relations.combining import column, derived, fresh, names_of, settled_bounds
-from lapwing.reading.relations.relation import Rows, all_of, named
+from lapwing.reading.relations.combining import column, declarable_bounds, derive_table, fresh, names_of
+from lapwing.reading.relations.relation import Rows, all_of, by_name
 
 _WHAT = "UNION ALL"
 
@@ -50,15 +50,15 @@ def unite(sides: Sequence[Rows]) -> Rows:
             for i, side in enumerate(sides)
         )
     )
-    table = derived(
+    table = derive_table(
         source,
         fields,
         unit.name,
         name=names_of(source.tables),
-        rows=_added([side.table.rows_per_unit for side in sides]),
-        groups=_added([side.table.groups_per_unit for side in sides]),
+        rows=_add([side.table.rows_per_unit for side in sides]),
+        groups=_add([side.table.groups_per_unit for side in sides]),
     )
-    return Rows(table, named(outputs))
+    return Rows(table, by_name(outputs))
 
 
 def _check_side(side: Rows, first: Rows) -> None:
@@ -96,7 +96,7 @@ def _field(name: str, parts: list[Expression], sides: Sequence[Rows]) -> Field:
     return Field(
         name,
         kind,
-        settled_bounds(_hull(bounds), kind),
+        declarable_bounds(_hull(bounds), kind),
         values=_values(kind, parts, sides),
         edges=edges.pop() if len(edges) == 1 else (),
     )
@@ -111,18 +111,18 @@ def _hull(bounds: list[Interval | None]) -> Interval | None:
 
 def _values(kind: Type, parts: list[Expression], sides: Sequence[Rows]) -> tuple[Value, ...]:
     """The public values of all sides in their order; none if one side has none."""
-    lists = [_listed(part, side) for part, side in zip(parts, sides, strict=True)]
+    lists = [_as_list(part, side) for part, side in zip(parts, sides, strict=True)]
     if kind is Type.REAL or not all(lists):
         return ()
     return tuple(dict.fromkeys(value for values in lists for value in values))
 
 
-def _listed(part: Expression, side: Rows) -> tuple[Value, ...]:
+def _as_list(part: Expression, side: Rows) -> tuple[Value, ...]:
     if isinstance(part, Column):
         return side.table.field(part.name).values
     return domain_of(part, side.table) or ()
 
 
-def _added(limits: list[int | None]) -> int | None:
+def _add(limits: list[int | None]) -> int | None:
     known = [limit for limit in limits if limit is not None]
     return sum(known) if len(known) == len(limits) else None

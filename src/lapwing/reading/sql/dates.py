@@ -13,23 +13,23 @@ from lapwing.language.operators import dates, numbers
 from lapwing.language.operators.base import call
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
-from lapwing.reading.sql.nodes import Node, Read, bare
+from lapwing.reading.sql.nodes import SqlNode, SqlReader, bare
 from lapwing.reading.sql.refused import check_modifiers, part_of
 
 
-def added(node: Node, inner: Read) -> Expression:
+def add(node: SqlNode, inner: SqlReader) -> Expression:
     left, right = bare(node.this), bare(node.expression)
     if isinstance(left, exp.Interval):
         left, right = right, left
     if isinstance(right, exp.Interval):
-        return _shifted(inner(left), right, 1, node)
+        return _shift(inner(left), right, 1, node)
     return call(numbers.ADD, inner(left), inner(right), part=lambda: part_of(node))
 
 
-def subtracted(node: Node, inner: Read) -> Expression:
+def subtract(node: SqlNode, inner: SqlReader) -> Expression:
     right = bare(node.expression)
     if isinstance(right, exp.Interval):
-        return _shifted(inner(node.this), right, -1, node)
+        return _shift(inner(node.this), right, -1, node)
     first, second = inner(node.this), inner(right)
     if Type.TIMESTAMP in (first.type, second.type):
         refuse(
@@ -43,7 +43,7 @@ def subtracted(node: Node, inner: Read) -> Expression:
     return call(numbers.SUBTRACT, first, second, part=lambda: part_of(node))
 
 
-def _shifted(value: Expression, interval: exp.Interval, sign: int, node: Node) -> Expression:
+def _shift(value: Expression, interval: exp.Interval, sign: int, node: SqlNode) -> Expression:
     """A date or a time and a constant interval."""
     check_modifiers(interval)
     count, unit = interval.this, _unit(interval, dates.STEPS)
@@ -57,8 +57,8 @@ def _shifted(value: Expression, interval: exp.Interval, sign: int, node: Node) -
     return call(dates.SHIFTED[steps, value.type], value, number, part=lambda: part_of(node))
 
 
-def interval_added(sign: int) -> Callable[[Node, Read], Expression]:
-    def form(node: Node, inner: Read) -> Expression:
+def interval_added(sign: int) -> Callable[[SqlNode, SqlReader], Expression]:
+    def form(node: SqlNode, inner: SqlReader) -> Expression:
         interval = bare(node.expression)
         if not isinstance(interval, exp.Interval):
             refuse(
@@ -67,12 +67,12 @@ def interval_added(sign: int) -> Callable[[Node, Read], Expression]:
                 "an interval is one whole number of one unit.",
                 "Write d + INTERVAL 3 DAY.",
             )
-        return _shifted(inner(node.this), interval, sign, node)
+        return _shift(inner(node.this), interval, sign, node)
 
     return form
 
 
-def _unit(node: Node, known: Iterable[str]) -> str:
+def _unit(node: SqlNode, known: Iterable[str]) -> str:
     unit = node.args.get("unit")
     name = "" if unit is None else unit.name.lower()
     if name not in known and name.removesuffix("s") in known:
@@ -82,11 +82,11 @@ def _unit(node: Node, known: Iterable[str]) -> str:
     return name
 
 
-def extracted(node: Node, inner: Read) -> Expression:
+def extract(node: SqlNode, inner: SqlReader) -> Expression:
     return date_part(node, node.this, node.expression, inner)
 
 
-def date_part(node: Node, name: Node, value: Node, inner: Read) -> Expression:
+def date_part(node: SqlNode, name: SqlNode, value: SqlNode, inner: SqlReader) -> Expression:
     part = dates.PARTS.get(name.name.lower())
     if part is None:
         refuse(
@@ -98,7 +98,7 @@ def date_part(node: Node, name: Node, value: Node, inner: Read) -> Expression:
     return call(part, inner(value), part=lambda: part_of(node))
 
 
-def truncated(node: Node, inner: Read) -> Expression:
+def truncate(node: SqlNode, inner: SqlReader) -> Expression:
     value = inner(node.this)
     units = {unit: operator for (unit, kind), operator in dates.TRUNCATED.items() if kind is value.type}
     if not units:
@@ -106,12 +106,12 @@ def truncated(node: Node, inner: Read) -> Expression:
     return call(units[_unit(node, units)], value, part=lambda: part_of(node))
 
 
-def date_diff(node: Node, inner: Read) -> Expression:
+def date_diff(node: SqlNode, inner: SqlReader) -> Expression:
     operator = dates.DIFFERENCES[_unit(node, dates.DIFFERENCES)]
     return call(operator, inner(node.expression), inner(node.this), part=lambda: part_of(node))
 
 
-def iso_weekday(node: Node, inner: Read) -> Expression:
+def iso_weekday(node: SqlNode, inner: SqlReader) -> Expression:
     """ISODOW: Monday is 1, Sunday 7."""
     apply = partial(call, part=lambda: part_of(node))
     shifted_day = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, inner(node.this)), Literal(6, Type.INTEGER))

@@ -12,27 +12,27 @@ from sqlglot import exp
 from lapwing.language.expression import Column, Expression, Literal, Operator
 from lapwing.language.operators import dates, logic, numbers
 from lapwing.language.operators import text as texts
-from lapwing.language.operators.base import call, joined
-from lapwing.language.operators.buckets import equal_edges, labelled, numbered
-from lapwing.language.operators.casts import converted
+from lapwing.language.operators.base import call, join_terms
+from lapwing.language.operators.buckets import bucket_label, bucket_number, equal_edges
+from lapwing.language.operators.casts import convert
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, type_of
 from lapwing.reading.sql.dates import (
-    added,
+    add,
     date_diff,
     date_part,
-    extracted,
+    extract,
     interval_added,
     iso_weekday,
-    subtracted,
-    truncated,
+    subtract,
+    truncate,
 )
-from lapwing.reading.sql.nodes import NULL, WHOLE, ZERO, Leaf, Node, Read, bare, terms_of
+from lapwing.reading.sql.nodes import NULL, WHOLE, ZERO, SqlLeaf, SqlNode, SqlReader, bare, terms_of
 from lapwing.reading.sql.refused import NODES, check_modifiers, part_of, refuse_node
 
 EMPTY = Literal("", Type.TEXT)
 
-PLAIN: dict[type[Node], tuple[Operator, tuple[str, ...]]] = {
+PLAIN: dict[type[SqlNode], tuple[Operator, tuple[str, ...]]] = {
     exp.EQ: (logic.EQUAL, ("this", "expression")),
     exp.NEQ: (logic.UNEQUAL, ("this", "expression")),
     exp.LT: (logic.LESS, ("this", "expression")),
@@ -93,7 +93,7 @@ TYPES = {
 """Types that a value can be cast to."""
 
 
-def read(node: Node, leaf: Leaf) -> Expression:
+def read(node: SqlNode, leaf: SqlLeaf) -> Expression:
     """One node and what stands below it."""
     plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
     is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
@@ -103,20 +103,20 @@ def read(node: Node, leaf: Leaf) -> Expression:
     inner = partial(read, leaf=leaf)
     if plain is not None:
         operator, names = plain
-        arguments = [inner(part) for name in names for part in _listed(node.args.get(name))]
+        arguments = [inner(part) for name in names for part in _as_list(node.args.get(name))]
         return call(operator, *arguments, part=lambda: part_of(node))
     if form is None:
         return leaf(node)
     return form(node, inner)
 
 
-def _listed(part: Node | list[Node] | None) -> list[Node]:
+def _as_list(part: SqlNode | list[SqlNode] | None) -> list[SqlNode]:
     return [] if part is None else part if isinstance(part, list) else [part]
 
 
-def _chain(node: Node, inner: Read) -> Expression:
+def _chain(node: SqlNode, inner: SqlReader) -> Expression:
     operator = logic.AND if isinstance(node, exp.And) else logic.OR
-    return joined(operator, [inner(term) for term in terms_of(node, type(node))], part=lambda: part_of(node))
+    return join_terms(operator, [inner(term) for term in terms_of(node, type(node))], part=lambda: part_of(node))
 
 
 def _number(text: str) -> Literal:
@@ -131,18 +131,18 @@ def _number(text: str) -> Literal:
     return Literal(Fraction(repr(value)), Type.REAL)
 
 
-def _constant(node: Node, _: Read) -> Expression:
+def _constant(node: SqlNode, _: SqlReader) -> Expression:
     return Literal(node.name, Type.TEXT) if node.args.get("is_string") else _number(node.name)
 
 
-def _negated(node: Node, inner: Read) -> Expression:
+def _negate(node: SqlNode, inner: SqlReader) -> Expression:
     value = inner(node.this)
     if isinstance(value, Literal) and isinstance(value.value, int | Fraction) and not isinstance(value.value, bool):
         return Literal(-value.value, value.type)
     return call(numbers.SUBTRACT, ZERO, value, part=lambda: part_of(node))
 
 
-def _is(node: Node, inner: Read) -> Expression:
+def _is(node: SqlNode, inner: SqlReader) -> Expression:
     value, other = inner(node.this), bare(node.expression)
     apply = partial(call, part=lambda: part_of(node))
     match other:
@@ -159,18 +159,18 @@ def _is(node: Node, inner: Read) -> Expression:
             )
 
 
-def _same(node: Node, inner: Read) -> Expression:
+def _same(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     return apply(logic.NOT, apply(logic.DISTINCT, inner(node.this), inner(node.expression)))
 
 
-def _between(node: Node, inner: Read) -> Expression:
+def _between(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     value, low, high = (inner(node.args[name]) for name in ("this", "low", "high"))
     return apply(logic.AND, apply(logic.AT_LEAST, value, low), apply(logic.AT_MOST, value, high))
 
 
-def _case(node: Node, inner: Read) -> Expression:
+def _case(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     subject = None if node.this is None else inner(node.this)
     arguments = []
@@ -183,13 +183,13 @@ def _case(node: Node, inner: Read) -> Expression:
     return apply(logic.CASE, *arguments, NULL if default is None else inner(default))
 
 
-def _if(node: Node, inner: Read) -> Expression:
+def _if(node: SqlNode, inner: SqlReader) -> Expression:
     false = node.args.get("false")
     otherwise = NULL if false is None else inner(false)
     return call(logic.CASE, inner(node.this), inner(node.args["true"]), otherwise, part=lambda: part_of(node))
 
 
-def _cast(node: Node, inner: Read) -> Expression:
+def _cast(node: SqlNode, inner: SqlReader) -> Expression:
     kind = TYPES.get(node.args["to"].this)
     if kind is None:
         known = "INTEGER, DOUBLE, TEXT, BOOLEAN, DATE or TIMESTAMP"
@@ -199,17 +199,17 @@ def _cast(node: Node, inner: Read) -> Expression:
             "values are not cast to this type.",
             f"Cast to {known}; ROUND(x, 2) keeps two digits.",
         )
-    return converted(inner(node.this), kind, part=lambda: part_of(node))
+    return convert(inner(node.this), kind, part=lambda: part_of(node))
 
 
-def _like(node: Node, inner: Read) -> Expression:
+def _like(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     operator = texts.LIKE if isinstance(node, exp.Like) else texts.ILIKE
     found = apply(operator, inner(node.this), inner(node.expression))
     return apply(logic.NOT, found) if node.args.get("negate") else found
 
 
-def _log(node: Node, inner: Read) -> Expression:
+def _log(node: SqlNode, inner: SqlReader) -> Expression:
     base, value = (node.this, node.expression) if node.args.get("expression") else (None, node.this)
     operator = {None: numbers.LOG10, "10": numbers.LOG10, "2": numbers.LOG2}.get(base and base.name)
     if operator is None:
@@ -217,31 +217,33 @@ def _log(node: Node, inner: Read) -> Expression:
     return call(operator, inner(value), part=lambda: part_of(node))
 
 
-def _quotient(node: Node, inner: Read) -> Expression:
-    return _dropped(call(numbers.DIVIDE, inner(node.this), inner(node.expression), part=lambda: part_of(node)), node)
+def _quotient(node: SqlNode, inner: SqlReader) -> Expression:
+    return _drop_decimals(
+        call(numbers.DIVIDE, inner(node.this), inner(node.expression), part=lambda: part_of(node)), node
+    )
 
 
-def _trunc(node: Node, inner: Read) -> Expression:
-    return _dropped(inner(node.this), node)
+def _trunc(node: SqlNode, inner: SqlReader) -> Expression:
+    return _drop_decimals(inner(node.this), node)
 
 
-def _dropped(value: Expression, node: Node) -> Expression:
+def _drop_decimals(value: Expression, node: SqlNode) -> Expression:
     """The number without its decimals."""
     apply = partial(call, part=lambda: part_of(node))
     return apply(numbers.MULTIPLY, apply(numbers.SIGN, value), apply(numbers.FLOOR, apply(numbers.ABS, value)))
 
 
-def _trim(node: Node, inner: Read) -> Expression:
+def _trim(node: SqlNode, inner: SqlReader) -> Expression:
     operator = {"LEADING": texts.LTRIM, "TRAILING": texts.RTRIM}.get(str(node.args.get("position")), texts.TRIM)
     return call(operator, inner(node.this), part=lambda: part_of(node))
 
 
-def _left(node: Node, inner: Read) -> Expression:
+def _left(node: SqlNode, inner: SqlReader) -> Expression:
     first = Literal(1, Type.INTEGER)
     return call(texts.SUBSTRING, inner(node.this), first, inner(node.expression), part=lambda: part_of(node))
 
 
-def _concat(node: Node, inner: Read) -> Expression:
+def _concat(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     terms = [
         term if isinstance(term, Literal) else apply(logic.COALESCE, term, EMPTY)
@@ -249,16 +251,16 @@ def _concat(node: Node, inner: Read) -> Expression:
     ]
     if not terms:
         refuse("wrong-argument", part_of(node), "it joins nothing.", "Write CONCAT(s, 'a').")
-    return joined(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
+    return join_terms(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
 
 
-def _width_bucket(node: Node, inner: Read) -> Expression:
+def _width_bucket(node: SqlNode, inner: SqlReader) -> Expression:
     limits = [node.args[name] for name in ("min_value", "max_value", "num_buckets") if node.args.get(name) is not None]
     value = inner(node.this)
-    return numbered(value, _edges(node, value, limits, inner), part=lambda: part_of(node))
+    return bucket_number(value, _edges(node, value, limits, inner), part=lambda: part_of(node))
 
 
-def _edges(node: Node, value: Expression, limits: list[Node], inner: Read) -> list[Expression]:
+def _edges(node: SqlNode, value: Expression, limits: list[SqlNode], inner: SqlReader) -> list[Expression]:
     """Of WIDTH_BUCKET(x, [0, 18, 65]), of WIDTH_BUCKET(x, 0, 100, 10), or those that are declared for the column."""
     match limits:
         case [] if isinstance(value, Column) and value.edges:
@@ -283,13 +285,13 @@ def _edges(node: Node, value: Expression, limits: list[Node], inner: Read) -> li
     )
 
 
-def _function(node: Node, inner: Read) -> Expression:
+def _function(node: SqlNode, inner: SqlReader) -> Expression:
     """Functions that the parser does not know by a node of their own."""
     name, arguments = str(node.this).lower(), node.expressions
     match name, arguments:
         case "bucket", [value, *limits]:
             read = inner(value)
-            return labelled(read, _edges(node, read, limits, inner), part=lambda: part_of(node))
+            return bucket_label(read, _edges(node, read, limits, inner), part=lambda: part_of(node))
         case "clip", [value, low, high]:
             return call(numbers.CLIP, inner(value), inner(low), inner(high), part=lambda: part_of(node))
         case "date_part" | "datepart", [exp.Literal() as part, value]:
@@ -301,12 +303,12 @@ def _function(node: Node, inner: Read) -> Expression:
     refuse_node(node)
 
 
-FORMS: dict[type[Node], Callable[[Node, Read], Expression]] = {
+FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
     exp.Paren: lambda node, inner: inner(bare(node)),
     exp.Literal: _constant,
     exp.Boolean: lambda node, _: Literal(bool(node.this), Type.BOOLEAN),
     exp.Null: lambda _node, _: NULL,
-    exp.Neg: _negated,
+    exp.Neg: _negate,
     exp.And: _chain,
     exp.Or: _chain,
     exp.Is: _is,
@@ -318,13 +320,13 @@ FORMS: dict[type[Node], Callable[[Node, Read], Expression]] = {
     exp.TryCast: _cast,
     exp.Like: _like,
     exp.ILike: _like,
-    exp.Add: added,
-    exp.Sub: subtracted,
+    exp.Add: add,
+    exp.Sub: subtract,
     exp.DateAdd: interval_added(1),
     exp.DateSub: interval_added(-1),
-    exp.Extract: extracted,
-    exp.DateTrunc: truncated,
-    exp.TimestampTrunc: truncated,
+    exp.Extract: extract,
+    exp.DateTrunc: truncate,
+    exp.TimestampTrunc: truncate,
     exp.DateDiff: date_diff,
     exp.Log: _log,
     exp.IntDiv: _quotient,

@@ -11,10 +11,10 @@ from lapwing.language.expression import Expression, Literal
 from lapwing.language.types import Type
 from lapwing.reading.sql.refused import check_modifiers
 
-Node = exp.Expression
-Leaf = Callable[[Node], Expression]
+SqlNode = exp.Expression
+SqlLeaf = Callable[[SqlNode], Expression]
 """What columns and aggregates mean where the expression stands."""
-Read = Callable[[Node], Expression]
+SqlReader = Callable[[SqlNode], Expression]
 """Reads what stands below a node."""
 
 NULL, ZERO = Literal(None, None), Literal(0, Type.INTEGER)
@@ -22,7 +22,7 @@ WHOLE = re.compile("[0-9]{1,19}")
 """How a whole number is written."""
 
 
-def terms_of(node: Node, kind: type[Node]) -> list[Node]:
+def terms_of(node: SqlNode, kind: type[SqlNode]) -> list[SqlNode]:
     """The terms of a chain of AND or OR, without recursion: chains may be long."""
     terms, todo = [], [node]
     while todo:
@@ -35,7 +35,7 @@ def terms_of(node: Node, kind: type[Node]) -> list[Node]:
     return terms
 
 
-def bare(node: Node) -> Node:
+def bare(node: SqlNode) -> SqlNode:
     """The node without parentheses around it."""
     while isinstance(node, exp.Paren):
         check_modifiers(node)
@@ -43,6 +43,6 @@ def bare(node: Node) -> Node:
     return node
 
 
-def is_whole(node: Node) -> bool:
+def is_whole(node: SqlNode) -> bool:
     """Whether it is written with at most 19 of the digits 0 to 9."""
     return isinstance(node, exp.Literal) and not node.is_string and WHOLE.fullmatch(node.name) is not None

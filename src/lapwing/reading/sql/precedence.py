@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import TokenType, exp
 
 from lapwing.language.refusal import refuse
-from lapwing.reading.sql.nodes import Node
+from lapwing.reading.sql.nodes import SqlNode
 from lapwing.reading.sql.refused import part_of
 
 SPELLINGS: dict[str, str] = {
@@ -37,13 +37,13 @@ _NAMES = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR})
 _CAST_CHECKS = frozenset({(word, TokenType.NULL, TokenType.DCOLON) for word in (TokenType.IS, TokenType.NOT)})
 """x = y IS NULL::BOOLEAN: DuckDB casts the whole of it, the parser what follows `=`."""
 
-_SUMS: frozenset[type[Node]] = frozenset({exp.Add, exp.Sub})
-_PRODUCTS: frozenset[type[Node]] = frozenset({exp.Mul, exp.Div, exp.IntDiv})
+_SUMS: frozenset[type[SqlNode]] = frozenset({exp.Add, exp.Sub})
+_PRODUCTS: frozenset[type[SqlNode]] = frozenset({exp.Mul, exp.Div, exp.IntDiv})
 _TERMS = _SUMS | {exp.Mod}
 
 _NOT, _IS, _COMPARED, _RANGE, _JOINED, _SUM, _PRODUCT, _MINUS, _CLOSED = range(3, 12)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-LEVELS: dict[type[Node], int] = {
+LEVELS: dict[type[SqlNode], int] = {
     exp.Or: 1,
     exp.And: 2,
     exp.Not: _NOT,
@@ -83,12 +83,12 @@ def bind(statement: exp.Expr) -> None:
     for node in nodes:
         is_inner = type(node.parent) in _TERMS and node.arg_key == "this"
         if type(node) in _TERMS and not is_inner:
-            _rebound(node)
+            _rebind(node)
     for node in nodes:
         _check(node)
 
 
-def _rebound(root: Node) -> None:
+def _rebind(root: SqlNode) -> None:
     """Rebuilds a chain of + - * / // % in which the parser took some % for a sum.
 
     A % stands on the left edge of sums, where MOD(x, y) means the same; below a product it can only be a MOD(x, y).
@@ -97,7 +97,7 @@ def _rebound(root: Node) -> None:
     if not any(isinstance(operator, exp.Mod) for operator in operators):
         return
     place = root.replace(exp.Null())
-    stack, waiting = [operands[0]], list[Node]()
+    stack, waiting = [operands[0]], list[SqlNode]()
     for operator, operand in zip(operators, operands[1:], strict=True):
         while waiting and _tightness(waiting[-1]) >= _tightness(operator):
             _apply(waiting, stack)
@@ -108,10 +108,10 @@ def _rebound(root: Node) -> None:
     place.replace(stack.pop())
 
 
-def _row(root: Node) -> tuple[list[Node], list[Node]]:
+def _row(root: SqlNode) -> tuple[list[SqlNode], list[SqlNode]]:
     """The operands and the operators of a chain, from left to right."""
     first, sums = _spine(root, _TERMS)
-    operands, operators = list[Node](), list[Node]()
+    operands, operators = list[SqlNode](), list[SqlNode]()
     for sign, term in [(None, first), *sums]:
         start, products = _spine(term, _PRODUCTS)
         operators += [*([] if sign is None else [sign]), *(operator for operator, _ in products)]
@@ -119,27 +119,27 @@ def _row(root: Node) -> tuple[list[Node], list[Node]]:
     return operands, operators
 
 
-def _spine(node: Node, kinds: frozenset[type[Node]]) -> tuple[Node, list[tuple[Node, Node]]]:
+def _spine(node: SqlNode, kinds: frozenset[type[SqlNode]]) -> tuple[SqlNode, list[tuple[SqlNode, SqlNode]]]:
     """The leftmost operand, and each operator of these kinds with the operand on its right."""
-    steps: list[tuple[Node, Node]] = []
+    steps: list[tuple[SqlNode, SqlNode]] = []
     while type(node) in kinds:
         steps.append((node, node.args["expression"]))
         node = node.this
     return node, steps[::-1]
 
 
-def _tightness(operator: Node) -> int:
+def _tightness(operator: SqlNode) -> int:
     return LEVELS.get(type(operator), _PRODUCT)
 
 
-def _apply(waiting: list[Node], stack: list[Node]) -> None:
+def _apply(waiting: list[SqlNode], stack: list[SqlNode]) -> None:
     operator, right, left = waiting.pop(), stack.pop(), stack.pop()
     operator.set("this", left)
     operator.set("expression", right)
     stack.append(operator)
 
 
-def _check(node: Node) -> None:
+def _check(node: SqlNode) -> None:
     """Refuses a node whose operands, without brackets, DuckDB would bind otherwise."""
     level = LEVELS.get(type(node))
     if level is None:
@@ -159,13 +159,13 @@ def _check(node: Node) -> None:
         )
 
 
-def _level(node: Node) -> int:
+def _level(node: SqlNode) -> int:
     """How tightly a node holds together as an operand; x NOT IN (...) as x IN (...) does."""
     inner = node.this if isinstance(node, exp.Not) and isinstance(node.this, exp.Is | exp.In | exp.Between) else node
     return LEVELS.get(type(inner), _CLOSED)
 
 
-def _is_complete(node: Node) -> bool:
+def _is_complete(node: SqlNode) -> bool:
     """Whether it ends by itself, as x IS NULL and x IN (...) do: what follows takes all of it."""
     inner = node.this if isinstance(node, exp.Not) else node
     return isinstance(inner, exp.Is | exp.In)

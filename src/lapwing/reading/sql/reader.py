@@ -37,17 +37,17 @@ from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
 from lapwing.reading.relations.relation import (
-    Groups,
+    Aggregation,
     Relation,
     Rows,
-    filtered,
-    limited,
-    projected,
+    filter_by,
+    limit_to,
+    project,
     question_of,
     sorted_by,
 )
 from lapwing.reading.sql.expressions import read
-from lapwing.reading.sql.nodes import Node, is_whole, terms_of
+from lapwing.reading.sql.nodes import SqlNode, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
 from lapwing.reading.sql.refused import DIALECT, check_modifiers, part_of, refuse_node
 from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
@@ -55,7 +55,7 @@ from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, r
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
 
-AGGREGATES: dict[type[Node], str] = {
+AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
     exp.Sum: SUM.name,
     exp.Avg: MEAN.name,
@@ -67,7 +67,7 @@ AGGREGATES: dict[type[Node], str] = {
 }
 """Aggregates of one argument, by the name of their entry in aggregates.py."""
 
-PAIRS: dict[type[Node], str] = {
+PAIRS: dict[type[SqlNode], str] = {
     exp.CovarPop: COVARIANCE.name,
     exp.CovarSamp: SAMPLE_COVARIANCE.name,
     exp.Corr: CORRELATION.name,
@@ -76,7 +76,7 @@ PAIRS: dict[type[Node], str] = {
 }
 """Aggregates of two arguments."""
 
-LEVELS: dict[type[Node], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
+LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
 """Quantiles with a name."""
 
 
@@ -139,7 +139,7 @@ class _Source:
     def relation(self) -> Relation:
         return self.scopes.relation
 
-    def column(self, node: Node) -> Expression:
+    def column(self, node: SqlNode) -> Expression:
         """What a column's name means below the aggregation; an aggregate means nothing here."""
         if not isinstance(node, exp.Column):
             if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
@@ -166,11 +166,11 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
     if where is not None:
         check_modifiers(where)
         conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
-        relation = filtered(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
-    inner = _Source(source.scopes.refined(relation))
+        relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
+    inner = _Source(source.scopes.refine(relation))
     if not _aggregates(select):
-        return _ordered(select, inner, _plain(select, inner))
-    if isinstance(relation, Groups):
+        return _order(select, inner, _plain(select, inner))
+    if isinstance(relation, Aggregation):
         refuse(
             "released-numbers",
             "an aggregate over released numbers",
@@ -200,7 +200,7 @@ def _with(select: exp.Select, names: Names) -> Names:
     return names
 
 
-def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, Node | Expression]]:
+def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, SqlNode | Expression]]:
     """Names and nodes after SELECT; a star stands for all columns."""
     for node in select.expressions:
         inner = node.this if isinstance(node, exp.Alias) else node
@@ -218,10 +218,10 @@ def _plain(select: exp.Select, source: _Source) -> Relation:
         Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
         for name, node in _columns(select, source)
     )
-    return projected(source.relation, outputs)
+    return project(source.relation, outputs)
 
 
-def _ordered(select: exp.Select, source: _Source, relation: Relation) -> Relation:
+def _order(select: exp.Select, source: _Source, relation: Relation) -> Relation:
     """The relation sorted and limited as ORDER BY and LIMIT say."""
     order = select.args.get("order")
     if order is not None and isinstance(relation, Rows):
@@ -231,17 +231,17 @@ def _ordered(select: exp.Select, source: _Source, relation: Relation) -> Relatio
         terms = [(_output(node.this, outputs) or read(node.this, source.column), node) for node in _sorting(order)]
         relation = sorted_by(relation, tuple(Order(by, bool(node.args.get("desc"))) for by, node in terms))
     limit = _limit(select)
-    return relation if limit is None else limited(relation, limit)
+    return relation if limit is None else limit_to(relation, limit)
 
 
-def _sorting(order: Node) -> list[Node]:
+def _sorting(order: SqlNode) -> list[SqlNode]:
     check_modifiers(order)
     for node in order.expressions:
         check_modifiers(node)
     return list(order.expressions)
 
 
-def _output(node: Node, outputs: tuple[Output, ...]) -> Expression | None:
+def _output(node: SqlNode, outputs: tuple[Output, ...]) -> Expression | None:
     """The column of the answer that a name or a number in ORDER BY means."""
     if is_whole(node):
         place = int(node.name)
@@ -262,7 +262,7 @@ class _Aggregation:
         self._read_keys()
         self.outputs: dict[str, Expression] = {}
 
-    def groups(self) -> Groups:
+    def groups(self) -> Aggregation:
         outputs = tuple(Output(name, self._above(node)) for name, node in self._shown())
         self.outputs = {output.name.lower(): output.expression for output in outputs}
         having = self.select.args.get("having")
@@ -273,12 +273,12 @@ class _Aggregation:
         order = self.select.args.get("order")
         sorting = [] if order is None else _sorting(order)
         by = [(_output(node.this, outputs) or self._above(node.this), bool(node.args.get("desc"))) for node in sorting]
-        groups = filtered(self.grouping.groups(outputs), conditions, lambda: "HAVING")
+        groups = filter_by(self.grouping.groups(outputs), conditions, lambda: "HAVING")
         groups = sorted_by(groups, tuple(Order(*term) for term in by))
         limit = _limit(self.select)
-        return groups if limit is None else limited(groups, limit)
+        return groups if limit is None else limit_to(groups, limit)
 
-    def _shown(self) -> Iterator[tuple[str, Node]]:
+    def _shown(self) -> Iterator[tuple[str, SqlNode]]:
         for name, node in _columns(self.select, self.source):
             if not isinstance(node, exp.Expression):
                 refuse_node(exp.Star())
@@ -292,7 +292,7 @@ class _Aggregation:
         for node in group.expressions:
             self.grouping.add_key(self._key(node), f"GROUP BY {part_of(node)}")
 
-    def _key(self, node: Node) -> Expression:
+    def _key(self, node: SqlNode) -> Expression:
         meant = self._meant(node)
         if is_whole(node):
             place = int(node.name)
@@ -307,17 +307,17 @@ class _Aggregation:
             meant = column.this if isinstance(column, exp.Alias) else column
         return read(meant, self.source.column)
 
-    def _meant(self, node: Node) -> Node:
+    def _meant(self, node: SqlNode) -> SqlNode:
         """A name in GROUP BY that is no column inside but stands after SELECT means what it names there."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in self.rows.columns:
             written = {name.lower(): column for name, column in self._shown()}
             return written.get(node.name.lower(), node)
         return node
 
-    def _above(self, node: Node) -> Expression:
+    def _above(self, node: SqlNode) -> Expression:
         return self.grouping.above(read(node, self._leaf))
 
-    def _leaf(self, node: Node) -> Expression:
+    def _leaf(self, node: SqlNode) -> Expression:
         if isinstance(node, exp.Column):
             name = "" if node.table or node.name.lower() in self.rows.columns else node.name.lower()
             return self.outputs[name] if name in self.outputs else self.source.column(node)
@@ -329,7 +329,7 @@ class _Aggregation:
             check_modifiers(node)
         return self.grouping.slot(self._aggregate(node, condition))
 
-    def _aggregate(self, node: Node, condition: Expression | None) -> Aggregate:
+    def _aggregate(self, node: SqlNode, condition: Expression | None) -> Aggregate:
         def part() -> str:
             return part_of(node)
 
@@ -380,7 +380,7 @@ def _limit(select: exp.Select) -> int | None:
     return int(value.name)
 
 
-def _default_name(node: Node) -> str:
+def _default_name(node: SqlNode) -> str:
     if isinstance(node, exp.Column):
         return node.name
     if isinstance(node, exp.Min | exp.Max):

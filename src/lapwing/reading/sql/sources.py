@@ -16,7 +16,7 @@ from lapwing.reading.relations.joins import join
 from lapwing.reading.relations.relation import Columns, Relation, Rows, all_rows, column_of
 from lapwing.reading.relations.unions import unite
 from lapwing.reading.sql.expressions import read
-from lapwing.reading.sql.nodes import Node, terms_of
+from lapwing.reading.sql.nodes import SqlNode, terms_of
 from lapwing.reading.sql.refused import check_modifiers, part_of, refuse_node
 
 KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
@@ -63,7 +63,7 @@ class Scopes:
         """What the name of a column means."""
         name = node.name.lower()
         if node.table:
-            known = self.named(node.table, part_of(node)).columns.get(name)
+            known = self.scope(node.table, part_of(node)).columns.get(name)
             return column_of(self.relation, f"{node.table}.{node.name}") if known is None else known.expression
         found = [part.columns[name].expression for part in self.parts if name in part.columns]
         if not found:
@@ -74,7 +74,7 @@ class Scopes:
             )
         return found[0]
 
-    def named(self, table: str, what: str) -> Scope:
+    def scope(self, table: str, what: str) -> Scope:
         """The table of this name."""
         found = [part for part in self.parts if table.lower() in part.names]
         if not found:
@@ -89,9 +89,9 @@ class Scopes:
             )
         return found[0]
 
-    def star(self, node: Node) -> Iterator[Output]:
+    def star(self, node: SqlNode) -> Iterator[Output]:
         """All columns, or all of one table; what is the same column on both sides is there once."""
-        parts = [self.named(node.table, part_of(node))] if isinstance(node, exp.Column) else list(self.parts)
+        parts = [self.scope(node.table, part_of(node))] if isinstance(node, exp.Column) else list(self.parts)
         outputs = [output for part in parts for output in part.columns.values()]
         seen: dict[str, Expression] = {}
         for output in outputs:
@@ -100,7 +100,7 @@ class Scopes:
                 yield output
             seen.setdefault(name, output.expression)
 
-    def refined(self, relation: Relation) -> Scopes:
+    def refine(self, relation: Relation) -> Scopes:
         """The same tables, filtered."""
         return replace(self, relation=relation)
 
@@ -161,11 +161,11 @@ def read_from(select: exp.Select, names: Names, body: Body) -> Scopes:
     relation, scope = _one(source.this, names, body, alone=not joins)
     scopes = Scopes(relation, (scope,))
     for node in joins:
-        scopes = _joined(scopes, node, names, body)
+        scopes = _join(scopes, node, names, body)
     return scopes
 
 
-def _one(node: Node, names: Names, body: Body, *, alone: bool) -> tuple[Relation, Scope]:
+def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> tuple[Relation, Scope]:
     """One table or sub-query. A table with an alias is known by both names, unless others stand beside it."""
     if isinstance(node, exp.Subquery):
         check_modifiers(node)
@@ -184,7 +184,7 @@ def _one(node: Node, names: Names, body: Body, *, alone: bool) -> tuple[Relation
     return relation, Scope(frozenset(name.lower() for name in known), relation.columns)
 
 
-def _alias(node: Node) -> str:
+def _alias(node: SqlNode) -> str:
     alias = node.args.get("alias")
     if alias is None:
         return ""
@@ -199,7 +199,7 @@ def _alias(node: Node) -> str:
     return node.alias
 
 
-def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
+def _join(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
     check_modifiers(node)
     what = part_of(node)
     words = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
@@ -241,12 +241,12 @@ def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
     return Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
 
 
-def _equal(term: Node, left: Scopes, right: Scopes) -> tuple[Expression, Expression]:
+def _equal(term: SqlNode, left: Scopes, right: Scopes) -> tuple[Expression, Expression]:
     """One equality between an expression over the tables before JOIN and one over the table after it."""
     if not isinstance(term, exp.EQ):
         refuse("unsupported-join", f"ON {part_of(term)}", "tables are joined by equal columns only.", _EQUALS)
     check_modifiers(term)
-    sides = [_sided(node, left, right) for node in (term.this, term.expression)]
+    sides = [_with_side(node, left, right) for node in (term.this, term.expression)]
     found = dict(sides)
     if set(found) != {"left", "right"}:
         refuse(
@@ -255,11 +255,11 @@ def _equal(term: Node, left: Scopes, right: Scopes) -> tuple[Expression, Express
     return found["left"], found["right"]
 
 
-def _sided(node: Node, left: Scopes, right: Scopes) -> tuple[str, Expression]:
+def _with_side(node: SqlNode, left: Scopes, right: Scopes) -> tuple[str, Expression]:
     """The expression, and the side whose columns it names; no side if it names both or none."""
     seen: set[str] = set()
 
-    def leaf(part: Node) -> Expression:
+    def leaf(part: SqlNode) -> Expression:
         if not isinstance(part, exp.Column):
             refuse_node(part)
         side = _side_of(part, left, right)
