@@ -63,7 +63,7 @@ def test_nearest_names_one_or_lists_all() -> None:
     assert nearest("sxe", ["sex", "age"]) == "Did you mean `sex`?"
     assert nearest("zzz", ["sex", "age"]) == "Known: `age`, `sex`."
     assert nearest("zzz", [f"column{i}" for i in range(20)]).endswith(", ...")
-    assert nearest("x", []) == "None is declared."
+    assert nearest("x", []) == "None are declared."
 
 
 def test_intervals_know_what_several_numbers_add_up_to() -> None:

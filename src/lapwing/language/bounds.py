@@ -1,7 +1,7 @@
-"""Where the values of an expression lie: interval arithmetic with open ends.
+"""Bounds on the values of an expression: interval arithmetic with open ends.
 
-An expression may be bounded though its parts are not, as GREATEST(0, LEAST(x, 100)) is. No guarantee rests on these
-bounds: the engine cuts every value to them before it is used (bounding.py). They decide how much noise is added.
+An expression can be bounded even if its parts are not: GREATEST(0, LEAST(x, 100)). No guarantee depends on these
+bounds: the engine clips every value to them before using it (bounding.py). They decide how much noise is added.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from lapwing.language.types import Interval, Value
 from lapwing.numbers import ball, enclose
 
 End = Fraction | float
-"""An end of an extent: exact, or one of the two infinities. No other float."""
+"""An end of an extent: exact, or plus or minus infinity. No other float."""
 
 INFINITY = math.inf
-_LARGE = Fraction(2**1000)  # a wider end is open
-_FINE = 2**300  # longer fractions are rounded outward to steps of its inverse, so that no question makes them longer
-_LEAST_LOG = Fraction(-745)  # the logarithm of the smallest positive float64 lies above
+_LARGE = Fraction(2**1000)  # an end beyond this counts as open
+_FINE = 2**300  # longer fractions are rounded outward to multiples of its inverse, so their length stays bounded
+_LEAST_LOG = Fraction(-745)  # below the logarithm of the smallest positive float64
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """All values that an expression may take besides NULL. Without any value, low is above high."""
+    """All values an expression may take besides NULL. If there are none, low is above high."""
 
     low: End
     high: End
     present: bool = False
-    """Whether it is never NULL."""
+    """True if the expression is never NULL."""
 
     @property
     def is_empty(self) -> bool:
         return self.low > self.high
 
     def interval(self) -> Interval | None:
-        """The extent as an interval, if both ends are known."""
+        """The extent as an interval, or None if an end is open."""
         if self.is_empty:
             return Interval(Fraction(0), Fraction(0))
         if isinstance(self.low, float) or isinstance(self.high, float):
@@ -52,12 +52,12 @@ NOTHING = Extent(INFINITY, -INFINITY)
 
 
 def between(low: int, high: int) -> Extent:
-    """All numbers from low to high."""
+    """All numbers from low to high, inclusive."""
     return Extent(Fraction(low), Fraction(high))
 
 
 def point(value: Value) -> Extent:
-    """A constant: itself if it is a number; NULL takes no value."""
+    """The extent of a constant. NULL has no value."""
     match value:
         case None:
             return NOTHING
@@ -70,12 +70,12 @@ def point(value: Value) -> Extent:
 
 
 def always(low: int, high: int) -> Callable[..., Extent]:
-    """A result between these numbers, whatever the arguments are."""
+    """A result between these numbers, whatever the arguments."""
     return lambda *_: between(low, high)
 
 
 def strict(rule: Callable[..., Extent]) -> Callable[..., Extent]:
-    """The rule for operators that give NULL when any argument is NULL. Its ends are rounded outward."""
+    """The rule for operators that return NULL if any argument is NULL. Ends are rounded outward."""
 
     def extent(*arguments: Extent) -> Extent:
         if any(argument.is_empty for argument in arguments):
@@ -87,7 +87,7 @@ def strict(rule: Callable[..., Extent]) -> Callable[..., Extent]:
 
 
 def hull(*extents: Extent) -> Extent:
-    """The values of all of them."""
+    """The union of the extents."""
     return Extent(
         min((extent.low for extent in extents), default=INFINITY),
         max((extent.high for extent in extents), default=-INFINITY),
@@ -96,30 +96,30 @@ def hull(*extents: Extent) -> Extent:
 
 
 def first(*extents: Extent) -> Extent:
-    """COALESCE: the values of all; never NULL if one of them never is."""
+    """COALESCE: the union of all; never NULL if one of them never is."""
     found = hull(*extents)
     return Extent(found.low, found.high, any(extent.present for extent in extents))
 
 
 def case(*extents: Extent) -> Extent:
-    """CASE: condition, value, condition, value, ..., and the value otherwise."""
+    """CASE: condition, value, condition, value, ..., and the ELSE value."""
     return hull(*extents[1:-1:2], extents[-1])
 
 
 def greatest(*extents: Extent) -> Extent:
-    """The largest that is not NULL: at least each of those that are never NULL."""
+    """The largest non-NULL value: at least each argument that is never NULL."""
     found = first(*extents)
     return Extent(max([found.low, *(e.low for e in extents if e.present)]), found.high, found.present)
 
 
 def least(*extents: Extent) -> Extent:
-    """The smallest that is not NULL: at most each of those that are never NULL."""
+    """The smallest non-NULL value: at most each argument that is never NULL."""
     found = first(*extents)
     return Extent(found.low, min([found.high, *(e.high for e in extents if e.present)]), found.present)
 
 
 def clip(value: Extent, low: Extent, high: Extent) -> Extent:
-    """CLIP by constants; a NULL constant leaves its side open."""
+    """CLIP to constants; NULL leaves that side open."""
     if value.is_empty:
         return NOTHING
     bottom, top = (-INFINITY if low.is_empty else low.low), (INFINITY if high.is_empty else high.high)
@@ -134,7 +134,7 @@ def _times(x: End, y: End) -> End:
     if not isinstance(x, float) and not isinstance(y, float):
         return x * y
     if x == 0 or y == 0:
-        return Fraction(0)  # a finite number times 0; what infinite numbers give is no number and becomes NULL
+        return Fraction(0)  # a finite number times 0; infinity times 0 is NaN, which becomes NULL
     return INFINITY if (x > 0) == (y > 0) else -INFINITY
 
 
@@ -169,7 +169,7 @@ def divide(x: Extent, y: Extent) -> Extent:
 
 @strict
 def remainder(x: Extent, y: Extent) -> Extent:
-    """It has the sign of x and is no larger than either."""
+    """It has the sign of x, and its magnitude exceeds neither argument."""
     most = max(-y.low, y.high)
     return Extent(max(min(x.low, Fraction(0)), -most), min(max(x.high, Fraction(0)), most))
 
@@ -183,13 +183,13 @@ def absolute(x: Extent) -> Extent:
 
 @strict
 def outward(x: Extent) -> Extent:
-    """Of ROUND and casts to whole numbers."""
+    """The extent of ROUND, and of casts to integers."""
     return Extent(_whole(x.low, math.floor), _whole(x.high, math.ceil))
 
 
 @strict
 def floor(x: Extent) -> Extent:
-    """Of FLOOR; a number just below the next whole one may have been rounded up to it."""
+    """The extent of FLOOR; a number just below an integer may have been rounded up to it."""
     return Extent(_whole(_blur(x.low, -1), math.floor), _whole(_blur(x.high, 1), math.floor))
 
 
@@ -224,7 +224,7 @@ def root(x: Extent) -> Extent:
 
 
 def logarithm(base: int) -> Callable[[Extent], Extent]:
-    """Of LN (base 0), LOG2 and LOG10, which are NULL up to 0."""
+    """The extent of LN (base 0), LOG2 and LOG10, which are NULL at 0 and below."""
 
     def take(x: arb) -> arb:
         return x.log() / arb(base).log() if base else x.log()
@@ -241,7 +241,7 @@ def logarithm(base: int) -> Callable[[Extent], Extent]:
 
 @strict
 def power(x: Extent, exponent: Extent) -> Extent:
-    """For a whole exponent that is not negative."""
+    """For a non-negative integer exponent."""
     times = 0 if isinstance(exponent.low, float) else int(exponent.low)
     base = absolute(x) if times % 2 == 0 else x
     return Extent(_power(base.low, times), _power(base.high, times))
@@ -254,7 +254,7 @@ def _power(x: End, times: int) -> End:
 
 
 def _enclose(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
-    """Bounds of a rising function at one point; beyond what float64 holds it is open or 0."""
+    """Bounds on an increasing function at one point; outside the range of float64 they are open or 0."""
     if x > 700 and function is arb.exp:
         return Fraction(1), INFINITY
     if x < -700 and function is arb.exp:
@@ -266,7 +266,7 @@ def _enclose(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
 
 
 def _blur(x: End, sign: int) -> End:
-    """An end that is no whole number, moved outward by more than float64 arithmetic is off."""
+    """An end that is not an integer, moved outward by more than the float64 error."""
     return x if isinstance(x, float) or x.denominator == 1 else x + sign * abs(x) / 2**40
 
 

@@ -1,4 +1,4 @@
-"""An expression in words, for messages and pictures."""
+"""An expression as text, for messages and charts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LEVELS = {
     **dict.fromkeys(("+", "-", "||"), 5),
     **dict.fromkeys(("*", "/", "%"), 6),
 }
-"""How tightly operators bind; all others are written as functions."""
+"""The precedence of operators; all others are written as functions."""
 
 
 def expression_text(expression: Expression) -> str:
-    """The expression as an analyst would write it, in brackets where they are needed."""
+    """The expression as an analyst would write it, with parentheses only where needed."""
     match expression:
         case Column(name=name):
             return name
@@ -36,7 +36,7 @@ def expression_text(expression: Expression) -> str:
 
 
 def shorten(text: str, most: int = 60) -> str:
-    """The text, cut short if it is long."""
+    """The text, shortened if it is long."""
     return text if len(text) <= most else text[: most - 3].rstrip() + "..."
 
 
@@ -72,6 +72,6 @@ def _call_text(call: Call, no: str = "") -> str:
 
 
 def _within(expression: Expression, level: int) -> str:
-    """Part of an expression, in brackets if it binds less tightly than this."""
+    """A subexpression, in parentheses if it binds less tightly than this."""
     loose = isinstance(expression, Call) and _LEVELS.get(expression.operator.name, level) < level
     return f"({expression_text(expression)})" if loose else expression_text(expression)

@@ -1,4 +1,4 @@
-"""Comparisons, logic, and operators that choose one of their arguments. They take values of any type."""
+"""Comparisons, logic, and operators that pick one of their arguments. They take values of any type."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from lapwing.language.operators.base import (
 )
 from lapwing.language.types import Type
 
-TWO_ALIKE = "two values of one type; CAST(d AS TIMESTAMP) makes a date a time"
+TWO_ALIKE = "two values of the same type; CAST(d AS TIMESTAMP) turns a date into a timestamp"
 TRUTH = "conditions, such as `age > 40`"
-ALIKE = "values of one type"
+ALIKE = "values of the same type"
 
 
 def _comparison(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
@@ -94,12 +94,12 @@ def _compare(name: str, node: type[exp.Binary], meaning: str) -> Operator:
 _NULL = "NULL if either is NULL."
 _LOGIC = only(Type.BOOLEAN, gives=Type.BOOLEAN, least=2, most=2)
 
-EQUAL = _compare("=", exp.EQ, "Whether both are equal.")
-UNEQUAL = _compare("<>", exp.NEQ, "Whether they differ.")
-LESS = _compare("<", exp.LT, "Whether x is less; texts are compared letter by letter.")
-AT_MOST = _compare("<=", exp.LTE, "Whether x is less or equal.")
-GREATER = _compare(">", exp.GT, "Whether x is greater.")
-AT_LEAST = _compare(">=", exp.GTE, "Whether x is greater or equal. BETWEEN is `>=` and `<=`.")
+EQUAL = _compare("=", exp.EQ, "True if they are equal.")
+UNEQUAL = _compare("<>", exp.NEQ, "True if they differ.")
+LESS = _compare("<", exp.LT, "True if x is less; text is compared character by character.")
+AT_MOST = _compare("<=", exp.LTE, "True if x is less or equal.")
+GREATER = _compare(">", exp.GT, "True if x is greater.")
+AT_LEAST = _compare(">=", exp.GTE, "True if x is greater or equal. BETWEEN is `>=` and `<=`.")
 AND = Operator(
     "and",
     _LOGIC,
@@ -107,7 +107,7 @@ AND = Operator(
     TRUTH,
     height=1,
     sql="c AND x > 1",
-    meaning="Whether both hold; false AND NULL is false.",
+    meaning="True if both are true; false AND NULL is false.",
 )
 OR = Operator(
     "or",
@@ -116,7 +116,7 @@ OR = Operator(
     TRUTH,
     height=1,
     sql="c OR x > 1",
-    meaning="Whether one holds; true OR NULL is true.",
+    meaning="True if either is true; true OR NULL is true.",
 )
 NOT = Operator(
     "not",
@@ -133,7 +133,7 @@ IS_NULL = Operator(
     lambda a: paren(exp.Is(this=null_if_nan(a), expression=exp.Null())),
     "one value",
     sql="x IS NULL",
-    meaning="Whether it is missing; so is what is no number. Never NULL. IS NOT NULL is its opposite.",
+    meaning="True if x is NULL or NaN. Never NULL. IS NOT NULL is the opposite.",
 )
 DISTINCT = Operator(
     "is distinct from",
@@ -141,26 +141,26 @@ DISTINCT = Operator(
     _comparison(exp.NullSafeNEQ),
     TWO_ALIKE,
     sql="x IS DISTINCT FROM y",
-    meaning="Whether they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE are read so too.",
+    meaning="True if they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE work the same way.",
 )
 IN = Operator(
     "in",
     lambda types: comparison(types) if len(types) > 1 else None,
     _is_in,
-    "a column and a list of values of its type",
+    "a column and a list of values of the same type",
     admit=_constants,
     sql="x IN (1, 2)",
-    meaning="Whether it is one of the constants; NULL if x is NULL. NOT IN is its opposite.",
+    meaning="True if x is one of the constants; NULL if x is NULL. NOT IN is the opposite.",
 )
 CASE = Operator(
     "case",
     _cases,
     _case,
-    "conditions after WHEN, and values of one type, not all NULL, after THEN and ELSE",
+    "conditions after WHEN, and values of the same type, not all NULL, after THEN and ELSE",
     bounds.case,
     height=1,
     sql="CASE WHEN c THEN x ELSE y END",
-    meaning="The value of the first condition that holds, else that of ELSE, else NULL. IF(c, x, y) is the same.",
+    meaning="The value after the first true condition, else the ELSE value, else NULL. IF(c, x, y) is the same.",
 )
 COALESCE = Operator(
     "coalesce",
@@ -169,7 +169,7 @@ COALESCE = Operator(
     ALIKE,
     bounds.first,
     sql="COALESCE(x, 0)",
-    meaning="The first that is not NULL and a number. IFNULL(x, 0) is the same.",
+    meaning="The first value that is neither NULL nor NaN. IFNULL(x, 0) is the same.",
 )
 NULLIF = Operator(
     "nullif",
@@ -179,7 +179,7 @@ NULLIF = Operator(
     lambda value, _: bounds.Extent(value.low, value.high),
     height=4,
     sql="NULLIF(x, 0)",
-    meaning="x, but NULL where it equals the other.",
+    meaning="x, or NULL if both are equal.",
 )
 LEAST = Operator(
     "least",
@@ -188,7 +188,7 @@ LEAST = Operator(
     ALIKE,
     bounds.least,
     sql="LEAST(x, y)",
-    meaning="The smallest that is not NULL.",
+    meaning="The smallest non-NULL value.",
 )
 GREATEST = Operator(
     "greatest",
@@ -197,7 +197,7 @@ GREATEST = Operator(
     ALIKE,
     bounds.greatest,
     sql="GREATEST(x, y)",
-    meaning="The largest that is not NULL.",
+    meaning="The largest non-NULL value.",
 )
 
 LOGIC = (

@@ -1,4 +1,4 @@
-"""Arithmetic and functions of numbers, all in float64. What has no value, such as x / 0 or LN(-1), is NULL."""
+"""Arithmetic and numeric functions, all in float64. A result that is undefined, such as x / 0 or LN(-1), is NULL."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _arithmetic(types: Types) -> Type | None:
 
 
 def _same(types: Types) -> Type | None:
-    """For functions of one number that keep whole numbers whole."""
+    """For functions of one number that map integers to integers."""
     return _arithmetic((*types, None)) if len(types) == 1 else None
 
 
@@ -64,12 +64,12 @@ def _division(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
 
 
 def _plain(node: type[Node]) -> Callable[[Node], Node]:
-    """A function that is defined for all numbers."""
+    """A function defined for all numbers."""
     return lambda a: maybe_nan(node(this=number(a)))
 
 
 def _positive(node: type[Node], comparison: type[exp.Binary]) -> Callable[[Node], Node]:
-    """A function that is defined above 0, or from 0 on."""
+    """A function defined above 0, or from 0 on."""
 
     def emit(a: Node) -> Node:
         return maybe_nan(
@@ -100,13 +100,13 @@ def _clip(value: Node, low: Node, high: Node) -> Node:
 def _digits(_: Expression, digits: Expression | None = None) -> str | None:
     if digits is None or is_whole(digits, -MOST_DIGITS, MOST_DIGITS):
         return None
-    return f"Write ROUND(x, 2), with up to {MOST_DIGITS} digits."
+    return f"Use ROUND(x, 2), with at most {MOST_DIGITS} digits."
 
 
 def _exponent(_: Expression, exponent: Expression) -> str | None:
     if is_whole(exponent, 0, MOST_EXPONENT):
         return None
-    return f"Write POWER(x, 2), with a whole exponent up to {MOST_EXPONENT}, or EXP(y * LN(x))."
+    return f"Use POWER(x, 2), with an integer exponent of at most {MOST_EXPONENT}, or EXP(y * LN(x))."
 
 
 def _limits(_: Expression, low: Expression, high: Expression) -> str | None:
@@ -174,8 +174,8 @@ DIVIDE = Operator(
     NUMBERS,
     bounds.divide,
     sql="x / y",
-    meaning="The quotient; NULL if y is 0. Bounded if 0 is outside of the bounds of y. x // y drops decimals, "
-    "also of reals, which DuckDB divides as / does.",
+    meaning="The quotient; NULL if y is 0. Bounded if the bounds of y exclude 0. x // y drops the fraction, "
+    "even for reals, where DuckDB divides like /.",
 )
 REMAINDER = Operator(
     "%",
@@ -186,18 +186,18 @@ REMAINDER = Operator(
     sql="x % y",
     meaning="The remainder, with the sign of x; NULL if y is 0. MOD(x, y) is the same.",
 )
-FLOOR = _step("floor", exp.Floor, "The next whole number downwards.", bounds.floor)
-CEIL = _step("ceil", exp.Ceil, "The next whole number upwards.", bounds.ceil)
+FLOOR = _step("floor", exp.Floor, "Rounded down to an integer.", bounds.floor)
+CEIL = _step("ceil", exp.Ceil, "Rounded up to an integer.", bounds.ceil)
 ROUND = Operator(
     "round",
     _round_result,
     _round,
-    "a number, and a constant number of digits",
+    "a number and a constant number of digits",
     bounds.round_to,
     _digits,
     height=1,
     sql="ROUND(x, 2)",
-    meaning=f"Rounded to so many digits, up to {MOST_DIGITS}, halves away from 0; ROUND(x) is a whole number.",
+    meaning=f"Rounded to that many decimals, at most {MOST_DIGITS}, halves away from 0; ROUND(x) is an integer.",
 )
 ABS = Operator(
     "abs",
@@ -207,7 +207,7 @@ ABS = Operator(
     bounds.absolute,
     height=1,
     sql="ABS(x)",
-    meaning="The number without its sign.",
+    meaning="The absolute value.",
 )
 SIGN = Operator(
     "sign",
@@ -218,10 +218,12 @@ SIGN = Operator(
     sql="SIGN(x)",
     meaning="-1, 0 or 1.",
 )
-LN = _real("ln", _positive(exp.Ln, exp.GT), bounds.logarithm(0), "The natural logarithm; NULL up to 0.")
-LOG10 = _real("log10", _positive(forms.Log10, exp.GT), bounds.logarithm(10), "The logarithm to base 10; NULL up to 0.")
-LOG2 = _real("log2", _positive(forms.Log2, exp.GT), bounds.logarithm(2), "The logarithm to base 2; NULL up to 0.")
-EXP = _real("exp", _plain(forms.Exponential), bounds.exponential, "e to the power of x.")
+LN = _real("ln", _positive(exp.Ln, exp.GT), bounds.logarithm(0), "The natural logarithm; NULL at 0 and below.")
+LOG10 = _real(
+    "log10", _positive(forms.Log10, exp.GT), bounds.logarithm(10), "The base-10 logarithm; NULL at 0 and below."
+)
+LOG2 = _real("log2", _positive(forms.Log2, exp.GT), bounds.logarithm(2), "The base-2 logarithm; NULL at 0 and below.")
+EXP = _real("exp", _plain(forms.Exponential), bounds.exponential, "e raised to the power x.")
 SQRT = _real("sqrt", _positive(exp.Sqrt, exp.GTE), bounds.root, "The square root; NULL below 0.")
 POWER = Operator(
     "power",
@@ -232,7 +234,7 @@ POWER = Operator(
     _exponent,
     height=1,
     sql="POWER(x, 2)",
-    meaning=f"x to a constant whole power of 0 to {MOST_EXPONENT}. x ** 2 is the same.",
+    meaning=f"x raised to a constant integer power from 0 to {MOST_EXPONENT}. x ** 2 is the same.",
 )
 CLIP = Operator(
     "clip",
@@ -243,7 +245,7 @@ CLIP = Operator(
     _limits,
     height=4,
     sql="CLIP(x, 0, 100)",
-    meaning="x, or the nearer limit where it lies outside; NULL stays NULL. A NULL limit leaves that side open.",
+    meaning="x, or the nearer limit if x is outside; NULL stays NULL. A NULL limit leaves that side open.",
 )
 
 NUMERIC = (

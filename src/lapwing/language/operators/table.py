@@ -1,9 +1,9 @@
 """The table of allowed operators. Each is total: it cannot fail on any row, on any engine.
 
-Arithmetic is done in float64, which never overflows into an error; a result that is not a number becomes NULL before
-anything looks at it. Division by zero gives NULL. Comparison with NULL gives NULL, as in SQL.
-To allow one more operator, add an entry to its file and to its list there; then reading/sql/expressions.py and
-reading/ibis/values.py must read it, and tests say so if they do not.
+Arithmetic is in float64, where overflow is not an error; NaN becomes NULL before
+anything else sees it. Division by zero is NULL. Comparison with NULL is NULL, as in SQL.
+To allow another operator, add an entry to its file and to the list there; then reading/sql/expressions.py and
+reading/ibis/values.py must read it, and tests fail until they do.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ __all__ = [
 ]
 
 OPERATORS = (*LOGIC, *NUMERIC, *BUCKETS, *TEXTUAL, *TEMPORAL, *CASTS)
-"""Every operator there is. Tests keep the readers and the page of SQL total over it."""
+"""Every operator. Tests check that the readers and docs/sql.md cover all of them."""
 
 _EXACT = Fraction(2**53)  # float64 holds every integer up to here
 
 
 def bounds_of(expression: Expression) -> Interval | None:
-    """The interval that an expression over clipped columns lies in, if it is known."""
+    """The interval that contains an expression over clipped columns, if known."""
     return extent_of(expression).interval()
 
 
 def extent_of(expression: Expression) -> Extent:
-    """Where an expression over clipped columns lies; an end may be open."""
+    """The extent of an expression over clipped columns; an end may be open."""
     match expression:
         case Literal(value=value):
             return point(value)
@@ -75,6 +75,6 @@ def extent_of(expression: Expression) -> Extent:
 
 
 def is_exact_integer(expression: Expression) -> bool:
-    """Whether float64 arithmetic gives this expression exactly: integers that stay within 2^53."""
+    """True if float64 arithmetic is exact for this expression: integers that stay within 2^53."""
     bounds = bounds_of(expression)
     return expression.type is Type.INTEGER and bounds is not None and bounds.magnitude <= _EXACT
