@@ -307,15 +307,15 @@ def test_a_question_with_delta_pays_in_rho() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unit": "person"}, "no column of `visits`"),
+        ({"unit": "person"}, "`visits` has no such column"),
         ({"bounds": {"costs": (0, 1)}}, "Did you mean `cost`"),
         ({"values": {"sx": ["F"]}}, "Did you mean `sex`"),
-        ({"bounds": {"cost": (5, 1)}}, "must not be above"),
+        ({"bounds": {"cost": (5, 1)}}, "the lower bound exceeds the upper bound"),
         ({"bounds": {"cost": 5}}, "two numbers"),
         ({"bounds": {"sex": (0, 1)}}, "the type is text"),
         ({"bounds": {"age": (0, 2**70)}}, "beyond 64 bits"),
         ({"values": {"sex": ["F", "F"]}}, "twice"),
-        ({"values": {"sex": [1]}}, "not of the column's type"),
+        ({"values": {"sex": [1]}}, "does not have the column's type"),
         ({"rows_per_unit": 0}, "at least 1"),
         ({"groups_per_unit": 1.5}, "whole number"),
         ({"confidence": 95}, "between 0 and 1"),
@@ -329,9 +329,9 @@ def test_wrong_declarations_name_the_rule(changes: dict[str, Any], message: str)
 
 
 def test_unknown_data_are_named() -> None:
-    with pytest.raises(Misconfigured, match="unknown kind"):
+    with pytest.raises(Misconfigured, match="unknown type"):
         open_data({"a": 1}, unit=None, budget=Budget(epsilon=1))
-    with pytest.raises(Misconfigured, match="known are"):
+    with pytest.raises(Misconfigured, match="unsupported extension"):
         open_data("data.xlsx", unit=None, budget=Budget(epsilon=1))
     with pytest.raises(Misconfigured, match="cannot be"):
         open_data("nowhere.parquet", unit=None, budget=Budget(epsilon=1))
@@ -502,11 +502,11 @@ def test_advice_on_opening_works(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("p,cost\n1,2.5\n")
     facts: dict[str, Any] = {"unit": "p", "budget": Budget(epsilon=1), "bounds": {"cost": (0, 5)}}
-    with pytest.raises(Misconfigured, match="Declare the type as integer or real, or remove it"):
+    with pytest.raises(Misconfigured, match="Declare the type as integer or real, or remove the bounds"):
         open_data(path, **facts)
     with pytest.raises(Misconfigured, match="Pass unit=None if every row is a unit"):
         open_data(path, **(facts | {"unit": "row"}))
     for name in (3, ""):
-        with pytest.raises(Misconfigured, match="`name` must be a text"):
+        with pytest.raises(Misconfigured, match="`name` must be text"):
             open_data(path, name=name, **facts)
     open_data(path, types={"cost": "real"}, **facts).close()

@@ -20,8 +20,8 @@ from support.visits import interval, visits_table
     [
         (Type.TEXT, {"bounds": interval(0, 1)}, "the type is text"),
         (Type.DATE, {"unit_bounds": interval(0, 1)}, "the type is date"),
-        (Type.REAL, {"bounds": interval(2, 1)}, "must not be above"),
-        (Type.REAL, {"unit_bounds": interval(2, 1)}, "must not be above"),
+        (Type.REAL, {"bounds": interval(2, 1)}, "the lower bound exceeds the upper bound"),
+        (Type.REAL, {"unit_bounds": interval(2, 1)}, "the lower bound exceeds the upper bound"),
         (Type.TEXT, {"values": ("a", "a")}, "twice"),
         (Type.INTEGER, {"values": ("a",)}, "not of type integer"),
         (Type.INTEGER, {"values": (True,)}, "not of type integer"),

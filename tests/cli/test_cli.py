@@ -134,7 +134,7 @@ def test_ten_questions_and_the_eleventh_exits_with_4(run: Any) -> None:
         (["aks", BY_SEX], 2, "Did you mean 'ask'?"),
         (["ask", BY_SEX, "--epsilonn", "1"], 2, "--epsilon"),
         (["ledger", "shw"], 2, "Did you mean 'show'?"),
-        (["init", "visits.parquet", "--unit", "pid", "--epsilon", "1"], 2, "exists already"),
+        (["init", "visits.parquet", "--unit", "pid", "--epsilon", "1"], 2, "already exists"),
         (["init", "visits.parquet", "--unit", "pidd", "--epsilon", "1", "-f", "b.toml"], 2, "Did you mean `pid`?"),
         (["init", "visits.parquet", "--unit", "pid", "--epsilon", "0", "-f", "b.toml"], 2, "above 0"),
         (["init", "gone.parquet", "--unit", "pid", "--epsilon", "1", "-f", "b.toml"], 2, "cannot be opened"),
@@ -338,7 +338,7 @@ def test_a_command_closes_the_ledger(run: Any, question: str) -> None:
     [
         (b"\xff\xfe", "byte 1 is not UTF-8"),
         (b"a = " + b"[" * 5000 + b"]" * 5000, "nested too deeply"),
-        (b'a = "\0"', "it is not TOML"),
+        (b'a = "\0"', "not valid TOML"),
         (
             b'ledger = "a\\u0000"\n[budget]\nepsilon = 1\n[tables.t]\nunit = "row"\nsource = "t.csv"\ncolumns = {}',
             "`ledger` holds a null character",
@@ -416,9 +416,7 @@ def test_an_answer_that_cannot_be_printed_is_told_with_its_charge(run: Any, wher
     command = [*before, sys.executable, "-m", "lapwing", "ask", BY_SEX, "--epsilon", "0.25"]
     done = subprocess.run(command, cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     os.close(out)
-    charged = (
-        "The answer was charged (epsilon = 0.25) and is stored: ask again without --refresh, and it costs nothing."
-    )
+    charged = "The answer was charged (epsilon = 0.25) and is stored: ask again without --refresh to get it for free."
     assert (done.returncode, done.stderr) == (1, f"The output could not be written ({why}). {charged}\n")
     assert run("ask", BY_SEX, "--epsilon", "0.25", "--json").json["price"]["epsilon"] == 0
     assert run("budget", "--json").json["spent"]["epsilon"] == 0.25

@@ -110,8 +110,8 @@ def test_an_odd_number_of_quotes_is_refused_by_a_constant_sentence(tmp_path: Pat
     with pytest.raises(Misconfigured) as caught:
         rows(path, 1 << 12)
     assert str(caught.value) == (
-        "`t.csv`: a line holds an odd number of quotes, as texts with line breaks do. Lines are never joined, because "
-        "one row must not touch another. Store the table as Parquet."
+        "`t.csv`: a line has an odd number of quotes, as text with line breaks does. Lines are never joined, because "
+        "one row must not affect another. Save the table as Parquet."
     )
 
 
@@ -120,7 +120,7 @@ def test_a_long_field_is_read_and_an_endless_line_refused(tmp_path: Path, monkey
     path.write_bytes(HEADER + b"1," + b"x" * 20_000_000 + b',3\n4,"' + b"y" * 20_000_000 + b'",6\n7,a "b" c,9')
     assert [len(row[1] or "") for row in rows(path)] == [20_000_000, 20_000_000, 7]
     monkeypatch.setattr(lines, "_LONGEST_LINE", 1 << 20)
-    with pytest.raises(Misconfigured, match=r"a line is longer than 1 MiB\. Store the table as Parquet"):
+    with pytest.raises(Misconfigured, match=r"a line is longer than 1 MiB\. Save the table as Parquet"):
         rows(path)
 
 

@@ -47,7 +47,7 @@ def call(operator: Operator, *arguments: Expression, part: PartText) -> Call:
         refuse(
             "too-large",
             "the question",
-            "it is too long or too deeply nested.",
+            "it is nested too deeply or too long.",
             "Use fewer levels of nesting, or use IN.",
         )
     return Call(operator, arguments, kind, size, depth)
@@ -68,7 +68,7 @@ def read_date(literal: Literal, kind: Type, *, part: PartText) -> Literal:
     except ValueError:
         refuse("wrong-argument", part(), "the constant next to a date is not a valid date.", "Write DATE '2020-12-31'.")
     if isinstance(read, datetime) and read.tzinfo is not None:
-        refuse("wrong-argument", part(), "timestamps have no time zone.", "Leave the time zone out.")
+        refuse("wrong-argument", part(), "timestamps have no time zone.", "Leave out the time zone.")
     return Literal(read, kind)
 
 

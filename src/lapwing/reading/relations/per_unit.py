@@ -1,6 +1,6 @@
-"""Sub-queries that GROUP BY the protected unit: one row a unit, computed exactly, below the release.
+"""Subqueries that GROUP BY the protected unit: one row per unit, computed exactly, before noise is added.
 
-"The average over patients of each patient's total": what is inside is never released, so it has no noise and no price.
+"The average over patients of each patient's total": inner results are never released: no noise, no price.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from lapwing.reading.relations.combining import column, declarable_bounds, deriv
 from lapwing.reading.relations.relation import Aggregation, Rows, all_of, by_name
 
 KINDS = {"count_rows", "count", "count_units", "count_distinct", "sum", "mean", "min", "max"}
-"""Aggregates inside, besides the quantiles 0 and 1, which are the least and the largest value."""
+"""Aggregates allowed inside, besides the quantiles 0 and 1, which are MIN and MAX."""
 
 _EXTREMES: dict[tuple[Fraction, ...], str] = {(Fraction(0),): "min", (Fraction(1),): "max"}
 
 
 def is_per_unit(groups: Aggregation) -> bool:
-    """Whether the unit is one of the keys."""
+    """True if the unit is one of the keys."""
     return any(_is_unit(key, groups.rows.table) for key in groups.keys)
 
 
 def kind_of(aggregate: Aggregate) -> str:
-    """What is computed inside; refused if that is not exact for every unit."""
+    """The aggregate computed inside; refused if it is not exact for every unit."""
     name = _EXTREMES.get(aggregate.parameters, "") if aggregate.name == "quantile" else aggregate.name
     if name not in KINDS:
         refuse(
             "unsupported-function",
             aggregate.words(),
-            "it is not computed for every unit inside a sub-query.",
-            "Inside use COUNT, SUM, AVG, MIN and MAX; outside every aggregate is read.",
+            "it cannot be computed per unit in a subquery.",
+            "Use COUNT, SUM, AVG, MIN or MAX in the subquery; the outer SELECT takes every aggregate.",
         )
     return name
 
 
 def per_unit(groups: Aggregation) -> Rows:
-    """The groups as rows: each belongs to one unit."""
+    """The groups as rows, each of which belongs to one unit."""
     if groups.limit is not None or groups.order:
         refuse(
             "row-choice",
             "ORDER BY, LIMIT",
-            "an order or a choice of units depends on all of them.",
-            "Leave it out inside; released groups can be sorted and limited.",
+            "sorting or limiting units depends on all of them.",
+            "Leave it out of the subquery; the final groups can be sorted and limited.",
         )
     table = groups.rows.table
     others = tuple(key for key in groups.keys if not _is_unit(key, table))
@@ -91,7 +91,7 @@ def _key_field(name: str, key: Expression, table: Table) -> Field:
         refuse(
             "real-key",
             f"GROUP BY `{name}`",
-            "reals are no keys: 0.0 and -0.0 are one number.",
+            "cannot group by a real number: 0.0 and -0.0 compare equal.",
             "Group by FLOOR(...) of it.",
         )
     edges = key.edges if isinstance(key, Column) else ()
@@ -100,7 +100,7 @@ def _key_field(name: str, key: Expression, table: Table) -> Field:
 
 
 def _rows(table: Table, keys: tuple[Expression, ...]) -> int | None:
-    """One row a unit, and one for each public value of every key; never more than there are rows."""
+    """One row per unit and public value of every key; never more than there are rows."""
     domains = [domain_of(key, table) for key in keys]
     known = [len(domain) for domain in domains if domain is not None]
     limits = [table.rows_per_unit, math.prod(known) if len(known) == len(domains) else None]
@@ -120,7 +120,7 @@ def _field(name: str, aggregate: Aggregate, table: Table) -> Field:
         refuse(
             "unbounded-value",
             aggregate.words(),
-            "one row could hold a number of any size, and such sums depend on the order of rows.",
+            "values are unbounded, and such a sum depends on the order of rows.",
             f"Clip it: {aggregate.function}(CLIP(..., 0, 100)), or have the steward declare bounds.",
         )
     if kind == "sum":

@@ -1,8 +1,8 @@
-"""What stands in FROM, from SQL or from Ibis alike: rows of one table, or groups whose numbers are released.
+"""What FROM reads, in SQL or Ibis: rows of one table, or an aggregation whose numbers are released.
 
-Both are composed by substitution: a name outside means the expression inside. So a question over sub-queries becomes
-one question over one table, stored or derived (joins.py, unions.py, per_unit.py), and every bound is worked out from
-what is really computed.
+Both compose by substitution: an outer name stands for the inner expression. So a question over subqueries becomes
+one question over one table, stored or derived (joins.py, unions.py, per_unit.py), and every bound is derived from
+what is actually computed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from lapwing.planning.question import Order, Output, Question
 
 NULL = Literal(None, None)
 MOST_TOTAL = 40_000
-"""Parts of all expressions of a question together, written out in full."""
+"""The most parts of all expressions of a question together, written out in full."""
 
 Columns = Mapping[str, Output]
-"""Columns by their name in small letters; SQL names are not case-sensitive."""
+"""Columns by lower-case name; SQL names are case-insensitive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one table, filtered, with columns that are computed row by row."""
+    """Rows of one table, filtered, with columns computed row by row."""
 
     table: Table
     columns: Columns
     where: tuple[Expression, ...] = ()
-    """Conditions that all hold, the inner ones first."""
+    """Conditions, all of which must hold, inner ones first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def all_rows(table: Table) -> Rows:
 
 
 def by_name(outputs: Iterable[Output]) -> Columns:
-    """Columns by name; refused if two have the same."""
+    """Columns by name; refused if two have the same name."""
     columns: dict[str, Output] = {}
     for output in outputs:
         if output.name.lower() in columns:
@@ -67,28 +67,28 @@ def by_name(outputs: Iterable[Output]) -> Columns:
                 "duplicate-name",
                 f"`{output.name}`",
                 "two columns have this name.",
-                "Give one of them another: AS name.",
+                "Rename one of them: AS name.",
             )
         columns[output.name.lower()] = output
     return columns
 
 
 def column_of(relation: Relation, name: str) -> Expression:
-    """What a name means in this relation."""
+    """The meaning of a name in this relation."""
     known = relation.columns.get(name.lower())
     if known is None:
-        whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the groups inside have"
+        whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the subquery has"
         shown = nearest(name, (output.name for output in relation.columns.values()))
         refuse("unknown-column", f"column `{name}`", f"{whose} no such column.", shown)
     return known.expression
 
 
 def filter_by(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
-    """Only the rows where all conditions hold. Of groups, only those that are shown. `what` is named by a refusal."""
+    """Only the rows, or groups, for which all conditions hold. `what` is the part a refusal names."""
     kept = tuple(conditions)
     for condition in kept:
         if condition.type not in (Type.BOOLEAN, None):
-            refuse("wrong-type", what(), "it is not a condition.", "Write a comparison, such as `age > 40`.")
+            refuse("wrong-type", what(), "it is not a condition.", "Use a comparison, such as `age > 40`.")
     if isinstance(relation, Rows):
         return replace(relation, where=relation.where + kept)
     _check_unlimited(relation, what())
@@ -101,26 +101,26 @@ def project(relation: Relation, outputs: Iterable[Output]) -> Relation:
 
 
 def sorted_by(relation: Relation, order: tuple[Order, ...]) -> Aggregation:
-    """The groups in this order; rows have none."""
+    """The groups in this order; refused for rows."""
     groups = _groups(relation, "ORDER BY")
     _check_unlimited(groups, "ORDER BY")
     return replace(groups, order=order + groups.order)
 
 
 def limit_to(relation: Relation, limit: int) -> Aggregation:
-    """The first groups only."""
+    """Only the first groups."""
     groups = _groups(relation, "LIMIT")
     return replace(groups, limit=limit if groups.limit is None else min(limit, groups.limit))
 
 
 def question_of(relation: Relation) -> Question:
-    """The question that a relation asks when it is shown."""
+    """The question that a relation asks."""
     table = relation.table if isinstance(relation, Rows) else relation.rows.table
     if table.public:
         refuse(
             "public-rows",
             f"table `{table.name}`",
-            "it is public: noise would only spoil the answer.",
+            "it is public, so noise would only make the answer worse.",
             "Read it directly.",
         )
     if isinstance(relation, Aggregation):
@@ -130,7 +130,7 @@ def question_of(relation: Relation) -> Question:
             "private-rows",
             "SELECT",
             "the rows themselves are private.",
-            "Ask for COUNT(*) or AVG(column), by keys if you like.",
+            "Ask for COUNT(*) or AVG(column), with GROUP BY if you like.",
         )
     groups = _prune(relation)
     rows = groups.rows
@@ -151,11 +151,14 @@ def size_of(expressions: Iterable[Expression]) -> int:
 
 
 def _check_total(groups: Aggregation) -> None:
-    """Refuses what would take long to work on. Sizes are known without a walk."""
+    """Refuses questions that would take long to process. Sizes are known without traversal."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
     if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
         refuse(
-            "too-large", "the question", f"it has more than {MOST_TOTAL:,} parts, written out.", "Ask for less at once."
+            "too-large",
+            "the question",
+            f"it expands to more than {MOST_TOTAL:,} parts.",
+            "Split it into smaller questions.",
         )
 
 
@@ -177,7 +180,7 @@ def _groups(relation: Relation, what: str) -> Aggregation:
         refuse(
             "row-choice",
             what,
-            "an order or a choice of rows depends on all of them, so one unit could change everything below it.",
+            "sorting or limiting rows depends on all of them, so one unit could change every result.",
             "Aggregate first; groups can be sorted and limited.",
         )
     return relation
@@ -188,13 +191,13 @@ def _check_unlimited(groups: Aggregation, what: str) -> None:
         refuse(
             "unsupported-clause",
             what,
-            "the groups inside are limited already.",
-            "Put ORDER BY and LIMIT into the outermost SELECT.",
+            "the inner groups already have a limit.",
+            "Use ORDER BY and LIMIT in the outermost SELECT.",
         )
 
 
 def _prune(groups: Aggregation) -> Aggregation:
-    """Without the aggregates that nothing shows, so that they are not paid."""
+    """Without unused aggregates, so that they are not paid for."""
     used = sorted({part.index for e in _above(groups) for part in walk(e) if isinstance(part, Slot)})
     place = {old: new for new, old in enumerate(used)}
     return replace(

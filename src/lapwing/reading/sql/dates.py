@@ -1,4 +1,4 @@
-"""Reading dates in SQL: parts, truncation, differences and intervals."""
+"""Reads dates in SQL: parts, truncation, differences and intervals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def subtract(node: SqlNode, inner: SqlReader) -> Expression:
         refuse(
             "wrong-argument",
             part_of(node),
-            "the difference of two times needs a unit.",
+            "the difference of two timestamps needs a unit.",
             "Write DATE_DIFF('hour', from, to).",
         )
     if Type.DATE in (first.type, second.type):
@@ -44,15 +44,17 @@ def subtract(node: SqlNode, inner: SqlReader) -> Expression:
 
 
 def _shift(value: Expression, interval: exp.Interval, sign: int, node: SqlNode) -> Expression:
-    """A date or a time and a constant interval."""
+    """A date or timestamp plus a constant interval."""
     check_modifiers(interval)
     count, unit = interval.this, _unit(interval, dates.STEPS)
     if not isinstance(count, exp.Literal) or not re.fullmatch("-?[0-9]{1,12}", count.name):
-        refuse("wrong-argument", part_of(node), "an interval is one whole number of one unit.", "Write INTERVAL 3 DAY.")
+        refuse(
+            "wrong-argument", part_of(node), "an interval must be an integer with one unit.", "Write INTERVAL 3 DAY."
+        )
     steps, factor = dates.STEPS[unit]
     if value.type is None or (steps, value.type) not in dates.SHIFTED:
-        why = "hours, minutes and seconds are added to times, other intervals also to dates."
-        refuse("wrong-type", part_of(node), why, "Cast a date by CAST(d AS TIMESTAMP).")
+        why = "hours, minutes and seconds can only be added to timestamps, not to dates."
+        refuse("wrong-type", part_of(node), why, "Cast the date: CAST(d AS TIMESTAMP).")
     number = Literal(sign * int(count.name) * factor, Type.INTEGER)
     return call(dates.SHIFTED[steps, value.type], value, number, part=lambda: part_of(node))
 
@@ -64,7 +66,7 @@ def interval_added(sign: int) -> Callable[[SqlNode, SqlReader], Expression]:
             refuse(
                 "wrong-argument",
                 part_of(node),
-                "an interval is one whole number of one unit.",
+                "an interval must be an integer with one unit.",
                 "Write d + INTERVAL 3 DAY.",
             )
         return _shift(inner(node.this), interval, sign, node)
@@ -78,7 +80,7 @@ def _unit(node: SqlNode, known: Iterable[str]) -> str:
     if name not in known and name.removesuffix("s") in known:
         name = name.removesuffix("s")
     if name not in known:
-        refuse("wrong-argument", part_of(node), f"`{name}` is not a unit that is read here.", nearest(name, known))
+        refuse("wrong-argument", part_of(node), f"the unit `{name}` is not supported.", nearest(name, known))
     return name
 
 
@@ -92,7 +94,7 @@ def date_part(node: SqlNode, name: SqlNode, value: SqlNode, inner: SqlReader) ->
         refuse(
             "wrong-argument",
             part_of(node),
-            f"`{name.name[:20]}` is not a part of dates that is read.",
+            f"the date part `{name.name[:20]}` is not supported.",
             nearest(name.name, dates.PARTS),
         )
     return call(part, inner(value), part=lambda: part_of(node))
@@ -102,7 +104,7 @@ def truncate(node: SqlNode, inner: SqlReader) -> Expression:
     value = inner(node.this)
     units = {unit: operator for (unit, kind), operator in dates.TRUNCATED.items() if kind is value.type}
     if not units:
-        refuse("wrong-type", part_of(node), "it takes a date or a time.", "Name such a column.")
+        refuse("wrong-type", part_of(node), "it takes a date or a timestamp.", "Use a date or timestamp column.")
     return call(units[_unit(node, units)], value, part=lambda: part_of(node))
 
 

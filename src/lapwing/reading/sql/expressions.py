@@ -1,4 +1,4 @@
-"""Reading one SQL expression, node type by node type. What is not in these tables is refused."""
+"""Reads one SQL expression, node type by node type. What is not in these tables is refused."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ PLAIN: dict[type[SqlNode], tuple[Operator, tuple[str, ...]]] = {
     exp.Minute: (dates.MINUTE, ("this",)),
     exp.Second: (dates.SECOND, ("this",)),
 }
-"""Nodes that are one operator, and which of their parts are its arguments."""
+"""Nodes that map to one operator, and which of their parts are its arguments."""
 
 TYPES = {
     **dict.fromkeys([exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT], Type.INTEGER),
@@ -90,11 +90,11 @@ TYPES = {
     exp.DType.BOOLEAN: Type.BOOLEAN,
     exp.DType.DATE: Type.DATE,
 }
-"""Types that a value can be cast to."""
+"""The types a value can be cast to."""
 
 
 def read(node: SqlNode, leaf: SqlLeaf) -> Expression:
-    """One node and what stands below it."""
+    """Reads a node and everything below it."""
     plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
     is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
     if type(node) in NODES or not (plain or form or is_leaf):
@@ -127,7 +127,7 @@ def _number(text: str) -> Literal:
     except ValueError:
         value = math.inf
     if not math.isfinite(value):
-        refuse("wrong-argument", f"`{text[:20]}`", "it is not a number of ordinary size.", "Write a smaller one.")
+        refuse("wrong-argument", f"`{text[:20]}`", "it is not a number of ordinary size.", "Use a smaller number.")
     return Literal(Fraction(repr(value)), Type.REAL)
 
 
@@ -196,7 +196,7 @@ def _cast(node: SqlNode, inner: SqlReader) -> Expression:
         refuse(
             "wrong-type",
             part_of(node),
-            "values are not cast to this type.",
+            "casts to this type are not supported.",
             f"Cast to {known}; ROUND(x, 2) keeps two digits.",
         )
     return convert(inner(node.this), kind, part=lambda: part_of(node))
@@ -213,7 +213,7 @@ def _log(node: SqlNode, inner: SqlReader) -> Expression:
     base, value = (node.this, node.expression) if node.args.get("expression") else (None, node.this)
     operator = {None: numbers.LOG10, "10": numbers.LOG10, "2": numbers.LOG2}.get(base and base.name)
     if operator is None:
-        refuse("wrong-argument", part_of(node), "logarithms are taken to base e, 2 or 10.", "Write LN(x) / LN(3).")
+        refuse("wrong-argument", part_of(node), "only the bases e, 2 and 10 are supported.", "Write LN(x) / LN(3).")
     return call(operator, inner(value), part=lambda: part_of(node))
 
 
@@ -228,7 +228,7 @@ def _trunc(node: SqlNode, inner: SqlReader) -> Expression:
 
 
 def _drop_decimals(value: Expression, node: SqlNode) -> Expression:
-    """The number without its decimals."""
+    """The number without its fraction."""
     apply = partial(call, part=lambda: part_of(node))
     return apply(numbers.MULTIPLY, apply(numbers.SIGN, value), apply(numbers.FLOOR, apply(numbers.ABS, value)))
 
@@ -250,7 +250,7 @@ def _concat(node: SqlNode, inner: SqlReader) -> Expression:
         for term in map(inner, node.expressions)
     ]
     if not terms:
-        refuse("wrong-argument", part_of(node), "it joins nothing.", "Write CONCAT(s, 'a').")
+        refuse("wrong-argument", part_of(node), "it has no arguments.", "Write CONCAT(s, 'a').")
     return join_terms(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
 
 
@@ -261,17 +261,17 @@ def _width_bucket(node: SqlNode, inner: SqlReader) -> Expression:
 
 
 def _edges(node: SqlNode, value: Expression, limits: list[SqlNode], inner: SqlReader) -> list[Expression]:
-    """Of WIDTH_BUCKET(x, [0, 18, 65]), of WIDTH_BUCKET(x, 0, 100, 10), or those that are declared for the column."""
+    """The edges in WIDTH_BUCKET(x, [0, 18, 65]) or WIDTH_BUCKET(x, 0, 100, 10), or those declared for the column."""
     match limits:
         case [] if isinstance(value, Column) and value.edges:
             return [Literal(edge, type_of(edge)) for edge in value.edges]
         case []:
-            why = "it names no edges, and none are declared for what it counts."
+            why = "it has no edges, and none are declared for its argument."
             refuse(
                 "wrong-argument",
                 part_of(node),
                 why,
-                "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` of a column.",
+                "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` for the column.",
             )
         case [exp.Array() as array]:
             return [inner(edge) for edge in array.expressions]
@@ -280,13 +280,13 @@ def _edges(node: SqlNode, value: Expression, limits: list[SqlNode], inner: SqlRe
     refuse(
         "wrong-argument",
         part_of(node),
-        "it takes edges.",
+        "it needs edges.",
         "Write WIDTH_BUCKET(x, [0, 18, 65]), or WIDTH_BUCKET(x, 0, 100, 10).",
     )
 
 
 def _function(node: SqlNode, inner: SqlReader) -> Expression:
-    """Functions that the parser does not know by a node of their own."""
+    """Functions for which the parser has no node class."""
     name, arguments = str(node.this).lower(), node.expressions
     match name, arguments:
         case "bucket", [value, *limits]:
@@ -338,4 +338,4 @@ FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
     exp.DayOfWeekIso: iso_weekday,
     exp.Anonymous: _function,
 }
-"""Nodes that are read in a way of their own."""
+"""Nodes that need special handling."""

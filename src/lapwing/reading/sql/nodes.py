@@ -1,4 +1,4 @@
-"""Small questions about nodes of the parser."""
+"""Helpers for the parser's nodes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from lapwing.reading.sql.refused import check_modifiers
 
 SqlNode = exp.Expression
 SqlLeaf = Callable[[SqlNode], Expression]
-"""What columns and aggregates mean where the expression stands."""
+"""The meaning of columns and aggregates in the expression's context."""
 SqlReader = Callable[[SqlNode], Expression]
-"""Reads what stands below a node."""
+"""Reads what is below a node."""
 
 NULL, ZERO = Literal(None, None), Literal(0, Type.INTEGER)
 WHOLE = re.compile("[0-9]{1,19}")
-"""How a whole number is written."""
+"""The text of an integer literal."""
 
 
 def terms_of(node: SqlNode, kind: type[SqlNode]) -> list[SqlNode]:
-    """The terms of a chain of AND or OR, without recursion: chains may be long."""
+    """The terms of a chain of AND or OR, without recursion: chains can be long."""
     terms, todo = [], [node]
     while todo:
         current = bare(todo.pop())
@@ -36,7 +36,7 @@ def terms_of(node: SqlNode, kind: type[SqlNode]) -> list[SqlNode]:
 
 
 def bare(node: SqlNode) -> SqlNode:
-    """The node without parentheses around it."""
+    """The node without enclosing parentheses."""
     while isinstance(node, exp.Paren):
         check_modifiers(node)
         node = node.this
@@ -44,5 +44,5 @@ def bare(node: SqlNode) -> SqlNode:
 
 
 def is_whole(node: SqlNode) -> bool:
-    """Whether it is written with at most 19 of the digits 0 to 9."""
+    """True if it consists of at most 19 ASCII digits."""
     return isinstance(node, exp.Literal) and not node.is_string and WHOLE.fullmatch(node.name) is not None

@@ -1,9 +1,9 @@
-"""Operators bind as in DuckDB, whatever the parser's own grammar says.
+"""Operator precedence is DuckDB's, whatever the parser's own grammar says.
 
 The parser reads `%` as loosely as `+`, IS more tightly than `=`, and chains of comparisons from the left; DuckDB does
-not. The tree keeps the analyst's brackets, and so the order of operands and operators: `%` is bound anew, and what else
-would mean something else in DuckDB, or nothing at all, is refused until it is written with brackets.
-The parser itself is left alone: its compiled build takes no subclasses.
+not. The tree keeps the analyst's parentheses, and so the order of operands and operators: `%` is rebound, and what
+would otherwise mean something else in DuckDB, or nothing at all, is refused until it has parentheses.
+The parser itself is not changed: its compiled build cannot be subclassed.
 Checked by: tests/reading/sql/test_precedence.py
 """
 
@@ -30,12 +30,12 @@ SPELLINGS: dict[str, str] = {
     "~~*": "s ILIKE t",
     "!~~*": "s NOT ILIKE t",
 }
-"""Operators that DuckDB lacks or binds otherwise than the parser does, and what to write instead."""
+"""Operators that DuckDB lacks or binds differently from the parser, and what to write instead."""
 
 _NAMES = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR})
 
 _CAST_CHECKS = frozenset({(word, TokenType.NULL, TokenType.DCOLON) for word in (TokenType.IS, TokenType.NOT)})
-"""x = y IS NULL::BOOLEAN: DuckDB casts the whole of it, the parser what follows `=`."""
+"""x = y IS NULL::BOOLEAN: DuckDB casts all of it, the parser only what follows `=`."""
 
 _SUMS: frozenset[type[SqlNode]] = frozenset({exp.Add, exp.Sub})
 _PRODUCTS: frozenset[type[SqlNode]] = frozenset({exp.Mul, exp.Div, exp.IntDiv})
@@ -55,30 +55,30 @@ LEVELS: dict[type[SqlNode], int] = {
     **dict.fromkeys(_PRODUCTS, _PRODUCT),
     exp.Neg: _MINUS,
 }
-"""How tightly each operator binds in DuckDB. % and ^ are absent: MOD(x, y) and POWER(x, y) are the same nodes."""
+"""The precedence of each operator in DuckDB. % and ^ are absent: MOD(x, y) and POWER(x, y) are the same nodes."""
 
-_CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # an operator of these does not continue another of its level
+_CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # these operators cannot be chained
 
 
 def check_spellings(tokens: Sequence[Any]) -> None:
-    """Refuses operators that mean something else in DuckDB, and casts of which the tree does not say what they take."""
+    """Refuses operators that mean something else in DuckDB, and casts whose operand the tree does not show."""
     for before, null, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
         kinds = before.token_type, null.token_type, cast.token_type
         if kinds in _CAST_CHECKS:
             refuse(
                 "ambiguous",
                 "`IS NULL::`",
-                "without brackets it does not say what is cast.",
+                "without parentheses it is ambiguous what is cast.",
                 "Write (x IS NULL)::INTEGER.",
             )
     for token in tokens:
         instead = SPELLINGS.get(token.text.upper())
         if instead is not None and token.token_type not in _NAMES:
-            refuse("unsupported-function", f"`{token.text}`", "it is not an operator here.", f"Write {instead}.")
+            refuse("unsupported-function", f"`{token.text}`", "this operator is not supported.", f"Write {instead}.")
 
 
 def bind(statement: exp.Expr) -> None:
-    """Makes every `%` of the tree bind as `*` does, and refuses what needs brackets."""
+    """Makes every `%` in the tree bind like `*`, and refuses what needs parentheses."""
     nodes = [node for node in statement.walk() if isinstance(node, exp.Expression)]
     for node in nodes:
         is_inner = type(node.parent) in _TERMS and node.arg_key == "this"
@@ -89,9 +89,9 @@ def bind(statement: exp.Expr) -> None:
 
 
 def _rebind(root: SqlNode) -> None:
-    """Rebuilds a chain of + - * / // % in which the parser took some % for a sum.
+    """Rebuilds a chain of + - * / // % in which the parser bound some % like a sum.
 
-    A % stands on the left edge of sums, where MOD(x, y) means the same; below a product it can only be a MOD(x, y).
+    A % is on the left edge of sums, where MOD(x, y) means the same; below a product it can only be MOD(x, y).
     """
     operands, operators = _row(root)
     if not any(isinstance(operator, exp.Mod) for operator in operators):
@@ -140,7 +140,7 @@ def _apply(waiting: list[SqlNode], stack: list[SqlNode]) -> None:
 
 
 def _check(node: SqlNode) -> None:
-    """Refuses a node whose operands, without brackets, DuckDB would bind otherwise."""
+    """Refuses a node whose operands, without parentheses, DuckDB would bind differently."""
     level = LEVELS.get(type(node))
     if level is None:
         return
@@ -154,18 +154,18 @@ def _check(node: SqlNode) -> None:
         refuse(
             "ambiguous",
             part_of(node),
-            "without brackets it does not say which operator comes first.",
-            "Write the brackets.",
+            "without parentheses the order of operators is ambiguous.",
+            "Add parentheses.",
         )
 
 
 def _level(node: SqlNode) -> int:
-    """How tightly a node holds together as an operand; x NOT IN (...) as x IN (...) does."""
+    """The precedence of a node as an operand; x NOT IN (...) has that of x IN (...)."""
     inner = node.this if isinstance(node, exp.Not) and isinstance(node.this, exp.Is | exp.In | exp.Between) else node
     return LEVELS.get(type(inner), _CLOSED)
 
 
 def _is_complete(node: SqlNode) -> bool:
-    """Whether it ends by itself, as x IS NULL and x IN (...) do: what follows takes all of it."""
+    """True if it is self-terminating, like x IS NULL and x IN (...): what follows applies to all of it."""
     inner = node.this if isinstance(node, exp.Not) else node
     return isinstance(inner, exp.Is | exp.In)
