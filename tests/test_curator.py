@@ -315,7 +315,7 @@ def test_a_question_with_delta_pays_in_rho() -> None:
         ({"bounds": {"sex": (0, 1)}}, "the type is text"),
         ({"bounds": {"age": (0, 2**70)}}, "beyond 64 bits"),
         ({"values": {"sex": ["F", "F"]}}, "twice"),
-        ({"values": {"sex": [1]}}, "does not have the column's type"),
+        ({"values": {"sex": [1]}}, "not of the column's type"),
         ({"rows_per_unit": 0}, "at least 1"),
         ({"groups_per_unit": 1.5}, "whole number"),
         ({"confidence": 95}, "between 0 and 1"),
@@ -450,7 +450,7 @@ def test_groups_are_paid_once_and_separate_questions_each() -> None:
 @pytest.mark.parametrize("question", [5, None, b"SELECT 1", ["SELECT 1"]])
 def test_a_question_that_is_no_text_is_refused(question: Any) -> None:
     curator = open_visits()
-    with pytest.raises(Refused, match=r"neither SQL text nor .* Write one SELECT in quotes, .* Nothing was charged"):
+    with pytest.raises(Refused, match=r"neither SQL text nor .* Pass one SELECT as text, .* Nothing was charged"):
         curator.sql(question, epsilon=0.1)
     assert not curator.budget.spent
 
@@ -493,7 +493,7 @@ def test_advice_about_keys_names_the_columns_and_works() -> None:
 
 def test_a_filter_that_is_no_condition_is_told_as_one() -> None:
     for aggregate in ("COUNT(*)", "COUNT(DISTINCT pid)", "COUNT(sex)"):
-        with pytest.raises(Refused, match=r"its filter is not a condition. Write a comparison"):
+        with pytest.raises(Refused, match=r"its filter is not a condition. Use a comparison"):
             open_visits().preview(f"SELECT {aggregate} FILTER (WHERE sex) AS n FROM visits", epsilon=0.1)
 
 

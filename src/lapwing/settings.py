@@ -305,4 +305,4 @@ def _value(value: object, kind: Type) -> Value:
                     return read
         case _:
             pass
-    raise Misconfigured(f"a value does not have the column's type, {kind.value}. Fix the value or the type.")
+    raise Misconfigured(f"a value is not of the column's type {kind.value}. Fix the value or the type.")

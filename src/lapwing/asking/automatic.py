@@ -24,9 +24,9 @@ from lapwing.planning.plan import Outline, make_outline
 from lapwing.planning.question import Question
 
 AUTO = "auto"
-"""Written in place of bounds or limits that shall be found."""
+"""Written in place of bounds or limits to search for."""
 SHARE = 0.35
-"""The part of the price that findings take together, unless it is said."""
+"""The default share of the price for all searches together."""
 
 QuestionReader = Callable[[Catalog], Question]
 """Reads one question with what a catalog declares; raises Refused."""

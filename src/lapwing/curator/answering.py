@@ -22,7 +22,7 @@ from lapwing.privacy.budget import Cost
 
 
 class PaidAnswers:
-    """Answers that are paid for, and those that were."""
+    """Finds paid answers, and charges for new ones."""
 
     def __init__(self, ledger: Ledger, private_data: PrivateData) -> None:
         self._ledger, self._private_data = ledger, private_data

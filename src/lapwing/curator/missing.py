@@ -1,4 +1,4 @@
-"""Finds what a planned request is missing: bounds and limits, each charged before its rows are read.
+"""Searches for what a planned request is missing: bounds and limits, each charged before its rows are read.
 
 With a key, a retry finds its own charges again, so it pays once.
 """
@@ -34,7 +34,7 @@ def find_missing(
 
 
 def _run_search(search: Search, target: Target, request: Request, ledger: Ledger, private_data: PrivateData) -> Cost:
-    """One finding: charged, released and stored. What was charged now."""
+    """Runs one search: charged, released and stored. Returns what was charged now."""
     mechanism = mechanism_for(target, search.each or Fraction(0))
     price, read = ledger.budget.cost(mechanism.loss), private_data.prepare_search(target, mechanism)
     reservation = ledger.reserve(

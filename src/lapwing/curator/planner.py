@@ -1,6 +1,6 @@
 """From a request to a plan that can be paid: what it needs found is looked up first. Charges nothing, reads no rows.
 
-needs -> stored findings -> the question read with them -> plan
+needs -> stored search results -> the question read with them -> plan
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class PlannedRequest:
     facts: Facts
     """What is asked, by declared facts alone: nothing that was found is part of it."""
     charged: Cost
-    """What was charged for findings now."""
+    """What was charged for searches now."""
     found: tuple[Found, ...] = ()
     missing: tuple[Target, ...] = ()
     search: Search | None = None
 
     @property
     def to_pay(self) -> Cost:
-        """What the missing findings will be charged."""
+        """What the missing searches will cost."""
         free = self.charged - self.charged
         return free if self.search is None else sum((self.search.cost_of_each for _ in self.missing), free)
 

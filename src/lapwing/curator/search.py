@@ -1,6 +1,6 @@
-"""The price of findings, and which stored ones serve a question.
+"""The price of a bounds search, and which stored results a question can use.
 
-A question at a price gives the stated share of it to what it needs found, in equal parts; what is stored already costs
+A question with a price spends the stated share of it on searches, in equal parts; what is already stored costs
 nothing, and its part goes to the answer. The parts and the answer add up to the price exactly.
 """
 
@@ -23,14 +23,14 @@ from lapwing.numbers import Number, positive
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Pure
 
-_WORSE = 4  # a stored finding serves if it was paid at least this part of what the question would pay for it
+_WORSE = 4  # a stored result is used if it cost at least 1 / _WORSE of what the question would pay for it
 
 StoredResult = tuple[int, bool, Found]
-"""A finding in the ledger: the number of its charge, whether the question itself paid it, and what was found."""
+"""A search result in the ledger: its charge, whether the question itself paid it, and the result."""
 
 
 def stored_results(ledger: Ledger, request: Request, target: Target) -> list[StoredResult]:
-    """The stored findings of a target, the oldest first, and whether this request paid them."""
+    """The stored results for a target, oldest first, and whether this request paid for them."""
     own = search_key(request.key, target)
     return [
         (
@@ -43,12 +43,12 @@ def stored_results(ledger: Ledger, request: Request, target: Target) -> list[Sto
 
 
 def search_key(key: str | None, target: Target) -> str | None:
-    """The key of a finding that is part of a request with this key."""
+    """The key of a search that is part of a request with this key."""
     return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"
 
 
 class Search:
-    """What a question needs found, as far as the ledger has it, and what the rest costs."""
+    """What a question must search for, what of it the ledger has, and what the rest costs."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Search:
         """Charges that were made since the search began."""
         asked = terms.epsilon if terms.within is None else None
         self.each = None if asked is None else price_of_each(budget, asked, terms.automatic.share, needs.many)
-        """The epsilon of one finding; None if the question names no price."""
+        """The epsilon of one search; None if the question has no price."""
 
     @property
     def facts(self) -> Facts:
@@ -96,7 +96,7 @@ class Search:
 
     @property
     def cost_of_each(self) -> Cost:
-        """What one finding is charged; nothing if the question names no price."""
+        """What one search costs; nothing if the question has no price."""
         return self._budget.cost(Pure(self.each or 0))
 
     def _known(self, target: Target) -> Found | None:
@@ -107,7 +107,7 @@ class Search:
 
 
 def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -> Fraction:
-    """The pure epsilon of one of so many findings, for this share of a question's price.
+    """The pure epsilon of one of `many` searches, for this share of a question's price.
 
     Under zCDP its rho, epsilon^2 / 2, is a decimal of 37 digits at most, so that the rest of the price is exact too.
     """
@@ -116,7 +116,7 @@ def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -
 
 
 def check_price(targets: Sequence[Target], each: Fraction) -> None:
-    """Refuses a price at which no noise can be drawn for a finding."""
+    """Refuses a price at which no noise can be drawn for a search."""
     try:
         for target in targets:
             mechanism_for(target, each)
@@ -128,10 +128,10 @@ def check_price(targets: Sequence[Target], each: Fraction) -> None:
 
 
 def choose_result(findings: Sequence[Found], each: Fraction | None) -> Found | None:
-    """Of stored findings, the oldest first, the one that serves a question which would pay `each` for one.
+    """Of stored results, oldest first, the one to use for a question that would pay `each` for a search.
 
-    It is the oldest of those that cost enough: later ones never change what an earlier question got, and nobody spoils
-    it for others with a cheap one. For a question without a price it is the dearest.
+    It is the oldest that cost enough: later ones never change what an earlier question got, and nobody can spoil
+    it for others with a cheap one. For a question without a price it is the most expensive.
     """
     if each is None:
         return max(findings, key=lambda found: found.epsilon, default=None)

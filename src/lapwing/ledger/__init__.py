@@ -1,4 +1,4 @@
-"""What was spent, for ever: append-only and hash-chained."""
+"""What was spent, permanently: append-only and hash-chained."""
 
 from __future__ import annotations
 

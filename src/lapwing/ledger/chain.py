@@ -1,4 +1,4 @@
-"""Whether entries follow from one another: hashes, running sums, the budget, and what each answer belongs to."""
+"""Verifies that entries follow from one another: hashes, running sums, the budget, and the charge of each answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lapwing.privacy.budget import Accounting, Cost
 
 @dataclass(frozen=True, slots=True)
 class ChainFault:
-    """What is wrong with a ledger, and at which entry, if it is one."""
+    """What is wrong with a ledger, and at which entry, if any."""
 
     text: str
     seq: int | None = None
@@ -25,7 +25,7 @@ class ChainFault:
 
 
 def link_fault(before: Entry | None, entry: Entry) -> ChainFault | None:
-    """Why this entry cannot be the one after `before`; None if it can."""
+    """Why this entry cannot follow `before`; None if it can."""
     expected = 1 if before is None else before.seq + 1
     if entry.seq > expected:
         return ChainFault("it is missing.", expected)
@@ -39,7 +39,7 @@ def link_fault(before: Entry | None, entry: Entry) -> ChainFault | None:
 
 
 def sum_fault(before: Entry, entry: Entry, accounting: Accounting) -> ChainFault | None:
-    """Why what is spent after this entry does not follow from what was spent before it; None if it does."""
+    """Why the running sum does not follow from the one before; None if it does."""
     try:
         spent, cost = spent_after(before, accounting), cost_of(accounting, entry.amount, entry.delta)
         expected = add_costs(spent, cost) if entry.kind == Kind.RESERVE else spent
@@ -50,7 +50,7 @@ def sum_fault(before: Entry, entry: Entry, accounting: Accounting) -> ChainFault
 
 
 def head_fault(book: Book, head: Head, source: str, known: Head) -> ChainFault | None:
-    """Why the ledger with this head is not the one that was seen; None if it is."""
+    """Why the ledger with this head is not the one seen before; None if it is."""
     if known.ledger != head.ledger:
         return ChainFault(other_ledger(source, known, head.ledger))
     if known.seq > head.seq:
@@ -82,7 +82,7 @@ class ChainVerifier:
         self._units = Units()
 
     def step(self, entry: Entry) -> ChainFault | None:
-        """Goes one entry further and returns None, or stays and says what is wrong."""
+        """Checks the next entry: advances and returns None, or returns the fault."""
         problem = link_fault(self.last, entry)
         if problem is None and self.last is not None and self.terms is not None:
             problem = sum_fault(self.last, entry, self.terms.budget.accounting)

@@ -16,7 +16,7 @@ from lapwing.privacy.budget import Cost
 
 
 class CheckedBook:
-    """Reads and appends entries. Every entry that decides something is checked against its hash when it is read."""
+    """Reads and appends entries. Every entry that matters is checked against its hash when read."""
 
     def __init__(self, book: Book, terms: LedgerTerms) -> None:
         self._book = book
@@ -24,7 +24,7 @@ class CheckedBook:
         self._accounting = terms.budget.accounting
 
     def begins_with(self, first: Entry) -> bool:
-        """Whether this is the ledger that began with this entry."""
+        """True if this is the ledger that began with this entry."""
         row = self._book.entry(1)
         return row is not None and row[-1] == first.hash
 
@@ -33,7 +33,7 @@ class CheckedBook:
         return intact(self._book.last())
 
     def last_durable(self) -> Entry:
-        """The last entry that was certainly durable when it was committed."""
+        """The last entry that is certain to be durable."""
         return intact(self._book.last_durable())
 
     def at(self, seq: int) -> Entry:
@@ -49,7 +49,7 @@ class CheckedBook:
         return spent_after(last or self.last(), self._accounting)
 
     def own(self, analyst: str, last: Entry | None = None) -> Cost:
-        """The sum of one analyst's charges, as their latest entry has it; often that is the last of all."""
+        """The sum of one analyst's charges, as in their latest entry, which is often the last of all."""
         mine = last if last is not None and last.analyst == analyst else self._latest(Kind.RESERVE, analyst)
         return self._terms.total - self._terms.total if mine is None else own_after(mine, self._accounting)
 
@@ -59,7 +59,7 @@ class CheckedBook:
         return None if entry is None else cost_of(self._accounting, entry.amount, entry.delta)
 
     def versions(self, table: str) -> Iterator[Entry]:
-        """The declarations of a table, the newest first."""
+        """The declarations of a table, newest first."""
         rows = reversed(self._book.entries_of(Kind.VERSION, ""))
         return (entry for entry in map(intact, rows) if entry.remark("table") == table)
 
@@ -132,14 +132,14 @@ class CheckedBook:
         return payload
 
     def answers(self, match_hash: str) -> Iterator[StoredAnswer]:
-        """The stored answers to equal questions, the newest first."""
+        """The stored answers to equal questions, newest first."""
         for seq in self._book.matching(match_hash):
             payload = self.answer(seq)
             if payload is not None:
                 yield StoredAnswer(self.at(seq), payload)
 
     def offers(self, match_hash: str) -> Iterator[Offer]:
-        """The newest answer on each of the terms, the newest first."""
+        """The newest answer for each set of terms, newest first."""
         return (Offer(seq, terms) for seq, terms in self._book.offers(match_hash))
 
     def _head(self, rows: Sequence[Row]) -> Head:

@@ -22,7 +22,7 @@ class Gate:
 
     @contextmanager
     def enter(self) -> Iterator[None]:
-        """Nobody else is inside until it is left."""
+        """Excludes everyone else until it exits."""
         if self.process != os.getpid():
             raise LedgerFailed(
                 "This ledger was opened before the process was forked, and a copy of it would spend the budget twice. "

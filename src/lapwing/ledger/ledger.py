@@ -14,7 +14,7 @@ Lost.     A charge whose process ended before `settle` stays charged and unanswe
           whether its process still runs, so nothing is written about it: a retry with the same key is told that there
           is no answer, and never runs the question again for free.
 Created.  The place is empty until one transaction writes the secret and the first entry, and only then does a witness
-          learn of it. Whoever dies before has made nothing that must be remembered, and the next one begins anew.
+          learn of it. A process that dies before has created nothing to remember, and the next one starts over.
           An empty place beside a witness is never taken for that: the witness has seen a ledger, which is missing.
 Power.    The entry of an answer is not synced on its own; the next charge syncs it. If the power fails in between, the
           answer is lost and the charge is not. A witness names only entries that are synced, so it is never ahead.
@@ -61,7 +61,7 @@ _LONGEST_NAME = 200
 
 
 class Ledger:
-    """What was spent of one budget, for ever. Made by `open_ledger`; any number of threads may use it."""
+    """What was spent of one budget, permanently. Created by `open_ledger`; safe for any number of threads."""
 
     def __init__(self, store: Store, witnesses: Sequence[Witness], first: Entry, salt: bytes) -> None:
         self._store = store
@@ -178,7 +178,7 @@ class Ledger:
         self._known = Head(self.id, entry.seq, entry.hash)
 
     def allow(self, analyst: str, cost: Cost) -> None:
-        """Sets the most that one analyst may ever spend. It is a share of the total, never an addition to it."""
+        """Sets the most that one analyst may ever spend. It is part of the total, never in addition to it."""
         _check_names(analyst, None)
         limit = round_denominators(self._own_currency(cost))
         with self._writing() as book:
@@ -230,7 +230,7 @@ class Ledger:
             raise _other_request(key)
 
     def find_answers(self, match: str) -> tuple[StoredAnswer, ...]:
-        """The stored answers to equal questions, the newest first."""
+        """The stored answers to equal questions, newest first."""
         with self._reading() as book:
             return tuple(book.answers(_digest(match)))
 

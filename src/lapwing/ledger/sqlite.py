@@ -9,7 +9,7 @@ Threads:       one connection and one lock; long reads have a connection and a l
 Signals:       a handler that comes in the middle of a transaction, and uses the ledger, is refused; it would wait for
                the very thread that it stopped.
 Forks:         SQLite keeps its locks per process and must not be carried into a child; even a connection that the
-               child opens anew believes in locks that it does not hold, and loses commits when the parent closes its
+               child opens itself assumes locks that it does not hold, and loses commits when the parent closes its
                own (tests/ledger/test_forks.py shows it). So the connection is closed before a fork, and parent and
                child open their own afterwards. A fork that Python does not announce is noticed and refused.
 Failure:       every error of SQLite becomes LedgerFailed with a next step. The transaction is rolled back.
@@ -138,7 +138,7 @@ class SqliteStore:
     @contextmanager
     def inspecting(self) -> Iterator[SqliteBook]:
         with self._connection_held():
-            pass  # refused if closed, moved or forked
+            pass  # fails if closed, moved or forked
         with self._aside_lock:
             outer, self._looking = self._looking, True
             try:

@@ -3,7 +3,7 @@
 A chain alone proves that nothing in its middle was changed; that nothing was cut off its end is proved only against a
 head kept elsewhere, by a witness or in an export. The budget is proved by the name of the ledger, which commits to it
 and which every head holds. Whoever can rewrite the ledger and all heads while no process has it open is not detected: a
-chain written anew from its first entry is as good as any other.
+chain rewritten from its first entry is as good as any other.
 Checked by: tests/ledger/test_verify.py
 """
 

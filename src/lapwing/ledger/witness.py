@@ -32,7 +32,7 @@ class Witness:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return f"the witness {self.path}"
 
     def read(self) -> Head | None:
