@@ -131,5 +131,5 @@ def test_the_doctor_notices_files_that_cannot_be_made(tmp_path: Path, ledger: st
     file.write_text(TOML.format(ledger=ledger))
     if witness:
         (tmp_path / "t.parquet.lapwing").mkdir()
-    with pytest.raises(Misconfigured, match="cannot be made"):
+    with pytest.raises(Misconfigured, match="cannot be created"):
         checks.CHECKS["serving"](file)

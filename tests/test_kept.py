@@ -61,7 +61,7 @@ def test_an_answer_that_was_charged_earlier_and_stored_later_is_noticed(path: Pa
     slow = ledger.reserve(ledger.budget.cost(plan.loss), analyst="ann", body="q")
     answer = kept(curator)
     ledger.settle(slow, b"{}", match=plan.outline.identity.text, terms="another")
-    assert ledger.settled(plan.outline.identity.text)[2] == slow.seq + 3
+    assert ledger.answer_stamp(plan.outline.identity.text)[2] == slow.seq + 3
     assert answer.entry == slow.seq + 1
 
 

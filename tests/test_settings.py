@@ -98,39 +98,39 @@ def test_decimals_are_read_as_written(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    "not TOML": ("[budget", "nonsense [", "it is not TOML"),
+    "not TOML": ("[budget", "nonsense [", "not valid TOML"),
     "no budget": ("[budget]", "[budgets]", "`budgets` is not a known key. Did you mean `budget`?"),
     "typo in a key": ("rows_per_unit", "row_per_unit", "`tables.visits.row_per_unit` is not a known key. Did you mean"),
     "typo in a column": ("bounds = [0, 5000.5]", "bound = [0, 1]", "`columns.cost.bound` is not a known key. Did you"),
-    "no epsilon": ("epsilon = 2\n", "", "`budget.epsilon` is missing; it must be set. Say how much"),
+    "no epsilon": ("epsilon = 2\n", "", "`budget.epsilon` is missing. Set how much"),
     "negative epsilon": ("epsilon = 2\n", "epsilon = -2\n", "budget: `epsilon` is -2; it must be above 0"),
-    "no unit": ('unit = "pid"\n', "", "`tables.visits.unit` is missing; it must be set. Name the column"),
-    "wrong unit": ('unit = "pid"', 'unit = "pidd"', "which is no column of `visits`. Did you mean `pid`?"),
-    "unit is a number": ('unit = "pid"', "unit = 3", "`tables.visits.unit` must be text. Write it in quotes."),
+    "no unit": ('unit = "pid"\n', "", "`tables.visits.unit` is missing. Name the column"),
+    "wrong unit": ('unit = "pid"', 'unit = "pidd"', "but `visits` has no such column. Did you mean `pid`?"),
+    "unit is a number": ('unit = "pid"', "unit = 3", "`tables.visits.unit` must be text. Put it in quotes."),
     "no source": ('source = "visits.parquet"\n', "", "`tables.visits.source` is missing"),
-    "unknown file": ("visits.parquet", "visits.xlsx", "tables.visits.source: `visits.xlsx` ends in `.xlsx`; known are"),
+    "unknown file": ("visits.parquet", "visits.xlsx", "tables.visits.source: `visits.xlsx` has the unsupported ext"),
     "no columns": ("[tables.stays.columns]\ndays = { type = \"integer\" }", "", "`tables.stays.columns` is missing"),
-    "no type": ('pid = { type = "integer" }', "pid = { }", "`columns.pid.type` is missing; it must be set. Write int"),
+    "no type": ('pid = { type = "integer" }', "pid = { }", "`columns.pid.type` is missing. Use integer, real"),
     "wrong type": ('sick = { type = "boolean"', 'sick = { type = "bool"', "columns.sick.type: `type` is 'bool'; it mu"),
     "column is no section": ('pid = { type = "integer" }', 'pid = "integer"', "`tables.visits.columns.pid` is a"),
-    "three bounds": ("[0, 5000.5]", "[0, 1, 2]", "columns.cost.bounds: bounds are two numbers"),
+    "three bounds": ("[0, 5000.5]", "[0, 1, 2]", "columns.cost.bounds: bounds must be two numbers"),
     "bounds in words": ("[0, 5000.5]", '["a", "b"]', "columns.cost.bounds: `the lower bound` is 'a'"),
     "endless bounds": ("[0, 5000.5]", "[0, inf]", "columns.cost.bounds: `the upper bound` is Infinity; it must be f"),
-    "turned bounds": ("[0, 5000.5]", "[9, 1]", "columns.cost: `cost.bounds` is [9, 1]; the first number must not"),
+    "turned bounds": ("[0, 5000.5]", "[9, 1]", "columns.cost: `cost.bounds` is [9, 1]; the lower bound exceeds"),
     "bounds on text": ('values = ["F", "M"]', "bounds = [0, 1]", "columns.sex: `sex.bounds` is set, but the type is t"),
     "value of another type": ('["F", "M"]', '["F", 1]', "columns.sex.values: a value is not of the column's type text"),
-    "value twice": ('["F", "M"]', '["F", "F"]', "columns.sex: `sex.values` holds a value twice. List each value once."),
-    "values are no list": ('["F", "M"]', '"F"', "columns.sex.values: values are a list"),
+    "value twice": ('["F", "M"]', '["F", "F"]', "columns.sex: `sex.values` contains a value twice. List each value"),
+    "values are no list": ('["F", "M"]', '"F"', "columns.sex.values: values must be a list"),
     "turned edges": ("[0, 18, 65]", "[18, 0]", "columns.age: `age.edges` must be ascending numbers, dates or times"),
     "edges of another type": ("[0, 18, 65]", "[0, 17.5]", "columns.age.edges: a value is not of the column's type int"),
-    "edges are no list": ("[0, 18, 65]", "18", "columns.age.edges: edges are a list. Write for example [0, 18, 65]."),
+    "edges are no list": ("[0, 18, 65]", "18", "columns.age.edges: edges must be a list, for example [0, 18, 65]."),
     "no such day": ('"2020-01-02"]', '"2020-13-02"]', "columns.day.values: a value is not of the column's type date"),
     "zone": ("2020-01-01T10:00:00", "2020-01-01T10:00:00Z", "columns.at.values: a value is not of the column's type"),
     "no rows": ("rows_per_unit = 10", "rows_per_unit = 0", "tables.visits.rows_per_unit: `rows_per_unit` is 0; it mu"),
     "half a group": ("groups_per_unit = 3", "groups_per_unit = 1.5", "groups_per_unit` is 1.5; it must be a whole"),
     "too confident": ("confidence = 0.9", "confidence = 1", "tables.visits.confidence: `confidence` is 1; it must lie"),
-    "odd version": ('version = "2026-01"', "version = 3", "`tables.visits.version` must be text. Write it in quotes."),
-    "odd table": ('table = "visits_2019"', "table = 3", "`tables.old.table` must be text. Write it in quotes."),
+    "odd version": ('version = "2026-01"', "version = 3", "`tables.visits.version` must be text. Put it in quotes."),
+    "odd table": ('table = "visits_2019"', "table = 3", "`tables.old.table` must be text. Put it in quotes."),
     "odd accounting": ("delta = 1e-6", 'accounting = "lax"', "budget: "),
     "names that differ in case": ("[tables.stays", "[tables.Visits", "tables: two tables have the same name"),
 }  # fmt: skip
@@ -152,7 +152,7 @@ PUBLIC = {
     "typo": ('source = "regions.csv"\nkeys = ["code"]', "`public.regions.keys` is not a known key. Did you mean"),
     "no source": ('key = ["code"]', "`public.regions.source` is missing"),
     "no list": ('source = "regions.csv"\nkey = "code"', "`public.regions.key` must be a list of columns"),
-    "no column": ('source = "regions.csv"\nkey = ["cod"]', "no column of `regions`. Did you mean `code`?"),
+    "no column": ('source = "regions.csv"\nkey = ["cod"]', "but `regions` has no such column. Did you mean `code`?"),
     "double": ('source = "regions.csv"\nkey = ["land"]', "two rows of `regions` have the same land"),
     "no file": ('source = "region.csv"', "`region.csv` cannot be opened"),
 }
@@ -302,7 +302,7 @@ def test_a_draft_of_an_unknown_unit_names_the_nearest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["bounds", "unit_bounds", "values", "edges"])
 def test_what_is_declared_must_name_its_column(what: str) -> None:
-    with pytest.raises(Misconfigured, match=f"`{what}` must say which column it is about"):
+    with pytest.raises(Misconfigured, match=f"`{what}` must be a mapping by column"):
         open_data(pd.DataFrame({"age": [1]}), unit=None, budget=Budget(epsilon=1), **{what: [0, 18]})
 
 

@@ -83,6 +83,19 @@ ENGINES_ALLOWED = {
     "reading/sql/refused.py": ["Anonymous", "duckdb"],
     "reading/sql/expressions.py": ["Anonymous"],  # a function that the analyst wrote
 }
+# A type has one name, and a name stands for one type. These may be in several files:
+SHARED_NAMES = {
+    "Array": "an alias of numpy's arrays, the same in every file",
+    "Flags": "an alias of numpy's boolean arrays, the same in every file",
+    "Floats": "an alias of numpy's float arrays, the same in every file",
+    "Integers": "an alias of numpy's integer arrays, the same in every file",
+    "Exponential": "a mechanism, and a node that is always written forms.Exponential",
+}
+# TO BE RENAMED: remove a name from this list as soon as it stands for one type.
+DUPLICATE_NAMES = {
+    *("Axis", "Cells", "Found", "Function", "Grid", "Joined", "Measure", "Pair", "Shape", "Soft"),  # measures, cells
+    *("Bounds", "Enclosure", "Interval", "Law", "Question", "Table", "Times"),  # noise, privacy, mechanisms
+}
 # Everything that the founding lectures teach.
 LECTURES = (
     *("L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"),
@@ -297,6 +310,29 @@ def lectures_listed(page: str) -> list[tuple[str, str, list[str]]]:
     return [(name, where, re.findall(r"tests/[\w/]+\.py", tests)) for name, where, tests in rows]
 
 
+def type_names(source: str) -> set[str]:
+    """The public classes and aliases of types that a file defines: names such as Budget, not BUDGET."""
+    found = set()
+    for node in ast.parse(source).body:
+        match node:
+            case (
+                ast.ClassDef(name=name)
+                | ast.Assign(targets=[ast.Name(id=name)])
+                | ast.AnnAssign(target=ast.Name(id=name))
+            ):
+                found.add(name)
+    return {name for name in found if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)}
+
+
+def duplicates(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Names of types that several of these files define, and the files."""
+    homes: dict[str, list[str]] = {}
+    for file, source in sources.items():
+        for name in type_names(source):
+            homes.setdefault(name, []).append(file)
+    return {name: files for name, files in homes.items() if len(files) > 1}
+
+
 def lectures_cited(path: Path) -> set[str]:
     return set(re.findall(r"\blecture:(L\d+)\b", path.read_text()))
 
@@ -489,6 +525,21 @@ def test_every_file_on_the_way_of_a_question_is_on_the_map() -> None:
         folder, words = row
         files = {path.stem for path in (PACKAGE / folder).rglob("[a-z]*.py")}
         assert set(re.findall(r"`([a-z]\w*)`", words)) == files
+
+
+def test_a_name_stands_for_one_type() -> None:
+    found = duplicates({inside(path): path.read_text() for path in SOURCES})
+    assert {name: files for name, files in found.items() if name not in {*SHARED_NAMES, *DUPLICATE_NAMES}} == {}
+    assert set(SHARED_NAMES) - set(found) == set()
+
+
+def test_a_name_for_two_types_is_found() -> None:
+    planted = {
+        "a.py": "class Answer: ...\nTerms = tuple[int, str]\nMOST = 3\n_Own = int\nT = TypeVar('T')",
+        "b.py": "Answer: TypeAlias = int | str\nMOST = 4\n_Own = str\nT = TypeVar('T')\ndef f():\n    class Terms: ...",
+        "c.py": "Terms = dict[str, str]",
+    }
+    assert duplicates(planted) == {"Answer": ["a.py", "b.py"], "Terms": ["a.py", "c.py"]}
 
 
 def test_a_package_that_needs_posix_does_not_claim_every_system() -> None:

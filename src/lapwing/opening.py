@@ -1,4 +1,4 @@
-"""Opening a curator: from a data file, a frame or a steward's lapwing.toml to tables, sources and a ledger."""
+"""Opens a curator from a data file, a frame or a steward's lapwing.toml."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lapwing.asking.automatic import AUTO
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
-from lapwing.engines.frames import frame_source, marked
+from lapwing.engines.frames import frame_source, with_fingerprint
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import Misconfigured
@@ -52,25 +52,24 @@ def open_data(
     public_keys: Mapping[str, Sequence[str]] | None = None,
     memory: str | None = None,
 ) -> Curator:
-    """A curator on one table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
+    """Opens a curator on one table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
 
-    `unit` names the column that says whose row it is; None makes every row a unit of its own. A file keeps its ledger
-    in `.lapwing/ledger.db` beside it, a frame in memory, unless `ledger` says otherwise.
-    `types` says what the columns hold, types={"cost": "real"}; without it those of a CSV file are text.
-    `values` are the groups that everybody knows of, `edges` those of histograms, GROUP BY BUCKET(age).
-    "auto" in place of bounds or of a limit has it found privately by the questions that need it, for a share of their
-    price; it is better to declare what is known.
-    `public` holds tables of nobody to join with, files or frames by name; `public_keys` names columns that tell their
-    rows apart together, where no single column does. `memory`, such as "4GB", is what the engine may take before it
-    writes to files.
+    `unit` names the column that identifies the unit of a row; None makes every row its own unit. A file keeps its
+    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given.
+    `types` declares column types, types={"cost": "real"}; by default the columns of a CSV file are text.
+    `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
+    With "auto", questions that need bounds or a limit search for them privately, for a share of their
+    price; declare what you know instead, if you can.
+    `public` holds public tables to join with, files or frames by name; `public_keys` names the columns of a composite
+    key, if no single column is unique. `memory`, such as "4GB", is what the engine may use before it writes to disk.
     """
     source = _source_of(data)
     if isinstance(source, Frame) and ledger is not None:
-        source = marked(source)
+        source = with_fingerprint(source)
     title = _title(name, source)
     found = stored_types(source)
-    if unit == "row" and _known(unit, found) not in found:
-        raise Misconfigured("`unit` is `row`, which is no column of the data. Pass unit=None if every row is a unit.")
+    if unit == "row" and _stored_name(unit, found) not in found:
+        raise Misconfigured("`unit` is `row`, but the data have no such column. Pass unit=None if every row is a unit.")
     given = {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "types": types}
     facts = {what: _by_column(what, declared, found) for what, declared in given.items()}
     kinds = {column: read_type(kind) for column, kind in facts.pop("types").items()}
@@ -78,7 +77,9 @@ def open_data(
     for what, declared in facts.items():
         for column in declared:
             if column not in stored:
-                raise Misconfigured(f"`{what}` names `{column}`, no column of the data. {nearest(column, stored)}")
+                raise Misconfigured(
+                    f"`{what}` names `{column}`, but the data have no such column. {nearest(column, stored)}"
+                )
     open_ends = {column for column, interval in facts["bounds"].items() if interval == AUTO}
     fields = tuple(
         Field(
@@ -86,8 +87,8 @@ def open_data(
             kind,
             read_interval(facts["bounds"][column]) if column in facts["bounds"] and column not in open_ends else None,
             read_interval(facts["unit_bounds"][column]) if column in facts["unit_bounds"] else None,
-            read_values(_listed(facts["values"].get(column, ())), kind),
-            read_edges(_listed(facts["edges"].get(column, ())), kind),
+            read_values(_as_list(facts["values"].get(column, ())), kind),
+            read_edges(_as_list(facts["edges"].get(column, ())), kind),
             auto=column in open_ends,
         )
         for column, kind in stored.items()
@@ -95,7 +96,7 @@ def open_data(
     table = Table(
         title,
         fields,
-        None if unit is None else _known(unit, found),
+        None if unit is None else _stored_name(unit, found),
         rows_per_unit=read_limit(rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(groups_per_unit, "groups_per_unit"),
         auto=read_auto_limits({"rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit}),
@@ -106,7 +107,7 @@ def open_data(
     keys = public_keys or {}
     for known in keys:
         if known not in others:
-            raise Misconfigured(f"`public_keys` names `{known}`, no public table. {nearest(known, others)}")
+            raise Misconfigured(f"`public_keys` names `{known}`, which is not a public table. {nearest(known, others)}")
     shared = [(read_public(known, found, keys.get(known, ())), found) for known, found in others.items()]
     place = None if ledger is None else Path(ledger)
     size = None if memory is None else read_memory(memory)
@@ -114,33 +115,33 @@ def open_data(
 
 
 def _title(name: Any, source: Source) -> str:
-    """What the table is called in questions: as the caller says, or like its file."""
+    """The table's name in questions: as given, or that of its file."""
     if name is None:
         return "data" if isinstance(source, Frame) else source.path.stem
     if not (isinstance(name, str) and name):
-        raise Misconfigured("`name` must be a text, what questions call the table. Write for example name='visits'.")
+        raise Misconfigured("`name` must be text: the table's name in questions, for example name='visits'.")
     return name
 
 
 def _by_column(what: str, declared: Any, names: Iterable[str]) -> Mapping[str, Any]:
-    """What is declared, by the names of the columns as they are stored."""
+    """What is declared, by stored column name."""
     if declared is not None and not isinstance(declared, Mapping):
-        raise Misconfigured(f"`{what}` must say which column it is about. Write {what}={{'age': ...}}.")
-    known = {_known(column, names): fact for column, fact in (declared or {}).items()}
+        raise Misconfigured(f"`{what}` must be a mapping by column. Write {what}={{'age': ...}}.")
+    known = {_stored_name(column, names): fact for column, fact in (declared or {}).items()}
     if len(known) < len(declared or {}):
-        raise Misconfigured(f"`{what}` names a column twice: SQL ignores case. Name each once.")
+        raise Misconfigured(f"`{what}` names a column twice; SQL ignores case. Name each column once.")
     return known
 
 
-def _known(column: Any, names: Iterable[str]) -> str:
-    """The column that SQL finds under this name, as it is stored; the name itself if there is none."""
+def _stored_name(column: Any, names: Iterable[str]) -> str:
+    """The stored name of the column that SQL finds by this name; the name itself if there is none."""
     if not isinstance(column, str):
-        raise Misconfigured("a column is named by something that is no text. Write its name in quotes.")
+        raise Misconfigured("a column name is not text. Put the name in quotes.")
     return next((name for name in names if name.lower() == column.lower()), column)
 
 
-def _listed(values: Any) -> Any:
-    """Arrays and series as lists; what is none of these, or a text, as it is."""
+def _as_list(values: Any) -> Any:
+    """Arrays and series as lists; anything else, including text, unchanged."""
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
@@ -149,8 +150,8 @@ def _source_of(data: Any) -> Source:
 
 
 def _settled_types(source: Source, found: Mapping[str, Type], values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
-    """The types. Of a pandas frame one missing value would change what is found, so numbers are real whatever their
-    dtype and truth values are text; what the declared values are decides otherwise."""
+    """The types. In a pandas frame one missing value would change the dtype, so numbers are real whatever their
+    dtype and booleans are text, unless the declared values say otherwise."""
     stored = dict(found)
     if isinstance(source, Frame):
         stored |= dict.fromkeys(source.numbers, Type.REAL)
@@ -164,7 +165,7 @@ def _settled_types(source: Source, found: Mapping[str, Type], values: Mapping[st
 
 
 def load(path: str | Path = "lapwing.toml") -> Curator:
-    """A curator as a steward's file declares it."""
+    """Opens a curator as declared in a steward's file."""
     settings = read_settings(Path(path))
     ledger = open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
     return curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory)

@@ -13,12 +13,12 @@
     [tables.visits.columns]
     patient_id = { type = "text" }
     sex = { type = "text", values = ["F", "M"] }
-    age = { type = "integer", edges = [0, 18, 65] }  # of histograms: GROUP BY BUCKET(age)
+    age = { type = "integer", edges = [0, 18, 65] }  # default edges of GROUP BY BUCKET(age)
     cost = { type = "real", bounds = [0, 5000] }     # or bounds = "auto", rows_per_unit = "auto": found privately
 
-    [public.regions]               # rows of nobody, to join with; types and values are read from the file
+    [public.regions]               # to join with; types and values are read from the file
     source = "regions.csv"
-    key = ["code"]                 # optional: columns that tell its rows apart
+    key = ["code"]                 # optional: a unique key
 
 Every error names the file, the key, the rule and the fix.
 """
@@ -49,7 +49,7 @@ from lapwing.privacy.budget import Budget
 T = TypeVar("T")
 
 ROW = "row"
-"""The value of `unit` that makes every row a unit of its own."""
+"""The value of `unit` that makes every row its own unit."""
 
 _LEAST_MEMORY = 100  # megabytes
 _TOP = {"budget", "ledger", "memory", "tables", "public"}
@@ -61,31 +61,31 @@ _COLUMN = {"type", "bounds", "unit_bounds", "values", "edges"}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Tables with their sources, the budget, and where the ledger is."""
+    """Tables with their sources, the budget, and the path of the ledger."""
 
     tables: tuple[tuple[Table, Source], ...]
     budget: Budget
     ledger: Path
     public: tuple[tuple[Table, Source], ...] = ()
-    """Tables of nobody, to join with."""
+    """Public tables to join with."""
     memory: str | None = None
-    """What the engine may take before it writes to files."""
+    """The memory the engine may use before it writes to disk."""
 
     @property
     def witnesses(self) -> tuple[Path, ...]:
-        """A small file beside each data file that keeps the head of the ledger."""
+        """A small file next to each data file that records the head of the ledger."""
         return tuple(witness_of(source) for _, source in self.tables if not isinstance(source, Frame))
 
 
 def witness_of(source: Source) -> Path:
-    """Where the head of the ledger is kept beside this file."""
+    """The witness file for this source."""
     if isinstance(source, Frame):
-        raise Misconfigured("data in memory have no place for a witness.")
+        raise Misconfigured("data in memory cannot have a witness file.")
     return source.path.with_name(f"{source.path.name}.lapwing")
 
 
 def read_memory(value: object) -> str:
-    """A size such as "4GB" or "500MB". With less than the least the engine cannot even write to files."""
+    """A size such as "4GB" or "500MB". Below the minimum the engine cannot even write to disk."""
     found = re.fullmatch(r"([1-9][0-9]{0,5}) ?([MGT]B)", value.upper()) if isinstance(value, str) else None
     if found is None or (found[2] == "MB" and int(found[1]) < _LEAST_MEMORY):
         raise Misconfigured(
@@ -97,24 +97,24 @@ def read_memory(value: object) -> str:
 def read_settings(path: Path) -> Settings:
     """The settings in a file."""
     try:
-        if path.exists() and not path.is_file():  # to open a pipe would wait without end
-            raise Misconfigured(f"{path}: it is no regular file. Make one with `lapwing init DATA`.")
+        if path.exists() and not path.is_file():  # opening a pipe could block forever
+            raise Misconfigured(f"{path}: not a regular file. Create one with `lapwing init DATA`.")
         text = path.read_text(encoding="utf-8")
     except OSError:
-        raise Misconfigured(f"{path}: the file cannot be read. Make one with `lapwing init DATA`.") from None
+        raise Misconfigured(f"{path}: cannot read the file. Create one with `lapwing init DATA`.") from None
     except UnicodeDecodeError as error:
         raise Misconfigured(f"{path}: byte {error.start + 1} is not UTF-8. Save the file as UTF-8.") from None
     try:
         found = tomllib.loads(text, parse_float=Decimal)
-    except ValueError as error:  # also an int of more digits than Python reads
-        raise Misconfigured(f"{path}: it is not TOML: {error}. Mend that line.") from None
+    except ValueError as error:  # including an integer with more digits than Python accepts
+        raise Misconfigured(f"{path}: not valid TOML: {error}. Fix that line.") from None
     except RecursionError:
-        raise Misconfigured(f"{path}: lists and tables are nested too deeply. Write them flat.") from None
+        raise Misconfigured(f"{path}: lists and tables are nested too deeply. Flatten them.") from None
     return _Reader(path).settings(found)
 
 
 class _Reader:
-    """Reads one file; every complaint starts with the file and the key."""
+    """Reads one file; every error names the file and the key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -195,7 +195,7 @@ class _Reader:
 
     def _required(self, found: Mapping[str, Any], key: str, at: str) -> Any:
         if key not in found:
-            self._fail(f"{at}{key}", "is missing; it must be set", _WHY.get(key, "Add it."))
+            self._fail(f"{at}{key}", "is missing", _WHY.get(key, "Add it."))
         return found[key]
 
     def _section(self, found: Mapping[str, Any], key: str, at: str = "") -> Mapping[str, Any]:
@@ -206,9 +206,9 @@ class _Reader:
 
     def _text(self, value: Any, key: str) -> str:
         if not isinstance(value, str) or not value:
-            self._fail(key, "must be text", "Write it in quotes.")
+            self._fail(key, "must be text", "Put it in quotes.")
         if "\0" in value:
-            self._fail(key, "holds a null character", "Remove it.")
+            self._fail(key, "contains a null character", "Remove it.")
         return value
 
     def _known(self, found: Mapping[str, Any], names: set[str], at: str) -> None:
@@ -217,7 +217,7 @@ class _Reader:
                 self._fail(f"{at}{key}", "is not a known key", nearest(key, names))
 
     def _at(self, key: str, read: Callable[[], T]) -> T:
-        """Reads, and puts file and key in front of any complaint."""
+        """Reads a value; an error is prefixed with the file and the key."""
         try:
             return read()
         except LapwingError as error:
@@ -230,18 +230,18 @@ class _Reader:
 
 
 _WHY = {
-    "unit": 'Name the column that says whose row it is, or write unit = "row" if every row is another person.',
-    "epsilon": "Say how much may ever leak about one unit, for example epsilon = 1.",
-    "source": "Name the data file, relative to this file.",
-    "type": "Write integer, real, text, boolean, date or timestamp.",
+    "unit": 'Name the column that identifies the person, or write unit = "row" if every row is a different person.',
+    "epsilon": "Set how much may ever leak about one unit, for example epsilon = 1.",
+    "source": "Give the path of the data file, relative to this file.",
+    "type": "Use integer, real, text, boolean, date or timestamp.",
     "tables": "Declare at least one: [tables.NAME].",
-    "columns": "Declare the columns that may be asked about.",
-    "budget": "Write [budget] and epsilon = 1.",
+    "columns": "Declare the columns that questions may use.",
+    "budget": "Add a [budget] section with epsilon = 1.",
 }
 
 
 def read_type(value: object) -> Type:
-    """The type of this name."""
+    """The type with this name."""
     names = {kind.value: kind for kind in Type}
     if not isinstance(value, str) or value not in names:
         raise Misconfigured(f"`type` is {value!r}; it must be one of {', '.join(names)}.")
@@ -249,40 +249,40 @@ def read_type(value: object) -> Type:
 
 
 def read_limit(value: object, name: str) -> int | None:
-    """A limit of one unit; None if there is none, or none yet."""
+    """A limit per unit; None if there is none yet."""
     return None if value is None or value == AUTO else count(value, name)
 
 
 def read_auto_limits(found: Mapping[str, object]) -> frozenset[Limit]:
-    """The limits that shall be found."""
+    """The limits that are "auto"."""
     return frozenset(limit for limit in Limit if found.get(limit.value) == AUTO)
 
 
 def read_interval(value: object) -> Interval:
     """Two numbers, the lower first."""
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise Misconfigured("bounds are two numbers, the lower first. Write for example [0, 100].")
+        raise Misconfigured("bounds must be two numbers, the lower first, for example [0, 100].")
     return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))
 
 
 def read_values(values: object, kind: Type) -> tuple[Value, ...]:
     """A public list of values."""
     if not isinstance(values, list | tuple):
-        raise Misconfigured("values are a list. Write for example ['F', 'M'].")
+        raise Misconfigured("values must be a list, for example ['F', 'M'].")
     return tuple(_value(value, kind) for value in values)
 
 
 def read_edges(edges: object, kind: Type) -> tuple[Value, ...]:
     """The edges of a histogram."""
     if not isinstance(edges, list | tuple):
-        raise Misconfigured("edges are a list. Write for example [0, 18, 65].")
+        raise Misconfigured("edges must be a list, for example [0, 18, 65].")
     return tuple(_value(edge, kind) for edge in edges)
 
 
 def _value(value: object, kind: Type) -> Value:
     match value, kind:
         case None, _:
-            return None  # rows without a value are a group of their own
+            return None  # rows without a value form their own group
         case bool(), Type.BOOLEAN:
             return value
         case bool(), _:
@@ -294,7 +294,7 @@ def _value(value: object, kind: Type) -> Value:
         case str(), Type.TEXT:
             return value
         case datetime(), Type.TIMESTAMP if value.tzinfo is None and not getattr(value, "nanosecond", 0):
-            with suppress(ValueError, TypeError):  # of pandas' own kind of time, and its NaT
+            with suppress(ValueError, TypeError):  # pandas timestamps, and NaT
                 return datetime.combine(value.date(), value.time())
         case date(), Type.DATE if not isinstance(value, datetime):
             return value
@@ -305,4 +305,4 @@ def _value(value: object, kind: Type) -> Value:
                     return read
         case _:
             pass
-    raise Misconfigured(f"a value is not of the column's type {kind.value}. Correct the value or the type.")
+    raise Misconfigured(f"a value is not of the column's type {kind.value}. Fix the value or the type.")

@@ -14,8 +14,8 @@ import pytest
 from lapwing.catalog.table import Limit
 from lapwing.cells.finding import BoundsOf, Found
 from lapwing.curator import Curator
-from lapwing.curator.answering import Answers
-from lapwing.curator.search import price_of_each, serving
+from lapwing.curator.answering import PaidAnswers
+from lapwing.curator.search import choose_result, price_of_each
 from lapwing.data import health
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured, Refused
 from lapwing.ledger import Ledger
@@ -152,7 +152,7 @@ class TestKeys:
     def test_a_retry_after_the_finding_pays_the_rest(self, monkeypatch: pytest.MonkeyPatch) -> None:
         curator = opened()
         with monkeypatch.context() as patch:
-            patch.setattr(Answers, "new", _interrupted)
+            patch.setattr(PaidAnswers, "charge_new", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
         answer = curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
@@ -404,15 +404,15 @@ class TestServing:
 
     def test_the_oldest_that_cost_a_quarter_serves_for_ever(self) -> None:
         findings = self.found("0.01", "0.3", "5")
-        assert [serving(findings[:many], Fraction(1)) for many in (0, 1)] == [None, None]
-        assert serving(findings[:2], Fraction(1)) == serving(findings, Fraction(1)) == findings[1]
-        assert serving(findings, Fraction(1, 25)) == findings[0]
-        assert serving(findings, Fraction(21)) is None
+        assert [choose_result(findings[:many], Fraction(1)) for many in (0, 1)] == [None, None]
+        assert choose_result(findings[:2], Fraction(1)) == choose_result(findings, Fraction(1)) == findings[1]
+        assert choose_result(findings, Fraction(1, 25)) == findings[0]
+        assert choose_result(findings, Fraction(21)) is None
 
     def test_without_a_price_the_dearest_serves(self) -> None:
         findings = self.found("0.01", "5", "0.3", "5")
-        assert serving(findings, None) == findings[1]
-        assert serving([], None) is None
+        assert choose_result(findings, None) == findings[1]
+        assert choose_result([], None) is None
 
     def test_a_cheap_finding_spoils_nothing(self) -> None:
         curator = opened()

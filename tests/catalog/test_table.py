@@ -20,8 +20,8 @@ from support.visits import interval, visits_table
     [
         (Type.TEXT, {"bounds": interval(0, 1)}, "the type is text"),
         (Type.DATE, {"unit_bounds": interval(0, 1)}, "the type is date"),
-        (Type.REAL, {"bounds": interval(2, 1)}, "must not be above"),
-        (Type.REAL, {"unit_bounds": interval(2, 1)}, "must not be above"),
+        (Type.REAL, {"bounds": interval(2, 1)}, "the lower bound exceeds the upper bound"),
+        (Type.REAL, {"unit_bounds": interval(2, 1)}, "the lower bound exceeds the upper bound"),
         (Type.TEXT, {"values": ("a", "a")}, "twice"),
         (Type.INTEGER, {"values": ("a",)}, "not of type integer"),
         (Type.INTEGER, {"values": (True,)}, "not of type integer"),
@@ -63,13 +63,13 @@ def test_nearest_names_one_or_lists_all() -> None:
     assert nearest("sxe", ["sex", "age"]) == "Did you mean `sex`?"
     assert nearest("zzz", ["sex", "age"]) == "Known: `age`, `sex`."
     assert nearest("zzz", [f"column{i}" for i in range(20)]).endswith(", ...")
-    assert nearest("x", []) == "None is declared."
+    assert nearest("x", []) == "None are declared."
 
 
 def test_intervals_know_what_several_numbers_add_up_to() -> None:
     assert Interval(Fraction(2), Fraction(5)).times(3) == Interval(Fraction(0), Fraction(15))
     assert Interval(Fraction(-2), Fraction(-1)).times(3) == Interval(Fraction(-6), Fraction(0))
-    assert Interval(Fraction(-7), Fraction(5)).reach == 7
+    assert Interval(Fraction(-7), Fraction(5)).magnitude == 7
     assert str(Interval(Fraction(0), Fraction(5, 2))) == "[0, 2.5]"
 
 

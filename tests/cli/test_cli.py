@@ -134,7 +134,7 @@ def test_ten_questions_and_the_eleventh_exits_with_4(run: Any) -> None:
         (["aks", BY_SEX], 2, "Did you mean 'ask'?"),
         (["ask", BY_SEX, "--epsilonn", "1"], 2, "--epsilon"),
         (["ledger", "shw"], 2, "Did you mean 'show'?"),
-        (["init", "visits.parquet", "--unit", "pid", "--epsilon", "1"], 2, "exists already"),
+        (["init", "visits.parquet", "--unit", "pid", "--epsilon", "1"], 2, "already exists"),
         (["init", "visits.parquet", "--unit", "pidd", "--epsilon", "1", "-f", "b.toml"], 2, "Did you mean `pid`?"),
         (["init", "visits.parquet", "--unit", "pid", "--epsilon", "0", "-f", "b.toml"], 2, "above 0"),
         (["init", "gone.parquet", "--unit", "pid", "--epsilon", "1", "-f", "b.toml"], 2, "cannot be opened"),
@@ -275,7 +275,9 @@ def test_doctor_checks_everything(run: Any) -> None:
     Path("lapwing.toml").write_text(text.replace("epsilon = 1", "epsilon = 2"))
     kept = [Path(".lapwing/ledger.db"), Path("visits.parquet.lapwing")]
     before = [path.read_bytes() for path in kept]
-    assert "and lapwing.toml now declares epsilon = 2 (pure accounting). Use the first one." in run("doctor").out
+    assert (
+        "but lapwing.toml now declares epsilon = 2 (pure accounting). Restore the original budget." in run("doctor").out
+    )
     assert [path.read_bytes() for path in kept] == before
     Path("lapwing.toml").write_text(text)
     assert run("doctor").code == 0
@@ -338,10 +340,10 @@ def test_a_command_closes_the_ledger(run: Any, question: str) -> None:
     [
         (b"\xff\xfe", "byte 1 is not UTF-8"),
         (b"a = " + b"[" * 5000 + b"]" * 5000, "nested too deeply"),
-        (b'a = "\0"', "it is not TOML"),
+        (b'a = "\0"', "not valid TOML"),
         (
             b'ledger = "a\\u0000"\n[budget]\nepsilon = 1\n[tables.t]\nunit = "row"\nsource = "t.csv"\ncolumns = {}',
-            "`ledger` holds a null character",
+            "`ledger` contains a null character",
         ),
         (
             b'[budget]\nepsilon = 1\n[tables.t]\nunit = "row"\nsource = "a\\u0000.csv"\n[tables.t.columns]\n',
@@ -416,9 +418,7 @@ def test_an_answer_that_cannot_be_printed_is_told_with_its_charge(run: Any, wher
     command = [*before, sys.executable, "-m", "lapwing", "ask", BY_SEX, "--epsilon", "0.25"]
     done = subprocess.run(command, cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     os.close(out)
-    charged = (
-        "The answer was charged (epsilon = 0.25) and is stored: ask again without --refresh, and it costs nothing."
-    )
+    charged = "The answer was charged (epsilon = 0.25) and is stored: ask again without --refresh to get it for free."
     assert (done.returncode, done.stderr) == (1, f"The output could not be written ({why}). {charged}\n")
     assert run("ask", BY_SEX, "--epsilon", "0.25", "--json").json["price"]["epsilon"] == 0
     assert run("budget", "--json").json["spent"]["epsilon"] == 0.25
@@ -517,7 +517,8 @@ def test_the_doctor_says_that_lines_of_a_csv_file_are_left_out(run: Any) -> None
     Path("t.csv").write_bytes("p,name\n1,Ann\n2,Jörg\n".encode("latin-1"))
     assert run("init", "t.csv", "--unit", "p", "--epsilon", "1", "--file", "t.toml").code == 0
     assert (
-        "Lines of `t.csv` are left out: they are not UTF-8, or have too many" in run("doctor", "--file", "t.toml").out
+        "Some lines of `t.csv` are dropped: they are not UTF-8, or have too many"
+        in run("doctor", "--file", "t.toml").out
     )
     Path("t.csv").write_text("p,name\n1,Ann\n2,Jörg\n", encoding="utf-8")
     assert "left out" not in run("doctor", "--file", "t.toml").out
@@ -528,4 +529,4 @@ def test_the_draft_says_where_types_come_from(run: Any) -> None:
     for data, guessed in (("t.csv", True), ("visits.parquet", False)):
         assert run("init", data, "--unit", "row", "--epsilon", "1", "--file", f"{data}.toml").code == 0
         first = Path(f"{data}.toml").read_text().splitlines()[0]
-        assert ("no value stands here, but types were guessed from the first rows." in first) is guessed
+        assert ("no values were read from the data, but types were guessed from the first rows." in first) is guessed

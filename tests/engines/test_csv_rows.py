@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from lapwing.engines import csv_rows as lines
-from lapwing.engines.csv_rows import drops_lines, lines_schema, read_lines
+from lapwing.engines.csv_rows import csv_schema, drops_rows, read_csv_rows
 from lapwing.errors import Misconfigured
 
 HEADER = b"a,b,c\n"
 
 
 def rows(path: Path, block: int = 1 << 20) -> list[tuple[str | None, ...]]:
-    table = pa.concat_tables(read_lines(path, block))
+    table = pa.concat_tables(read_csv_rows(path, block))
     return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr)
 
 
@@ -110,8 +110,8 @@ def test_an_odd_number_of_quotes_is_refused_by_a_constant_sentence(tmp_path: Pat
     with pytest.raises(Misconfigured) as caught:
         rows(path, 1 << 12)
     assert str(caught.value) == (
-        "`t.csv`: a line holds an odd number of quotes, as texts with line breaks do. Lines are never joined, because "
-        "one row must not touch another. Store the table as Parquet."
+        "`t.csv`: a line has an odd number of quotes, as text with line breaks does. Lines are never joined, because "
+        "one row must not affect another. Save the table as Parquet."
     )
 
 
@@ -120,7 +120,7 @@ def test_a_long_field_is_read_and_an_endless_line_refused(tmp_path: Path, monkey
     path.write_bytes(HEADER + b"1," + b"x" * 20_000_000 + b',3\n4,"' + b"y" * 20_000_000 + b'",6\n7,a "b" c,9')
     assert [len(row[1] or "") for row in rows(path)] == [20_000_000, 20_000_000, 7]
     monkeypatch.setattr(lines, "_LONGEST_LINE", 1 << 20)
-    with pytest.raises(Misconfigured, match=r"a line is longer than 1 MiB\. Store the table as Parquet"):
+    with pytest.raises(Misconfigured, match=r"a line is longer than 1 MiB\. Save the table as Parquet"):
         rows(path)
 
 
@@ -143,14 +143,14 @@ def test_a_header_that_names_no_columns_is_refused_without_quoting_it(tmp_path: 
     path = tmp_path / "t.csv"
     path.write_bytes(header + b"1,2,3\n" if header else b"")
     with pytest.raises(Misconfigured, match="the first line must name every column") as caught:
-        lines_schema(path)
+        csv_schema(path)
     assert len(str(caught.value)) < 250
 
 
 def test_names_are_read_like_fields_and_tabs_separate_tsv(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b'\xef\xbb\xbf"a, b",c\r\n1,2\r\n')
     (tmp_path / "t.tsv").write_bytes(b'a\tb\n1,5\t"x\ty"\n')
-    assert lines_schema(tmp_path / "t.csv").names == ["a, b", "c"]
+    assert csv_schema(tmp_path / "t.csv").names == ["a, b", "c"]
     assert rows(tmp_path / "t.csv") == [("1", "2")]
     assert rows(tmp_path / "t.tsv") == [("1,5", "x\ty")]
 
@@ -167,4 +167,4 @@ def test_a_file_without_rows_has_its_columns(tmp_path: Path) -> None:
 def test_whether_a_line_is_dropped_is_told(tmp_path: Path, line: bytes, dropped: bool) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(HEADER + b"4,5,6\n" + line + b"\n7,8,9\n")
-    assert drops_lines(path) is dropped
+    assert drops_rows(path) is dropped

@@ -273,7 +273,7 @@ def test_units_of_two_lists_are_refused_without_telling_them(tmp_path: Path) -> 
     with duckdb.connect(str(place)) as connection:
         connection.execute("CREATE TABLE a (who ENUM('ZZCANARY'))")
         connection.execute("CREATE TABLE b (who ENUM('ZZCANARY', 'bob'))")
-    with pytest.raises(Misconfigured, match=r"in different forms \(ENUM\), so") as caught:
+    with pytest.raises(Misconfigured, match=r"in different types \(ENUM\), so") as caught:
         DuckDBEngine([(Table(name, fields, "who", 1), DuckDBTable(place, name)) for name in "ab"], salt=1)
     assert "ZZCANARY" not in str(caught.value)
 

@@ -174,7 +174,7 @@ def test_what_is_no_file_is_refused_in_one_sentence(tmp_path: Path, kind: str, e
 def test_a_file_without_read_rights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files.os, "access", lambda path, mode: mode != os.R_OK)
     for ending in ENDINGS:
-        with pytest.raises(lw.Misconfigured, match=r"cannot be opened\. Check path and rights"):
+        with pytest.raises(lw.Misconfigured, match=r"cannot be opened\. Check the path and the permissions"):
             words(write(tmp_path / f"t.{ending}", "this file"))
 
 
@@ -245,7 +245,7 @@ def test_a_file_that_is_written_while_it_is_read_is_refused(tmp_path: Path, monk
         return digest(file, name)
 
     monkeypatch.setattr(files.hashlib, "file_digest", late)
-    with pytest.raises(lw.Misconfigured, match="was written while it was read"):
+    with pytest.raises(lw.Misconfigured, match="changed while being read"):
         digest_of(path)
 
 
@@ -291,7 +291,7 @@ def test_rows_that_change_while_they_are_loaded_are_not_served(tmp_path: Path, m
         write(path, "bb")
 
     monkeypatch.setattr(DuckDBEngine, "_load", late)
-    with pytest.raises(lw.Misconfigured, match="written while they were opened"):
+    with pytest.raises(lw.Misconfigured, match="changed while being opened"):
         open_file(path)
 
 
@@ -305,7 +305,9 @@ def test_column_names_of_a_file_differ_by_more_than_case(tmp_path: Path) -> None
             [(Table("t", (Field("a", Type.INTEGER),), None), Parquet(tmp_path / "t.parquet"))], salt=1
         ),
     ):
-        with pytest.raises(lw.Misconfigured, match=r"`A` and `a` have the same name: SQL ignores case\. Rename one"):
+        with pytest.raises(
+            lw.Misconfigured, match=r"`A` and `a` have the same name in SQL, which ignores case\. Rename one"
+        ):
             use()
     pq.write_table(pa.table({"x": [{"A": 1, "a": 2, "y": [{"b": 1}]}], "A": [1]}), tmp_path / "nested.parquet")
     assert stored_types(Parquet(tmp_path / "nested.parquet")) == {"A": Type.INTEGER}

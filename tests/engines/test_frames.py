@@ -16,7 +16,7 @@ import pytest
 import lapwing as lw
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
-from lapwing.engines.frames import frame_source, marked
+from lapwing.engines.frames import frame_source, with_fingerprint
 from lapwing.language.types import Type
 
 BUDGET = lw.Budget(epsilon=100_000)
@@ -137,8 +137,8 @@ def test_columns_of_every_kind_keep_type_and_values(values: Any, kind: Type, exp
     assert read(make({"v": values})) == expected
 
 
-SAME = r"have the same name: SQL ignores case\. Rename one of them\."
-NOT_READ = "which is not read. Convert the column, or leave it out"
+SAME = r"have the same name in SQL, which ignores case\. Rename one of them\."
+NOT_READ = "Convert the column or drop it"
 REFUSED: dict[str, tuple[Any, str]] = {
     "twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), SAME),
     "case": (pd.DataFrame([[1, 2]], columns=["A", "a"]), SAME),
@@ -154,25 +154,28 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "levels": (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), "Rename the columns"),
     "pair": (pd.DataFrame([[1]], columns=pd.Index([("a", "b")], tupleize_cols=False)), "Rename the columns"),
     "no name": (pd.DataFrame([[1]], columns=[None]), "Rename the columns"),
-    "empty name": (pd.DataFrame([[1]], columns=[""]), "no text. Rename it"),
-    "null byte": (pd.DataFrame([[1]], columns=["a\0b"]), "no text. Rename it"),
-    "no text": (pd.DataFrame([[1]], columns=pd.Index(["\ud800"], dtype=object)), "no text. Rename it"),
+    "empty name": (pd.DataFrame([[1]], columns=[""]), "is empty or not text. Rename the column"),
+    "null byte": (pd.DataFrame([[1]], columns=["a\0b"]), "is empty or not text. Rename the column"),
+    "no text": (
+        pd.DataFrame([[1]], columns=pd.Index(["\ud800"], dtype=object)),
+        "is empty or not text. Rename the column",
+    ),
     "complex": (pd.DataFrame({"a": [1j]}), NOT_READ),
     "period": (pd.DataFrame({"a": pd.period_range("2020", "2021", freq="Y")}), NOT_READ),
     "interval": (pd.DataFrame({"a": pd.interval_range(0, 2)}), NOT_READ),
     "cut": (pd.DataFrame({"a": pd.cut([1, 2, 3], 2)}), NOT_READ),
     "wide": (pl.DataFrame({"a": [1]}, schema={"a": pl.Int128}), "Convert each column"),
-    "decimal": (pa.table({"a": pa.array([decimal.Decimal(1)], pa.decimal256(50, 2))}), "Convert it, or leave it out"),
-    "durations": (pl.DataFrame({"a": [timedelta(1)], "b": [time(1)]}), "no column of a type that is read"),
-    "lists": (pa.table({"a": [[1]]}), "no column of a type that is read"),
-    "python objects": (pl.DataFrame({"a": [object()]}, schema={"a": pl.Object}), "no column of a type that is read"),
+    "decimal": (pa.table({"a": pa.array([decimal.Decimal(1)], pa.decimal256(50, 2))}), "Convert it or drop it"),
+    "durations": (pl.DataFrame({"a": [timedelta(1)], "b": [time(1)]}), "no column of a supported type"),
+    "lists": (pa.table({"a": [[1]]}), "no column of a supported type"),
+    "python objects": (pl.DataFrame({"a": [object()]}, schema={"a": pl.Object}), "no column of a supported type"),
     "nothing": (pd.DataFrame(), "no columns"),
     "polars nothing": (pl.DataFrame(), "no columns"),
-    "lazy": (pl.LazyFrame({"a": [1]}), "unknown kind"),
-    "one array": (pa.array([1]), "unknown kind"),
+    "lazy": (pl.LazyFrame({"a": [1]}), "unknown type"),
+    "one array": (pa.array([1]), "unknown type"),
     "chunks": (pa.chunked_array([[1]]), "Convert each column"),
-    "numpy": (np.ones((2, 2)), "unknown kind"),
-    "none": (None, "unknown kind"),
+    "numpy": (np.ones((2, 2)), "unknown type"),
+    "none": (None, "unknown type"),
 }
 
 
@@ -195,7 +198,7 @@ def test_the_mark_of_a_frame_is_its_content_and_not_its_chunks() -> None:
     whole = pa.table({"v": list(range(100)), "w": ["x"] * 100})
     parts = pa.concat_tables([whole.slice(0, 33), whole.slice(33, 1), whole.slice(34)])
     other = whole.set_column(0, "v", pa.array([*range(99), 0]))
-    marks = [marked(frame_source(table)).mark for table in (whole, parts, other, whole.slice(0, 99))]
+    marks = [with_fingerprint(frame_source(table)).mark for table in (whole, parts, other, whole.slice(0, 99))]
     assert marks[0] == marks[1]
     assert len({*marks}) == 3
 
@@ -216,10 +219,10 @@ def test_declared_names_are_found_as_sql_finds_them(make: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"bounds": {"x": (0, 1), "X": (0, 2)}}, "names a column twice: SQL ignores case"),
-        ({"bounds": {0: (0, 1)}}, "no text. Write its name in quotes"),
-        ({"unit": 0}, "no text. Write its name in quotes"),
-        ({"unit": "y"}, "no column of `t`"),
+        ({"bounds": {"x": (0, 1), "X": (0, 2)}}, "names a column twice; SQL ignores case"),
+        ({"bounds": {0: (0, 1)}}, "a column name is not text. Put the name in quotes"),
+        ({"unit": 0}, "a column name is not text. Put the name in quotes"),
+        ({"unit": "y"}, "`t` has no such column"),
     ],
 )
 def test_declared_names_that_name_no_one_column_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -135,10 +135,7 @@ def test_control_c_leaves_a_clean_and_charged_ledger(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert (
-        said.strip()
-        == "Interrupted. What was charged stays charged, and asking again pays again: see `lapwing budget`."
-    )
+    assert said.strip() == "Interrupted. Charges stand, and asking again pays again: see `lapwing budget`."
     assert verify_ledger(place, witness=[seen]).ok
     assert [entry.kind for entry in ledger.entries()][-1] == "reserve"
     assert float(ledger.spent.amount) == 0.5
@@ -313,7 +310,7 @@ def test_an_interrupt_while_a_csv_file_is_loaded_is_an_interrupt(
         time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(duckdb_module, "read_lines", endless)
+    monkeypatch.setattr(duckdb_module, "read_csv_rows", endless)
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):

@@ -142,7 +142,7 @@ def test_values_lie_in_the_derived_bounds(seed: int) -> None:
     for row in rows:
         for (expression, bounds), value in zip(bounded, row, strict=True):
             if value is not None and value == value:
-                slack = 1e-9 * (1 + float(bounds.reach))
+                slack = 1e-9 * (1 + float(bounds.magnitude))
                 assert float(bounds.low) - slack <= value <= float(bounds.high) + slack, expression
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lapwing.language.wording import cut, worded
+from lapwing.language.wording import expression_text, shorten
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
 from support.visits import visits_catalog
@@ -32,7 +32,7 @@ def test_words_read_as_the_same_expression(sql: str) -> None:
 
     argument = read(sql).aggregates[0].arguments[0]
     inner = argument.arguments[0].arguments[0]  # type: ignore[union-attr]
-    assert read(worded(inner)).aggregates == read(sql).aggregates
+    assert read(expression_text(inner)).aggregates == read(sql).aggregates
 
 
 def test_the_words_of_an_aggregate_keep_their_brackets() -> None:
@@ -42,5 +42,5 @@ def test_the_words_of_an_aggregate_keep_their_brackets() -> None:
 
 
 def test_long_words_are_cut() -> None:
-    assert cut("a" * 60) == "a" * 60
-    assert cut("a" * 61) == "a" * 57 + "..."
+    assert shorten("a" * 60) == "a" * 60
+    assert shorten("a" * 61) == "a" * 57 + "..."

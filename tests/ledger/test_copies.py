@@ -162,7 +162,7 @@ def test_an_entry_that_does_not_follow_is_not_believed(place: Any, change: dict[
     ledger = place.open()
     ask(ledger, 0.5)
     last, spent = list(ledger.entries())[-1], Cost(PURE, 0.5)
-    false = replace(entry.follow(last, Kind.VERSION, spent=spent, own=NOTHING, note={}), **change).sealed()
+    false = replace(entry.follow(last, Kind.VERSION, spent=spent, own=NOTHING, note={}), **change).seal()
     with closing(sqlite3.connect(place.path)) as file:
         file.execute("DROP TRIGGER entry_at_end")
         SqliteBook(file).append(false)

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Bug
 from lapwing.ledger import Entry, Kind
-from lapwing.ledger.entry import START, Terms, added, canonical, cost_of, follow, ratio, read_ratio, settled
+from lapwing.ledger.entry import (
+    START,
+    LedgerTerms,
+    add_costs,
+    canonical,
+    cost_of,
+    follow,
+    ratio,
+    read_ratio,
+    round_denominators,
+)
 from lapwing.privacy import Accounting, Budget, Cost
 
 NOTHING = Cost(Accounting.PURE, 0)
@@ -21,7 +31,7 @@ TENTH = Cost(Accounting.PURE, 0.1)
 
 def first(budget: Budget) -> Entry:
     nothing = budget.capacity - budget.capacity
-    note = Terms(budget, budget.capacity, "cd" * 32).note()
+    note = LedgerTerms(budget, budget.capacity, "cd" * 32).note()
     return follow(
         None, Kind.OPEN, spent=nothing, own=nothing, cost=budget.capacity, note=note, at="2026-01-01T00:00:00Z"
     )
@@ -46,7 +56,7 @@ def test_the_hash_covers_the_previous_hash_and_the_canonical_text() -> None:
 
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6), Budget(2, 1e-6, accounting="basic")], ids=str)
 def test_the_first_entry_holds_the_terms(budget: Budget) -> None:
-    terms = Terms.read(first(budget))
+    terms = LedgerTerms.read(first(budget))
     assert (terms.budget, terms.total) == (budget, budget.capacity)
 
 
@@ -85,7 +95,7 @@ def test_ten_tenths_are_one() -> None:
     """ledger:B7 gate:G28."""
     total = NOTHING
     for _ in range(10):
-        total = added(total, TENTH)
+        total = add_costs(total, TENTH)
     assert total == Cost(Accounting.PURE, 1)
 
 
@@ -95,7 +105,7 @@ def test_a_sum_of_short_fractions_is_exact_or_above(parts: list[Fraction]) -> No
     """ledger:B7: never below the true sum, and above it by less than 10^-90."""
     total = NOTHING
     for part in parts:
-        total = added(total, Cost(Accounting.PURE, part))
+        total = add_costs(total, Cost(Accounting.PURE, part))
     assert 0 <= total.amount - sum(parts) < Fraction(1, 10**90)
     assert total.amount.denominator <= 10**100
 
@@ -105,14 +115,14 @@ def test_odd_prices_cannot_make_the_sum_grow_without_end() -> None:
     total, true = NOTHING, Fraction(0)
     for k in range(300):
         part = Fraction(1, 10**39 + 2 * k + 1)
-        total, true = added(total, Cost(Accounting.PURE, part)), true + part
+        total, true = add_costs(total, Cost(Accounting.PURE, part)), true + part
     assert len(ratio(total.amount)) < 210
     assert true <= total.amount < true + Fraction(1, 10**90)
 
 
 def test_a_long_price_is_rounded_up() -> None:
     long = Fraction(1, 3**300)
-    price = settled(Cost(Accounting.ZCDP, long, long))
+    price = round_denominators(Cost(Accounting.ZCDP, long, long))
     assert price.amount == price.delta == Fraction(1, 10**100) >= long
     assert cost_of(Accounting.ZCDP, ratio(price.amount), ratio(price.delta)) == price
 

@@ -214,10 +214,10 @@ def test_of_equal_questions_the_newest_on_each_of_the_terms_is_offered(ledger: L
         ledger.settle(ask(ledger, 0.1, key=str(number)), f"answer {number}".encode(), match=match, terms=terms)
     offers = ledger.offers("m")
     assert [(offer.seq, offer.terms) for offer in offers] == [(6, "b"), (4, "a")]
-    assert [ledger.offered("m", offer) for offer in offers] == [b"answer 2", b"answer 1"]
+    assert [ledger.read_offer("m", offer) for offer in offers] == [b"answer 2", b"answer 1"]
     assert ledger.offers("nothing") == ()
     with pytest.raises(LedgerFailed, match="Entry 4: its stored answer is missing"):
-        ledger.offered("other", offers[1])
+        ledger.read_offer("other", offers[1])
     assert ledger.paid_with("m", "ann", "0") == (2, b"answer 0")
     for match, analyst, key in (("other", "ann", "0"), ("m", "bob", "0"), ("m", "ann", "9")):
         assert ledger.paid_with(match, analyst, key) is None

@@ -32,7 +32,7 @@ def ask(ledger: Ledger, **more: Any) -> Any:
 
 def connection(ledger: Ledger) -> sqlite3.Connection:
     assert isinstance(ledger._store, SqliteStore)
-    with ledger._store._connected() as found:
+    with ledger._store._connection_held() as found:
         return found
 
 

@@ -17,8 +17,8 @@ import pytest
 import lapwing.ledger.verify as verify_module
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Declaration, Entry, Head, Kind, Ledger, open_ledger, verify_ledger
-from lapwing.ledger.chain import Walk
-from lapwing.ledger.entry import COLUMNS, Terms, canonical, cost_of, follow, ratio
+from lapwing.ledger.chain import ChainVerifier
+from lapwing.ledger.entry import COLUMNS, LedgerTerms, canonical, cost_of, follow, ratio
 from lapwing.ledger.sqlite_book import SCHEMA
 from lapwing.privacy import Accounting, Budget, Cost
 
@@ -308,11 +308,11 @@ def test_every_operation_on_a_damaged_file_fails_with_a_next_step_or_gives_the_t
 def resealed(place: Any, budget: Budget, *, name: bool, chain: bool) -> None:
     """Writes the first entry anew with another budget: with a name that fits, with all later hashes."""
     lines = [Entry.read(row) for row in rows(place)]
-    terms = Terms(budget, budget.capacity, str(lines[0].remark("salt_hash")))
+    terms = LedgerTerms(budget, budget.capacity, str(lines[0].remark("salt_hash")))
     note = {**terms.note(), **({} if name else {"ledger": lines[0].remark("ledger")})}
-    changed = [replace(lines[0], note=canonical(note), amount=ratio(budget.capacity.amount)).sealed()]
+    changed = [replace(lines[0], note=canonical(note), amount=ratio(budget.capacity.amount)).seal()]
     for line in lines[1:]:
-        changed.append(replace(line, previous=changed[-1].hash).sealed() if chain else line)
+        changed.append(replace(line, previous=changed[-1].hash).seal() if chain else line)
     place.tamper(
         *(
             f"UPDATE entry SET note = '{e.note}', amount = '{e.amount}', previous = '{e.previous}', hash = '{e.hash}' "
@@ -402,15 +402,15 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     for _ in range(3):
         ledger.settle(ask(ledger), b"answer", match="m")
     ask(ledger)
-    step, asked = Walk.step, []
+    step, asked = ChainVerifier.step, []
 
-    def stepped(walk: Walk, entry: Entry) -> Any:
+    def stepped(chain: ChainVerifier, entry: Entry) -> Any:
         assert is_free(ledger._store._gate.lock)
         asked.append(ask(ledger))
         ledger.settle(asked[-1], b"later", match="m")
-        return step(walk, entry)
+        return step(chain, entry)
 
-    monkeypatch.setattr(Walk, "step", stepped)
+    monkeypatch.setattr(ChainVerifier, "step", stepped)
     report = ledger.verify()
     assert report.ok
     assert (report.entries, report.unanswered, len(asked)) == (8, (8,), 8)
@@ -418,7 +418,7 @@ def test_verify_lets_others_write_and_reports_one_moment(place: Any, monkeypatch
     assert ledger.verify().entries == 24
 
 
-@pytest.mark.parametrize("part", ["_answer_to", "_broken_head", "_broken_store"])
+@pytest.mark.parametrize("part", ["_answer_to", "_head_fault", "_store_fault"])
 def test_questions_go_on_while_verify_reads(place: Any, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     """Not only between two pages: the last check reads the whole file at once."""
     ledger = place.open(Budget(100))

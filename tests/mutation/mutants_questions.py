@@ -327,7 +327,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "any stored answer will do",
         _ANSWERING,
-        "if made.is_as_good_as(plan, level) and (best is None",
+        "if made.is_as_good_as(plan, confidence) and (best is None",
         "if (best is None",
         "a worse answer is given as a better one",
         ("tests/answers/test_stored.py",),

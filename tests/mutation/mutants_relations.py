@@ -118,8 +118,8 @@ RELATIONS: tuple[Mutant, ...] = (
     Mutant(
         "join: whole numbers that are one real",
         _JOINS,
-        "b.bounds.reach <= _MOST_EXACT",
-        "b.bounds.reach > 0",
+        "b.bounds.magnitude <= _MOST_EXACT",
+        "b.bounds.magnitude > 0",
         "keys that were told apart are compared as one",
         RELATED,
     ),

@@ -24,21 +24,21 @@ from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.emission import whole
 from lapwing.language.expression import Column, Expression, Literal
-from lapwing.language.operators.buckets import MOST_BUCKETS, equal_edges, labelled, numbered
-from lapwing.language.operators.table import loose
+from lapwing.language.operators.buckets import MOST_BUCKETS, bucket_label, bucket_number, equal_edges
+from lapwing.language.operators.table import maybe_nan
 from lapwing.language.types import Type, type_of
 from lapwing.opening import open_data
 from lapwing.planning.domain import domain_of
 from lapwing.planning.question import Question
 from lapwing.privacy import Budget
-from lapwing.reading.ibis import read_ibis, unbound
+from lapwing.reading.ibis import read_ibis, unbound_table
 from lapwing.reading.sql import read_sql
 from support.refusals import attempt
 from support.visits import visits_catalog, visits_table
 
 HOSTILE = [0.0, -0.0, 0.1, 0.3, 18.0, nextafter(18, 0), 65, 1e308, -1e308, 5e-324, -5e-324, inf, -inf, nan, None]
 CATALOG = visits_catalog()
-T = unbound(visits_table())
+T = unbound_table(visits_table())
 
 
 def part() -> str:
@@ -69,12 +69,12 @@ def test_a_bucket_is_the_number_of_edges_up_to_the_value(edges: list[float]) -> 
     """gate:G14 whatever the row holds; what is no number has no bucket."""
     expected = [None if x is None or isnan(x) else bisect_right(edges, x) for x in HOSTILE]
     given = [float("nan") if x is None else x for x in HOSTILE]
-    assert computed(numbered(X, literals(edges), part=part), given) == expected
+    assert computed(bucket_number(X, literals(edges), part=part), given) == expected
 
 
 def test_whole_numbers_are_compared_exactly() -> None:
     """Also where float64 has no room for them."""
-    bucket = numbered(Column("x", Type.INTEGER), literals([2**53, 2**53 + 1, 2**62]), part=part)
+    bucket = bucket_number(Column("x", Type.INTEGER), literals([2**53, 2**53 + 1, 2**62]), part=part)
     values = [2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), None]
     assert computed(bucket, values, Type.INTEGER) == [0, 1, 2, 3, 0, None]
 
@@ -92,7 +92,7 @@ def test_long_expressions_are_computed_once() -> None:
 def test_dates_have_buckets_too() -> None:
     key = question("WIDTH_BUCKET(day, ['2020-01-01', DATE '2021-01-01'])").keys[0]
     assert domain_of(key, CATALOG.tables[0]) == (0, 1, 2, None)
-    days = numbered(Column("x", Type.DATE), literals([date(2020, 1, 1), date(2021, 1, 1)]), part=part)
+    days = bucket_number(Column("x", Type.DATE), literals([date(2020, 1, 1), date(2021, 1, 1)]), part=part)
     found = computed(days, [date(1, 1, 1), date(2020, 1, 1), date(9999, 1, 1), None], Type.DATE)
     assert found == [0, 1, 2, None]
 
@@ -116,7 +116,7 @@ def test_buckets_are_public_keys_whatever_the_rows_hold(key: str, values: tuple[
 def test_labels_and_numbers_name_the_same_bucket() -> None:
     edges = literals([0, 18, 65])
     given = [float("nan") if x is None else x for x in HOSTILE]
-    numbers, labels = (computed(f(X, edges, part=part), given) for f in (numbered, labelled))
+    numbers, labels = (computed(f(X, edges, part=part), given) for f in (bucket_number, bucket_label))
     names = ["< 0", "[0, 18)", "[18, 65)", ">= 65"]
     assert labels == [None if n is None else names[n] for n in numbers]
 
@@ -126,7 +126,7 @@ def test_buckets_of_one_width_are_exact() -> None:
     edges = equal_edges(*literals([0, 1, 10]), part=part)
     assert [edge.value for edge in edges] == [Fraction(i, 10) for i in range(11)]
     tenths = [i / 10 for i in range(11)]
-    assert computed(numbered(X, edges, part=part), tenths) == list(range(1, 12))
+    assert computed(bucket_number(X, edges, part=part), tenths) == list(range(1, 12))
     one, other = question("WIDTH_BUCKET(loose, 0, 100, 2)"), question("WIDTH_BUCKET(loose, [0, 50.0, 100])")
     assert one.canonical() == other.canonical()
 
@@ -282,11 +282,11 @@ def test_the_deepest_buckets_can_be_printed_and_computed() -> None:
     nested: Expression = X
     with pytest.raises(Refused, match="nested too deeply"):  # noqa: PT012
         while True:
-            nested = numbered(nested, literals(range(-500, 501)), part=part)
+            nested = bucket_number(nested, literals(range(-500, 501)), part=part)
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 700)
     try:
-        text = DUCKDB.write(whole(nested, lambda leaf: loose(exp.column("x")))).text
+        text = DUCKDB.write(whole(nested, lambda leaf: maybe_nan(exp.column("x")))).text
     finally:
         sys.setrecursionlimit(before)
     with duckdb.connect(config={"threads": "1"}) as connection:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from lapwing.language.expression import Call, Column, Expression, Literal, Operator
 from lapwing.language.operators.table import (
     call,
-    loose,
+    maybe_nan,
 )
 from lapwing.language.types import Type
 
@@ -72,7 +72,7 @@ LEAVES: tuple[Expression, ...] = (*(column for kind in Type for column in column
 
 def leaf(expression: Any) -> exp.Expression:
     node = exp.column(expression.name, table="lw_rows", quoted=True)
-    return loose(node) if expression.type is Type.REAL else node
+    return maybe_nan(node) if expression.type is Type.REAL else node
 
 
 @cache

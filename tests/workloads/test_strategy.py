@@ -327,7 +327,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"column": "nme"}, "Did you mean `name`"),
     ({"column": "age", "table": "nowhere"}, "no such table"),
     ({"column": "age", "where": "nope = 1"}, "no such column"),
-    ({"column": "age", "where": "COUNT(*) > 1"}, "cannot stand in WHERE"),
+    ({"column": "age", "where": "COUNT(*) > 1"}, "cannot be used in WHERE"),
     ({"column": "age", "where": "1 = 1) GROUP BY (sex"}, "one condition"),
     ({"column": "age", "where": "1 = 1) LIMIT (1"}, "Nothing was charged"),
     ({"column": "age", "where": "1 = 1) HAVING (COUNT(*) > 3"}, "one condition"),

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.language.expression import Column, Expression, Key
-from lapwing.language.types import shown
-from lapwing.language.wording import cut, worded
+from lapwing.language.types import text_of
+from lapwing.language.wording import expression_text, shorten
 from lapwing.planning.question import Question
 from lapwing.privacy.wording import at_least_text
 
@@ -18,7 +18,7 @@ def asked(question: Question) -> str:
     """What was asked, in a few words; a computed key has the name of its column in the answer."""
     names = {o.expression.index: o.name for o in question.outputs if isinstance(o.expression, Key)}
     by = [
-        key.name if isinstance(key, Column) else names.get(index) or cut(worded(key))
+        key.name if isinstance(key, Column) else names.get(index) or shorten(expression_text(key))
         for index, key in enumerate(question.keys)
     ]
     numbers = ", ".join(aggregate.words() for aggregate in question.aggregates)
@@ -27,7 +27,7 @@ def asked(question: Question) -> str:
 
 def condition(where: Expression) -> str:
     """Which rows count, in one line, cut short if it is long."""
-    return cut(label(f"where {worded(where)}"), _LONGEST)
+    return shorten(label(f"where {expression_text(where)}"), _LONGEST)
 
 
 def percent(confidence: Fraction) -> str:
@@ -46,4 +46,4 @@ def label(value: Any) -> str:
             text = " ".join("".join(c if c.isprintable() else " " for c in value).split())
             return text or "(empty)"
         case _:
-            return shown(value)
+            return text_of(value)

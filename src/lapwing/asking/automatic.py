@@ -22,11 +22,11 @@ from lapwing.planning.plan import Outline, make_outline
 from lapwing.planning.question import Question
 
 AUTO = "auto"
-"""Written in place of bounds or limits that shall be found."""
+"""Written in place of bounds or limits to search for."""
 SHARE = 0.35
-"""The part of the price that findings take together, unless it is said."""
+"""The default share of the price for all searches together."""
 
-Read = Callable[[Catalog], Question]
+QuestionReader = Callable[[Catalog], Question]
 """Reads one question with what a catalog declares; raises Refused."""
 
 
@@ -67,18 +67,18 @@ class Needs:
         return len(self.columns) + len(self.limits)
 
 
-def needs_of(read: Read, catalog: Catalog, automatic: Automatic) -> Needs:
+def needs_of(read: QuestionReader, catalog: Catalog, automatic: Automatic) -> Needs:
     """What must be found; raises Refused if the question is refused whatever is found."""
     columns = _candidates(catalog, automatic)
     if not columns and not automatic.limits and not any(table.auto for table in catalog.tables):
         return Needs()
-    widest = _drawn(read, catalog, columns, automatic)
+    widest = _widest(read, catalog, columns, automatic)
     names = {base.name for base in widest.table.bases}
     columns = tuple(column for column in columns if column.table.name in names)
     for column in columns:
         fewer = tuple(other for other in columns if other is not column)
         with suppress(Refused):
-            _drawn(read, catalog, fewer, automatic)
+            _widest(read, catalog, fewer, automatic)
             columns = fewer
     question = read(_declaring(catalog, {column: column.widest for column in columns}))
     return Needs(columns, _limits(question, automatic), question)
@@ -106,11 +106,11 @@ def _candidates(catalog: Catalog, automatic: Automatic) -> tuple[BoundsOf, ...]:
 
 def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
     """The limits that must be found: of rows if there is no other way, of groups if a unit may be in several."""
-    wanted = _wanted(question.table, automatic)
-    outline = make_outline(_limited(question, dict.fromkeys(wanted, 1)))
+    wanted = _open_limits(question.table, automatic)
+    outline = make_outline(_with_limits(question, dict.fromkeys(wanted, 1)))
     needed = []
     others: dict[Limit, int] = {limit: 1 for limit in wanted if limit is not Limit.ROWS}
-    if Limit.ROWS in wanted and is_refused(_limited(question, others)):
+    if Limit.ROWS in wanted and is_refused(_with_limits(question, others)):
         needed.append(Limit.ROWS)
     chosen = any(kind.chosen_groups for kind in outline.kinds)
     if Limit.GROUPS in wanted and outline.group_count != 1 and not chosen:
@@ -118,7 +118,7 @@ def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
     return tuple(needed)
 
 
-def _wanted(table: Table, automatic: Automatic) -> tuple[Limit, ...]:
+def _open_limits(table: Table, automatic: Automatic) -> tuple[Limit, ...]:
     """Limits of a question's rows that may be found: asked for, or left open by the steward, and not declared."""
     if table.by_row:
         return ()
@@ -127,10 +127,10 @@ def _wanted(table: Table, automatic: Automatic) -> tuple[Limit, ...]:
     return tuple(limit for limit in Limit if declared[limit] is None and (automatic.limits or limit in left_open))
 
 
-def _drawn(read: Read, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Outline:
+def _widest(read: QuestionReader, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Outline:
     """The question with the widest bounds of these columns and the least limits."""
     question = read(_declaring(catalog, {column: column.widest for column in columns}))
-    return make_outline(_limited(question, dict.fromkeys(_wanted(question.table, automatic), 1)))
+    return make_outline(_with_limits(question, dict.fromkeys(_open_limits(question.table, automatic), 1)))
 
 
 def _declaring(catalog: Catalog, found: Mapping[BoundsOf, Interval]) -> Catalog:
@@ -149,7 +149,7 @@ def _declaring(catalog: Catalog, found: Mapping[BoundsOf, Interval]) -> Catalog:
     return Catalog(tuple(declared(table) if not table.public else table for table in catalog.tables))
 
 
-def _limited(question: Question, limits: Mapping[Limit, int]) -> Question:
+def _with_limits(question: Question, limits: Mapping[Limit, int]) -> Question:
     """The question with these limits declared for the rows that it aggregates."""
     table = question.table
     rows, groups = limits.get(Limit.ROWS, table.rows_per_unit), limits.get(Limit.GROUPS, table.groups_per_unit)
@@ -165,7 +165,7 @@ class Survey:
     missing: tuple[Target, ...]
 
 
-def survey(read: Read, catalog: Catalog, needs: Needs, known: Callable[[Target], Found | None]) -> Survey:
+def survey(read: QuestionReader, catalog: Catalog, needs: Needs, known: Callable[[Target], Found | None]) -> Survey:
     """What is known and what is missing; raises Refused if what is known rules the question out.
 
     Bounds come first: a limit may be one of rows that they play a part in.
@@ -178,14 +178,14 @@ def survey(read: Read, catalog: Catalog, needs: Needs, known: Callable[[Target],
         bounds[column] = column.widest if one is None else column.interval(*one.powers)
         _sort(column, one, found, missing)
     question = read(_declaring(catalog, bounds)) if bounds else read(catalog)
-    least = make_outline(_limited(question, dict.fromkeys(needs.limits, 1)))
+    least = make_outline(_with_limits(question, dict.fromkeys(needs.limits, 1)))
     limits = {}
     for limit in needs.limits:
         target = LimitOf(question, least.domain, limit)
         one = known(target)
         limits[limit] = 1 if one is None else target.most(*one.powers)
         _sort(target, one, found, missing)
-    return Survey(_limited(question, limits) if limits else question, tuple(found), tuple(missing))
+    return Survey(_with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
 
 
 def _sort(target: Target, one: Found | None, found: list[Found], missing: list[Target]) -> None:

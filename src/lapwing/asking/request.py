@@ -24,7 +24,7 @@ from lapwing.workloads.marginals import Cells, ask_marginals, read_columns
 from lapwing.workloads.strategy import Counted
 
 STEWARD = "steward"
-"""Who asks when nobody is named."""
+"""The analyst if none is named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,3 +1,3 @@
-"""What a steward declares: tables, columns, limits, and tables derived from them."""
+"""What a steward declares: tables, columns and limits; and the tables derived from them."""
 
 __all__: list[str] = []

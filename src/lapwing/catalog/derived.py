@@ -1,21 +1,21 @@
-"""Tables whose rows are made of other tables: joins, unions, and one row a unit.
+"""Tables derived from other tables: joins, unions, and one row per unit.
 
 Guarantee:  every row of a derived table belongs to one unit, and the rows of a unit are a function of that unit's own
-            private rows and of public tables; at row level every private row makes at most one row. So removing a unit
-            removes its own rows of the derived table and changes nobody else's.
-Proof:      by induction over the tables below; a stored table has it.
-            Joined, public.  A row meets the public rows that are equal to its values of the join columns, both sides in
-                one type. There is one such row at most by construction, since the public side is grouped by those
-                values (cells/derived_rows.py), and which one is decided by public rows; and they hold a key of the
-                public table, proved when it is loaded (reading/relations/joins.py). An outer join keeps a row without a
-                partner. Its unit stays with it.
-            Joined, by unit.  A row meets rows of its own unit only: the units are compared as they are stored, not as
-                the analyst wrote it. What a pair holds, and whether a row stays without one, is a function of both.
-            United.  Rows stand beside each other, each with its own unit.
-            PerUnit.  Rows are grouped by the unit as it is stored, so a row is a function of rows of one unit, and
-                every aggregate is exact: no sum depends on the order in which rows are met.
-            Columns and conditions are total functions of one row, so nothing fails and no row decides over another.
-How many rows of a unit count is not promised here: limits are applied to the derived rows (bounding.py).
+            private rows and of public tables; by row, each private row yields at most one. So removing a unit
+            removes its own rows from the derived table and changes no others.
+Proof:      by induction over the tables below; it holds for stored tables.
+            Joined, public.  A row matches the public rows that equal its values in the join columns, both sides in
+                one type. There is at most one such row by construction, since the public side is grouped by those
+                values (cells/derived_rows.py), and public rows decide which one; and they contain a key of the
+                public table, checked when it is loaded (reading/relations/joins.py). An outer join keeps an unmatched
+                row. Its unit stays with it.
+            Joined, by unit.  A row is matched only with rows of its own unit: units are compared as stored, not as
+                the analyst wrote them. The content of a pair, and whether a row is unmatched, is a function of both.
+            United.  Rows are concatenated, each with its own unit.
+            PerUnit.  Rows are grouped by the unit as stored, so a row is a function of the rows of one unit, and
+                every aggregate is exact: no sum depends on the order of rows.
+            Columns and conditions are total functions of one row, so nothing fails and no row affects another.
+How many rows of a unit count is decided elsewhere: limits are applied to the derived rows (bounding.py).
 Checked by: tests/reading/relations/test_relations.py, tests/cells/test_relations_neighbours.py
 """
 
@@ -28,26 +28,26 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression
 
 MOST_TABLES = 16
-"""Stored tables in one question, each counted as often as it is read."""
+"""The most stored tables in one question, each counted as often as it is read."""
 MOST_LEVELS = 16
-"""Derived tables inside each other."""
+"""The most levels of nested derived tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Each row of the left table with its partners on the right. Columns: all of the left one, all of the right one,
-    and, where rows without a partner stay, whether there is one."""
+    """Each row of the left table with its matches on the right. Columns: all of the left, all of the right,
+    and, if unmatched rows are kept, whether there is a match."""
 
     left: Table
     right: Table
     on: tuple[tuple[Expression, Expression], ...]
-    """Pairs that are equal: an expression over the left row, one over the right row."""
+    """Pairs compared for equality: an expression over the left row, one over the right row."""
     by_unit: bool
-    """Whether both are private, so that the units are equal too."""
+    """True if both tables are private, so that the units must be equal too."""
     outer: bool
-    """Whether a row without a partner stays."""
+    """True if unmatched rows are kept."""
     right_where: Expression | None = None
-    """Which rows of the right table are partners at all."""
+    """Which rows of the right table can match at all."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -56,7 +56,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Some rows of a table, with columns computed row by row. The first column is the protected unit."""
+    """A filtered table, with columns computed row by row. The first column is the protected unit."""
 
     table: Table
     columns: tuple[Expression, ...]
@@ -65,7 +65,7 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class United:
-    """The rows of all sides, one below the other."""
+    """The rows of all inputs, concatenated."""
 
     sides: tuple[Selected, ...]
 
@@ -76,12 +76,12 @@ class United:
 
 @dataclass(frozen=True, slots=True)
 class PerUnit:
-    """One row for each unit and each value of its keys. Columns: the unit, the keys, the aggregates."""
+    """One row per unit and key value. Columns: the unit, the keys, the aggregates."""
 
     table: Table
     where: Expression | None
     keys: tuple[Expression, ...]
-    """Besides the unit."""
+    """The keys besides the unit."""
     aggregates: tuple[Aggregate, ...]
 
     @property
@@ -93,17 +93,17 @@ Derived = Joined | United | PerUnit
 
 
 def scans_of(table: Table) -> int:
-    """How many stored tables are read, each counted as often as it is."""
+    """How many stored tables are read, each counted as often as it is read."""
     return 1 if table.source is None else sum(map(scans_of, table.source.tables))
 
 
 def levels_of(table: Table) -> int:
-    """How many derived tables stand inside each other."""
+    """How deeply derived tables are nested."""
     return 0 if table.source is None else 1 + max(map(levels_of, table.source.tables))
 
 
 def degree_of(table: Table) -> int:
-    """The rows of a unit with n rows in every stored table grow like n to this power."""
+    """If a unit has n rows in every stored table, its derived rows grow like n to this power."""
     match table.source:
         case None:
             return 0 if table.public else 1

@@ -1,10 +1,10 @@
-"""What a stored answer is found by: an identity is a value of plain facts, exact and typed.
+"""The identity by which a stored answer is found: a value of plain facts, exact and typed.
 
-Two requests are the same if and only if their identities are equal. Facts are texts, whole numbers, truth values and
-lists of facts; a real number is the text of its fraction. No sentence, no name of a class and no rounded number is
-among them: rewording a message or renaming a field never makes anybody pay twice, and a bound that changes in its last
-digit never brings back the answer to another question.
-`FORMAT` counts the ways in which identities were ever written; CONTRIBUTING.md says how it changes.
+Two requests are the same if and only if their identities are equal. Facts are texts, integers, booleans and
+lists of facts; a real number is the text of its fraction. No sentence, class name or rounded number is
+among them: rewording a message or renaming a field never makes anyone pay twice, and a bound that changes in its last
+digit never returns the answer to another question.
+`FORMAT` is the version of the encoding; CONTRIBUTING.md says how it changes.
 Checked by: tests/catalog/test_identity.py
 """
 
@@ -26,19 +26,19 @@ from lapwing.language.types import Interval, Value, type_of
 FORMAT = 1
 
 Facts = str | int | None | tuple["Facts", ...]
-"""Truth values are whole numbers to Python, and are written as themselves."""
+"""Booleans are integers in Python, but are written as booleans."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """One request: its kind, and every fact that decides its numbers."""
+    """One request: its kind, and every fact that affects its numbers."""
 
     kind: str
     facts: Facts
 
     @cached_property
     def text(self) -> str:
-        """The identity as it is hashed and stored."""
+        """The identity as hashed and stored."""
         return json.dumps((FORMAT, self.kind, self.facts), separators=(",", ":"))
 
 
@@ -66,7 +66,7 @@ def number_facts(number: Fraction | int | None) -> Facts:
 
 
 def expression_facts(expression: Expression | None, table: Table, *, clipped: bool = False) -> Facts:
-    """An expression over a table. A column that is clipped before it is computed with is told apart by its bounds."""
+    """An expression over a table. A column that is clipped before use is identified with its bounds."""
     match expression:
         case None:
             return None
@@ -86,14 +86,14 @@ def expression_facts(expression: Expression | None, table: Table, *, clipped: bo
 
 
 def aggregate_facts(aggregate: Aggregate, table: Table) -> Facts:
-    """An aggregate over a table. What is only counted is not clipped first."""
+    """An aggregate over a table. A column that is only counted is not clipped."""
     clipped = not aggregate.name.startswith("count")
     arguments = tuple(expression_facts(argument, table, clipped=clipped) for argument in aggregate.arguments)
     return (aggregate.name, arguments, tuple(map(number_facts, aggregate.parameters)))
 
 
 def rows_facts(table: Table) -> Facts:
-    """Which rows a table holds: its data, or how they are made of other tables."""
+    """The rows of a table: its data, or how they are derived from other tables."""
     match table.source:
         case None:
             return ("table", table.name, table.version, table.unit)
@@ -111,7 +111,7 @@ def rows_facts(table: Table) -> Facts:
 
 
 def domain_facts(domain: tuple[tuple[Value, ...], ...] | None) -> Facts:
-    """The public values of each key in their order; None if keys are selected privately."""
+    """The public values of each key, in order; None if keys are selected privately."""
     return None if domain is None else tuple(tuple(map(value_facts, values)) for values in domain)
 
 
@@ -121,12 +121,12 @@ def _side_facts(side: Selected) -> Facts:
 
 
 def _inner(expression: Expression | None, table: Table) -> Facts:
-    """An expression of a derived table; its columns may be clipped, so their bounds count."""
+    """An expression in a derived table; its columns may be clipped, so their bounds count."""
     return expression_facts(expression, table, clipped=True)
 
 
 def _place(column: Column, table: Table) -> str | int:
-    """A stored column by its name; one that was made here by its place, since its name is only words."""
+    """A stored column by its name; a computed one by its position, since its name does not matter."""
     if table.source is None:
         return column.name
     return next(place for place, field in enumerate(table.fields) if field.name == column.name)

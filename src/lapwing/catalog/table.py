@@ -1,6 +1,6 @@
 """What a steward declares: tables, who is protected, types, bounds, values and limits.
 
-Nothing here is read from rows, and nothing declared is trusted: limits, bounds and values are enforced in the engine.
+Nothing here is read from rows, and no declaration is trusted: the engine enforces limits, bounds and values.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from lapwing.language.types import MOST_EDGES, Interval, Type, Value, ascending,
 if TYPE_CHECKING:
     from lapwing.catalog.derived import Derived
 
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # what the engine's integers hold
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # the range of the engine's integers
 
 
 UNIT_ID = "lw_unit_id"
-"""The column of every engine table that holds the unit as it is stored, so that no cast makes two units one."""
+"""The column of every engine table with the unit as stored, so that no cast merges two units."""
 
 
 class Limit(Enum):
-    """What one unit may add to an answer."""
+    """A limit on what one unit contributes to an answer."""
 
     ROWS = "rows_per_unit"
     GROUPS = "groups_per_unit"
@@ -34,58 +34,58 @@ class Limit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One column: its type, and what is publicly known of it."""
+    """One column: its type, and what is publicly known about it."""
 
     name: str
     type: Type
     bounds: Interval | None = None
-    """Each row's value is clipped to these."""
+    """Bounds to which each row's value is clipped."""
     unit_bounds: Interval | None = None
-    """One unit's total within a group is clipped to these; by default rows_per_unit times `bounds`."""
+    """Bounds to which one unit's total in a group is clipped; by default rows_per_unit times `bounds`."""
     values: tuple[Value, ...] = ()
-    """The public list of values; other values are dropped where this column is a key."""
+    """The public list of values; as a key, the column drops rows with other values."""
     edges: tuple[Value, ...] = field(default=(), repr=False)
-    """Of a histogram over this column that names none."""
+    """The default edges of a histogram over this column."""
     auto: bool = field(default=False, repr=False)
-    """Whether bounds are found privately, for a share of the price, by the first question that needs them."""
+    """True if the first question that needs bounds searches for them privately, for a share of its price."""
 
     def __post_init__(self) -> None:
         if self.auto and (self.bounds is not None or not self.type.is_number):
             raise Misconfigured(
-                f'`{self.name}.bounds` is "auto"; that is for numbers without other bounds. Remove one of the two.'
+                f'`{self.name}.bounds` is "auto", only for numbers without other bounds. Remove one of the two.'
             )
         for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
             if interval is not None and not self.type.is_number:
                 raise Misconfigured(
                     f"`{self.name}.{name}` is set, but the type is {self.type.value}. "
-                    "Declare the type as integer or real, or remove it."
+                    "Declare the type as integer or real, or remove the bounds."
                 )
             if interval is not None and interval.low > interval.high:
                 raise Misconfigured(
-                    f"`{self.name}.{name}` is {interval}; the first number must not be above the second. Exchange them."
+                    f"`{self.name}.{name}` is {interval}; the lower bound exceeds the upper bound. Swap them."
                 )
         if self.type is Type.INTEGER:
             self._check_integers()
         if self.edges:
             self._check_edges()
         if len(set(self.values)) != len(self.values):
-            raise Misconfigured(f"`{self.name}.values` holds a value twice. List each value once.")
+            raise Misconfigured(f"`{self.name}.values` contains a value twice. List each value once.")
         if self.name.lower() == UNIT_ID:
-            raise Misconfigured(f"a column is named `{self.name}`, which Lapwing uses itself. Rename it.")
+            raise Misconfigured(f"the column name `{self.name}` is reserved by Lapwing. Rename the column.")
         for value in self.values:
             if isinstance(value, str) and any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value):
-                raise Misconfigured(f"`{self.name}.values` holds a character that is no text. Remove it.")
+                raise Misconfigured(f"`{self.name}.values` contains an invalid character. Remove it.")
             if value is not None and type_of(value) is not self.type:
                 raise Misconfigured(
-                    f"`{self.name}.values` holds a value that is not of type {self.type.value}. Correct one of them."
+                    f"`{self.name}.values` contains a value that is not of type {self.type.value}. Fix either one."
                 )
 
     def _check_edges(self) -> None:
         ordered = self.type not in (Type.TEXT, Type.BOOLEAN) and all(type_of(edge) is self.type for edge in self.edges)
         if not ordered or not ascending(self.edges) or len(self.edges) > MOST_EDGES:
             raise Misconfigured(
-                f"`{self.name}.edges` must be ascending numbers, dates or times of the column's type, at most "
-                f"{MOST_EDGES:,}. Write for example [0, 18, 65]."
+                f"`{self.name}.edges` must be ascending numbers, dates or timestamps of the column's type, at most "
+                f"{MOST_EDGES:,}. For example: [0, 18, 65]."
             )
 
     def _check_integers(self) -> None:
@@ -98,26 +98,26 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: private unless it says otherwise, stored unless it is derived from others."""
+    """One table: private unless declared public, stored unless derived from others."""
 
     name: str
     fields: tuple[Field, ...]
     unit: str | None
-    """The column that says whose row it is; None if every row is a unit of its own."""
+    """The column that identifies the unit of a row; None if every row is its own unit."""
     rows_per_unit: int | None = None
-    """How many rows of one unit count within one group."""
+    """How many rows of one unit count in one group."""
     groups_per_unit: int | None = None
-    """In how many groups one unit counts; None means in all of them."""
+    """In how many groups one unit counts; None means all of them."""
     version: str = "1"
     confidence: Fraction = field(default=Fraction(19, 20))
     public: bool = False
-    """Whether its rows are nobody's, so that private rows may be joined to them."""
+    """True if its rows belong to no unit, so that private rows can be joined to them."""
     keys: tuple[tuple[str, ...], ...] = ()
-    """Of a public table: columns of which no two rows hold the same values, as the engine found when it was loaded."""
+    """For a public table: its unique keys, as checked by the engine when it was loaded."""
     source: Derived | None = None
-    """How its rows are made of other tables; None if they are stored."""
+    """How its rows are derived from other tables; None if they are stored."""
     auto: frozenset[Limit] = field(default=frozenset(), repr=False)
-    """Limits that are found privately, for a share of the price, by the questions that need them."""
+    """Limits that questions search for privately, for a share of their price."""
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
@@ -130,25 +130,25 @@ class Table:
             )
         if self.unit is not None and self.unit not in names:
             raise Misconfigured(
-                f"`unit` is `{self.unit}`, which is no column of `{self.name}`. {nearest(self.unit, names)}"
+                f"`unit` is `{self.unit}`, but `{self.name}` has no such column. {nearest(self.unit, names)}"
             )
 
     @property
     def bases(self) -> tuple[Table, ...]:
-        """The stored tables that its rows come from, each once."""
+        """The stored tables its rows come from, each once."""
         if self.source is None:
             return (self,)
         return tuple(dict.fromkeys(base for table in self.source.tables for base in table.bases))
 
     @property
     def canonical(self) -> str:
-        """Its name; of a derived table also what it is made by, with every bound and version that plays a part."""
+        """Its name; for a derived table also its definition, with every bound and version involved."""
         if self.source is None:
             return self.name
         return f"{self.name}#{sha256(repr(self.source).encode()).hexdigest()}"
 
     def field(self, name: str) -> Field:
-        """The column of this name; SQL names are not case-sensitive."""
+        """The column with this name; SQL names are case-insensitive."""
         for known in self.fields:
             if known.name.lower() == name.lower():
                 return known
@@ -161,18 +161,18 @@ class Table:
 
     @property
     def by_row(self) -> bool:
-        """Whether every row is a unit of its own."""
+        """True if every row is its own unit."""
         return self.unit is None
 
     @property
     def row_limit(self) -> int | None:
-        """How many rows one unit may add to one group."""
+        """How many rows one unit can add to one group."""
         return 1 if self.by_row else self.rows_per_unit
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All tables that one ledger covers."""
+    """All tables covered by one ledger."""
 
     tables: tuple[Table, ...]
 
@@ -181,7 +181,7 @@ class Catalog:
             raise Misconfigured("two tables have the same name. Rename one.")
 
     def table(self, name: str) -> Table:
-        """The table of this name."""
+        """The table with this name."""
         for known in self.tables:
             if known.name.lower() == name.lower():
                 return known

@@ -183,7 +183,7 @@ def _steps(argument: Expression) -> exp.Expression:
 def _step(argument: Expression) -> Fraction:
     """A power of two, so fine that a value has 52 bits; 1 for whole numbers that are exact in float64."""
     bounds = bounds_of(argument)
-    reach = Fraction(1) if bounds is None or not bounds.reach else bounds.reach
+    reach = Fraction(1) if bounds is None or not bounds.magnitude else bounds.magnitude
     bits = reach.numerator.bit_length() - reach.denominator.bit_length() + 1
     finest = 0 if argument.type is Type.INTEGER and bits <= _BITS else bits - _BITS
     return Fraction(2) ** max(finest, _FINEST)

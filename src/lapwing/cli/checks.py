@@ -20,7 +20,7 @@ def _settings(file: Path) -> str:
 
 
 def _data(file: Path) -> str:
-    from lapwing.engines.csv_rows import drops_lines
+    from lapwing.engines.csv_rows import drops_rows
     from lapwing.engines.duckdb import DuckDBEngine
     from lapwing.engines.source import Csv
 
@@ -28,21 +28,23 @@ def _data(file: Path) -> str:
     tables = [*settings.tables, *settings.public]
     DuckDBEngine(tables, salt=0, memory=settings.memory).close()
     files = dict.fromkeys(source.path for _, source in tables if isinstance(source, Csv))
-    found = [f"`{path.name}`" for path in files if drops_lines(path)]
-    left = f". Lines of {', '.join(found)} are left out: they are not UTF-8, or have too many fields" if found else ""
-    return f"every declared column is there{left}"
+    found = [f"`{path.name}`" for path in files if drops_rows(path)]
+    left = (
+        f". Some lines of {', '.join(found)} are dropped: they are not UTF-8, or have too many fields" if found else ""
+    )
+    return f"every declared column exists{left}"
 
 
 def _randomness(_: Path) -> str:
     if SYSTEM.integer(128) == SYSTEM.integer(128):
-        raise Misconfigured("the system's randomness repeats itself. Do not release anything.")
-    return "the system gives fresh bits"
+        raise Misconfigured("the system's random bits repeat. Do not release anything.")
+    return "the system returns fresh random bits"
 
 
 def _arithmetic(_: Path) -> str:
     if not exp_is_sound():
-        return "numpy's exp is imprecise here; every draw is decided by exact integers and slower"
-    return "numpy's exp keeps its error bound"
+        return "numpy's exp is imprecise here, so every draw uses exact integers, which is slower"
+    return "numpy's exp is within its error bound"
 
 
 def _ledger(file: Path) -> str:
@@ -51,29 +53,29 @@ def _ledger(file: Path) -> str:
 
     settings = read_settings(file)
     if not settings.ledger.exists() and not any(path.exists() for path in settings.witnesses):
-        return "none yet; the first question makes it"
+        return "none yet; the first question creates it"
     report = verify_ledger(settings.ledger, witness=settings.witnesses)
     if not report.ok:
         raise Misconfigured(str(report))
     if report.budget is not None and report.budget != settings.budget:
         first, now = budget_text(report.budget), budget_text(settings.budget)
-        raise Misconfigured(f"it was created with {first}, and {file} now declares {now}. Use the first one.")
+        raise Misconfigured(f"it was created with {first}, but {file} now declares {now}. Restore the original budget.")
     return str(report).splitlines()[0]
 
 
 def _serving(file: Path) -> str:
-    """Opens everything as `ask` does, on a copy of the ledger: whatever would refuse a question refuses here."""
+    """Opens everything as `ask` does, on a copy of the ledger: whatever would stop a question fails here."""
     settings = read_settings(file)
     logs = (Path(f"{settings.ledger}{ending}") for ending in ("-wal", "-shm"))
     for path in (_there(settings.ledger), settings.ledger.parent, *logs, *map(_there, settings.witnesses)):
         if path.exists() and not os.access(path, os.W_OK):
-            raise Misconfigured(f"{path} cannot be written by this user. Give this user the right to write it.")
+            raise Misconfigured(f"{path} is not writable by this user. Grant this user write permission.")
     for path in (settings.ledger, *settings.witnesses):
         if path.is_dir() or (not path.exists() and not _there(path).is_dir()):
-            raise Misconfigured(f"{path} cannot be made: there is a folder of that name, or a file for a folder.")
+            raise Misconfigured(f"{path} cannot be created: it is a folder, or one of its parents is a file.")
     with TemporaryDirectory(prefix="lapwing-doctor-") as folder:
         try:
-            return _served(settings, Path(folder))
+            return _open_copy(settings, Path(folder))
         except LapwingError as error:
             text = str(error)
     for number, witness in enumerate(settings.witnesses):
@@ -82,11 +84,11 @@ def _serving(file: Path) -> str:
 
 
 def _there(path: Path) -> Path:
-    """The path, or the nearest folder above it that exists: whoever makes the file must write there."""
+    """The path, or its nearest existing parent, which must be writable to create it."""
     return next(place for place in (path, *path.resolve().parents) if place.exists())
 
 
-def _served(settings: Settings, folder: Path) -> str:
+def _open_copy(settings: Settings, folder: Path) -> str:
     from lapwing.ledger import open_ledger
     from lapwing.ledger.sqlite import copy_ledger
     from lapwing.ledger.witness import Witness
@@ -102,7 +104,7 @@ def _served(settings: Settings, folder: Path) -> str:
         room = ledger.remaining
         curator.close()
         if not ledger.budget.affordable(room):
-            raise Misconfigured("the budget is spent: no question fits any more. Stored answers are still given.")
+            raise Misconfigured("the budget is spent: no new question fits. Stored answers are still available.")
     return "a question would be answered"
 
 

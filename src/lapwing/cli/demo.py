@@ -70,8 +70,8 @@ def the_small_print() -> Scene:
 NEXT = "lapwing init DATA --unit COLUMN --epsilon 1"
 LIMITS = (
     "It hides whether you are in the data, not what is true of people like you. That is what the answers are for.",
-    "It protects one person at a time. A family of four is protected with four times the epsilon.",
-    "Inside your own program it protects you from mistakes, not from somebody who runs code there or reads the files.",
-    "A budget holds for its ledger. The same people in two ledgers lose the sum of both.",
-    "Intervals are about the clipped numbers of this table, not about the world that it was drawn from.",
+    "It protects one person at a time. A family of four is protected at four times the epsilon.",
+    "Inside your own program it protects against mistakes, not against someone who runs code there or reads the files.",
+    "A budget covers one ledger. For the same people in two ledgers, the losses add up.",
+    "Intervals cover the clipped values of this table, not the population it was drawn from.",
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lapwing.cli.draft import draft
-from lapwing.cli.scene import Scene, checked, command, listing, quoted, say, table
+from lapwing.cli.scene import Scene, command, listing, quote, say, table, tick
 from lapwing.curator import Curator
 from lapwing.errors import BudgetExceeded, Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
@@ -88,10 +88,10 @@ def the_price(curator: Curator) -> Scene:
     shown = (
         say("A preview is free and reads no data. Say how exact the counts must be, and see the price:"),
         command(f'lapwing preview "{PEOPLE}" --within {WITHIN}'),
-        quoted(str(counts)),
+        quote(str(counts)),
         say("\nOr name the price, and see how exact the answer will be:"),
         command(f'lapwing preview "{QUESTION}" --epsilon {EPSILON} --assume-rows {ROWS}'),
-        quoted(str(both)),
+        quote(str(both)),
     )
     return Scene("preview", "What would it cost?", shown, {"within": counts.to_dict(), "epsilon": both.to_dict()})
 
@@ -140,10 +140,10 @@ def _answer_table(facts: list[dict[str, Any]]) -> Any:
             fact["plan"],
             fact["sex"],
             f"{fact['years']:,} ± {(fact['years_high'] - fact['years_low']) / 2:,.0f}",
-            checked(f"{truth['years']:,}", inside["years"]),
+            tick(f"{truth['years']:,}", inside["years"]),
             f"{fact['visits']:.2f}",
             f"{fact['visits_low']:.2f} to {fact['visits_high']:.2f}",
-            checked(f"{truth['visits']:.2f}", inside["visits"]),
+            tick(f"{truth['visits']:.2f}", inside["visits"]),
             f"{truth['unclipped']:.2f}",
         )
     return made
@@ -178,13 +178,13 @@ def the_attack(curator: Curator, rows: pa.Table) -> Scene:
     truth, alone = int(truths(rows)["50%", "M"]["people"]), Laplace(epsilon=PRICE)
     (within,) = curator.preview(TARGET, epsilon=PRICE).errors.values()
     repeats = [_people(curator.sql(TARGET, epsilon=PRICE)) for _ in range(REPEATS)]
-    fresh, refusal = refreshed(curator)
+    fresh, refusal = refresh(curator)
     needed = ceil((within / 0.5) ** 2)
     facts = {
         "truth": truth,
-        "only_noise": _averaged(alone(np.full(DRAWS, truth)), float(alone.error(0.95))),
-        "repeats": _averaged(repeats, within),
-        "refreshes": _averaged(fresh, within),
+        "only_noise": _average(alone(np.full(DRAWS, truth)), float(alone.error(0.95))),
+        "repeats": _average(repeats, within),
+        "refreshes": _average(fresh, within),
         "answers_needed": needed,
         "refusal": refusal,
     }
@@ -195,12 +195,12 @@ def the_attack(curator: Curator, rows: pa.Table) -> Scene:
             "Repeats bring back the same number. Whoever pays for fresh noise runs dry: to know the count to a person "
             f"takes about {needed:,} answers, and {len(fresh)} fit into what was left."
         ),
-        quoted(refusal),
+        quote(refusal),
     )
     return Scene("attack", "The averaging attack", shown, facts)
 
 
-def _averaged(answers: Any, within: float) -> dict[str, float]:
+def _average(answers: Any, within: float) -> dict[str, float]:
     """The mean, and how exact an attacker may believe it to be: the noise of different answers is independent."""
     different = len(set(map(int, answers)))
     independent = len(answers) if different > 1 else 1
@@ -227,7 +227,7 @@ def _attack_table(facts: dict[str, Any]) -> Any:
     return made
 
 
-def refreshed(curator: Curator) -> tuple[list[int], str]:
+def refresh(curator: Curator) -> tuple[list[int], str]:
     """Fresh answers until the budget ends, and how it says so."""
     paid: list[int] = []
     while True:
@@ -240,7 +240,7 @@ def refreshed(curator: Curator) -> tuple[list[int], str]:
 def the_budget(curator: Curator) -> Scene:
     """What is left."""
     statement = curator.budget
-    shown = (command("lapwing budget"), quoted(str(statement)))
+    shown = (command("lapwing budget"), quote(str(statement)))
     return Scene("budget", "What was spent, in plain words", shown, statement.to_dict())
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lapwing.cli.scene import Scene, checked, command, quoted, say, table
+from lapwing.cli.scene import Scene, command, quote, say, table, tick
 from lapwing.opening import open_data
 from lapwing.privacy.budget import Budget
 
@@ -24,7 +24,7 @@ TOP = 5
 def the_names(births: pa.Table) -> Scene:
     """Names are selected privately and counted for one price."""
     people = births.select(["name"]).take(np.repeat(np.arange(births.num_rows), births["births"].to_numpy()))
-    preview, release = _asked(people)
+    preview, release = _ask(people)
     truth = births.group_by("name").aggregate([("births", "sum")])
     true = dict(zip(truth["name"].to_pylist(), truth["births_sum"].to_pylist(), strict=True))
     rows = sorted(release.intervals().to_pylist(), key=lambda row: -row["n"])
@@ -41,11 +41,11 @@ def the_names(births: pa.Table) -> Scene:
         f"them has {facts['rarest_shown']} children. These are other people, so they have a budget of their own."
     )
     hint = next(line for line in str(preview).splitlines() if "selected privately" in line)
-    shown = (command(f'lapwing ask "{NAMES}" --epsilon {EPSILON}'), say(text), quoted(hint), _table(facts["top"]))
+    shown = (command(f'lapwing ask "{NAMES}" --epsilon {EPSILON}'), say(text), quote(hint), _table(facts["top"]))
     return Scene("names", "Groups that nobody may list", shown, facts)
 
 
-def _asked(people: pa.Table) -> tuple[Preview, Release]:
+def _ask(people: pa.Table) -> tuple[Preview, Release]:
     curator = open_data(people, name="births", unit=None, budget=Budget(epsilon=EPSILON, delta=DELTA))
     try:
         return curator.preview(NAMES, epsilon=EPSILON), curator.sql(NAMES, epsilon=EPSILON)
@@ -58,5 +58,5 @@ def _table(top: Any) -> Any:
     for row in top:
         inside = row["n_low"] <= row["truth"] <= row["n_high"]
         interval = f"{row['n_low']:,.0f} to {row['n_high']:,.0f}"
-        made.add_row(row["name"], f"{row['n']:,}", interval, checked(f"{row['truth']:,}", inside))
+        made.add_row(row["name"], f"{row['n']:,}", interval, tick(f"{row['truth']:,}", inside))
     return made

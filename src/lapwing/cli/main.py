@@ -1,6 +1,6 @@
-"""The command line. It parses, calls and prints; whatever it can do, `lapwing` can do from Python.
+"""The command line. It parses, calls and prints; everything it does is also available from Python.
 
-Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 refused, 4 budget, 130 interrupted.
+Exit codes: 0 success, 1 failure, 2 usage error, 3 refused, 4 over budget, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lapwing.cli.output import Unwritten, answered, echo
+from lapwing.cli.output import Unwritten, after_answer, echo
 from lapwing.cli.progress import waiting
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused, WeakBudget
 
@@ -27,44 +27,56 @@ if TYPE_CHECKING:
     from lapwing.curator import Curator
 
 app = typer.Typer(
-    help="Answers questions about private data without exposing anyone in it.",
+    help="Answer questions about private data without exposing anyone in it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-ledger_app = typer.Typer(help="What was spent, entry by entry.", no_args_is_help=True)
+ledger_app = typer.Typer(help="Inspect what was spent, entry by entry.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 
-Settings = Annotated[Path, typer.Option("--file", "-f", help="The steward's file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price of this question, such as 0.1.")]
-Within = Annotated[str | None, typer.Option("--within", "-w", help="How exact counts and sums must be, such as 50.")]
-Delta = Annotated[str | None, typer.Option("--delta", help="What the private selection of keys may take of the delta.")]
-AssumeRows = Annotated[int | None, typer.Option("--assume-rows", help="Rows that a group has at least, for means.")]
-Refresh = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
-Confidence = Annotated[str | None, typer.Option("--confidence", help="Of the intervals, for example 0.95.")]
-Bare = Annotated[bool, typer.Option("--no-intervals", help="Quantiles without intervals: nearer at the same price.")]
-Bounds = Annotated[str | None, typer.Option("--bounds", help='"auto" finds bounds of columns that have none.')]
-Limits = Annotated[str | None, typer.Option("--limits", help='"auto" finds how much one unit may add.')]
-FindShare = Annotated[str, typer.Option("--find-share", help="The part of the price that finding takes.")]
+FileOption = Annotated[Path, typer.Option("--file", "-f", help="The settings file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+EpsilonOption = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price to pay, such as 0.1.")]
+WithinOption = Annotated[
+    str | None, typer.Option("--within", "-w", help="The largest error of counts and sums, such as 50.")
+]
+DeltaOption = Annotated[str | None, typer.Option("--delta", help="How much delta private key selection may spend.")]
+AssumeRowsOption = Annotated[
+    int | None, typer.Option("--assume-rows", help="The least rows per group, to estimate errors of means.")
+]
+RefreshOption = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
+ConfidenceOption = Annotated[
+    str | None, typer.Option("--confidence", help="The confidence of intervals, such as 0.95.")
+]
+NoIntervalsOption = Annotated[
+    bool, typer.Option("--no-intervals", help="Return quantiles without intervals, with less error at the same price.")
+]
+BoundsOption = Annotated[
+    str | None, typer.Option("--bounds", help='Pass "auto" to find missing column bounds privately.')
+]
+LimitsOption = Annotated[str | None, typer.Option("--limits", help='Pass "auto" to find limits per unit privately.')]
+FindShareOption = Annotated[
+    str, typer.Option("--find-share", help="The share of the price spent on finding bounds and limits.")
+]
 DEFAULT = Path("lapwing.toml")
 INTERRUPTED = 130
-"""The code that Typer makes of Ctrl-C."""
+"""The exit code for Ctrl-C."""
 
 _OPENED = ExitStack()
-"""Curators and ledgers that this command opened. They are closed at its end, not left to the garbage collector."""
+"""Curators and ledgers opened by this command. They are closed at its end, not left to the garbage collector."""
 
-_STOPPED = "Interrupted. What was charged stays charged, and asking again pays again: see `lapwing budget`."
+_STOPPED = "Interrupted. Charges stand, and asking again pays again: see `lapwing budget`."
 
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
 
 def run() -> None:
-    """The program `lapwing`."""
-    # Python's search for garbage takes a fifth of the time of `lapwing ask`, most of it at exit.
+    """Runs the `lapwing` command."""
+    # Garbage collection takes a fifth of the time of `lapwing ask`, most of it at exit.
     gc.set_threshold(1_000_000)
     atexit.register(gc.freeze)
-    warnings.simplefilter("ignore", WeakBudget)  # `init`, `budget` and `doctor` say it in their own output
+    warnings.simplefilter("ignore", WeakBudget)  # `init`, `budget` and `doctor` print it themselves
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:
@@ -75,7 +87,7 @@ def run() -> None:
         _complain(error.to_dict(), printable=not isinstance(error, Unwritten))
         sys.exit(code)
     except OSError as error:
-        message = f"{error.filename or 'a file'}: {error.strerror or error}. Check the path and its rights."
+        message = f"{error.filename or 'a file'}: {error.strerror or error}. Check the path and its permissions."
         _complain({"error": "OSError", "message": message})
         sys.exit(1)
     except Exception as error:
@@ -89,7 +101,7 @@ def run() -> None:
 
 @app.callback(invoke_without_command=True)
 def start(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    """Answers questions about private data without exposing anyone in it."""
+    """Answer questions about private data without exposing anyone in it."""
     if version:
         from importlib.metadata import version as installed
 
@@ -98,8 +110,8 @@ def start(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 @app.command()
-def demo(as_json: AsJson = False) -> None:
-    """The whole story on real data: ask, see the price and the interval, ask again for free, attack it."""
+def demo(as_json: JsonOption = False) -> None:
+    """Show the whole story on real data: ask, see price and interval, ask again for free, attack it."""
     from lapwing.cli.demo import run as story
 
     story(as_json=as_json)
@@ -108,49 +120,49 @@ def demo(as_json: AsJson = False) -> None:
 @app.command()
 def init(
     data: Annotated[Path, typer.Argument(help="A Parquet, CSV or DuckDB file.")],
-    unit: Annotated[str, typer.Option(help='The column that says whose row it is, or "row".')],
+    unit: Annotated[str, typer.Option(help='The column that identifies the person, or "row".')],
     epsilon: Annotated[str, typer.Option(help="How much may ever leak about one unit.")],
-    delta: Annotated[str, typer.Option(help="0 for a pure budget, else far below 1 / units.")] = "0",
-    file: Settings = DEFAULT,
-    as_json: AsJson = False,
+    delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
+    file: FileOption = DEFAULT,
+    as_json: JsonOption = False,
 ) -> None:
-    """Writes lapwing.toml for a steward to review. Takes names and types of columns from the data, no values."""
+    """Draft a lapwing.toml for review. Reads column names and types from the data, no values."""
     from lapwing.cli.draft import draft
     from lapwing.privacy.budget import Budget
 
     if file.exists():
-        raise Misconfigured(f"{file} exists already. Move it away, or write another with --file.")
+        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
     size, slip = _number(epsilon, "epsilon"), _number(delta, "delta")
     text, weak = draft(data, unit, size, slip, file), Budget(size, slip).weakness
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Misconfigured(f"{file} cannot be written ({error.strerror}). Name another with --file.") from None
-    told = f"Wrote {file}. Review every line marked REVIEW before you ask questions.\n{weak}".rstrip()
+        raise Misconfigured(f"{file} cannot be written ({error.strerror}). Choose another with --file.") from None
+    told = f"Wrote {file}. Review every line marked REVIEW before asking questions.\n{weak}".rstrip()
     _print({"written": str(file), "warning": weak or None}, as_json, told)
 
 
 @app.command()
 def ask(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
-    within: Within = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    confidence: Confidence = None,
-    assume_rows: AssumeRows = None,
-    bare: Bare = False,
-    bounds: Bounds = None,
-    limits: Limits = None,
-    find_share: FindShare = "0.35",
-    refresh: Refresh = False,
+    within: WithinOption = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    confidence: ConfidenceOption = None,
+    assume_rows: AssumeRowsOption = None,
+    bare: NoIntervalsOption = False,
+    bounds: BoundsOption = None,
+    limits: LimitsOption = None,
+    find_share: FindShareOption = "0.35",
+    refresh: RefreshOption = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
-    key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key never pays twice.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file, .png or .svg.")] = None,
-    as_json: AsJson = False,
+    key: Annotated[str | None, typer.Option(help="Make a retry safe: the same key never pays twice.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also plot the answer to this .png or .svg file.")] = None,
+    as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with intervals.")] = False,
-    file: Settings = DEFAULT,
+    file: FileOption = DEFAULT,
 ) -> None:
-    """Answers a question and charges its price. The same question is free the second time."""
+    """Answer a question and charge its price. The same question is free the second time."""
     from lapwing.asking.request import QuestionRequest, Request
 
     terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share))
@@ -162,10 +174,10 @@ def ask(
         release: Any = _curator(file).answer(
             Request(QuestionRequest(question), terms, refresh=refresh, analyst=analyst, key=key)
         )
-    with answered(release.cost):
+    with after_answer(release.cost):
         if as_csv:
             echo(release.to_csv(), nl=False)
-        else:  # each costs its imports
+        else:  # each needs its own imports
             _print(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))
         if plot is not None:
             release.plot(plot)
@@ -174,20 +186,20 @@ def ask(
 @app.command()
 def preview(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
-    within: Within = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    confidence: Confidence = None,
-    assume_rows: AssumeRows = None,
-    bare: Bare = False,
-    bounds: Bounds = None,
-    limits: Limits = None,
-    find_share: FindShare = "0.35",
-    refresh: Refresh = False,
-    as_json: AsJson = False,
-    file: Settings = DEFAULT,
+    within: WithinOption = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    confidence: ConfidenceOption = None,
+    assume_rows: AssumeRowsOption = None,
+    bare: NoIntervalsOption = False,
+    bounds: BoundsOption = None,
+    limits: LimitsOption = None,
+    find_share: FindShareOption = "0.35",
+    refresh: RefreshOption = False,
+    as_json: JsonOption = False,
+    file: FileOption = DEFAULT,
 ) -> None:
-    """Says what a question would cost and how good its answer would be. Free."""
+    """Show what a question would cost and how accurate its answer would be. Free."""
     from lapwing.asking.request import QuestionRequest, Request
 
     terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share))
@@ -197,19 +209,19 @@ def preview(
 
 @app.command()
 def batch(
-    questions: Annotated[list[str], typer.Argument(help="SELECTs, each as one argument.")],
-    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The price of all of them together.")],
-    delta: Delta = None,
-    weight: Annotated[list[str] | None, typer.Option(help="How much each matters, in their order.")] = None,
-    confidence: Confidence = None,
-    refresh: Refresh = False,
-    only_preview: Annotated[bool, typer.Option("--preview", help="Only say what it would be worth. Free.")] = False,
+    questions: Annotated[list[str], typer.Argument(help="SELECT statements, one per argument.")],
+    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The total price.")],
+    delta: DeltaOption = None,
+    weight: Annotated[list[str] | None, typer.Option(help="The weight of each question, in order.")] = None,
+    confidence: ConfidenceOption = None,
+    refresh: RefreshOption = False,
+    only_preview: Annotated[bool, typer.Option("--preview", help="Only show price and errors. Free.")] = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
-    key: Annotated[str | None, typer.Option(help="Makes a retry safe: the same key never pays twice.")] = None,
-    as_json: AsJson = False,
-    file: Settings = DEFAULT,
+    key: Annotated[str | None, typer.Option(help="Make a retry safe: the same key never pays twice.")] = None,
+    as_json: JsonOption = False,
+    file: FileOption = DEFAULT,
 ) -> None:
-    """Answers several questions at one price, split so that the worst relative error is least."""
+    """Answer several questions at one price, split to minimize the worst relative error."""
     from lapwing.asking.batch import read_batch
     from lapwing.asking.pricing import Terms
     from lapwing.asking.request import Request
@@ -223,13 +235,13 @@ def batch(
         return
     with waiting("reading the rows"):
         answers: Any = _curator(file).answer(request)
-    with answered(answers.cost):
+    with after_answer(answers.cost):
         _print(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
 
 
 @app.command()
-def budget(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
-    """Says what was spent and what is left, in plain words."""
+def budget(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
+    """Show what was spent and what is left."""
     from lapwing.privacy.statement import Statement
 
     ledger = _ledger(file)
@@ -238,8 +250,8 @@ def budget(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
 
 
 @ledger_app.command("show")
-def ledger_show(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
-    """Lists the entries."""
+def ledger_show(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
+    """List the entries."""
     entries = list(_ledger(file).entries())
     head = ("entry", "time (UTC)", "what", "analyst", "price", "spent so far", "question")
     rows = [head, *(_line(entry) for entry in entries)]
@@ -250,11 +262,11 @@ def ledger_show(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
 
 @ledger_app.command("verify")
 def ledger_verify(
-    against: Annotated[Path | None, typer.Option(help="An export that the ledger must continue.")] = None,
-    file: Settings = DEFAULT,
-    as_json: AsJson = False,
+    against: Annotated[Path | None, typer.Option(help="An earlier export that the ledger must continue.")] = None,
+    file: FileOption = DEFAULT,
+    as_json: JsonOption = False,
 ) -> None:
-    """Walks the chain of entries; exit code 1 if one was changed, removed or added."""
+    """Verify the chain of entries; exit code 1 if one was changed, removed or added."""
     from lapwing.ledger import read_head, verify_ledger
     from lapwing.settings import read_settings
 
@@ -266,26 +278,26 @@ def ledger_verify(
 
 
 @ledger_app.command("export")
-def ledger_export(to: Path, file: Settings = DEFAULT, as_json: AsJson = False) -> None:
-    """Writes all entries and the head of the chain to a file."""
+def ledger_export(to: Path, file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
+    """Write all entries and the head of the chain to a file."""
     _ledger(file).export(to)
     text = f"Wrote {to}. Keep it elsewhere: `lapwing ledger verify --against {to}` proves the ledger up to now."
     _print({"written": str(to)}, as_json, text)
 
 
 @app.command()
-def doctor(file: Settings = DEFAULT, as_json: AsJson = False) -> None:
-    """Checks the file, the data, the engine, the randomness and the ledger."""
+def doctor(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
+    """Check the settings, the data, the engine, the randomness and the ledger."""
     from lapwing.cli.checks import CHECKS
 
-    results = [_checked(name, check, file) for name, check in CHECKS.items()]
+    results = [_run_check(name, check, file) for name, check in CHECKS.items()]
     lines = [f"{'ok  ' if result['ok'] else 'FAIL'}  {result['check']}: {result['detail']}" for result in results]
     _print(results, as_json, "\n".join(lines))
     if not all(result["ok"] for result in results):
         raise typer.Exit(1)
 
 
-def _checked(name: str, check: Callable[[Path], str], file: Path) -> dict[str, Any]:
+def _run_check(name: str, check: Callable[[Path], str], file: Path) -> dict[str, Any]:
     try:
         return {"check": name, "ok": True, "detail": check(file)}
     except LapwingError as error:
@@ -312,14 +324,14 @@ def _line(entry: Any) -> tuple[str, ...]:
     from lapwing.privacy.wording import at_most_text
 
     price = at_most_text(Fraction(entry.amount)) if entry.kind == "reserve" else ""
-    question = " ".join(str(entry.remark("question") or _declared(entry)).split())
+    question = " ".join(str(entry.remark("question") or _declaration_text(entry)).split())
     shown = question if len(question) <= 70 else question[:67] + "..."
     when = entry.at[:19].replace("T", " ")
     return str(entry.seq), when, entry.kind, entry.analyst, price, at_most_text(Fraction(entry.spent_amount)), shown
 
 
-def _declared(entry: Any) -> str:
-    """What an entry declares of a table, in one line."""
+def _declaration_text(entry: Any) -> str:
+    """What an entry declares about a table, in one line."""
     if entry.kind != "version":
         return ""
     limits = entry.remark("limits") or {}
@@ -342,8 +354,8 @@ def _terms(
 
     if (within is None) == (epsilon is None):
         raise Misconfigured(
-            "say either how exact the answer must be, --within 50, or what it may cost, --epsilon 0.1. "
-            "`lapwing preview` shows what either buys. Nothing was charged."
+            "pass either the error you can accept, --within 50, or the price, --epsilon 0.1. "
+            "`lapwing preview` shows what each gives. Nothing was charged."
         )
     numbers = _numbers(within=within, epsilon=epsilon, delta=delta, confidence=confidence)
     found = read_automatic(*automatic[:2], _number(automatic[2], "find-share"))
@@ -368,7 +380,7 @@ def _print(value: Any, as_json: bool, text: str) -> None:
 
 
 def _complain(error: dict[str, Any], *, printable: bool = True) -> None:
-    """Says it as JSON if that was asked for; on standard error if nothing can be printed."""
+    """Prints an error, as JSON if requested; on standard error if standard output fails."""
     said = json.dumps(error) if "--json" in sys.argv else error["message"]
     try:
         if "--json" in sys.argv and printable:

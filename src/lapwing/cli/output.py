@@ -1,4 +1,4 @@
-"""What the program prints. If that fails, it is said on standard error, and so is what was charged."""
+"""Printing to standard output. If that fails, standard error says so, and what was charged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Unwritten(LapwingError):
 
 
 def echo(text: str, *, nl: bool = True) -> None:
-    """Prints and makes sure that it is printed."""
+    """Prints and flushes."""
     try:
         if sys.stdout is None:
             raise OSError("it is closed")
@@ -35,20 +35,20 @@ def echo(text: str, *, nl: bool = True) -> None:
 
 
 @contextmanager
-def answered(cost: Cost) -> Iterator[None]:
-    """While an answer is shown: should that fail, says that it is stored and what it cost."""
+def after_answer(cost: Cost) -> Iterator[None]:
+    """While an answer is shown: if that fails, says that it is stored and what it cost."""
     try:
         yield
     except (OSError, LapwingError) as error:
         why = str(error) if isinstance(error, LapwingError) else f"The picture could not be written ({error.strerror})."
         price = f"The answer was charged ({cost})" if cost else "The answer cost nothing"
-        failed = Unwritten(f"{why} {price} and is stored: ask again without --refresh, and it costs nothing.")
+        failed = Unwritten(f"{why} {price} and is stored: ask again without --refresh to get it for free.")
         failed.charged = cost or None
         raise failed from error
 
 
 def _discard() -> None:
-    """Sends what is still to be printed to nowhere: Python would try again at its end, and fail."""
+    """Discards pending output: Python would try again at exit, and fail."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,7 +1,7 @@
-"""That something is going on: a spinner and the seconds, for questions that take longer than one.
+"""A progress indicator: a spinner and the elapsed time, for questions that take longer than a second.
 
-There is no percentage. How far an engine is depends on how many rows and groups it found, which nobody may see; how
-long an answer took, whoever asked sees anyway. It is shown only where the errors of the program go to a terminal.
+There is no percentage. An engine's progress depends on how many rows and groups it found, which is private; how
+long an answer took, the caller sees anyway. It is shown only if standard error is a terminal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATIENCE = 1.0
 
 @contextmanager
 def waiting(words: str) -> Iterator[None]:
-    """Shows these words while the block runs, and removes them after it."""
+    """Shows a message while the block runs."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""A scene of a story told in the terminal, and how its parts look."""
+"""The scenes of the demo, and how their parts look."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Scene:
 
 
 def stage() -> Console:
-    """Where scenes are shown: standard output, not too wide."""
+    """The console for scenes: standard output, not too wide."""
     console = Console(highlight=False)
     console.width = min(console.width, MOST_WIDTH)
     return console
@@ -40,16 +40,16 @@ def show(console: Console, scene: Scene, number: int) -> None:
 
 
 def say(text: str) -> Text:
-    """Plain words; brackets in them mean nothing special."""
+    """Plain text; brackets have no special meaning."""
     return Text(text)
 
 
 def command(text: str, prompt: str = "$") -> Text:
-    """What a reader could type."""
+    """A command to type."""
     return Text(f"{prompt} {text}", style="cyan")
 
 
-def quoted(text: str) -> Padding:
+def quote(text: str) -> Padding:
     """What Lapwing says."""
     return Padding(Text(text, style="italic"), (0, 0, 0, 2))
 
@@ -68,13 +68,13 @@ def table(*names: str, left: int = 1) -> Table:
 
 
 def bullets(lines: Iterable[str]) -> Table:
-    """A list whose lines break below their own beginning."""
+    """A bulleted list with hanging indentation."""
     made = Table.grid(padding=(0, 1))
     for line in lines:
         made.add_row("-", Text(line))
     return made
 
 
-def checked(text: str, good: bool) -> Text:
-    """A figure with a tick or a cross."""
+def tick(text: str, good: bool) -> Text:
+    """A number with a tick or a cross."""
     return Text(f"{text} {'✓' if good else '✗'}", style="green" if good else "red")

@@ -14,20 +14,22 @@ from lapwing.answers.stored import decode
 from lapwing.asking.batch import BatchRequest, Shared
 from lapwing.asking.request import Request
 from lapwing.cells.release import Released
-from lapwing.curator.charging import UNJOINED, after_charge, bought, of_batch, reading_terms, saying
+from lapwing.curator.charging import UNJOINED, after_charge, of_batch, paid_answer, reading_terms, saying
 from lapwing.curator.private_data import Paid, PrivateData
 from lapwing.ledger import Charge, Ledger, Reservation
 from lapwing.planning.plan import Outline, Plan, priced
 from lapwing.privacy.budget import Cost
 
 
-class Answers:
-    """Answers that are paid for, and those that were."""
+class PaidAnswers:
+    """Finds paid answers, and charges for new ones."""
 
     def __init__(self, ledger: Ledger, private_data: PrivateData) -> None:
         self._ledger, self._private_data = ledger, private_data
 
-    def stored(self, plan: Plan, level: Fraction, *, analyst: str = "", key: str | None = None) -> Release | None:
+    def find_stored(
+        self, plan: Plan, confidence: Fraction, *, analyst: str = "", key: str | None = None
+    ) -> Release | None:
         """The best answer paid before, if none of its errors is larger than asked; of equal ones the newest.
 
         A key that this request was paid with gives its own answer back.
@@ -35,23 +37,23 @@ class Answers:
         outline, match = plan.outline, plan.outline.identity.text
         own = None if key is None else self._ledger.paid_with(match, analyst, key)
         if own is not None:
-            return self._again(outline, *own, level)
+            return self._again(outline, *own, confidence)
         newest = {offer.terms: offer for offer in self._ledger.offers(match)}
         with reading_terms():
             first = best_terms(newest)
-        best = _best(plan, level, first) or _best(plan, level, enough_terms(newest, terms_of(plan.prices)))
+        best = _best(plan, confidence, first) or _best(plan, confidence, enough_terms(newest, terms_of(plan.prices)))
         if best is None:
             return None
-        return self._again(outline, newest[best].seq, self._ledger.offered(match, newest[best]), level)
+        return self._again(outline, newest[best].seq, self._ledger.read_offer(match, newest[best]), confidence)
 
-    def new(self, plan: Plan, level: Fraction, text: str, request: Request) -> Release:
+    def charge_new(self, plan: Plan, confidence: Fraction, text: str, request: Request) -> Release:
         """A new answer, charged; or the one that this request was charged for before."""
-        cost, read = self._ledger.budget.cost(plan.loss), self._private_data.prepare_release(plan, level)
+        cost, read = self._ledger.budget.cost(plan.loss), self._private_data.prepare_release(plan, confidence)
         terms = terms_of(plan.prices)
         reservation = self._ledger.reserve(
             cost, analyst=request.analyst, body=request.body(), key=request.key, note=_note(plan, text)
         )
-        return self._bought(plan, level, reservation, read, terms)
+        return self._paid_answer(plan, confidence, reservation, read, terms)
 
     def check_keys(self, shared: Shared, request: Request) -> None:
         """Refuses a key that this analyst has used for another batch."""
@@ -59,12 +61,16 @@ class Answers:
             if (key := _key_of(request.key, place)) is not None:
                 self._ledger.check_key(request.analyst, key, request.body(place))
 
-    def all_stored(self, shared: Shared, request: Request) -> list[Release | None]:
+    def find_all_stored(self, shared: Shared, request: Request) -> list[Release | None]:
         """For each plan of a batch the stored answer that will do."""
         pairs, analyst = enumerate(zip(shared.plans, shared.merged, strict=True)), request.analyst
-        return [self.stored(plan, one.level, analyst=analyst, key=_key_of(request.key, i)) for i, (plan, one) in pairs]
+        return [
+            self.find_stored(plan, one.level, analyst=analyst, key=_key_of(request.key, i)) for i, (plan, one) in pairs
+        ]
 
-    def all_new(self, shared: Shared, which: Sequence[int], asked: BatchRequest, request: Request) -> list[Release]:
+    def charge_all_new(
+        self, shared: Shared, which: Sequence[int], asked: BatchRequest, request: Request
+    ) -> list[Release]:
         """New answers to these plans of a batch, charged together or not at all."""
         read_off = shared.read_off()
         charges = [
@@ -78,10 +84,10 @@ class Answers:
         answers: list[Release] = []
         for i, one, read, on in zip(which, made, ready, terms, strict=True):
             with of_batch(made, one):
-                answers.append(self._bought(shared.plans[i], shared.merged[i].level, one, read, on))
+                answers.append(self._paid_answer(shared.plans[i], shared.merged[i].level, one, read, on))
         return answers
 
-    def joined(self, newest: Release) -> Release:
+    def combine_stored(self, newest: Release) -> Release:
         """The answer joined with all that are stored for the same question, itself among them."""
         outline = newest.plan.outline
         with after_charge(newest.cost), saying(UNJOINED, newest.entry):
@@ -89,15 +95,15 @@ class Answers:
             known = [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
             return combined(newest, known)
 
-    def _again(self, outline: Outline, seq: int, payload: bytes, level: Fraction) -> Release:
+    def _again(self, outline: Outline, seq: int, payload: bytes, confidence: Fraction) -> Release:
         """A stored answer, for nothing."""
         made, released = decode(outline, payload)
-        return Release(made, released, nothing(self._ledger.budget.cost(made.loss)), seq, level)
+        return Release(made, released, nothing(self._ledger.budget.cost(made.loss)), seq, confidence)
 
-    def _bought(
-        self, plan: Plan, level: Fraction, reservation: Reservation, read: Paid[Released], terms: str
+    def _paid_answer(
+        self, plan: Plan, confidence: Fraction, reservation: Reservation, read: Paid[Released], terms: str
     ) -> Release:
-        (made, released), cost = bought(
+        (made, released), cost = paid_answer(
             self._ledger,
             reservation,
             match=plan.outline.identity.text,
@@ -105,19 +111,19 @@ class Answers:
             read=lambda: _with(plan, *read()),
             decode=lambda payload: decode(plan.outline, payload),
         )
-        return Release(made, released, cost, reservation.seq, level)
+        return Release(made, released, cost, reservation.seq, confidence)
 
 
 def _with(plan: Plan, released: Released, payload: bytes) -> tuple[tuple[Plan, Released], bytes]:
     return (plan, released), payload
 
 
-def _best(plan: Plan, level: Fraction, offers: Sequence[str]) -> str | None:
+def _best(plan: Plan, confidence: Fraction, offers: Sequence[str]) -> str | None:
     """Of these terms the best, if an answer on them is as good as the plan; of equal ones the first."""
     best: tuple[str, Plan] | None = None
     for terms in offers:
         made = priced(plan.outline, prices_in(json.loads(terms)))
-        if made.is_as_good_as(plan, level) and (best is None or not best[1].is_as_good_as(made, level)):
+        if made.is_as_good_as(plan, confidence) and (best is None or not best[1].is_as_good_as(made, confidence)):
             best = terms, made
     return None if best is None else best[0]
 

@@ -36,7 +36,7 @@ UNJOINED = (
 )
 
 
-def bought(
+def paid_answer(
     ledger: Ledger,
     reservation: Reservation,
     *,

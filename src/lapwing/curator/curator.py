@@ -25,9 +25,9 @@ from lapwing.asking.request import (
 from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
-from lapwing.curator.answering import Answers, nothing
+from lapwing.curator.answering import PaidAnswers, nothing
 from lapwing.curator.charging import after_charge
-from lapwing.curator.finding import find_missing
+from lapwing.curator.missing import find_missing
 from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.strategies import Strategies
@@ -36,7 +36,7 @@ from lapwing.errors import Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.statement import Statement
-from lapwing.reading.ibis import unbound
+from lapwing.reading.ibis import unbound_table
 from lapwing.workloads.distribution import Distribution
 from lapwing.workloads.marginals import Cells, MarginalTables
 from lapwing.workloads.preview import StrategyPreview
@@ -49,7 +49,7 @@ class Curator:
     def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger) -> None:
         self._catalog, self._engine, self._ledger = catalog, engine, ledger
         self._private_data = PrivateData(catalog, engine, ledger)
-        self._answers = Answers(ledger, self._private_data)
+        self._answers = PaidAnswers(ledger, self._private_data)
         self._strategies = Strategies(ledger, self._private_data)
         self._planner = Planner(catalog, ledger)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
@@ -298,7 +298,7 @@ class Curator:
 
     def table(self, name: str) -> Any:
         """An unbound Ibis table for writing questions: schema only, it cannot execute."""
-        return unbound(self._catalog.table(name))
+        return unbound_table(self._catalog.table(name))
 
     def close(self) -> None:
         self._private_data.close()
@@ -331,24 +331,24 @@ class Curator:
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
             with after_charge(planned.charged):
-                answer = self._answers.new(planned.plan, planned.level, str(question), request)
-                answer = self._answers.joined(answer) if request.combine else answer
+                answer = self._answers.charge_new(planned.plan, planned.confidence, str(question), request)
+                answer = self._answers.combine_stored(answer) if request.combine else answer
         if not planned.found:
             return answer
         return replace(answer, found=planned.found, cost=answer.cost + planned.charged)
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
-        level = planned.level
-        answer = self._answers.stored(planned.plan, level, analyst=request.analyst, key=request.key)
+        confidence = planned.confidence
+        answer = self._answers.find_stored(planned.plan, confidence, analyst=request.analyst, key=request.key)
         if answer is None and planned.least is not planned.plan:
-            answer = self._answers.stored(planned.least, level)
+            answer = self._answers.find_stored(planned.least, confidence)
         return answer
 
     def _preview(self, question: Any, request: Request) -> Preview:
         planned = self._planner.plan(question, request)
         skipped = request.refresh or planned.missing
-        stored = None if skipped else self._answers.stored(planned.least, planned.level)
+        stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
         cost = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
         shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
         return Preview(
@@ -356,7 +356,7 @@ class Curator:
             self._ledger.budget,
             price,
             self._ledger.remaining,
-            planned.level,
+            planned.confidence,
             request.terms.assume_rows,
             tuple(map(str, planned.missing)),
             delta_named=request.terms.delta is not None,
@@ -368,24 +368,24 @@ class Curator:
         self._answers.check_keys(shared, request)
         for plan in shared.plans:
             self._private_data.check(plan.table)
-        found = [None] * len(shared.plans) if request.refresh else self._answers.all_stored(shared, request)
+        found = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
-        bought = iter(self._answers.all_new(shared, missing, asked, request))
-        return batch_of(asked.names, shared, [next(bought) if answer is None else answer for answer in found])
+        paid = iter(self._answers.charge_all_new(shared, missing, asked, request))
+        return batch_of(asked.names, shared, [next(paid) if answer is None else answer for answer in found])
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
         shared = self._planner.plan_batch(asked, request.terms)
-        stored = [None] * len(shared.plans) if request.refresh else self._answers.all_stored(shared, request)
+        stored = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
         return preview_of(asked.names, shared, stored, self._ledger.remaining)
 
     def _workload(self, asked: WorkloadRequest, request: Request) -> tuple[Bought, Fraction]:
-        strategy, level = self._planner.plan_workload(asked, request.terms)
+        strategy, confidence = self._planner.plan_workload(asked, request.terms)
         self._check_key(request)
         self._private_data.check(strategy.counted.table)
         stored = None if request.refresh else self._strategies.stored(strategy, request)
         if stored is None:
             stored = self._strategies.new(strategy, asked.where, request)
-        return stored, level
+        return stored, confidence
 
     def _preview_workload(self, asked: WorkloadRequest, request: Request) -> StrategyPreview:
         return self._strategies.preview(*self._planner.plan_workload(asked, request.terms), request)
@@ -398,7 +398,7 @@ class Curator:
     def _kept_answer(self, name: Hashable) -> Release | None:
         """The answer that is kept for these words, if nothing has changed since."""
         match, seen, kept = self._kept.get(name, (None, None, None))
-        if kept is None or seen != (self._settled(match), self._private_data.fingerprints(kept.plan.table)):
+        if kept is None or seen != (self._stamp(match), self._private_data.fingerprints(kept.plan.table)):
             return None
         return kept
 
@@ -406,7 +406,7 @@ class Curator:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
         table is declared anew and the data stay as they were. With findings: as long as nothing is written at all."""
         match = None if answer.found else answer.plan.outline.identity.text
-        seen = self._settled(match), marks
+        seen = self._stamp(match), marks
         if self._ledger.state != before:
             return  # an answer may have come since this one was chosen
         if len(self._kept) >= REMEMBERED:
@@ -415,8 +415,8 @@ class Curator:
             column.flags.writeable = False  # everybody who asks gets this answer
         self._kept[name] = match, seen, answer
 
-    def _settled(self, match: str | None) -> Hashable:
-        return self._ledger.state if match is None else self._ledger.settled(match)
+    def _stamp(self, match: str | None) -> Hashable:
+        return self._ledger.state if match is None else self._ledger.answer_stamp(match)
 
 
 def _check_combine(planned: PlannedRequest, request: Request) -> None:

@@ -1,6 +1,6 @@
 """From a request to a plan that can be paid: what it needs found is looked up first. Charges nothing, reads no rows.
 
-needs -> stored findings -> the question read with them -> plan
+needs -> stored search results -> the question read with them -> plan
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
-from lapwing.asking.automatic import Automatic, Read, is_refused, needs_of
+from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
 from lapwing.asking.batch import BatchRequest, Shared, share
 from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.asking.request import Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.finding import Found, Target
-from lapwing.curator.search import Search, stored_findings
+from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
 from lapwing.ledger import Ledger
@@ -31,7 +31,7 @@ from lapwing.workloads.strategy import Strategy, make_strategy
 
 REMEMBERED = 256
 """Questions and stored answers in memory."""
-_LEAST_LEVEL = Fraction(1, 10**9)
+_LEAST_CONFIDENCE = Fraction(1, 10**9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,18 @@ class PlannedRequest:
     plan: Plan
     least: Plan
     """What the question gets if all that it needs has to be found: a stored answer that is as good will do."""
-    level: Fraction
+    confidence: Fraction
     facts: Facts
     """What is asked, by declared facts alone: nothing that was found is part of it."""
     charged: Cost
-    """What was charged for findings now."""
+    """What was charged for searches now."""
     found: tuple[Found, ...] = ()
     missing: tuple[Target, ...] = ()
     search: Search | None = None
 
     @property
     def to_pay(self) -> Cost:
-        """What the missing findings will be charged."""
+        """What the missing searches will cost."""
         free = self.charged - self.charged
         return free if self.search is None else sum((self.search.cost_of_each for _ in self.missing), free)
 
@@ -71,12 +71,12 @@ class Planner:
     def plan(self, question: Any, request: Request) -> PlannedRequest:
         """The plan of a question, and what must be found before it can be paid."""
         terms, free = request.terms, self._ledger.total - self._ledger.total
-        read: Read = partial(read_sql if isinstance(question, str) else read_ibis, question)
+        read: QuestionReader = partial(read_sql if isinstance(question, str) else read_ibis, question)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
-            plan, level = self._plan_or_hint(question, read, terms)
-            return PlannedRequest(plan, plan, level, plan.question.facts, free)
-        stored, budget = partial(stored_findings, self._ledger, request), self._ledger.budget
+            plan, confidence = self._plan_or_hint(question, read, terms)
+            return PlannedRequest(plan, plan, confidence, plan.question.facts, free)
+        stored, budget = partial(stored_results, self._ledger, request), self._ledger.budget
         return self.survey(Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored), free)
 
     def survey(self, search: Search, charged: Cost) -> PlannedRequest:
@@ -89,9 +89,9 @@ class Planner:
                 "bounds or limits must be found first, and what precision costs depends on them.",
                 "Ask with epsilon= once; afterwards they are known, and `within` works.",
             )
-        plan, level = self._plan(seen.question, search.terms(len(seen.missing)))
+        plan, confidence = self._plan(seen.question, search.terms(len(seen.missing)))
         least = plan if search.terms() == search.least() else self._plan(seen.question, search.least())[0]
-        return PlannedRequest(plan, least, level, search.facts, charged, seen.found, seen.missing, search)
+        return PlannedRequest(plan, least, confidence, search.facts, charged, seen.found, seen.missing, search)
 
     def plan_batch(self, asked: BatchRequest, terms: Terms) -> Shared:
         """The plans of a batch, with its price split."""
@@ -99,20 +99,20 @@ class Planner:
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
                 questions.append(self.read(question))
-        levels = [_level(question.table, terms.confidence) for question in questions]
+        levels = [_confidence(question.table, terms.confidence) for question in questions]
         return share(questions, asked, self._ledger.budget, terms, levels=levels, left=self._delta_left)
 
     def plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Strategy, Fraction]:
         """The strategy of a workload at its price, and the confidence that its errors are stated at."""
         strategy = make_strategy(asked.counted(self._catalog), self._ledger.budget.price(epsilon=terms.epsilon or 0))
-        return strategy, _level(strategy.counted.table, terms.confidence)
+        return strategy, _confidence(strategy.counted.table, terms.confidence)
 
     def _plan(self, question: Question, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan on these terms, and the confidence that its errors are stated at."""
-        level = _level(question.table, terms.confidence)
-        return plan_on_terms(question, self._ledger.budget, terms, level, self._delta_left), level
+        confidence = _confidence(question.table, terms.confidence)
+        return plan_on_terms(question, self._ledger.budget, terms, confidence, self._delta_left), confidence
 
-    def _plan_or_hint(self, asked: Any, read: Read, terms: Terms) -> tuple[Plan, Fraction]:
+    def _plan_or_hint(self, asked: Any, read: QuestionReader, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan; a refusal says so if bounds or limits that can be found are all that is missing."""
         question = None
         try:
@@ -122,7 +122,7 @@ class Planner:
             hint = "" if question is not None and not is_refused(question) else self._hint(read)
             refuse(error.code, error.part, error.why, f"{error.instead}{hint}")
 
-    def _hint(self, read: Read) -> str:
+    def _hint(self, read: QuestionReader) -> str:
         """What finds all that is missing, if something does."""
         try:
             needs = needs_of(read, self._catalog, Automatic(bounds=True, limits=True))
@@ -136,8 +136,8 @@ class Planner:
         return self._ledger.remaining.delta
 
 
-def _level(table: Table, confidence: Number | None) -> Fraction:
-    level = table.confidence if confidence is None else inside_unit(confidence, "confidence")
-    if not _LEAST_LEVEL <= level <= 1 - _LEAST_LEVEL:
+def _confidence(table: Table, confidence: Number | None) -> Fraction:
+    confidence = table.confidence if confidence is None else inside_unit(confidence, "confidence")
+    if not _LEAST_CONFIDENCE <= confidence <= 1 - _LEAST_CONFIDENCE:
         raise Misconfigured("`confidence` must lie between 1e-9 and 1 - 1e-9. Pass 0.95. Nothing was charged.")
-    return level
+    return confidence

@@ -62,40 +62,40 @@ class PrivateData:
     ) -> Paid[Released]:
         """For the noisy cells of a plan, off which its own question is read, or these."""
         read_off = (plan.question,) if questions is None else questions
-        asked = _prepared(lambda: self._ready.rehearsed(plan, confidence, read_off))
+        asked = _prepare(lambda: self._ready.rehearsed(plan, confidence, read_off))
 
         def read() -> tuple[Released, bytes]:
             released = release(plan, fetched(plan, asked, self._engine.fetch))
             return released, encode(plan, released)
 
-        return lambda: _guarded(read)
+        return lambda: _run(read)
 
     def prepare_tables(self, strategy: Strategy) -> Paid[Answer]:
         """For the noisy tables of a strategy."""
-        query = _prepared(lambda: self._engine.prepare(tables_query(strategy)))
-        _prepared(lambda: rehearse_tables(strategy))
+        query = _prepare(lambda: self._engine.prepare(tables_query(strategy)))
+        _prepare(lambda: rehearse_tables(strategy))
 
         def read() -> tuple[Answer, bytes]:
             released = release_tables(strategy.mechanism, exact_tables(strategy, self._engine.fetch(query)))
             return released, encode_strategy(strategy, released)
 
-        return lambda: _guarded(read)
+        return lambda: _run(read)
 
     def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[Found]:
         """For bounds or a limit that are found privately."""
-        query = _prepared(lambda: self._engine.prepare(powers_query(target)))
-        _prepared(lambda: rehearse_finding(target, mechanism))
+        query = _prepare(lambda: self._engine.prepare(powers_query(target)))
+        _prepare(lambda: rehearse_finding(target, mechanism))
 
         def read() -> tuple[Found, bytes]:
             found = found_by(target, mechanism, self._engine.fetch(query))
             return found, encode_found(found)
 
-        return lambda: _guarded(read)
+        return lambda: _run(read)
 
     def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""
-        asked = _prepared(lambda: self._ready.queries(plan))
-        return lambda look: _guarded(lambda: look(fetched(plan, asked, self._engine.fetch)))
+        asked = _prepare(lambda: self._ready.queries(plan))
+        return lambda look: _run(lambda: look(fetched(plan, asked, self._engine.fetch)))
 
     def check(self, table: Table) -> None:
         """Refuses if the data are not those that the version was declared for."""
@@ -132,7 +132,7 @@ class PrivateData:
         self._ledger.declare(private, public=public)
 
 
-def _prepared(work: Callable[[], _T]) -> _T:
+def _prepare(work: Callable[[], _T]) -> _T:
     """The result of what needs no rows. If it fails, its cause is a function of the question and may be seen."""
     try:
         return work()
@@ -140,7 +140,7 @@ def _prepared(work: Callable[[], _T]) -> _T:
         raise Bug(UNREADY.format(kind=type(error).__name__), free=True) from error
 
 
-def _guarded(work: Callable[[], _T]) -> _T:
+def _run(work: Callable[[], _T]) -> _T:
     """The result of what reads rows."""
     try:
         return work()

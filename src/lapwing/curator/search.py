@@ -1,6 +1,6 @@
-"""The price of findings, and which stored ones serve a question.
+"""The price of a bounds search, and which stored results a question can use.
 
-A question at a price gives the stated share of it to what it needs found, in equal parts; what is stored already costs
+A question with a price spends the stated share of it on searches, in equal parts; what is already stored costs
 nothing, and its part goes to the answer. The parts and the answer add up to the price exactly.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 
-from lapwing.asking.automatic import Needs, Read, Survey, survey
+from lapwing.asking.automatic import Needs, QuestionReader, Survey, survey
 from lapwing.asking.pricing import Terms
 from lapwing.asking.request import Request
 from lapwing.catalog.identity import Facts
@@ -23,15 +23,15 @@ from lapwing.numbers import Number, positive
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Pure
 
-_WORSE = 4  # a stored finding serves if it was paid at least this part of what the question would pay for it
+_WORSE = 4  # a stored result is used if it cost at least 1 / _WORSE of what the question would pay for it
 
-Stored = tuple[int, bool, Found]
-"""A finding in the ledger: the number of its charge, whether the question itself paid it, and what was found."""
+StoredResult = tuple[int, bool, Found]
+"""A search result in the ledger: its charge, whether the question itself paid it, and the result."""
 
 
-def stored_findings(ledger: Ledger, request: Request, target: Target) -> list[Stored]:
-    """The stored findings of a target, the oldest first, and whether this request paid them."""
-    own = finding_key(request.key, target)
+def stored_results(ledger: Ledger, request: Request, target: Target) -> list[StoredResult]:
+    """The stored results for a target, oldest first, and whether this request paid for them."""
+    own = search_key(request.key, target)
     return [
         (
             answer.charge.seq,
@@ -42,23 +42,23 @@ def stored_findings(ledger: Ledger, request: Request, target: Target) -> list[St
     ]
 
 
-def finding_key(key: str | None, target: Target) -> str | None:
-    """The key of a finding that is part of a request with this key."""
+def search_key(key: str | None, target: Target) -> str | None:
+    """The key of a search that is part of a request with this key."""
     return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"
 
 
 class Search:
-    """What a question needs found, as far as the ledger has it, and what the rest costs."""
+    """What a question must search for, what of it the ledger has, and what the rest costs."""
 
     def __init__(
         self,
-        read: Read,
+        read: QuestionReader,
         catalog: Catalog,
         needs: Needs,
         *,
         budget: Budget,
         terms: Terms,
-        stored: Callable[[Target], Sequence[Stored]],
+        stored: Callable[[Target], Sequence[StoredResult]],
     ) -> None:
         self._read, self._catalog, self._needs, self._stored = read, catalog, needs, stored
         self._budget, self._terms = budget, terms
@@ -67,7 +67,7 @@ class Search:
         """Charges that were made since the search began."""
         asked = terms.epsilon if terms.within is None else None
         self.each = None if asked is None else price_of_each(budget, asked, terms.automatic.share, needs.many)
-        """The epsilon of one finding; None if the question names no price."""
+        """The epsilon of one search; None if the question has no price."""
 
     @property
     def facts(self) -> Facts:
@@ -83,7 +83,7 @@ class Search:
         """What is known by now. With something missing, the price must be known."""
         seen = survey(self._read, self._catalog, self._needs, self._known)
         if self.each is not None and seen.missing:
-            check_each(seen.missing, self.each)
+            check_price(seen.missing, self.each)
         return seen
 
     def terms(self, missing: int = 0) -> Terms:
@@ -96,18 +96,18 @@ class Search:
 
     @property
     def cost_of_each(self) -> Cost:
-        """What one finding is charged; nothing if the question names no price."""
+        """What one search costs; nothing if the question has no price."""
         return self._budget.cost(Pure(self.each or 0))
 
     def _known(self, target: Target) -> Found | None:
         stored = self._stored(target)
         mine = {entry for entry, own, found in stored if own and found.epsilon == self.each}
         self._own |= mine | {entry for entry, _, _ in stored if entry in self.paid}
-        return serving([found for _, _, found in stored], self.each)
+        return choose_result([found for _, _, found in stored], self.each)
 
 
 def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -> Fraction:
-    """The pure epsilon of one of so many findings, for this share of a question's price.
+    """The pure epsilon of one of `many` searches, for this share of a question's price.
 
     Under zCDP its rho, epsilon^2 / 2, is a decimal of 37 digits at most, so that the rest of the price is exact too.
     """
@@ -115,8 +115,8 @@ def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -
     return price.pure_epsilon(many, unit=Fraction(1, 10**18))
 
 
-def check_each(targets: Sequence[Target], each: Fraction) -> None:
-    """Refuses a price at which no noise can be drawn for a finding."""
+def check_price(targets: Sequence[Target], each: Fraction) -> None:
+    """Refuses a price at which no noise can be drawn for a search."""
     try:
         for target in targets:
             mechanism_for(target, each)
@@ -127,11 +127,11 @@ def check_each(targets: Sequence[Target], each: Fraction) -> None:
         ) from None
 
 
-def serving(findings: Sequence[Found], each: Fraction | None) -> Found | None:
-    """Of stored findings, the oldest first, the one that serves a question which would pay `each` for one.
+def choose_result(findings: Sequence[Found], each: Fraction | None) -> Found | None:
+    """Of stored results, oldest first, the one to use for a question that would pay `each` for a search.
 
-    It is the oldest of those that cost enough: later ones never change what an earlier question got, and nobody spoils
-    it for others with a cheap one. For a question without a price it is the dearest.
+    It is the oldest that cost enough: later ones never change what an earlier question got, and nobody can spoil
+    it for others with a cheap one. For a question without a price it is the most expensive.
     """
     if each is None:
         return max(findings, key=lambda found: found.epsilon, default=None)

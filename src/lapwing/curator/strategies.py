@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from lapwing.asking.request import Request
 from lapwing.cells.release import Answer
-from lapwing.curator.charging import bought, reading_terms
+from lapwing.curator.charging import paid_answer, reading_terms
 from lapwing.curator.private_data import PrivateData
 from lapwing.ledger import Ledger
 from lapwing.privacy.budget import Cost
@@ -34,7 +34,7 @@ class Strategies:
         price, seq, offer = max(offers, key=lambda known: known[:2], default=(Fraction(0), 0, None))
         if offer is None or price < strategy.price:
             return None
-        return self._again(counted, seq, self._ledger.offered(match, offer))
+        return self._again(counted, seq, self._ledger.read_offer(match, offer))
 
     def new(self, strategy: Strategy, where: str | None, request: Request) -> Bought:
         """A new answer, charged; or the one that this request was charged for before."""
@@ -50,7 +50,7 @@ class Strategies:
             released, payload = ready()
             return (strategy, released), payload
 
-        (made, released), paid = bought(
+        (made, released), paid = paid_answer(
             self._ledger,
             reservation,
             match=counted.identity.text,
@@ -60,11 +60,11 @@ class Strategies:
         )
         return Bought(made, released, paid, reservation.seq)
 
-    def preview(self, strategy: Strategy, level: Fraction, request: Request) -> StrategyPreview:
+    def preview(self, strategy: Strategy, confidence: Fraction, request: Request) -> StrategyPreview:
         """Price and error; free if an answer to it is stored."""
         found = None if request.refresh else self.stored(strategy, request)
         made, cost = (strategy, self._cost(strategy)) if found is None else (found.strategy, found.cost)
-        return StrategyPreview(made, cost, self._ledger.remaining, level)
+        return StrategyPreview(made, cost, self._ledger.remaining, confidence)
 
     def _cost(self, strategy: Strategy) -> Cost:
         return self._ledger.budget.cost(strategy.loss)

@@ -1,3 +1,3 @@
-"""Where the rows are: the protocol of an engine, DuckDB, the sources it reads, and the files it spills to."""
+"""Where the rows are: the engine protocol, DuckDB, the sources it reads, and its temporary files."""
 
 __all__: list[str] = []

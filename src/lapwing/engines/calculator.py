@@ -1,6 +1,6 @@
-"""Expressions over public values: constants, declared values and released numbers. DuckDB is the calculator.
+"""Evaluates expressions over public values: constants, declared values and released numbers. DuckDB does the work.
 
-The same operators mean the same below the aggregation, where the engine computes them, and above it. The connection
+Operators mean the same below the aggregation, where the engine evaluates them, and above it. The connection
 here is empty and locked: no private row can be reached from it.
 """
 
@@ -33,7 +33,7 @@ def calculate(
     rows: int,
     form: Emit = emit,
 ) -> list[pa.Array]:
-    """The value of each expression in every row. Columns are named as `name_of` says."""
+    """The value of each expression in every row. `name_of` gives the names of columns."""
     arrays = {name: pa.array(values, ARROW_TYPES[types[name]], from_pandas=True) for name, values in columns.items()}
     table = pa.table({**arrays, "lw_row": pa.array(range(rows), pa.int64())})
     outputs = [exp.alias_(form(e, _leaf), f"o{i}", quoted=True) for i, e in enumerate(expressions)]
@@ -45,7 +45,7 @@ def calculate(
 
 
 def name_of(leaf: Column | Key | Slot) -> str:
-    """How the calculator calls a column, a key or a released number."""
+    """The calculator's name for a column, a key or a released number."""
     match leaf:
         case Column(name=name):
             return name

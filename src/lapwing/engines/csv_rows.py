@@ -1,14 +1,14 @@
-"""CSV files, line by line, so that no row can touch another one.
+"""CSV files, line by line, so that no row can affect another.
 
-The rules are fixed and nothing is inferred from the rows: the first line names the columns; one line is one row; fields
+The rules are fixed, and nothing is inferred from rows: the first line names the columns; one line is one row; fields
 are separated by a comma (a tab in .tsv files) and may be quoted by double quotes. Every column is text, an empty field
-is NULL. A line that does not fit concerns only itself: missing fields are NULL; a line with too many fields, a broken
+is NULL. A malformed line affects only itself: missing fields are NULL; a line with too many fields, a broken
 quotation or bytes that are not UTF-8 is dropped.
 
 Guarantee:  each row is a function of its own line. Lines are never joined, so a text with line breaks would be several
             rows, and several units where every row is one: a file with an odd number of quotes in any line is refused.
 Proof:      blocks end at line ends, and every line has an even number of quotes, so outside and inside of quotes are
-            told apart by the quotes of the same line. A line goes to Arrow's reader only if its quotes open and close
+            determined by the quotes of the same line. A line goes to Arrow's reader only if its quotes open and close
             whole fields and its delimiters outside of quotes are counted; there Arrow and `_fields` agree. All others
             are read by `_fields`, one at a time.
 Checked by: tests/engines/test_csv_rows.py
@@ -30,7 +30,7 @@ from lapwing.errors import Misconfigured
 
 _LONGEST_HEADER = 1 << 20  # bytes
 _LONGEST_LINE = 1 << 26  # bytes
-_BLOCK = 1 << 21  # bytes, so that its marks stay in the processor's cache
+_BLOCK = 1 << 21  # bytes, so that its masks stay in the processor's cache
 _TOGETHER = 1 << 25  # bytes, so that the engine gets several of its own row groups at once
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 _BOM = b"\xef\xbb\xbf"
@@ -40,9 +40,9 @@ _Places = npt.NDArray[np.intp]
 _Lines = npt.NDArray[np.bool_]
 
 
-def read_lines(path: Path, block: int = _BLOCK) -> Iterator[pa.Table]:
+def read_csv_rows(path: Path, block: int = _BLOCK) -> Iterator[pa.Table]:
     """The rows of a CSV file as Arrow tables of texts. Their order is not kept."""
-    schema, delimiter = lines_schema(path), _delimiter(path)
+    schema, delimiter = csv_schema(path), _delimiter(path)
     tables, held = [schema.empty_table()], 0
     for part in _blocks(path, block):
         tables += _Block(part, path.name, delimiter).tables(schema)
@@ -53,17 +53,17 @@ def read_lines(path: Path, block: int = _BLOCK) -> Iterator[pa.Table]:
     yield pa.concat_tables(tables)
 
 
-def drops_lines(path: Path) -> bool:
-    """Whether any line is dropped. For the steward only: it depends on the rows."""
-    schema, delimiter = lines_schema(path), _delimiter(path)
+def drops_rows(path: Path) -> bool:
+    """True if any line is dropped. For the steward only: it depends on the rows."""
+    schema, delimiter = csv_schema(path), _delimiter(path)
     blocks = (_Block(part, path.name, delimiter) for part in _blocks(path, _BLOCK))
     return any(sum(table.num_rows for table in block.tables(schema)) < block.lines for block in blocks)
 
 
-def lines_schema(path: Path) -> pa.Schema:
+def csv_schema(path: Path) -> pa.Schema:
     """The columns that the first line names, all of them text.
 
-    One with a return inside is refused: where lines end with returns alone, every row would be part of a name.
+    A carriage return inside is refused: in a file whose lines end with those alone, every row would be part of a name.
     """
     check_file(path)
     with path.open("rb") as file:
@@ -79,13 +79,13 @@ def lines_schema(path: Path) -> pa.Schema:
     ):
         raise Misconfigured(
             f"`{path.name}`: the first line must name every column, separated by commas (in .tsv files by tabs), each "
-            "name once, in UTF-8; upper and lower case are the same. Correct the first line."
+            "name once, in UTF-8; case is ignored. Fix the first line."
         )
     return pa.schema([(name, pa.string()) for name in names])
 
 
 def _blocks(path: Path, size: int) -> Iterator[bytes]:
-    """Whole lines after the first, about so many bytes at a time."""
+    """Whole lines after the first, about this many bytes at a time."""
     with path.open("rb") as file:
         file.readline(_LONGEST_HEADER)
         rest = b""
@@ -97,7 +97,7 @@ def _blocks(path: Path, size: int) -> Iterator[bytes]:
             rest += read[cut:]
             if len(rest) > _LONGEST_LINE:
                 raise Misconfigured(
-                    f"`{path.name}`: a line is longer than {_LONGEST_LINE >> 20} MiB. Store the table as Parquet."
+                    f"`{path.name}`: a line is longer than {_LONGEST_LINE >> 20} MiB. Save the table as Parquet."
                 )
         if rest:
             yield rest + b"\n"
@@ -114,33 +114,33 @@ class _Block:
         self.starts: _Places = np.concatenate(([0], self.ends[:-1] + 1)).astype(np.intp)
 
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Lines with the same number of fields together, by the fast reader, and the others one by one."""
+        """Parses lines with the same number of fields together, with the fast reader, and the others one by one."""
         odd, fits = self._odd(), self._filled() & (self.cuts < len(schema))
         if not odd.any() and fits.all() and (self.cuts == len(schema) - 1).all():
-            yield self._parsed(self.text, schema, len(schema))
+            yield self._parse(self.text, schema, len(schema))
             return
         for cuts in np.unique(self.cuts[fits & ~odd]):
-            yield self._parsed(self._taken(fits & ~odd & (self.cuts == cuts)), schema, int(cuts) + 1)
+            yield self._parse(self._take(fits & ~odd & (self.cuts == cuts)), schema, int(cuts) + 1)
         if odd.any():
             yield self._one_by_one(odd, schema)
 
     @property
     def lines(self) -> int:
-        """How many lines hold anything."""
+        """The number of non-empty lines."""
         return int(self._filled().sum())
 
     def _places(self, byte: int) -> _Places:
         return np.flatnonzero(self.data == byte) if byte in self.text else np.zeros(0, np.intp)
 
     def _split(self, name: str) -> tuple[_Places, _Places]:
-        """Where lines end, and how many delimiters outside of quotes each has."""
+        """Where lines end, and how many delimiters outside quotes each has."""
         newlines, marks = self.data == _NEWLINE, self.data == ord(self.delimiter)
         if self.quotes.size:
             inside = _inside(self.data == _QUOTE)
             if (newlines & inside).any():
                 raise Misconfigured(
-                    f"`{name}`: a line holds an odd number of quotes, as texts with line breaks do. Lines are never "
-                    "joined, because one row must not touch another. Store the table as Parquet."
+                    f"`{name}`: a line has an odd number of quotes, as text with line breaks does. Lines are never "
+                    "joined, because one row must not affect another. Save the table as Parquet."
                 )
             marks &= ~inside
         places = np.flatnonzero(marks | newlines)
@@ -148,13 +148,13 @@ class _Block:
         return places[last], np.diff(last, prepend=-1) - 1
 
     def _filled(self) -> _Lines:
-        """Lines that hold anything."""
+        """The non-empty lines."""
         length = self.ends - self.starts
         filled: _Lines = (length > 1) | ((length == 1) & (self.data[self.starts] != _RETURN))
         return filled
 
     def _odd(self) -> _Lines:
-        """Lines that the fast reader might read otherwise: stray returns, bytes that are no text, other quotations."""
+        """Lines the fast reader might parse differently: stray carriage returns, invalid bytes, unusual quoting."""
         returns, zeros = self._places(_RETURN), self._places(0)
         found = [returns[self.data[returns + 1] != _NEWLINE], zeros, *self._loose_quotes()]
         odd = np.zeros(len(self.ends), np.bool_)
@@ -164,9 +164,9 @@ class _Block:
         return odd
 
     def _loose_quotes(self) -> tuple[_Places, _Places]:
-        """Quotes that open elsewhere than at the start of a field, and those that close elsewhere than at its end.
+        """Quotes that open other than at the start of a field, and those that close other than at its end.
 
-        Two quotes within a quotation stand for one; then each of them looks at the other.
+        Inside quotes, two quotes stand for one; each is then next to the other.
         """
         opening, closing = self.quotes[::2], self.quotes[1::2]
         before = np.where(opening > 0, self.data[opening - 1], _NEWLINE)
@@ -174,12 +174,12 @@ class _Block:
         around = [_NEWLINE, ord(self.delimiter), _QUOTE]
         return opening[~np.isin(before, around)], closing[~np.isin(after, [*around, _RETURN])]
 
-    def _taken(self, lines: _Lines) -> bytes:
+    def _take(self, lines: _Lines) -> bytes:
         return self.data[np.repeat(lines, self.ends + 1 - self.starts)].tobytes()
 
-    def _parsed(self, text: bytes, schema: pa.Schema, width: int) -> pa.Table:
-        """Lines of so many fields; missing ones are NULL. An empty line in front, which is skipped, keeps Arrow from
-        taking the first bytes of a row for the mark of a file."""
+    def _parse(self, text: bytes, schema: pa.Schema, width: int) -> pa.Table:
+        """Lines with `width` fields; missing ones are NULL. A leading empty line, which is skipped, keeps Arrow from
+        taking the first bytes of a row for a byte order mark."""
         names, size = schema.names[:width], len(text) + 1
         table = csv.read_csv(
             pa.BufferReader(b"\n" + text if text.startswith(_BOM) else text),
@@ -204,8 +204,8 @@ _FIELDS = {mark: re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|([^{mark}"][^{mark}]*)?)
 
 
 def _fields(line: bytes, delimiter: str) -> list[str] | None:
-    """The fields of one line, or None if it is dropped. A quote within a field that does not start with one is text."""
-    text = _decoded(line)
+    """The fields of one line, or None if it is dropped. A quote in an unquoted field is text."""
+    text = _decode(line)
     found: list[str] = []
     place = 0
     while text:
@@ -220,7 +220,7 @@ def _fields(line: bytes, delimiter: str) -> list[str] | None:
 
 
 def _inside(quotes: _Lines) -> _Lines:
-    """Whether an odd number of quotes stands up to each place: the exclusive or of all bits so far, in words of 64."""
+    """For each position, whether the number of quotes so far is odd: the prefix XOR of all bits, in 64-bit words."""
     bits = np.packbits(quotes, bitorder="little")
     words = np.pad(bits, (0, -len(bits) % 8)).view("<u8")
     for shift in (1, 2, 4, 8, 16, 32):
@@ -230,7 +230,7 @@ def _inside(quotes: _Lines) -> _Lines:
     return np.unpackbits(words.view(np.uint8), count=len(quotes), bitorder="little").view(np.bool_)
 
 
-def _decoded(line: bytes) -> str | None:
+def _decode(line: bytes) -> str | None:
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -238,7 +238,7 @@ def _decoded(line: bytes) -> str | None:
 
 
 def _is_text(text: bytes) -> bool:
-    return text.isascii() or _decoded(text) is not None
+    return text.isascii() or _decode(text) is not None
 
 
 def _delimiter(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""How an engine writes forms. A dialect is a table, total by construction; the rest of its SQL is written by sqlglot.
+"""How an engine writes forms. A dialect is a table, total by construction; sqlglot writes the rest of the SQL.
 
-Guarantee:  writing needs no rows and no engine, so what cannot be written fails before anything is charged: a form
-            without an entry, a node that sqlglot does not know, or one that it cannot write in this dialect.
+Guarantee:  writing needs no rows and no engine, so what cannot be written fails before the charge: a form
+            without an entry, a node sqlglot does not know, or one it cannot write in this dialect.
 Checked by: tests/engines/test_dialect.py
 """
 
@@ -24,14 +24,14 @@ _CLOSED: dict[str, Any] = {"unsupported_level": ErrorLevel.RAISE, "comments": Fa
 
 @dataclass(frozen=True, slots=True)
 class EngineQuery:
-    """A query as an engine runs it: its text, and the tables of public values beside it."""
+    """A query as an engine runs it: its text, and the tables of public values it uses."""
 
     text: str
     tables: Mapping[str, pa.Table]
 
 
 class Writer:
-    """Writes one query, and gathers the tables of public values that stand beside it."""
+    """Writes one query, and collects the tables of public values it uses."""
 
     def __init__(self, grammar: Generator, salt: str) -> None:
         self._grammar, self.salt = grammar, salt
@@ -59,7 +59,7 @@ class Dialect:
             raise Bug(f"the dialect {self.name} does not write {', '.join(missing)}")
 
     def write(self, query: exp.Expression, *, salt: str = "", copy: bool = True) -> EngineQuery:
-        """The query as text. The secret salt is what its keyed hashes depend on. Without `copy` the tree is used up."""
+        """The query as text. Its keyed hashes depend on the secret salt. Without `copy` the tree is consumed."""
         tree = query.copy() if copy else query
         writer = Writer(Grammar.get_or_raise(self.name).generator(**_CLOSED), salt)
         for node in reversed(list(tree.walk())):  # what is inside a form comes before it

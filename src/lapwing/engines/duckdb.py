@@ -1,11 +1,11 @@
 """DuckDB: the embedded default.
 
-After loading, the connection is locked: no file but the declared ones can be reached, no extension, no setting changed.
-Parquet and DuckDB files are read in place; CSV files, frames and small Parquet files are loaded once. A value that does
-not read as its declared type is NULL.
+After loading, the connection is locked: only declared files can be read, and no extension loaded or setting changed.
+Parquet and DuckDB files are read in place; CSV files, frames and small Parquet files are loaded once. A value that
+cannot be read as its declared type is NULL.
 
-What does not fit into memory goes to files in a folder of its own (temp_folder.py). The engine shows no progress: how
-far it is would tell how many rows and groups there are.
+What does not fit into memory goes to files in a private folder (temp_folder.py). The engine shows no progress: how
+far it has come would reveal the number of rows and groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
-from lapwing.engines.csv_rows import lines_schema, read_lines
+from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Origin
@@ -29,7 +29,7 @@ from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names, fingerprint, origin_of
 from lapwing.engines.statements import Statements
-from lapwing.engines.temp_folder import Spill
+from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
@@ -44,8 +44,8 @@ _SQL_TYPES = {
     Type.DATE: "DATE",
     Type.TIMESTAMP: "TIMESTAMP",
 }
-"""The engine's type of every column that is declared so. No other type is computed with: above all no float32, in which
-whole numbers above 2^24 are equal to their neighbours."""
+"""The engine's type for each declared type. No other type is used in computations, in particular not float32, in which
+integers above 2^24 equal their neighbours."""
 
 _EXACT = {
     Type.INTEGER: {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"},
@@ -55,19 +55,19 @@ _EXACT = {
     Type.DATE: {"DATE"},
     Type.TIMESTAMP: {"TIMESTAMP"},
 }
-"""Stored types whose values are all values of the declared type."""
+"""Stored types whose values all belong to the declared type."""
 
 _WIDE = ("DECIMAL", "HUGEINT", "UBIGINT", "UHUGEINT")
 _TIMES = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
 _CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
 _AS_TEXT = {"UUID"}
-"""Other stored types that are read; casts of these are safe on every value, of the calendar within its years."""
+"""Other supported stored types; their casts are safe on every value, for dates within the supported years."""
 
-Stored = dict[str, tuple[str, str]]
-"""Columns as they are stored, by their name in small letters: the name and the engine's type."""
+StoredColumns = dict[str, tuple[str, str]]
+"""Stored columns by lower-case name: the name and the engine's type."""
 
 _ALONE: dict[str, Any] = {"python_enable_replacements": "false", "autoinstall_known_extensions": "false"}
-"""Nothing is found by the names of a program's variables, and nothing is fetched from elsewhere."""
+"""No table is resolved from Python variables, and no extension is downloaded."""
 
 _LOCK = (
     "SET enable_external_access = false",
@@ -76,17 +76,17 @@ _LOCK = (
 
 
 SMALL = 1 << 22
-"""Bytes of a Parquet file that is loaded."""
+"""The largest Parquet file, in bytes, that is loaded."""
 
 
 _AT_A_TIME = 122_880
-"""Rows that DuckDB gives to a thread at once. Where no table has more, a second thread would only wait."""
+"""The rows DuckDB gives to a thread at once. If no table has more, a second thread would be idle."""
 
 
 class DuckDBEngine:
-    """Tables in files and frames. The salt is secret: which groups of a unit count depends on it.
+    """Tables in files and frames. The salt is secret: it decides which groups of a unit count.
 
-    `memory`, for example "4GB", is what it may take before it writes to files; four fifths of the machine's by default.
+    `memory`, for example "4GB", is what it may use before it writes to disk; 80% of the machine's memory by default.
     """
 
     def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None = None) -> None:
@@ -94,11 +94,11 @@ class DuckDBEngine:
         self._sources = {table.name: source for table, source in tables}
         self._loaded = self._origins()
         self._kept = {table.name for table, source in tables if _is_kept(table, source)}
-        spill = Spill()
-        self._remove_folder = weakref.finalize(self, spill.remove)
+        folder = TempFolder()
+        self._remove_folder = weakref.finalize(self, folder.remove)
         settings: dict[str, Any] = {
             **_ALONE,
-            "temp_directory": str(spill.path),
+            "temp_directory": str(folder.path),
             "preserve_insertion_order": "false",
             **({} if memory is None else {"memory_limit": memory}),
         }
@@ -112,10 +112,12 @@ class DuckDBEngine:
             _LOG.debug("loading failed: %s", failed)
         if failed is not None:
             names = ", ".join(f"`{table.name}`" for table, _ in tables)
-            raise Misconfigured(f"the data of {names} cannot be opened. Check path, format and rights.")
-        if self._origins() != self._loaded:  # a version stands for the rows that were loaded
+            raise Misconfigured(
+                f"the data of {names} cannot be opened. Check the path, the format and the permissions."
+            )
+        if self._origins() != self._loaded:  # a version identifies the rows that were loaded
             self.close()
-            raise Misconfigured("the data were written while they were opened. Open them again when they are complete.")
+            raise Misconfigured("the data changed while being opened. Open them again when the write has finished.")
         if len(self._kept) == len(tables):  # all are in memory
             self._statements = Statements(self._connection)
 
@@ -141,13 +143,13 @@ class DuckDBEngine:
             return interruptible(lambda: cursor.execute(query.text).to_arrow_table(), cursor.interrupt)
 
     def origin(self, table: Table) -> Origin:
-        """Where the rows are, and what they look like now."""
+        """Where the rows are, and their current fingerprint."""
         return replace(self._loaded[table.name], fingerprint=fingerprint(self._sources[table.name]))
 
     def check(self, table: Table) -> None:
-        """Reads every value once, so that a damaged file is refused to the steward and not to a question.
+        """Reads every value once, so that a damaged file fails for the steward and not for a question.
 
-        What is kept was read when it was loaded."""
+        Loaded tables were already read."""
         if table.name in self._kept:
             return
         columns = ", ".join(f"BIT_XOR(HASH({identifier(field.name)}))" for field in table.fields)
@@ -157,7 +159,7 @@ class DuckDBEngine:
             return
         except duckdb.Error as error:
             _LOG.debug("reading failed: %s", type(error).__name__)
-        raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Write the file anew.")
+        raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Recreate the file.")
 
     def close(self) -> None:
         if self._statements is not None:
@@ -169,13 +171,13 @@ class DuckDBEngine:
         return {name: origin_of(source) for name, source in self._sources.items()}
 
     def _load(self, tables: Sequence[tuple[Table, Source]]) -> None:
-        self._connection.execute("SET enable_progress_bar = false")  # it would be shown where Python is interactive
+        self._connection.execute("SET enable_progress_bar = false")  # it would appear in interactive Python
         paths = [source.path for _, source in tables if isinstance(source, Parquet)]
         allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
         if allowed:
-            self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, allowed))}]")
-        found = [_stored(self._connection, number, source) for number, (_, source) in enumerate(tables)]
-        stored = [_described(self._connection, relation) for relation in found]
+            self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quote, allowed))}]")
+        found = [_relation(self._connection, number, source) for number, (_, source) in enumerate(tables)]
+        stored = [_describe(self._connection, relation) for relation in found]
         form = _unit_form([(table, columns) for (table, _), columns in zip(tables, stored, strict=True)])
         for (table, source), relation, columns in zip(tables, found, stored, strict=True):
             self._declare(table, source, relation, columns, form)
@@ -184,7 +186,7 @@ class DuckDBEngine:
         for statement in _LOCK:
             self._connection.execute(statement)
 
-    def _declare(self, table: Table, source: Source, relation: str, stored: Stored, form: str) -> None:
+    def _declare(self, table: Table, source: Source, relation: str, stored: StoredColumns, form: str) -> None:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
             column, kind = stored[table.unit.lower()]
@@ -204,7 +206,7 @@ class DuckDBEngine:
 
 
 def _is_kept(table: Table, source: Source) -> bool:
-    """Whether it is read once for all questions. To open a small Parquet file again takes longer than they do."""
+    """True if it is loaded once for all questions. Reopening a small Parquet file takes longer than a question."""
     if isinstance(source, Parquet):
         check_file(source.path)
         return table.public or source.path.stat().st_size <= SMALL
@@ -212,45 +214,45 @@ def _is_kept(table: Table, source: Source) -> bool:
 
 
 def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source: Source) -> None:
-    """Creates a table of the declared columns of a source, in their declared types."""
-    relation = _stored(connection, 0, source)
-    stored = _described(connection, relation)
+    """Creates a table with the declared columns of a source, in their declared types."""
+    relation = _relation(connection, 0, source)
+    stored = _describe(connection, relation)
     columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
     connection.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM {relation}")
     _add_lines(connection, name, columns, relation, source)
 
 
 def _add_lines(connection: duckdb.DuckDBPyConnection, name: str, columns: str, relation: str, source: Source) -> None:
-    """Adds the rows of a CSV file to its table, block by block, so that the file is never in memory as a whole."""
+    """Adds the rows of a CSV file to its table, block by block, so that the whole file is never in memory."""
     if isinstance(source, Csv):
-        for rows in read_lines(source.path):
+        for rows in read_csv_rows(source.path):
             connection.register(relation, rows)
             connection.execute(f"INSERT INTO {name} SELECT {columns} FROM {relation}")
         connection.unregister(relation)
 
 
 def is_key(connection: duckdb.DuckDBPyConnection, table: str, fields: Sequence[Field]) -> bool:
-    """Whether no two rows of a loaded table are equal here, by the `=` that joins run: the table is joined with itself.
+    """True if no two rows of a loaded table are equal in these columns, by the `=` of joins: a self-join.
 
-    A join compares each column in the type it is loaded as, or whole numbers in float64, where joins.py checks that
-    this makes no two of them equal. A row with NULL has no partner in any join.
+    A join compares each column in the type it is loaded as, or integers as float64, where joins.py checks that
+    this makes no two of them equal. A row with NULL has no match in any join.
     """
     same = " AND ".join(f"a.{column} = b.{column}" for column in (identifier(field.name) for field in fields))
     pairs = f"SELECT 1 FROM {table} AS a JOIN {table} AS b ON {same} AND a.rowid <> b.rowid LIMIT 1"
     return connection.execute(pairs).fetchone() is None
 
 
-def _described(connection: duckdb.DuckDBPyConnection, relation: str) -> Stored:
-    """The columns that are stored, by their name in small letters: their name and type."""
+def _describe(connection: duckdb.DuckDBPyConnection, relation: str) -> StoredColumns:
+    """The stored columns, by lower-case name: their name and type."""
     rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     return {str(row[0]).lower(): (str(row[0]), str(row[1])) for row in rows}
 
 
-def _unit_form(tables: Sequence[tuple[Table, Stored]]) -> str:
-    """How units are compared across tables: as they are stored, if that is one type or all are integers.
+def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
+    """The type in which units are compared across tables: as stored, if that is one type or all are integers.
 
-    All tables of one ledger are about the same units. Were one person written in two forms, 7 and '7.0', she would be
-    two units, and a question over both tables would move by twice its sensitivity: such tables are refused.
+    All tables of one ledger are about the same units. If one person were written as 7 and as '7.0', she would be
+    two units, and an answer over both tables could change by twice its sensitivity: such tables are refused.
     """
     owned = [(t, stored[t.unit.lower()][1]) for t, stored in tables if t.unit is not None and t.unit.lower() in stored]
     kinds = {kind for _, kind in owned}
@@ -261,17 +263,17 @@ def _unit_form(tables: Sequence[tuple[Table, Stored]]) -> str:
     if kinds <= _EXACT[Type.INTEGER]:
         return "BIGINT"
     names = ", ".join(f"`{table.name}`" for table, _ in owned)
-    forms = ", ".join(sorted({kind.split("(")[0] for kind in kinds}))  # in brackets an ENUM lists its values
+    forms = ", ".join(sorted({kind.split("(")[0] for kind in kinds}))  # an ENUM lists its values in parentheses
     raise Misconfigured(
-        f"{names} write their units in different forms ({forms}), so one person could be two units. "
-        "Store the unit as integers in all of them, or as text in all of them and declare it as text."
+        f"{names} store units in different types ({forms}), so one person could be two units. "
+        "Store the unit as integer in all of them, or as text in all of them and declare it as text."
     )
 
 
 def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name: str) -> None:
-    """Refuses units that are stored with a collation, which the engine refuses to compare with another one.
+    """Refuses units stored with a collation; the engine refuses to compare it with another collation.
 
-    'Ann' and 'ann' would be one unit in this table and two in the next, so rows of one could meet rows of both.
+    'Ann' and 'ann' could be one unit in this table and two in the next, so rows of one could match rows of both.
     """
     try:
         for other in ("NOCASE", "NOACCENT"):
@@ -280,47 +282,45 @@ def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name:
     except duckdb.BinderException:
         _LOG.debug("a unit is stored with a collation")
     raise Misconfigured(
-        f"the unit `{name}` is stored with a collation, by which different texts can be one unit. "
-        "Store it as plain VARCHAR, in one spelling for each unit."
+        f"the unit `{name}` is stored with a collation, under which different texts can be one unit. "
+        "Store it as plain VARCHAR, with one spelling per unit."
     )
 
 
 def _unit(column: str, kind: str, form: str) -> str:
-    """The unit in the common form."""
+    """The unit in the common type."""
     return column if not form or kind == form else f"CAST({column} AS {form})"
 
 
 def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
-    """The columns of a source and the types they are stored as; of a CSV all text, unless types shall be guessed.
+    """The columns of a source and their stored types; in a CSV file all text, unless `guess` is set.
 
-    Columns of other types (times of day, intervals, lists, ...) are left out: no cast of theirs is safe on every value.
+    Columns of other types (times of day, intervals, lists, ...) are left out: their casts are not safe on every value.
     """
     described: list[Any] | None = None
     with duckdb.connect(":memory:", config=_ALONE) as connection:
         try:
-            described = connection.execute(f"DESCRIBE SELECT * FROM {_stored(connection, 0, source)}").fetchall()
+            described = connection.execute(f"DESCRIBE SELECT * FROM {_relation(connection, 0, source)}").fetchall()
             if guess and isinstance(source, Csv):
                 pattern = pattern_of(source.path, connection)
-                guessed = f"read_csv({_quoted(pattern)}, header = true, hive_partitioning = false)"
+                guessed = f"read_csv({_quote(pattern)}, header = true, hive_partitioning = false)"
                 types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {guessed}").fetchall()}
                 described = [(row[0], types.get(row[0], row[1])) for row in described]
         except duckdb.Error as error:
             _LOG.debug("reading the schema failed: %s", type(error).__name__)
     if described is None and isinstance(source, Frame):
-        raise Misconfigured("a column of the frame is of a type that is not read. Convert it, or leave it out.")
+        raise Misconfigured("a column of the frame has an unsupported type. Convert it or drop it.")
     if described is None:
-        raise Misconfigured("the data cannot be opened. Check path, format and rights.")
+        raise Misconfigured("the data cannot be opened. Check the path, the format and the permissions.")
     kinds = {str(row[0]): _type_of(str(row[1])) for row in described}
     found = {name: kind for name, kind in kinds.items() if kind is not None}
     if not found:
-        raise Misconfigured(
-            "the data have no column of a type that is read: numbers, texts, truth values, dates, times."
-        )
+        raise Misconfigured("the data have no column of a supported type: numbers, text, booleans, dates, timestamps.")
     return found
 
 
 def _type_of(stored: str) -> Type | None:
-    """The type that a stored column is read as; None if it is not read at all."""
+    """The type a stored column is read as; None if it is not supported."""
     for kind, names in _EXACT.items():
         if stored in names:
             return kind
@@ -331,19 +331,19 @@ def _type_of(stored: str) -> Type | None:
     return Type.TEXT if stored in _AS_TEXT or stored.startswith("ENUM") else None
 
 
-def _stored(connection: duckdb.DuckDBPyConnection, number: int, source: Source) -> str:
-    """The rows as they are stored, as something to select from."""
+def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: Source) -> str:
+    """A SQL relation with the stored rows."""
     match source:
         case Parquet(path=path):
-            pattern = _quoted(pattern_of(path, connection))
+            pattern = _quote(pattern_of(path, connection))
             check_names(_parquet_names(connection, pattern))
             return f"read_parquet({pattern}, hive_partitioning = false)"
-        case Csv(path=path):  # the columns; the rows are added block by block
-            connection.register(f"lw_lines_{number}", lines_schema(path).empty_table())
+        case Csv(path=path):  # only the columns; rows are added block by block
+            connection.register(f"lw_lines_{number}", csv_schema(path).empty_table())
             return f"lw_lines_{number}"
         case DuckDBTable(path=path, table=name):
             check_file(path)
-            attached = f"{_quoted(str(path.resolve()))} AS source{number} (READ_ONLY, TYPE duckdb)"
+            attached = f"{_quote(str(path.resolve()))} AS source{number} (READ_ONLY, TYPE duckdb)"
             connection.execute(f"ATTACH {attached}")
             return f"source{number}.{identifier(name)}"
         case Frame(data=data):
@@ -352,7 +352,7 @@ def _stored(connection: duckdb.DuckDBPyConnection, number: int, source: Source) 
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
-    """The names of the columns as they are in the file: the engine renames those that differ only by case.
+    """The column names as in the file: the engine renames those that differ only by case.
 
     The schema lists each node before its children; the columns are the children of the first.
     """
@@ -365,50 +365,52 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
     return names
 
 
-def _read(field: Field, stored: Stored, table: Table, *, hide: bool) -> str:
-    """One declared column, cast if it is stored as another type; what does not cast is NULL.
+def _read(field: Field, stored: StoredColumns, table: Table, *, hide: bool) -> str:
+    """One declared column, cast if it is stored as another type; NULL if the cast fails.
 
-    `hide` keeps the names that were found out of messages: the first line of a CSV without a header is a row.
+    `hide` keeps stored names out of messages: the first line of a CSV file without a header is a row.
     """
     found = stored.get(field.name.lower())
     if found is None:
-        advice = "Correct the declaration." if hide else nearest(field.name, (known for known, _ in stored.values()))
+        advice = "Fix the declaration." if hide else nearest(field.name, (known for known, _ in stored.values()))
         raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {advice}")
     column, name = identifier(found[0]), identifier(field.name)
     if found[1] in _EXACT[field.type]:
         return f"{_exact(column, found[1], field.type)} AS {name}"
     if _type_of(found[1]) is None:
-        raise Misconfigured(f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not read. Leave it out.")
-    cast = f"TRY_CAST({_settled(column, found[1])} AS {_SQL_TYPES[field.type]})"
+        raise Misconfigured(
+            f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not supported. Leave it out."
+        )
+    cast = f"TRY_CAST({_castable(column, found[1])} AS {_SQL_TYPES[field.type]})"
     return f"{_in_years(column, found[1], cast)} AS {name}"
 
 
 def _exact(column: str, stored: str, kind: Type) -> str:
-    """The same value as the engine's type. Text is compared byte by byte, whatever collation the column is stored with:
-    of values that a collation calls equal the engine shows any, and that one need not be among the declared values."""
+    """The same value in the engine's type. Text is compared byte by byte, whatever collation the column is stored with:
+    of values that are equal under a collation the engine returns any, which need not be a declared value."""
     if kind is Type.TEXT:
         return f'{column} COLLATE "C"'
     return column if stored == _SQL_TYPES[kind] else f"CAST({column} AS {_SQL_TYPES[kind]})"
 
 
-def _settled(column: str, stored: str) -> str:
-    """The column, milliseconds as TIMESTAMP: to cast their infinity to DATE fails while the engine plans the query, by
-    what it knows of the largest value, whether or not such rows are left out."""
+def _castable(column: str, stored: str) -> str:
+    """The column, milliseconds as TIMESTAMP: casting their infinity to DATE fails while the engine plans the query, by
+    its statistics on the largest value, even if such rows are filtered out."""
     return f"CAST({column} AS TIMESTAMP)" if stored == "TIMESTAMP_MS" else column
 
 
 def _in_years(column: str, kind: str, cast: str) -> str:
-    """The cast for dates and times of the years 1 to 9999, else NULL: beyond, even a TRY_CAST of the engine fails."""
+    """The cast for dates and timestamps in the years 1 to 9999, else NULL: beyond those even TRY_CAST fails."""
     if kind not in _CALENDAR:
         return cast
     first, last = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "9999-12-31"))
     return f"CASE WHEN {column} >= {first} AND {column} <= {last} THEN {cast} END"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """A name as the engine quotes it."""
+    """A name, quoted for the engine."""
     return '"' + name.replace('"', '""') + '"'

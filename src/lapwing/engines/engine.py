@@ -1,7 +1,7 @@
-"""What Lapwing asks of an engine. Its tables are declared when it is made, and do not change afterwards.
+"""What Lapwing requires of an engine. Its tables are declared when it is created, and do not change afterwards.
 
 Only curator/private_data.py runs queries on an engine. Everything that can fail without rows fails in `prepare`, which
-is called before a charge; `fetch` is called after it.
+is called before the charge; `fetch` is called after it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ ARROW_TYPES = {
     Type.DATE: pa.date32(),
     Type.TIMESTAMP: pa.timestamp("us"),
 }
-"""How values of each type are exchanged."""
+"""The Arrow type for each type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the rows of a table are, and what they look like now: as the ledger records them."""
+    """Where the rows of a table are, and their fingerprint, as the ledger records them."""
 
     fingerprint: bytes
     place: str | None
     """None for rows in memory."""
     part: str = ""
-    """Which table of that place."""
+    """Which table in that file."""
 
 
 class Engine(Protocol):
@@ -45,11 +45,11 @@ class Engine(Protocol):
     def dialect(self) -> Dialect: ...
 
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
-        """The query as the engine runs it, written or as it was, checked as far as it can be without reading a row."""
+        """The query as the engine runs it, checked as far as possible without reading a row."""
         ...
 
     def fetch(self, query: EngineQuery) -> pa.Table:
-        """Its rows: whole numbers as int64 or decimal128(38, 0), other values as ARROW_TYPES say. Ctrl-C stops it."""
+        """The rows: integers as int64 or decimal128(38, 0), other values as in ARROW_TYPES. Ctrl-C stops it."""
         ...
 
     def check(self, table: Table) -> None:
@@ -57,7 +57,7 @@ class Engine(Protocol):
         ...
 
     def origin(self, table: Table) -> Origin:
-        """Where the rows of a declared table are, and what they look like now."""
+        """Where the rows of a declared table are, and their current fingerprint."""
         ...
 
     def close(self) -> None: ...

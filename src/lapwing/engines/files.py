@@ -1,4 +1,4 @@
-"""Files of rows: the named one is read and nothing else, and what it holds is told from what it held before.
+"""Data files: only the named file is read, and changed content is detected.
 
 Guarantee:  a changed byte is noticed when the file is opened and before every question, unless the system reports the
             same device, inode, size and times as before. A copy with the same bytes is the same data.
@@ -23,13 +23,13 @@ import duckdb
 from lapwing.errors import Misconfigured
 
 _TICK = 2_000_000_000
-"""Nanoseconds; no file system counts its times in longer steps."""
+"""Nanoseconds; no file system has coarser timestamps."""
 
 _State = tuple[int, int, int, int, int]
 
 
 def check_file(path: Path) -> None:
-    """Refuses what is not a regular file that can be read: to open a pipe would wait without end."""
+    """Refuses anything but a readable regular file: opening a pipe could block forever."""
     name = path.name.encode(errors="replace").decode()
     try:
         mode = path.stat().st_mode
@@ -38,7 +38,7 @@ def check_file(path: Path) -> None:
     except (OSError, ValueError):  # ValueError: a null byte, or bytes that are not UTF-8
         readable, mode = False, 0
     if not readable:
-        raise Misconfigured(f"`{name}` cannot be opened. Check path and rights.")
+        raise Misconfigured(f"`{name}` cannot be opened. Check the path and the permissions.")
     if stat.S_ISDIR(mode):
         raise Misconfigured(f"`{name}` is a folder. Pass one file.")
     if not stat.S_ISREG(mode):
@@ -46,32 +46,34 @@ def check_file(path: Path) -> None:
 
 
 def pattern_of(path: Path, connection: duckdb.DuckDBPyConnection) -> str:
-    """The pattern that stands for this file alone: the engine takes every name of a file for a pattern.
+    """A glob pattern that matches only this file: the engine treats every file name as a pattern.
 
-    What the engine finds by it is compared with the name, so nothing rests on knowing all its special characters.
+    The engine's matches are compared with the name, so nothing depends on knowing all its special characters.
     """
     check_file(path)
     whole = str(path.resolve())
     pattern = re.sub(r"[*?\[]", r"[\g<0>]", whole)
-    quoted = pattern.replace("'", "''")  # a parameter would make the engine load pandas
+    quoted = pattern.replace("'", "''")  # a query parameter would make the engine load pandas
     if connection.execute(f"SELECT file FROM glob('{quoted}')").fetchall() != [(whole,)]:
-        raise Misconfigured(f"the engine cannot read a file named `{path.name}`. Rename it, using letters and digits.")
+        raise Misconfigured(
+            f"the engine cannot read a file named `{path.name}`. Rename it, with letters and digits only."
+        )
     return pattern
 
 
 def digest_of(path: Path) -> bytes:
-    """The SHA-256 of what a file holds."""
+    """The SHA-256 of a file's content."""
     check_file(path)
     state = _state(path.stat())
-    settled = time.time_ns() - state[-1] > _TICK
-    return _remembered(path, state) if settled else _digest(path, state)
+    stable = time.time_ns() - state[-1] > _TICK
+    return _remembered(path, state) if stable else _digest(path, state)
 
 
 def _digest(path: Path, state: _State) -> bytes:
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").digest()
         if _state(os.fstat(file.fileno())) != state:
-            raise Misconfigured(f"`{path.name}` was written while it was read. Try again when it is complete.")
+            raise Misconfigured(f"`{path.name}` changed while being read. Try again when the write has finished.")
     return found
 
 

@@ -1,7 +1,7 @@
-"""pandas, polars and Arrow frames as Arrow tables whose types follow from the types of the columns, never from values.
+"""pandas, polars and Arrow frames as Arrow tables whose types depend on the column types, never on values.
 
-A missing value turns pandas' integers into floats and its truth values into objects, so numpy numbers are read as real,
-and truth values and objects as texts. Each value is converted by itself: what is no text is NULL.
+A missing value turns pandas integers into floats and booleans into objects, so numpy numbers are read as real,
+and booleans and objects as text. Each value is converted by itself: NULL if it has no text.
 Checked by: tests/engines/test_frames.py
 """
 
@@ -31,15 +31,15 @@ def frame_source(data: Any) -> Frame:
     elif isinstance(data, pa.Table | pa.RecordBatch) or hasattr(data, "__arrow_c_stream__"):
         table, numbers = _from_arrow(data), frozenset()
     else:
-        raise Misconfigured("the data are of an unknown kind; pass a path, or a pandas, polars or Arrow frame.")
+        raise Misconfigured("the data have an unknown type. Pass a path, or a pandas, polars or Arrow frame.")
     if not table.num_columns:
-        raise Misconfigured("the frame has no columns. Pass one that has.")
+        raise Misconfigured("the frame has no columns. Pass a frame with columns.")
     check_names(table.schema.names)
-    return Frame(_typed(table), numbers)
+    return Frame(_with_engine_types(table), numbers)
 
 
-def marked(frame: Frame) -> Frame:
-    """The frame with a mark of its content, whatever chunks it is held in."""
+def with_fingerprint(frame: Frame) -> Frame:
+    """The frame with a fingerprint of its content, independent of its chunks."""
     digest = sha256()
     with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), frame.data.schema) as stream:
         for start in range(0, frame.data.num_rows, _ROWS_AT_A_TIME):
@@ -48,7 +48,7 @@ def marked(frame: Frame) -> Frame:
 
 
 class _Sink:
-    """A file that only digests what is written to it."""
+    """A file that hashes what is written to it."""
 
     closed = False
 
@@ -60,17 +60,17 @@ class _Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Does nothing: there is no buffer."""
 
 
 def _is_pandas(data: Any) -> bool:
-    """Whether it is a pandas frame or of a kind derived from it. pandas is not imported for those who have none."""
+    """True for a pandas frame or a subclass. pandas is not imported for this."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(data, pandas.DataFrame)
 
 
 def _from_arrow(data: Any) -> pa.Table:
-    with suppress(Exception):  # of any library; the message may quote a value
+    with suppress(Exception):  # from any library; the message may quote a value
         if isinstance(data, pa.RecordBatch):
             return pa.Table.from_batches([data])
         return data if isinstance(data, pa.Table) else pa.table(data)
@@ -80,20 +80,20 @@ def _from_arrow(data: Any) -> pa.Table:
 def _from_pandas(data: Any) -> pa.Table:
     """The columns, without the index."""
     if data.columns.nlevels > 1 or not all(isinstance(name, str | int | np.integer) for name in data.columns):
-        raise Misconfigured("a column of the frame has no single text as its name. Rename the columns.")
+        raise Misconfigured("a column name of the frame is not text. Rename the columns.")
     names = [str(name) for name in data.columns]
     check_names(names)
     return pa.table([_column(data.iloc[:, i], name) for i, name in enumerate(names)], names=names)
 
 
 def _numbers(data: Any) -> frozenset[str]:
-    """Columns of numpy numbers or of categories that are; the types of others do not change with a missing value."""
-    kinds = ((str(name), _held(kind)) for name, kind in data.dtypes.items())
+    """Columns of numpy numbers, or of categories of those; other types do not change with a missing value."""
+    kinds = ((str(name), _value_type(kind)) for name, kind in data.dtypes.items())
     return frozenset(name for name, kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iuf")
 
 
-def _held(kind: Any) -> Any:
-    """The type of the values; categories have one of their own."""
+def _value_type(kind: Any) -> Any:
+    """The type of the values; for categories, that of the categories."""
     return kind.categories.dtype if type(kind).__name__ == "CategoricalDtype" else kind
 
 
@@ -101,7 +101,7 @@ def _column(column: Any, name: str) -> Any:
     kind = column.dtype
     if type(kind).__name__ == "SparseDtype":
         raise Misconfigured(f"`{name}` is sparse. Convert it with `.sparse.to_dense()` first.")
-    with suppress(Exception):  # of any library; the message may quote a value
+    with suppress(Exception):  # from any library; the message may quote a value
         if isinstance(kind, np.dtype) and kind.kind == "b":
             return _truths(pa.array(column.to_numpy()))
         if isinstance(kind, np.dtype) and kind.kind == "O":
@@ -111,7 +111,7 @@ def _column(column: Any, name: str) -> Any:
         found = pa.array(column, from_pandas=True)
         if not isinstance(found.type, pa.BaseExtensionType):
             return found
-    raise Misconfigured(f"`{name}` is of the type {kind}, which is not read. Convert the column, or leave it out.")
+    raise Misconfigured(f"`{name}` has the unsupported type {kind}. Convert the column or drop it.")
 
 
 def _truths(values: pa.Array) -> pa.Array:
@@ -121,14 +121,14 @@ def _truths(values: pa.Array) -> pa.Array:
 
 
 def _categories(column: Any, name: str) -> Any:
-    """The categories as a column of their own, and from it one value a row."""
+    """The categories as a column, and from it one value per row."""
     codes = column.cat.codes.to_numpy()
     categories = _column(column.cat.categories.to_series(), name)
     return categories.take(pa.array(codes, mask=codes < 0))
 
 
 def _texts(values: Any) -> pa.Array:
-    """Objects as texts. Those of one common kind at once, with the same result as one by one."""
+    """Objects as text. Those of one common type are converted at once, with the same result as one by one."""
     from pandas.api.types import infer_dtype
 
     kind = infer_dtype(values, skipna=True)
@@ -142,7 +142,7 @@ def _texts(values: Any) -> pa.Array:
 
 
 def _missing(values: Any) -> Any:
-    """Which objects are missing. All at once, unless one cannot even be compared: such a value is missing too."""
+    """Which objects are missing. A value that cannot even be compared is missing too."""
     from pandas import isna
 
     with suppress(Exception):
@@ -159,15 +159,15 @@ def _is_missing(value: Any) -> bool:
 
 
 def _text(value: Any) -> str | None:
-    """The text of one object, or None if it has none that can be stored."""
-    with suppress(Exception):  # whatever its own code raises concerns this value alone
+    """The text of one object, or None if it cannot be stored."""
+    with suppress(Exception):  # an error in its own code affects this value only
         text = str.__str__(value) if isinstance(value, str) else str(value)
         text.encode()
         return text
     return None
 
 
-def _typed(table: pa.Table) -> pa.Table:
-    """The table with types that the engine has: NULL becomes text, so that it is a type like any other."""
+def _with_engine_types(table: pa.Table) -> pa.Table:
+    """The table with types the engine supports: the NULL type becomes text."""
     kinds = ((f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in table.schema)
     return table.cast(pa.schema([(name, pa.float32() if kind == pa.float16() else kind) for name, kind in kinds]))

@@ -1,9 +1,9 @@
-"""Ctrl-C while the engine works: the engine stops, and the interrupt goes on to whoever asked.
+"""Ctrl-C while the engine works: the engine stops, and the interrupt is passed on to the caller.
 
-Python looks at a signal only when the engine's call returns, which may take minutes. So while the main thread, the only
+Python handles a signal only when the engine's call returns, which may take minutes. So while the main thread, the only
 one that is ever interrupted, waits for the engine, signals also wake a thread that tells the engine to stop. That
-thread lives as long as the process: to start one for each question would take longer than most questions.
-A question that was interrupted stays charged: its rows may have been read.
+thread lives as long as the process: starting one per question would take longer than most questions.
+An interrupted question stays charged: its rows may have been read.
 
 Theorem.  An interrupt stops the question it was sent to and no later one.
 Proof.    A question has a ticket, and `stop` is called only under its lock, under which the ticket also ends. A signal
@@ -29,16 +29,16 @@ from functools import lru_cache
 from typing import TypeVar
 
 _T = TypeVar("_T")
-_PATIENCE = 0.05  # seconds between two calls of `stop`: one that comes before the work has begun is not heard
+_PATIENCE = 0.05  # seconds between calls of `stop`: one that comes before the work has begun has no effect
 _ENDS = range(128, 256)  # no signal has these numbers
 
 
 def interruptible(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
-    """The result of the work. At an interrupt `stop` is called until the work has ended."""
+    """The result of the work. On an interrupt, `stop` is called until the work has ended."""
     if threading.current_thread() is not threading.main_thread():
         return work()
     handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):  # interrupts are ignored, or not Python's to handle
+    if not callable(handler):  # interrupts are ignored, or not handled by Python
         return work()
     results: list[_T] = []
     with _watcher(os.getpid()).calling(stop) as ticket:
@@ -55,7 +55,7 @@ def interruptible(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
-    """One question: how it is stopped, whether an interrupt was heard, and whether it is over."""
+    """One question: how to stop it, whether an interrupt was received, and whether it is over."""
 
     stop: Callable[[], None]
     heard: bool = False
@@ -63,12 +63,12 @@ class _Ticket:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hear(self, *_: object) -> None:
-        """One step, so that a second signal may come in its middle."""
+        """One step, so that a second signal may arrive in the middle."""
         self.heard = True
 
 
 class _Watcher:
-    """A thread that waits for signals and stops the question that they were sent to."""
+    """A thread that waits for signals and stops the question they were sent to."""
 
     def __init__(self) -> None:
         self._ticket: _Ticket | None = None
@@ -80,9 +80,9 @@ class _Watcher:
 
     @contextmanager
     def calling(self, stop: Callable[[], None]) -> Iterator[_Ticket]:
-        """Interrupts are only heard inside, and nothing is called after the end.
+        """Interrupts are only received inside, and nothing is called after the end.
 
-        The engine looks for interrupts too, and may wait for its own threads for ever if it finds one.
+        The engine checks for interrupts too, and may wait for its own threads forever if it finds one.
         """
         ticket = _Ticket(stop)
         handler = signal.signal(signal.SIGINT, ticket.hear)
@@ -106,7 +106,7 @@ class _Watcher:
                     os.write(self._writer, bytes([signal.SIGINT]))
 
     def _drain(self) -> None:
-        """Waits until the thread has read everything that was written so far."""
+        """Waits until the thread has read everything written so far."""
         read = threading.Event()
         number = next(number for number in _ENDS if number not in self._waiting)
         self._waiting[number] = read
@@ -120,7 +120,7 @@ class _Watcher:
         while True:
             numbers = os.read(self._reader, 64)
             if self._elsewhere != -1:
-                with suppress(OSError):  # somebody else waits for signals too
+                with suppress(OSError):  # someone else waits for signals too
                     os.write(self._elsewhere, bytes(number for number in numbers if number not in _ENDS))
             if signal.SIGINT in numbers:
                 self._stop()
@@ -129,7 +129,7 @@ class _Watcher:
                     self._waiting[number].set()
 
     def _stop(self) -> None:
-        """Stops the question, again and again until it is over. What is stopped is heard: it must not look failed.
+        """Stops the question repeatedly until it is over. It is marked as interrupted, not as failed.
 
         It never waits long for the lock: a handler that interrupts the end of a question may need this thread first.
         """
@@ -148,5 +148,5 @@ class _Watcher:
 
 @lru_cache(maxsize=1)
 def _watcher(_process: int) -> _Watcher:
-    """One for each process: a thread does not survive a fork."""
+    """One per process: a thread does not survive a fork."""
     return _Watcher()

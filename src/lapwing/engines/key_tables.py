@@ -1,8 +1,8 @@
-"""Which rows have a public key. Few keys are written into the query, many are a table beside it.
+"""Which rows have a public key. A few keys are written into the query; many become a table.
 
-Guarantee:  a row is kept if and only if each key of it is one of the declared values, written out or in a table alike.
+Guarantee:  a row is kept if and only if each of its keys is one of the declared values, inline or in a table.
 Proof:      both forms are `key IN (...)` over the same values, in the engine's type of the key, NULL apart. The table
-            is made of declared values alone, so what it holds, and whether it can be made, depends on no private row.
+            contains declared values only, so its content, and whether it can be created, depends on no private row.
 Checked by: tests/engines/test_key_tables.py
 """
 
@@ -16,11 +16,11 @@ from lapwing.engines.engine import ARROW_TYPES
 from lapwing.language.emission import literal
 
 MANY = 250
-"""Values, from which on a table takes less time than their text."""
+"""From this many values on, a table is faster than their text."""
 
 
 def write_listed(writer: Writer, form: exp.Expression) -> str:
-    """Whether the key is one of its public values; NULL may be one of them."""
+    """True if the key is one of its public values, which may include NULL."""
     values, kind = form.args["values"], form.args.get("kind")
     known = [value for value in values if value is not None]
     key, found = writer.sql(form.this), "FALSE"

@@ -1,8 +1,8 @@
-"""Public tables: rows of nobody, so types, values, bounds and keys may be read from them.
+"""Public tables: their rows belong to no unit, so types, values, bounds and keys may be read from them.
 
 Guarantee:  nothing here reads a private row. A key of a public table is proved on the rows that the engine keeps, which
             do not change while it runs, by joining them with themselves (`is_key` in engines/duckdb.py); so a private
-            row has one partner at most (reading/relations/joins.py).
+            row has at most one match (reading/relations/joins.py).
 """
 
 from __future__ import annotations
@@ -26,29 +26,31 @@ from lapwing.language.types import Interval, Type, Value, type_of
 _LOG = logging.getLogger("lapwing.engine")
 
 MOST_VALUES = 1_000
-"""A column with more different values has no list of them."""
+"""A column with more distinct values has no list of them."""
 
 _ROWS = "lw_public"
 
 
 def read_public(name: str, source: Source, key: Sequence[str] = ()) -> Table:
-    """The table as it is stored, with the values, bounds and keys that its rows have. Its version is what it holds."""
+    """The stored table, with the values, bounds and keys of its rows. Its version is a hash of its content."""
     plain = Table(name, tuple(Field(column, kind) for column, kind in stored_types(source).items()), None, public=True)
     names = tuple(_known(column, plain) for column in key)
     table: Table | None = None
     with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
         try:
-            table = interruptible(lambda: _found(connection, plain, source, names), connection.interrupt)
+            table = interruptible(lambda: _read_rows(connection, plain, source, names), connection.interrupt)
         except duckdb.Error as error:
             _LOG.debug("reading a public table failed: %s", type(error).__name__)
     if table is None:
-        raise Misconfigured(f"the data of `{name}` cannot be opened. Check path, format and rights.")
+        raise Misconfigured(f"the data of `{name}` cannot be opened. Check the path, the format and the permissions.")
     if names and names not in table.keys:
-        raise Misconfigured(f"two rows of `{name}` have the same {', '.join(names)}. Remove one, or name another key.")
+        raise Misconfigured(
+            f"two rows of `{name}` have the same {', '.join(names)}. Remove one, or declare another key."
+        )
     return table
 
 
-def _found(connection: duckdb.DuckDBPyConnection, plain: Table, source: Source, names: tuple[str, ...]) -> Table:
+def _read_rows(connection: duckdb.DuckDBPyConnection, plain: Table, source: Source, names: tuple[str, ...]) -> Table:
     store(connection, _ROWS, plain, source)
     fields = tuple(_field(connection, field) for field in plain.fields)
     tried = dict.fromkeys([*([names] if names else []), *((field.name,) for field in fields)])
@@ -61,7 +63,7 @@ def _known(column: str, table: Table) -> str:
         if field.name.lower() == column.lower():
             return field.name
     known = nearest(column, (field.name for field in table.fields))
-    raise Misconfigured(f"`key` names `{column}`, no column of `{table.name}`. {known}")
+    raise Misconfigured(f"`key` is `{column}`, but `{table.name}` has no such column. {known}")
 
 
 def _field(connection: duckdb.DuckDBPyConnection, field: Field) -> Field:
@@ -78,7 +80,7 @@ def _bounds(connection: duckdb.DuckDBPyConnection, field: Field) -> Interval | N
 
 
 def _values(connection: duckdb.DuckDBPyConnection, field: Field) -> tuple[Value, ...]:
-    """The different values in order, NULL last; none if there are many, or if one cannot be a key."""
+    """The distinct values in order, NULL last; none if there are many, or if one cannot be a key."""
     if field.type is Type.REAL:
         return ()
     column = identifier(field.name)

@@ -1,4 +1,4 @@
-"""Where a table's rows are, and how changed rows are noticed."""
+"""Where a table's rows are, and how changes are detected."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Frame:
 
     data: Any
     numbers: frozenset[str] = frozenset()
-    """Columns whose stored type says nothing: a missing value makes floats of the integers of a pandas column."""
+    """Columns whose stored type is unreliable: a missing value turns a pandas integer column into floats."""
     mark: bytes = _UNMARKED
-    """What the data look like, for a ledger that outlives them."""
+    """A fingerprint of the data, for a ledger that outlives them."""
 
 
 Source = Parquet | Csv | DuckDBTable | Frame
 
 
 def file_source(path: Path, table: str | None = None) -> Source:
-    """The source for a file, by its ending."""
+    """The source for a file, by its extension."""
     match path.suffix.lower():
         case ".parquet" | ".pq":
             return Parquet(path)
@@ -60,25 +60,29 @@ def file_source(path: Path, table: str | None = None) -> Source:
         case ".duckdb" | ".db" | ".ddb":
             return DuckDBTable(path, table or path.stem)
         case other:
-            raise Misconfigured(f"`{path.name or path}` ends in `{other}`; known are .parquet, .csv and .duckdb files.")
+            raise Misconfigured(
+                f"`{path.name or path}` has the unsupported extension `{other}`. Use a .parquet, .csv or .duckdb file."
+            )
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuses columns that SQL cannot name or does not tell apart: it ignores case."""
+    """Refuses column names that SQL cannot express or distinguish: it ignores case."""
     seen: dict[str, str] = {}
     for name in names:
         if not name or any(c == "\0" or "\ud800" <= c <= "\udfff" for c in name):
-            raise Misconfigured("a column has no name, or one that is no text. Rename it.")
+            raise Misconfigured("a column name is empty or not text. Rename the column.")
         if name.lower() in seen:
             pair = f"`{seen[name.lower()]}` and `{name}`"
-            raise Misconfigured(f"the columns {pair} have the same name: SQL ignores case. Rename one of them.")
+            raise Misconfigured(
+                f"the columns {pair} have the same name in SQL, which ignores case. Rename one of them."
+            )
         seen[name.lower()] = name
 
 
 def origin_of(source: Source) -> Origin:
     """Where the rows are, and what they look like now.
 
-    The names of tables in a file ignore case. Frames that carry no mark of their contents are distinguished as objects.
+    Table names in a file are case-insensitive. Frames without a fingerprint are distinguished by object identity.
     """
     match source:
         case Frame(data=data, mark=mark):
@@ -90,7 +94,7 @@ def origin_of(source: Source) -> Origin:
 
 
 def fingerprint(source: Source) -> bytes:
-    """A digest of the whole file, with its log of changes if it has one."""
+    """A hash of the whole file, and of its write-ahead log if it has one."""
     match source:
         case Frame(mark=mark):
             return mark

@@ -1,9 +1,9 @@
-"""The folder for what does not fit into the engine's memory: private rows, so only this user can read it, and it is
+"""The folder for what does not fit into engine memory. It holds private rows, so only this user can read it; it is
 removed with its owner.
 
 A process that is killed removes nothing. So each folder holds a file that its process keeps locked as long as it lives,
 and the next one removes the folders of this user whose lock nobody holds. The name `lock` appears only when the lock is
-held; a folder without it is left alone, because its process may just be starting.
+held; a folder without it is not touched, because its process may just be starting.
 Checked by: tests/engines/test_temp_folder.py
 """
 
@@ -16,20 +16,20 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-_PREFIX, _LOCK = "lapwing-spill-", "lock"
+_PREFIX, _LOCK = "lapwing-temp-", "lock"
 
 
-class Spill:
-    """One folder, made when this is made and removed by `remove`."""
+class TempFolder:
+    """One folder, created with this object and removed by `remove`."""
 
     def __init__(self) -> None:
         _remove_abandoned()
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._process = os.getpid()
-        self._lock: int | None = _locked(self.path)
+        self._lock: int | None = _lock(self.path)
 
     def remove(self) -> None:
-        """Removes the folder; in a forked child nothing, since it is still the parent's."""
+        """Removes the folder; does nothing in a forked child, since the folder is the parent's."""
         if self._process != os.getpid():
             return
         shutil.rmtree(self.path, ignore_errors=True)
@@ -38,18 +38,18 @@ class Spill:
             os.close(handle)
 
 
-def _locked(folder: Path) -> int:
-    """A locked file in the folder, open until it is closed or the process ends."""
+def _lock(folder: Path) -> int:
+    """A locked file in the folder, open until closed or until the process ends."""
     fresh = folder / f"{_LOCK}.new"
     handle = os.open(fresh, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    with suppress(OSError):  # of a file system without locks: then nobody else removes the folder
+    with suppress(OSError):  # on a file system without locks nobody else removes the folder
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.rename(fresh, folder / _LOCK)
     return handle
 
 
 def _remove_abandoned() -> None:
-    """Removes the folders of this user whose processes are gone. What cannot be removed is left to the next."""
+    """Removes the folders of this user whose processes are gone. What cannot be removed is left for later."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if folder.is_symlink() or folder.lstat().st_uid != os.getuid():

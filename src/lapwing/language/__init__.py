@@ -1,3 +1,3 @@
-"""What may stand in an expression, and what it means on every row."""
+"""The expression language: what an expression may contain, and what it means on every row."""
 
 __all__: list[str] = []

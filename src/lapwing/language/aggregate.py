@@ -1,4 +1,4 @@
-"""Aggregates as a question names them, before anything is known of how they are measured."""
+"""Aggregates as a question names them, before anything is decided about how they are measured."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
-from lapwing.language.types import shown
-from lapwing.language.wording import cut, worded
+from lapwing.language.types import text_of
+from lapwing.language.wording import expression_text, shorten
 
 _QUANTILES = {Fraction(0): "MIN", Fraction(1, 2): "MEDIAN", Fraction(1): "MAX"}
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate over the rows: the name of an entry in aggregates.py, its arguments and constant parameters.
+    """One aggregate over the rows: the name of its entry in aggregates.py, its arguments and its constant parameters.
 
-    A row whose argument is NULL does not take part, so a condition on one aggregate (FILTER) is an argument that is
+    A row whose argument is NULL is skipped, so a condition on one aggregate (FILTER) becomes an argument that is
     NULL elsewhere.
     """
 
@@ -30,7 +30,7 @@ class Aggregate:
 
     @property
     def function(self) -> str:
-        """Its name as an analyst writes it."""
+        """The function name, as an analyst writes it."""
         match self.name:
             case "count_rows" | "count_units" | "count_distinct":
                 return "COUNT"
@@ -42,8 +42,8 @@ class Aggregate:
                 return name.upper()
 
     def words(self) -> str:
-        """As an analyst writes it."""
-        inner = ", ".join([*map(_words, self.arguments), *map(shown, self.parameters)])
+        """The aggregate, as an analyst writes it."""
+        inner = ", ".join([*map(_words, self.arguments), *map(text_of, self.parameters)])
         match self.name, self.arguments:
             case "count_rows", _:
                 return "COUNT(*)"
@@ -60,10 +60,10 @@ class Aggregate:
 
 
 def canonical_text(expression: Expression) -> str:
-    """An unambiguous text of an expression."""
+    """An unambiguous text for an expression."""
     match expression:
         case Column(name=name):
-            return json.dumps(name)  # with every quote inside escaped
+            return json.dumps(name)  # escapes every quote inside
         case Literal(value=value, type=kind):
             return f"{'null' if kind is None else kind.value}:{value!r}"
         case Key(index=index):
@@ -75,4 +75,4 @@ def canonical_text(expression: Expression) -> str:
 
 
 def _words(expression: Expression) -> str:
-    return cut(worded(expression))
+    return shorten(expression_text(expression))

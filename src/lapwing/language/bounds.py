@@ -1,7 +1,7 @@
-"""Where the values of an expression lie: interval arithmetic with open ends.
+"""Bounds on the values of an expression: interval arithmetic with open ends.
 
-An expression may be bounded though its parts are not, as GREATEST(0, LEAST(x, 100)) is. No guarantee rests on these
-bounds: the engine cuts every value to them before it is used (bounding.py). They decide how much noise is added.
+An expression can be bounded even if its parts are not: GREATEST(0, LEAST(x, 100)). No guarantee depends on these
+bounds: the engine clips every value to them before using it (bounding.py). They decide how much noise is added.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from lapwing.language.types import Interval, Value
 from lapwing.numbers import ball, enclose
 
 End = Fraction | float
-"""An end of an extent: exact, or one of the two infinities. No other float."""
+"""An end of an extent: exact, or plus or minus infinity. No other float."""
 
 INFINITY = math.inf
-_LARGE = Fraction(2**1000)  # a wider end is open
-_FINE = 2**300  # longer fractions are rounded outward to steps of its inverse, so that no question makes them longer
-_LEAST_LOG = Fraction(-745)  # the logarithm of the smallest positive float64 lies above
+_LARGE = Fraction(2**1000)  # an end beyond this counts as open
+_FINE = 2**300  # longer fractions are rounded outward to multiples of its inverse, so their length stays bounded
+_LEAST_LOG = Fraction(-745)  # below the logarithm of the smallest positive float64
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """All values that an expression may take besides NULL. Without any value, low is above high."""
+    """All values an expression may take besides NULL. If there are none, low is above high."""
 
     low: End
     high: End
     present: bool = False
-    """Whether it is never NULL."""
+    """True if the expression is never NULL."""
 
     @property
     def is_empty(self) -> bool:
         return self.low > self.high
 
     def interval(self) -> Interval | None:
-        """The extent as an interval, if both ends are known."""
+        """The extent as an interval, or None if an end is open."""
         if self.is_empty:
             return Interval(Fraction(0), Fraction(0))
         if isinstance(self.low, float) or isinstance(self.high, float):
@@ -52,12 +52,12 @@ NOTHING = Extent(INFINITY, -INFINITY)
 
 
 def between(low: int, high: int) -> Extent:
-    """All numbers from low to high."""
+    """All numbers from low to high, inclusive."""
     return Extent(Fraction(low), Fraction(high))
 
 
 def point(value: Value) -> Extent:
-    """A constant: itself if it is a number; NULL takes no value."""
+    """The extent of a constant. NULL has no value."""
     match value:
         case None:
             return NOTHING
@@ -70,24 +70,24 @@ def point(value: Value) -> Extent:
 
 
 def always(low: int, high: int) -> Callable[..., Extent]:
-    """A result between these numbers, whatever the arguments are."""
+    """A result between these numbers, whatever the arguments."""
     return lambda *_: between(low, high)
 
 
 def strict(rule: Callable[..., Extent]) -> Callable[..., Extent]:
-    """The rule for operators that give NULL when any argument is NULL. Its ends are rounded outward."""
+    """The rule for operators that return NULL if any argument is NULL. Ends are rounded outward."""
 
     def extent(*arguments: Extent) -> Extent:
         if any(argument.is_empty for argument in arguments):
             return NOTHING
         found = rule(*arguments)
-        return Extent(_rounded(found.low, math.floor), _rounded(found.high, math.ceil))
+        return Extent(_round_outward(found.low, math.floor), _round_outward(found.high, math.ceil))
 
     return extent
 
 
 def hull(*extents: Extent) -> Extent:
-    """The values of all of them."""
+    """The union of the extents."""
     return Extent(
         min((extent.low for extent in extents), default=INFINITY),
         max((extent.high for extent in extents), default=-INFINITY),
@@ -96,30 +96,30 @@ def hull(*extents: Extent) -> Extent:
 
 
 def first(*extents: Extent) -> Extent:
-    """COALESCE: the values of all; never NULL if one of them never is."""
+    """COALESCE: the union of all; never NULL if one of them never is."""
     found = hull(*extents)
     return Extent(found.low, found.high, any(extent.present for extent in extents))
 
 
-def chosen(*extents: Extent) -> Extent:
-    """CASE: condition, value, condition, value, ..., and the value otherwise."""
+def case(*extents: Extent) -> Extent:
+    """CASE: condition, value, condition, value, ..., and the ELSE value."""
     return hull(*extents[1:-1:2], extents[-1])
 
 
 def greatest(*extents: Extent) -> Extent:
-    """The largest that is not NULL: at least each of those that are never NULL."""
+    """The largest non-NULL value: at least each argument that is never NULL."""
     found = first(*extents)
     return Extent(max([found.low, *(e.low for e in extents if e.present)]), found.high, found.present)
 
 
 def least(*extents: Extent) -> Extent:
-    """The smallest that is not NULL: at most each of those that are never NULL."""
+    """The smallest non-NULL value: at most each argument that is never NULL."""
     found = first(*extents)
     return Extent(found.low, min([found.high, *(e.high for e in extents if e.present)]), found.present)
 
 
-def clipped(value: Extent, low: Extent, high: Extent) -> Extent:
-    """CLIP by constants; a NULL constant leaves its side open."""
+def clip(value: Extent, low: Extent, high: Extent) -> Extent:
+    """CLIP to constants; NULL leaves that side open."""
     if value.is_empty:
         return NOTHING
     bottom, top = (-INFINITY if low.is_empty else low.low), (INFINITY if high.is_empty else high.high)
@@ -134,7 +134,7 @@ def _times(x: End, y: End) -> End:
     if not isinstance(x, float) and not isinstance(y, float):
         return x * y
     if x == 0 or y == 0:
-        return Fraction(0)  # a finite number times 0; what infinite numbers give is no number and becomes NULL
+        return Fraction(0)  # a finite number times 0; infinity times 0 is NaN, which becomes NULL
     return INFINITY if (x > 0) == (y > 0) else -INFINITY
 
 
@@ -143,33 +143,33 @@ def _negative(x: Extent) -> Extent:
 
 
 @strict
-def added(x: Extent, y: Extent) -> Extent:
+def add(x: Extent, y: Extent) -> Extent:
     return Extent(_plus(x.low, y.low), _plus(x.high, y.high))
 
 
 @strict
-def subtracted(x: Extent, y: Extent) -> Extent:
+def subtract(x: Extent, y: Extent) -> Extent:
     return Extent(_plus(x.low, -y.high), _plus(x.high, -y.low))
 
 
 @strict
-def multiplied(x: Extent, y: Extent) -> Extent:
+def multiply(x: Extent, y: Extent) -> Extent:
     corners = [_times(a, b) for a in (x.low, x.high) for b in (y.low, y.high)]
     return Extent(min(corners), max(corners))
 
 
 @strict
-def divided(x: Extent, y: Extent) -> Extent:
+def divide(x: Extent, y: Extent) -> Extent:
     """Unbounded if the divisor comes near 0."""
     if y.low <= 0 <= y.high:
         return EVERYTHING
     inverse = [Fraction(0) if isinstance(end, float) else 1 / end for end in (y.high, y.low)]
-    return multiplied(x, Extent(inverse[0], inverse[1]))
+    return multiply(x, Extent(inverse[0], inverse[1]))
 
 
 @strict
 def remainder(x: Extent, y: Extent) -> Extent:
-    """It has the sign of x and is no larger than either."""
+    """It has the sign of x, and its magnitude exceeds neither argument."""
     most = max(-y.low, y.high)
     return Extent(max(min(x.low, Fraction(0)), -most), min(max(x.high, Fraction(0)), most))
 
@@ -183,27 +183,27 @@ def absolute(x: Extent) -> Extent:
 
 @strict
 def outward(x: Extent) -> Extent:
-    """Of ROUND and casts to whole numbers."""
+    """The extent of ROUND, and of casts to integers."""
     return Extent(_whole(x.low, math.floor), _whole(x.high, math.ceil))
 
 
 @strict
-def floored(x: Extent) -> Extent:
-    """Of FLOOR; a number just below the next whole one may have been rounded up to it."""
-    return Extent(_whole(_blurred(x.low, -1), math.floor), _whole(_blurred(x.high, 1), math.floor))
+def floor(x: Extent) -> Extent:
+    """The extent of FLOOR; a number just below an integer may have been rounded up to it."""
+    return Extent(_whole(_blur(x.low, -1), math.floor), _whole(_blur(x.high, 1), math.floor))
 
 
 @strict
-def raised(x: Extent) -> Extent:
+def ceil(x: Extent) -> Extent:
     """Of CEIL."""
-    return Extent(_whole(_blurred(x.low, -1), math.ceil), _whole(_blurred(x.high, 1), math.ceil))
+    return Extent(_whole(_blur(x.low, -1), math.ceil), _whole(_blur(x.high, 1), math.ceil))
 
 
 @strict
-def rounded(x: Extent, digits: Extent | None = None) -> Extent:
+def round_to(x: Extent, digits: Extent | None = None) -> Extent:
     places = 0 if digits is None or isinstance(digits.low, float) else int(digits.low)
     scale = Extent(Fraction(10) ** places, Fraction(10) ** places)
-    return divided(outward(multiplied(x, scale)), scale)
+    return divide(outward(multiply(x, scale)), scale)
 
 
 @strict
@@ -213,18 +213,18 @@ def sign(x: Extent) -> Extent:
 
 @strict
 def exponential(x: Extent) -> Extent:
-    return Extent(_enclosed(x.low, arb.exp)[0], _enclosed(x.high, arb.exp)[1])
+    return Extent(_enclose(x.low, arb.exp)[0], _enclose(x.high, arb.exp)[1])
 
 
 @strict
 def root(x: Extent) -> Extent:
     if x.high < 0:
         return NOTHING
-    return Extent(_enclosed(max(x.low, Fraction(0)), arb.sqrt)[0], _enclosed(x.high, arb.sqrt)[1])
+    return Extent(_enclose(max(x.low, Fraction(0)), arb.sqrt)[0], _enclose(x.high, arb.sqrt)[1])
 
 
 def logarithm(base: int) -> Callable[[Extent], Extent]:
-    """Of LN (base 0), LOG2 and LOG10, which are NULL up to 0."""
+    """The extent of LN (base 0), LOG2 and LOG10, which are NULL at 0 and below."""
 
     def take(x: arb) -> arb:
         return x.log() / arb(base).log() if base else x.log()
@@ -233,15 +233,15 @@ def logarithm(base: int) -> Callable[[Extent], Extent]:
     def extent(x: Extent) -> Extent:
         if x.high <= 0:
             return NOTHING
-        least = _enclosed(x.low, take)[0] if x.low > 0 else _LEAST_LOG * (2 if base == 2 else 1)
-        return Extent(least, _enclosed(x.high, take)[1])
+        least = _enclose(x.low, take)[0] if x.low > 0 else _LEAST_LOG * (2 if base == 2 else 1)
+        return Extent(least, _enclose(x.high, take)[1])
 
     return extent
 
 
 @strict
 def power(x: Extent, exponent: Extent) -> Extent:
-    """For a whole exponent that is not negative."""
+    """For a non-negative integer exponent."""
     times = 0 if isinstance(exponent.low, float) else int(exponent.low)
     base = absolute(x) if times % 2 == 0 else x
     return Extent(_power(base.low, times), _power(base.high, times))
@@ -253,8 +253,8 @@ def _power(x: End, times: int) -> End:
     return Fraction(1) if times == 0 else -INFINITY if x < 0 and times % 2 else INFINITY
 
 
-def _enclosed(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
-    """Bounds of a rising function at one point; beyond what float64 holds it is open or 0."""
+def _enclose(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
+    """Bounds on an increasing function at one point; outside the range of float64 they are open or 0."""
     if x > 700 and function is arb.exp:
         return Fraction(1), INFINITY
     if x < -700 and function is arb.exp:
@@ -265,8 +265,8 @@ def _enclosed(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
     return enclose(lambda: function(ball(point)))
 
 
-def _blurred(x: End, sign: int) -> End:
-    """An end that is no whole number, moved outward by more than float64 arithmetic is off."""
+def _blur(x: End, sign: int) -> End:
+    """An end that is not an integer, moved outward by more than the float64 error."""
     return x if isinstance(x, float) or x.denominator == 1 else x + sign * abs(x) / 2**40
 
 
@@ -274,7 +274,7 @@ def _whole(x: End, towards: Callable[[Fraction], int]) -> End:
     return x if isinstance(x, float) else Fraction(towards(x))
 
 
-def _rounded(x: End, towards: Callable[[Fraction], int]) -> End:
+def _round_outward(x: End, towards: Callable[[Fraction], int]) -> End:
     if isinstance(x, float):
         return x
     if abs(x) > _LARGE:

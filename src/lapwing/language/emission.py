@@ -1,4 +1,4 @@
-"""From expressions to trees of forms and standard nodes. The analyst's text never gets here, only values from it."""
+"""From expressions to trees of forms and standard nodes. The analyst's text never gets here; only its constants do."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sqlglot import exp
 from lapwing.language import forms
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
 from lapwing.language.operators.base import try_cast
-from lapwing.language.operators.table import cast, loose, number, settled, within_years
+from lapwing.language.operators.table import cast, maybe_nan, null_if_nan, number, within_years
 from lapwing.language.types import Type, Value
 
 Leaf = Callable[[Column | Key | Slot], exp.Expression]
-"""How a column, a key or a released number is named where the expression runs."""
+"""The node for a column, a key or a released number in the query that evaluates the expression."""
 
 
 _STORED = {
@@ -26,14 +26,14 @@ _STORED = {
     Type.DATE: exp.DType.DATE,
     Type.TIMESTAMP: exp.DType.TIMESTAMP,
 }
-"""The engine's type for each declared one."""
+"""The engine's type for each declared type."""
 
 
 def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
     """The tree of an expression.
 
-    `clipped` cuts every bounded column to its bounds where its number is used. Conditions and texts inside stay as they
-    are: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` asks for the cost as stored, and its value is bounded all the same.
+    `clipped` clips every bounded column to its bounds where its number is used. Conditions and texts inside stay
+    unchanged: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` tests the cost as stored, and its value is bounded anyway.
     """
     match expression:
         case Column(bounds=bounds) if clipped and bounds is not None:
@@ -41,7 +41,7 @@ def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Ex
             kept = between(number(leaf(expression)), bounds.low, bounds.high)
             return exp.Case(ifs=[exp.If(this=gone, true=exp.Null())], default=kept)
         case Column(type=Type.REAL) | Key(type=Type.REAL) | Slot(type=Type.REAL):
-            return loose(leaf(expression))
+            return maybe_nan(leaf(expression))
         case Column() | Key() | Slot():
             return leaf(expression)
         case Literal(value=value):
@@ -52,8 +52,8 @@ def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Ex
 
 
 def value(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
-    """The same, with NULL for what is not a number."""
-    return settled(emit(expression, leaf, clipped=clipped))
+    """The same tree, with NULL for NaN."""
+    return null_if_nan(emit(expression, leaf, clipped=clipped))
 
 
 def _is_null(node: exp.Expression) -> exp.Expression:
@@ -61,17 +61,17 @@ def _is_null(node: exp.Expression) -> exp.Expression:
 
 
 def between(value: exp.Expression, low: Fraction, high: Fraction) -> exp.Expression:
-    """The float64 value cut to [low, high]; it must not be NULL."""
+    """The float64 value clipped to [low, high]; it must not be NULL."""
     return cut(value, real(low), real(high))
 
 
 def cut(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
-    """The value cut to [low, high]; it must not be NULL."""
+    """The value clipped to [low, high]; it must not be NULL."""
     return forms.Greatest(expressions=[low, forms.Least(expressions=[value, high])])
 
 
 def literal(value: Value) -> exp.Expression:
-    """A constant, quoted by the engine's own rules."""
+    """A constant, quoted by the engine's rules."""
     match value:
         case None:
             return exp.Null()
@@ -90,16 +90,16 @@ def literal(value: Value) -> exp.Expression:
 
 
 def real(value: Fraction) -> exp.Expression:
-    """The nearest float64, printed so that it is read back unchanged."""
+    """The nearest float64, printed so that it reads back unchanged."""
     text = repr(abs(float(value)))
     digits = forms.Real(this=text if "e" in text else f"{text}e0")  # an exponent makes it a float64
     return exp.Neg(this=digits) if value < 0 else digits
 
 
 def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
-    """An expression as a key: an integer that was computed in float64 is an integer again, or NULL.
+    """An expression as a key: an integer computed in float64 becomes an integer again, or NULL.
 
-    Dates outside of the years 1 to 9999 are NULL too, since not every reader of the answer can hold them.
+    Dates outside the years 1 to 9999 are NULL too, since not every client can represent them.
     """
     node = value(expression, leaf)
     if expression.type in (Type.DATE, Type.TIMESTAMP):
@@ -110,7 +110,7 @@ def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
 
 
 def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expression:
-    """The expression as the engine's type for this one: whole numbers as BIGINT, reals as float64; else NULL."""
+    """The expression in the engine's type for `kind`: integers as BIGINT, reals as float64; NULL if it does not fit."""
     if kind is None:
         return exp.Null()
     node = value(expression, leaf) if kind is Type.REAL else whole(expression, leaf)

@@ -1,7 +1,7 @@
 """Expressions over the columns of one row: small, typed, frozen.
 
-The same values stand above the aggregation (post-processing), where `Key` is a key of GROUP BY and `Slot` the result of
-an aggregate. An operator is an entry of the table in operators/table.py; nothing here knows which operators exist.
+They also serve above the aggregation (post-processing), where `Key` is a GROUP BY key and `Slot` the result of
+an aggregate. An operator is an entry in operators/table.py; nothing here knows which operators exist.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from lapwing.language.types import Interval, Type, Value
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A total function of a row's values: it never fails, whatever the row holds; NULL in gives NULL or a value."""
+    """A total function of a row's values: it never fails, whatever the row contains; NULL in gives NULL or a value."""
 
     name: str
     result: Callable[[tuple[Type | None, ...]], Type | None] = field(compare=False, repr=False)
-    """The type of the result, or None if these types do not fit."""
+    """The type of the result, or None if it does not accept these types."""
     emit: Callable[..., exp.Expression] = field(compare=False, repr=False)
     """The engine's expression for emitted arguments."""
     takes: str = field(compare=False, repr=False, default="")
-    """What to pass, for the message when the types do not fit."""
+    """What to pass instead, for the message about wrong types."""
     interval: Callable[..., Extent] | None = field(compare=False, repr=False, default=None)
-    """Where the result lies, given where the arguments lie; None says nothing."""
+    """The bounds of the result, given those of the arguments; None if unknown."""
     admit: Callable[..., str | None] | None = field(compare=False, repr=False, default=None)
-    """What to write instead, if an argument that must be a constant is none or is too large."""
+    """What to write instead, if an argument is not the constant it must be, or is too large."""
     height: int = field(compare=False, repr=False, default=3)
-    """How deep the engine's form is, in the depth of a sum: the whole must not run out of stack when it is printed."""
+    """The depth of the engine's form, in units of one sum: printing the whole must not exhaust the stack."""
     sql: str = field(compare=False, repr=False, default="")
-    """How it is written in SQL, of numbers x and y, text s, dates d, times t and conditions c."""
+    """An example in SQL, with numbers x and y, text s, dates d, timestamps t and conditions c."""
     meaning: str = field(compare=False, repr=False, default="")
-    """What it gives, in one sentence."""
+    """What it returns, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Column:
     type: Type
     bounds: Interval | None = field(compare=False, default=None)
     edges: tuple[Value, ...] = field(compare=False, default=(), repr=False)
-    """What BUCKET takes where it names no edges."""
+    """The default edges of BUCKET."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant that the analyst wrote."""
+    """A constant the analyst wrote."""
 
     value: Value
     type: Type | None
@@ -59,7 +59,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of GROUP BY with this index, above the aggregation."""
+    """The GROUP BY key with this index, above the aggregation."""
 
     index: int
     type: Type
@@ -83,14 +83,14 @@ class Call:
     size: int = field(compare=False, repr=False, default=1)
     """How many parts it has, written out in full."""
     depth: int = field(compare=False, repr=False, default=1)
-    """How many calls stand inside each other."""
+    """How deeply calls are nested."""
 
 
 Expression = Column | Literal | Key | Slot | Call
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and all its parts, iteratively: an analyst chooses the depth."""
+    """The expression and all its parts, without recursion: the analyst controls the depth."""
     todo = [expression]
     while todo:
         part = todo.pop()

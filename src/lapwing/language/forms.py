@@ -1,12 +1,12 @@
-"""Forms: what engines disagree on, one class each, with the one meaning that every engine must give it.
+"""Forms: what engines disagree on, one class each, with the one meaning every engine must give it.
 
-Expressions and cells queries are built from these and from sqlglot's own nodes, and know no engine. A dialect
-(engines/dialect.py) says how an engine writes each form; one that leaves a form out cannot be made.
-A form is a plain node of sqlglot that carries the name of its class, since the classes of compiled sqlglot have no
-subclasses; sqlglot itself refuses to write it.
+Expressions and cells queries are built from these and from sqlglot's own nodes, independent of any engine. A dialect
+(engines/dialect.py) says how an engine writes each form; a dialect that lacks one cannot be constructed.
+A form is a plain sqlglot node that carries the name of its class, since the classes of compiled sqlglot cannot be
+subclassed; sqlglot itself refuses to write it.
 
-Guarantee:  a form is total: it fails on no value, and is NULL where it has none. Numbers are float64 unless a form says
-            whole number; what is too large is infinite, what is too small is 0.
+Guarantee:  a form is total: it never fails, and is NULL where it has no value. Numbers are float64 unless a form says
+            integer; overflow gives infinity, underflow gives 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
 
 
 class Form(_Node):
-    """Something that engines write differently."""
+    """Something engines write differently."""
 
     if not TYPE_CHECKING:
 
@@ -67,11 +67,11 @@ class _ByUnit(Form):
 
 
 class Real(_OfOne):
-    """A float64 constant of at least 0: the shortest decimal text that reads back as it."""
+    """A non-negative float64 constant: the shortest decimal text that reads back as it."""
 
 
 class IsNaN(_OfOne):
-    """Whether a float64 is not a number; NULL for NULL."""
+    """True if a float64 is NaN; NULL for NULL."""
 
 
 class Plus(_OfTwo):
@@ -87,15 +87,15 @@ class Times(_OfTwo):
 
 
 class Quotient(_OfTwo):
-    """The quotient of two float64 numbers; the divisor is not 0, or it is NULL."""
+    """The quotient of two float64 numbers; the divisor is never 0, but may be NULL."""
 
 
 class Modulo(_OfTwo):
-    """The remainder of a division in float64, with the sign of the first; the second is not 0, or it is NULL."""
+    """The remainder of a float64 division, with the sign of the dividend; the divisor is never 0, but may be NULL."""
 
 
 class Power(_OfTwo):
-    """A float64 to a constant whole power."""
+    """A float64 raised to a constant integer power."""
 
 
 class Exponential(_OfOne):
@@ -111,47 +111,47 @@ class Log10(_OfOne):
 
 
 class RoundTo(Form):
-    """A float64 rounded to whole numbers or to so many digits, halves away from 0."""
+    """A float64 rounded to an integer or to `digits` decimals, halves away from 0."""
 
     arg_types: ClassVar[dict[str, Any]] = {"this": True, "digits": False}
 
 
 class Greatest(_OfSeveral):
-    """The largest value that is not NULL."""
+    """The largest non-NULL value."""
 
 
 class Least(_OfSeveral):
-    """The smallest value that is not NULL."""
+    """The smallest non-NULL value."""
 
 
 # Whole numbers
 
 
 class ExactSum(_OfOne):
-    """The sum of whole numbers over rows or a window: it neither wraps nor fails, whatever their number."""
+    """The sum of integers over rows or a window. It never wraps or fails, however many there are."""
 
 
 class Wide(_OfOne):
-    """A count or an exact sum, given to the reader as a whole number of up to 38 digits."""
+    """A count or an exact sum, returned as an integer of up to 38 digits."""
 
 
 class WideProduct(_OfTwo):
-    """The product of two whole numbers, exact up to 127 bits."""
+    """The product of two integers, exact up to 127 bits."""
 
 
 class WholeQuotient(_OfTwo):
-    """The quotient of two whole numbers of at least 0, rounded down; the divisor is not 0, or it is NULL."""
+    """The quotient of two non-negative integers, rounded down; the divisor is never 0, but may be NULL."""
 
 
 # Values of several types
 
 
 class TryRead(_As):
-    """The value as another type; NULL where it does not read as one. Reals become the nearest whole number."""
+    """The value as another type; NULL if it cannot be converted. Reals are rounded to the nearest integer."""
 
 
 class TruthAs(_As):
-    """A condition as a number: 1 where it holds, 0 where it does not."""
+    """A condition as a number: 1 if true, 0 if false."""
 
 
 class Let(Form):
@@ -164,7 +164,7 @@ LOCAL = "lw_value"
 
 
 class Pick(Form):
-    """The constant at a place, counted from 1; NULL if there is none."""
+    """The constant at a position, counted from 1; NULL if there is none."""
 
     arg_types: ClassVar[dict[str, Any]] = {"this": True, "expressions": True}
 
@@ -173,38 +173,38 @@ class Pick(Form):
 
 
 class Lower(_OfOne):
-    """In small letters, one for each letter."""
+    """In lower case, letter by letter."""
 
 
 class Upper(_OfOne):
-    """In capital letters."""
+    """In upper case."""
 
 
 class Matches(_OfTwo):
-    """Whether a text fits a constant pattern with % or _, and no other special character."""
+    """True if a text matches a constant pattern with % or _, and no other special character."""
 
 
 class StartsWith(_OfTwo):
-    """Whether a text starts with another."""
+    """True if a text starts with another."""
 
 
 class EndsWith(_OfTwo):
-    """Whether a text ends with another."""
+    """True if a text ends with another."""
 
 
 class Contains(_OfTwo):
-    """Whether a text holds another."""
+    """True if a text contains another."""
 
 
-# Dates and times of the years 1 to 9999
+# Dates and timestamps in the years 1 to 9999
 
 
 class DatePart(_ByUnit):
-    """A part as a whole number: weeks by ISO, days of the week from 0 for Sunday, seconds without decimals."""
+    """A part as an integer: ISO weeks, days of the week from 0 for Sunday, seconds without fractions."""
 
 
 class StartOf(_ByUnit):
-    """The start of the unit that a date or time lies in, as a date or a time."""
+    """The start of the unit that contains a date or timestamp, in the same type."""
 
 
 class UnitsBetween(Form):
@@ -214,29 +214,29 @@ class UnitsBetween(Form):
 
 
 class Shifted(_OfTwo):
-    """A date or time moved by a constant interval, as a time."""
+    """A date or timestamp plus a constant interval, as a timestamp."""
 
 
 # Queries
 
 
 class KeyedHash(_OfSeveral):
-    """A pseudorandom number of the columns and the engine's secret salt. Two rows with one hash are rare: whoever
-    sorts by it sorts by the columns next."""
+    """A pseudorandom number derived from the columns and the engine's secret salt. Collisions are rare: whoever
+    sorts by it breaks ties by the columns."""
 
 
 class Listed(Form):
-    """Whether a key is one of its public values, of which NULL may be one."""
+    """True if a key is one of its public values, which may include NULL."""
 
     arg_types: ClassVar[dict[str, Any]] = {"this": True, "values": True, "kind": False, "place": True}
 
 
 class GroupingId(_OfSeveral):
-    """Of a grouping set a number with one bit for each key that is summed over, the first key's highest."""
+    """The grouping set as a number: one bit per key that is aggregated away, the first key's the highest."""
 
 
 class FirstOf(_OfOne):
-    """The value of one row of the group, NULL included."""
+    """The value of any one row of the group, which may be NULL."""
 
 
 FORMS: tuple[type[Form], ...] = tuple(
@@ -244,5 +244,5 @@ FORMS: tuple[type[Form], ...] = tuple(
     for name, form in list(globals().items())
     if isinstance(form, type) and issubclass(form, Form) and form is not Form and not name.startswith("_")
 )
-"""All of them."""
+"""Every form."""
 _BY_NAME = {form.__name__: form for form in FORMS}

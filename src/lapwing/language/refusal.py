@@ -1,4 +1,4 @@
-"""How a question is refused: by which code, which part, why, and what to write instead."""
+"""Refusing a question: with a code, the part, the reason, and what to write instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lapwing.errors import Code, Refused
 
 
 def refuse(code: Code, part: str, why: str, instead: str) -> NoReturn:
-    """Ends the reading or planning with a refusal."""
+    """Raises a refusal."""
     refused = Refused(code, part, why, instead)
     try:
         raise refused
@@ -21,7 +21,7 @@ def refuse(code: Code, part: str, why: str, instead: str) -> NoReturn:
 
 @contextmanager
 def inside(place: str) -> Iterator[None]:
-    """Puts this place in front of the part that is refused."""
+    """Prefixes the refused part with this location."""
     try:
         yield
     except Refused as error:
@@ -29,10 +29,10 @@ def inside(place: str) -> Iterator[None]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest known name, or all of them if there are few."""
+    """A sentence with the closest known name, or with all of them if there are few."""
     names = sorted(known)
     close = get_close_matches(name.lower(), [known.lower() for known in names], n=1)
     if close:
         return f"Did you mean `{next(n for n in names if n.lower() == close[0])}`?"
     listed = ", ".join(f"`{known}`" for known in names[:12])
-    return f"Known: {listed}{', ...' if len(names) > 12 else '.'}" if names else "None is declared."
+    return f"Known: {listed}{', ...' if len(names) > 12 else '.'}" if names else "None are declared."

@@ -1,4 +1,4 @@
-"""The types a column may have. They are declared, never read from the rows."""
+"""The types a column may have. They are declared, never inferred from rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fractions import Fraction
 from itertools import pairwise
 
 MOST_EDGES = 1_001
-"""Of a histogram."""
+"""The most edges a histogram may have."""
 
 Value = bool | int | Fraction | str | date | datetime | None
-"""What a literal or a key may be; None is NULL."""
+"""A literal or a key; None is NULL."""
 
 
 class Type(Enum):
-    """How values of a column are read. Whatever does not read becomes NULL."""
+    """How the values of a column are read. A value that cannot be read becomes NULL."""
 
     INTEGER = "integer"
     REAL = "real"
@@ -33,26 +33,26 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """All numbers from low to high."""
+    """All numbers from low to high, inclusive."""
 
     low: Fraction
     high: Fraction
 
     @property
-    def reach(self) -> Fraction:
+    def magnitude(self) -> Fraction:
         """The largest absolute value."""
         return max(abs(self.low), abs(self.high))
 
     def times(self, factor: int) -> Interval:
-        """What `factor` numbers of the interval may add up to, also if fewer are there."""
+        """The range of a sum of up to `factor` numbers from the interval."""
         return Interval(min(Fraction(0), factor * self.low), max(Fraction(0), factor * self.high))
 
     def __str__(self) -> str:
-        return f"[{shown(self.low)}, {shown(self.high)}]"
+        return f"[{text_of(self.low)}, {text_of(self.high)}]"
 
 
 def type_of(value: Value) -> Type | None:
-    """The type of a literal; None for NULL, which is of every type."""
+    """The type of a literal; None for NULL, which has every type."""
     match value:
         case None:
             return None
@@ -71,7 +71,7 @@ def type_of(value: Value) -> Type | None:
 
 
 def ascending(values: Sequence[Value]) -> bool:
-    """Whether all are numbers or all are dates or times, and each is above the one before it."""
+    """True if all are numbers, or all are dates or timestamps, in strictly ascending order."""
     return all(_is_below(a, b) for a, b in pairwise(values))
 
 
@@ -81,8 +81,8 @@ def _is_below(a: Value, b: Value) -> bool:
     return isinstance(a, int | Fraction) and isinstance(b, int | Fraction) and a < b
 
 
-def shown(value: Value) -> str:
-    """A constant in a message."""
+def text_of(value: Value) -> str:
+    """A constant, as shown in a message."""
     if isinstance(value, Fraction):
         return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
     return str(value)

@@ -1,11 +1,11 @@
-"""An expression in words, for messages and pictures."""
+"""An expression as text, for messages and charts."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
-from lapwing.language.types import Value, shown
+from lapwing.language.types import Value, text_of
 
 _LEVELS = {
     "or": 1,
@@ -15,11 +15,11 @@ _LEVELS = {
     **dict.fromkeys(("+", "-", "||"), 5),
     **dict.fromkeys(("*", "/", "%"), 6),
 }
-"""How tightly operators bind; all others are written as functions."""
+"""The precedence of operators; all others are written as functions."""
 
 
-def worded(expression: Expression) -> str:
-    """The expression as an analyst would write it, in brackets where they are needed."""
+def expression_text(expression: Expression) -> str:
+    """The expression as an analyst would write it, with parentheses only where needed."""
     match expression:
         case Column(name=name):
             return name
@@ -30,13 +30,13 @@ def worded(expression: Expression) -> str:
         case Slot(index=index):
             return f"#{index}"
         case Call():
-            return _called(expression)
+            return _call_text(expression)
         case _:
             assert_never(expression)
 
 
-def cut(text: str, most: int = 60) -> str:
-    """The text, cut short if it is long."""
+def shorten(text: str, most: int = 60) -> str:
+    """The text, shortened if it is long."""
     return text if len(text) <= most else text[: most - 3].rstrip() + "..."
 
 
@@ -49,29 +49,29 @@ def _constant(value: Value) -> str:
         case str():
             return "'{}'".format(value.replace("'", "''"))
         case _:
-            return shown(value)
+            return text_of(value)
 
 
-def _called(call: Call, no: str = "") -> str:
+def _call_text(call: Call, no: str = "") -> str:
     name, arguments = call.operator.name, call.arguments
     match name, arguments:
         case "not", (Call() as inner,) if inner.operator.name in ("in", "is null"):
-            return _called(inner, "not ")
+            return _call_text(inner, "not ")
         case "not", (inner,):
             return f"not {_within(inner, 7)}"
         case "is null", (inner,):
             return f"{_within(inner, 5)} is {no}null"
         case "in", (inner, *constants):
-            return f"{_within(inner, 5)} {no}in ({', '.join(map(worded, constants))})"
+            return f"{_within(inner, 5)} {no}in ({', '.join(map(expression_text, constants))})"
         case _, (left, right) if name in _LEVELS:
             level = _LEVELS[name]
             alike = name in ("and", "or")
             return f"{_within(left, 5 if level == 4 else level)} {name} {_within(right, level if alike else level + 1)}"
         case _:
-            return f"{name}({', '.join(map(worded, arguments))})"
+            return f"{name}({', '.join(map(expression_text, arguments))})"
 
 
 def _within(expression: Expression, level: int) -> str:
-    """Part of an expression, in brackets if it binds less tightly than this."""
+    """A subexpression, in parentheses if it binds less tightly than this."""
     loose = isinstance(expression, Call) and _LEVELS.get(expression.operator.name, level) < level
-    return f"({worded(expression)})" if loose else worded(expression)
+    return f"({expression_text(expression)})" if loose else expression_text(expression)

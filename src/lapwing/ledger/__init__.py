@@ -1,18 +1,17 @@
-"""What was spent, for ever: append-only and hash-chained."""
+"""What was spent, permanently: append-only and hash-chained."""
 
 from __future__ import annotations
 
-from lapwing.ledger.chain import Break
+from lapwing.ledger.chain import ChainFault
 from lapwing.ledger.declaration import Declaration
 from lapwing.ledger.entry import Entry, Head, Kind
 from lapwing.ledger.ledger import Ledger
 from lapwing.ledger.opening import open_ledger, verify_ledger
-from lapwing.ledger.reservation import Answer, Charge, Offer, Reservation
+from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
 from lapwing.ledger.verify import Report, read_head
 
 __all__ = [
-    "Answer",
-    "Break",
+    "ChainFault",
     "Charge",
     "Declaration",
     "Entry",
@@ -22,6 +21,7 @@ __all__ = [
     "Offer",
     "Report",
     "Reservation",
+    "StoredAnswer",
     "open_ledger",
     "read_head",
     "verify_ledger",

@@ -1,4 +1,4 @@
-"""Whether entries follow from one another: hashes, running sums, the budget, and what each answer belongs to."""
+"""Verifies that entries follow from one another: hashes, running sums, the budget, and the charge of each answer."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lapwing.ledger.declaration import Units
-from lapwing.ledger.entry import START, Entry, Head, Kind, Terms, added, cost_of
+from lapwing.ledger.entry import START, Entry, Head, Kind, LedgerTerms, add_costs, cost_of
 from lapwing.ledger.store import Book
 from lapwing.ledger.witness import altered, other_ledger, rolled_back
 from lapwing.privacy.budget import Accounting, Cost
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
-    """What is wrong with a ledger, and at which entry, if it is one."""
+class ChainFault:
+    """What is wrong with a ledger, and at which entry, if any."""
 
     text: str
     seq: int | None = None
@@ -24,39 +24,39 @@ class Break:
         return self.text if self.seq is None else f"Entry {self.seq}: {self.text}"
 
 
-def broken_link(before: Entry | None, entry: Entry) -> Break | None:
-    """Why this entry cannot be the one after `before`; None if it can."""
+def link_fault(before: Entry | None, entry: Entry) -> ChainFault | None:
+    """Why this entry cannot follow `before`; None if it can."""
     expected = 1 if before is None else before.seq + 1
     if entry.seq > expected:
-        return Break("it is missing.", expected)
+        return ChainFault("it is missing.", expected)
     if entry.seq < expected:
-        return Break("its number comes before the first.", entry.seq)
+        return ChainFault("its number comes before the first.", entry.seq)
     if entry.hash != entry.digest:
-        return Break("its content does not match its hash.", entry.seq)
+        return ChainFault("its content does not match its hash.", entry.seq)
     if entry.previous != (START if before is None else before.hash):
-        return Break("it does not continue the entry before it.", entry.seq)
+        return ChainFault("it does not continue the entry before it.", entry.seq)
     return None
 
 
-def wrong_sum(before: Entry, entry: Entry, accounting: Accounting) -> Break | None:
-    """Why what is spent after this entry does not follow from what was spent before it; None if it does."""
+def sum_fault(before: Entry, entry: Entry, accounting: Accounting) -> ChainFault | None:
+    """Why the running sum does not follow from the one before; None if it does."""
     try:
         spent, cost = spent_after(before, accounting), cost_of(accounting, entry.amount, entry.delta)
-        expected = added(spent, cost) if entry.kind == Kind.RESERVE else spent
+        expected = add_costs(spent, cost) if entry.kind == Kind.RESERVE else spent
         right = spent_after(entry, accounting) == expected
     except ValueError:
-        return Break("an amount is not an exact number.", entry.seq)
-    return None if right else Break("its running sum is wrong.", entry.seq)
+        return ChainFault("an amount is not an exact number.", entry.seq)
+    return None if right else ChainFault("its running sum is wrong.", entry.seq)
 
 
-def mismatch(book: Book, head: Head, source: str, known: Head) -> Break | None:
-    """Why the ledger with this head is not the one that was seen; None if it is."""
+def head_fault(book: Book, head: Head, source: str, known: Head) -> ChainFault | None:
+    """Why the ledger with this head is not the one seen before; None if it is."""
     if known.ledger != head.ledger:
-        return Break(other_ledger(source, known, head.ledger))
+        return ChainFault(other_ledger(source, known, head.ledger))
     if known.seq > head.seq:
-        return Break(rolled_back(source, known, head.seq), head.seq + 1)
+        return ChainFault(rolled_back(source, known, head.seq), head.seq + 1)
     row = book.entry(known.seq)
-    return None if row is not None and row[-1] == known.hash else Break(altered(source, known), known.seq)
+    return None if row is not None and row[-1] == known.hash else ChainFault(altered(source, known), known.seq)
 
 
 def spent_after(entry: Entry, accounting: Accounting) -> Cost:
@@ -69,35 +69,35 @@ def own_after(entry: Entry, accounting: Accounting) -> Cost:
     return cost_of(accounting, entry.own_amount, entry.own_delta)
 
 
-class Walk:
+class ChainVerifier:
     """Checks a whole chain, entry by entry from the first."""
 
     def __init__(self) -> None:
         self.last: Entry | None = None
-        self.terms: Terms | None = None
+        self.terms: LedgerTerms | None = None
         self.unanswered: dict[int, str] = {}
         """Charges without an answer so far, and whose they are."""
         self.answered: set[int] = set()
         self._own: dict[str, Cost] = {}
         self._units = Units()
 
-    def step(self, entry: Entry) -> Break | None:
-        """Goes one entry further and returns None, or stays and says what is wrong."""
-        problem = broken_link(self.last, entry)
+    def step(self, entry: Entry) -> ChainFault | None:
+        """Checks the next entry: advances and returns None, or returns the fault."""
+        problem = link_fault(self.last, entry)
         if problem is None and self.last is not None and self.terms is not None:
-            problem = wrong_sum(self.last, entry, self.terms.budget.accounting)
+            problem = sum_fault(self.last, entry, self.terms.budget.accounting)
         if problem is None:
             try:
-                problem = next((Break(text, entry.seq) for text in self._faults(entry)), None)
+                problem = next((ChainFault(text, entry.seq) for text in self._faults(entry)), None)
             except (ValueError, TypeError, AttributeError):
-                problem = Break("its amounts or its note cannot be read.", entry.seq)
+                problem = ChainFault("its amounts or its note cannot be read.", entry.seq)
         if problem is None:
             self._take(entry)
         return problem
 
     def _faults(self, entry: Entry) -> Iterator[str]:
         if self.terms is None:
-            self.terms = Terms.read(entry)
+            self.terms = LedgerTerms.read(entry)
         accounting = self.terms.budget.accounting
         cost, own = cost_of(accounting, entry.amount, entry.delta), own_after(entry, accounting)
         known = self._own.get(entry.analyst, own - own)
@@ -106,7 +106,7 @@ class Walk:
                 if self.last is not None or spent_after(entry, accounting):
                     yield "a ledger is opened only once, with nothing spent."
             case Kind.RESERVE:
-                known = added(known, cost)
+                known = add_costs(known, cost)
                 if not cost:
                     yield "it charges nothing."
                 if not spent_after(entry, accounting).fits(self.terms.total):

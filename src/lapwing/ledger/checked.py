@@ -8,24 +8,24 @@ from functools import lru_cache
 from hashlib import sha256
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.chain import broken_link, mismatch, own_after, spent_after, wrong_sum
+from lapwing.ledger.chain import head_fault, link_fault, own_after, spent_after, sum_fault
 from lapwing.ledger.declaration import Units
-from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, cost_of, follow
-from lapwing.ledger.reservation import Answer, Offer
+from lapwing.ledger.entry import Entry, Head, Kind, LedgerTerms, add_costs, cost_of, follow
+from lapwing.ledger.reservation import Offer, StoredAnswer
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
 
 
 class CheckedBook:
-    """Reads and appends entries. Every entry that decides something is checked against its hash when it is read."""
+    """Reads and appends entries. Every entry that matters is checked against its hash when read."""
 
-    def __init__(self, book: Book, terms: Terms) -> None:
+    def __init__(self, book: Book, terms: LedgerTerms) -> None:
         self._book = book
         self._terms = terms
         self._accounting = terms.budget.accounting
 
     def begins_with(self, first: Entry) -> bool:
-        """Whether this is the ledger that began with this entry."""
+        """True if this is the ledger that began with this entry."""
         row = self._book.entry(1)
         return row is not None and row[-1] == first.hash
 
@@ -34,7 +34,7 @@ class CheckedBook:
         return intact(self._book.last())
 
     def last_durable(self) -> Entry:
-        """The last entry that was certainly durable when it was committed."""
+        """The last entry that is certain to be durable."""
         return intact(self._book.last_durable())
 
     def at(self, seq: int) -> Entry:
@@ -50,7 +50,7 @@ class CheckedBook:
         return spent_after(last or self.last(), self._accounting)
 
     def own(self, analyst: str, last: Entry | None = None) -> Cost:
-        """The sum of one analyst's charges, as their latest entry has it; often that is the last of all."""
+        """The sum of one analyst's charges, as in their latest entry, which is often the last of all."""
         mine = last if last is not None and last.analyst == analyst else self._latest(Kind.RESERVE, analyst)
         return self._terms.total - self._terms.total if mine is None else own_after(mine, self._accounting)
 
@@ -60,7 +60,7 @@ class CheckedBook:
         return None if entry is None else cost_of(self._accounting, entry.amount, entry.delta)
 
     def versions(self, table: str) -> Iterator[Entry]:
-        """The declarations of a table, the newest first."""
+        """The declarations of a table, newest first."""
         rows = reversed(self._book.entries_of(Kind.VERSION, ""))
         return (entry for entry in map(intact, rows) if entry.remark("table") == table)
 
@@ -73,7 +73,7 @@ class CheckedBook:
             except (ValueError, AttributeError):
                 conflict = "its note cannot be read."
             if conflict is not None:
-                raise _damaged(f"Entry {entry.seq}: {conflict}")
+                raise _damage_error(f"Entry {entry.seq}: {conflict}")
         return units
 
     def check(self, heads: Sequence[tuple[str, Head]]) -> Entry:
@@ -81,14 +81,14 @@ class CheckedBook:
         rows = self._rows_from(max((known.seq for _, known in heads), default=None))
         first = Head(self._terms.ledger, rows[0][0], rows[0][-1]) if rows else None
         for source, known in heads:
-            problem = None if known == first else mismatch(self._book, self._head(rows), source, known)
+            problem = None if known == first else head_fault(self._book, self._head(rows), source, known)
             if problem is not None:
                 raise Misconfigured(f"{problem.text} Nothing is served.")
         last, *later = [intact(rows[0] if rows else None), *map(_read, rows[1:])]
         for entry in later:
-            problem = broken_link(last, entry) or wrong_sum(last, entry, self._accounting)
+            problem = link_fault(last, entry) or sum_fault(last, entry, self._accounting)
             if problem is not None:
-                raise _damaged(str(problem))
+                raise _damage_error(str(problem))
             last = entry
         return last
 
@@ -107,7 +107,7 @@ class CheckedBook:
         """Writes the entry after the last one, with the sums that follow."""
         spent, own = spent_after(last, self._accounting), self.own(analyst, last)
         if kind is Kind.RESERVE and cost is not None:
-            spent, own = added(spent, cost), added(own, cost)
+            spent, own = add_costs(spent, cost), add_costs(own, cost)
         entry = follow(
             last, kind, spent=spent, own=own, cost=cost, analyst=analyst, key=key, body=body, note=note, at=at
         )
@@ -129,18 +129,18 @@ class CheckedBook:
         recorded = (entry.body, entry.remark("of"), entry.remark("match_hash"), entry.remark("terms"))
         payload = row.payload
         if not isinstance(payload, bytes) or (sha256(payload).hexdigest(), seq, row.match_hash, row.terms) != recorded:
-            raise _damaged(f"Entry {seq}: its stored answer was changed.")
+            raise _damage_error(f"Entry {seq}: its stored answer was changed.")
         return payload
 
-    def answers(self, match_hash: str) -> Iterator[Answer]:
-        """The stored answers to equal questions, the newest first."""
+    def answers(self, match_hash: str) -> Iterator[StoredAnswer]:
+        """The stored answers to equal questions, newest first."""
         for seq in self._book.matching(match_hash):
             payload = self.answer(seq)
             if payload is not None:
-                yield Answer(self.at(seq), payload)
+                yield StoredAnswer(self.at(seq), payload)
 
     def offers(self, match_hash: str) -> Iterator[Offer]:
-        """The newest answer on each of the terms, the newest first."""
+        """The newest answer for each set of terms, newest first."""
         return (Offer(seq, terms) for seq, terms in self._book.offers(match_hash))
 
     def _head(self, rows: Sequence[Row]) -> Head:
@@ -162,7 +162,7 @@ class CheckedBook:
 def intact(row: Row | None) -> Entry:
     """The entry in a row, if its content matches its hash."""
     if row is None:
-        raise _damaged("An entry is missing.")
+        raise _damage_error("An entry is missing.")
     return _intact(*row)
 
 
@@ -171,7 +171,7 @@ def _intact(*row: object) -> Entry:
     """The same; it follows from the row alone, so an equal row of the same types is not checked again."""
     entry = _read(row)
     if entry.hash != entry.digest:
-        raise _damaged(f"Entry {entry.seq}: its content does not match its hash.")
+        raise _damage_error(f"Entry {entry.seq}: its content does not match its hash.")
     return entry
 
 
@@ -183,8 +183,8 @@ def _read(row: Row) -> Entry:
     try:
         return Entry.read(row)
     except ValueError as error:
-        raise _damaged(f"Entry {row[0]}: {error}.") from None
+        raise _damage_error(f"Entry {row[0]}: {error}.") from None
 
 
-def _damaged(text: str) -> LedgerFailed:
+def _damage_error(text: str) -> LedgerFailed:
     return LedgerFailed(f"The ledger is damaged. {text} No answer is given. Run `lapwing ledger verify`.")

@@ -1,4 +1,4 @@
-"""What a steward declares of a private table, and the unit that a ledger protects.
+"""What a steward declares about a private table, and the unit that a ledger protects.
 
 Guarantee:  all charges of one ledger protect the same units. Tables by row and tables with a unit column never share a
             ledger; a table, the contents of a file and the place of a file keep the unit column that was first declared

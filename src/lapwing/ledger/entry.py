@@ -40,7 +40,7 @@ class Kind(StrEnum):
     SETTLE = "settle"  # the answer to an earlier charge was stored
     ALLOW = "allow"  # an analyst's allowance was set; its amount is the allowance
     VERSION = "version"  # the steward declared a table: its data, its unit, its limits
-    WITNESS = "witness"  # a witness was missing and was written anew
+    WITNESS = "witness"  # a witness was missing and was recreated
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line, exactly as it is stored."""
+    """One entry, exactly as stored."""
 
     seq: int
     kind: str
@@ -74,7 +74,7 @@ class Entry:
 
     @classmethod
     def read(cls, row: tuple[Any, ...]) -> Self:
-        """The entry in a row; ValueError if a column has the wrong type or an amount is no number."""
+        """The entry in a row; ValueError if a column has the wrong type or an amount is not a number."""
         wrong = [name for name, value in zip(COLUMNS, row, strict=True) if type(value) not in _TYPES.get(name, (str,))]
         if wrong:
             raise ValueError(f"`{wrong[0]}` has the wrong type")
@@ -93,7 +93,7 @@ class Entry:
         """What `hash` must be."""
         return sha256((self.previous + self.content).encode()).hexdigest()
 
-    def sealed(self) -> Entry:
+    def seal(self) -> Entry:
         """The same entry with its hash."""
         return replace(self, hash=self.digest)
 
@@ -110,11 +110,11 @@ _AMOUNTS = tuple(name for name in COLUMNS if name.endswith(("amount", "delta")))
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What the first entry fixes for ever.
+class LedgerTerms:
+    """What the first entry fixes permanently.
 
-    The name of the ledger is a hash of the rest, and every head holds it: whoever writes the first entry anew, with a
-    larger budget, makes another ledger, which no witness and no export has seen.
+    The name of the ledger is a hash of the rest, and every head contains it: rewriting the first entry, with a
+    larger budget, makes another ledger, which no witness or export has seen.
     """
 
     budget: Budget
@@ -128,7 +128,7 @@ class Terms:
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
-        """The terms in a first entry; ValueError if it is none."""
+        """The terms in a first entry; ValueError if it is not one."""
         if entry.kind != Kind.OPEN or entry.remark("format") != FORMAT:
             raise ValueError(f"the first entry does not open a ledger of format {FORMAT}")
         texts = [entry.remark(name) for name in ("epsilon", "delta", "accounting", "salt_hash")]
@@ -171,7 +171,7 @@ def ratio(value: Fraction) -> str:
 
 @lru_cache(maxsize=1024)
 def read_ratio(text: str) -> Fraction:
-    """The number that a text holds; ValueError if it is not in lowest terms or no number."""
+    """The number in a text; ValueError if it is not a number in lowest terms."""
     match = _RATIO.fullmatch(text)
     if match is None or ratio(number := Fraction(int(match[1]), int(match[2]))) != text:
         raise ValueError("an amount is not an exact number")
@@ -180,19 +180,19 @@ def read_ratio(text: str) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def cost_of(accounting: Accounting, amount: str, delta: str) -> Cost:
-    """A cost from its two texts; ValueError if one is no number."""
+    """A cost from its two texts; ValueError if one is not a number."""
     return Cost(accounting, read_ratio(amount), read_ratio(delta))
 
 
-def added(one: Cost, other: Cost) -> Cost:
+def add_costs(one: Cost, other: Cost) -> Cost:
     """The sum, exact while its denominators have at most 100 digits, otherwise rounded up to 10^-100.
 
     So a running sum is never below the true one, and many odd prices cannot make it grow without end.
     """
-    return settled(one + other)
+    return round_denominators(one + other)
 
 
-def settled(cost: Cost) -> Cost:
+def round_denominators(cost: Cost) -> Cost:
     """The cost with short denominators, never less than it was."""
     amount, delta = (
         part if part.denominator <= 10**_FINEST else round_up(part, digits=_FINEST)
@@ -239,4 +239,4 @@ def follow(
         at=now() if at is None else at,
         previous=START if before is None else before.hash,
         hash="",
-    ).sealed()
+    ).seal()

@@ -21,8 +21,8 @@ class Gate:
         """The one that may use the store."""
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Nobody else is inside until it is left."""
+    def enter(self) -> Iterator[None]:
+        """Excludes everyone else until it exits."""
         if self.process != os.getpid():
             raise LedgerFailed(
                 "This ledger was opened before the process was forked, and a copy of it would spend the budget twice. "

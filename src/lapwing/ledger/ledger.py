@@ -14,7 +14,7 @@ Lost.     A charge whose process ended before `settle` stays charged and unanswe
           whether its process still runs, so nothing is written about it: a retry with the same key is told that there
           is no answer, and never runs the question again for free.
 Created.  The place is empty until one transaction writes the secret and the first entry, and only then does a witness
-          learn of it. Whoever dies before has made nothing that must be remembered, and the next one begins anew.
+          learn of it. A process that dies before has created nothing to remember, and the next one starts over.
           An empty place beside a witness is never taken for that: the witness has seen a ledger, which is missing.
 Power.    The entry of an answer is not synced on its own; the next charge syncs it. If the power fails in between, the
           answer is lost and the charge is not. A witness names only entries that are synced, so it is never ahead.
@@ -37,9 +37,19 @@ from typing import Any, NoReturn, Self
 from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.checked import CheckedBook, intact
 from lapwing.ledger.declaration import Declaration, version_mark
-from lapwing.ledger.entry import Entry, Head, Kind, Terms, added, canonical, cost_of, follow, settled
+from lapwing.ledger.entry import (
+    Entry,
+    Head,
+    Kind,
+    LedgerTerms,
+    add_costs,
+    canonical,
+    cost_of,
+    follow,
+    round_denominators,
+)
 from lapwing.ledger.export import write_export
-from lapwing.ledger.reservation import Answer, Charge, Offer, Reservation
+from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
 from lapwing.ledger.store import Book, Store
 from lapwing.ledger.verify import Report, verify
 from lapwing.ledger.witness import Witness, missing_ledger
@@ -51,13 +61,13 @@ _LONGEST_NAME = 200
 
 
 class Ledger:
-    """What was spent of one budget, for ever. Made by `open_ledger`; any number of threads may use it."""
+    """What was spent of one budget, permanently. Created by `open_ledger`; safe for any number of threads."""
 
     def __init__(self, store: Store, witnesses: Sequence[Witness], first: Entry, salt: bytes) -> None:
         self._store = store
         self._witnesses = tuple(witnesses)
         self._first = first
-        self._terms = Terms.read(first)
+        self._terms = LedgerTerms.read(first)
         self._salt = salt
         self._known: Head | None = None
         """An entry that this process has committed. It need not prove again what comes before."""
@@ -112,7 +122,7 @@ class Ledger:
         made = [(self._price(c.cost), _digest(c.body), c.key, _checked_note(c.note)) for c in charges]
         for charge in charges:
             _check_names(analyst, charge.key)
-        total = reduce(added, (price for price, *_ in made))
+        total = reduce(add_costs, (price for price, *_ in made))
         entries: list[Entry] = []
         with self._writing() as book:
             last = self._check(book, repair=True)
@@ -140,7 +150,7 @@ class Ledger:
 
     def check_fits(self, cost: Cost, *, analyst: str) -> None:
         """Raises BudgetExceeded if this cost would not fit now. Charges nothing; use it before several charges."""
-        price = settled(self._own_currency(cost))
+        price = round_denominators(self._own_currency(cost))
         with self._reading() as book:
             refusal = self._refusal(book, price, analyst, book.last())
         if refusal is not None:
@@ -168,9 +178,9 @@ class Ledger:
         self._known = Head(self.id, entry.seq, entry.hash)
 
     def allow(self, analyst: str, cost: Cost) -> None:
-        """Sets the most that one analyst may ever spend. It is a share of the total, never an addition to it."""
+        """Sets the most that one analyst may ever spend. It is part of the total, never in addition to it."""
         _check_names(analyst, None)
-        limit = settled(self._own_currency(cost))
+        limit = round_denominators(self._own_currency(cost))
         with self._writing() as book:
             entry = book.append(self._check(book, repair=True), Kind.ALLOW, cost=limit, analyst=analyst)
         self._advance(entry)
@@ -184,7 +194,7 @@ class Ledger:
         entries: list[Entry] = []
         with self._writing() as book:
             last = self._check(book, repair=True)
-            for declaration, note in self._declared(book, tables, public):
+            for declaration, note in self._check_declarations(book, tables, public):
                 known = list(book.versions(declaration.table))
                 _refuse_other_data(known, note)
                 if not known or json.loads(known[0].note) != note:
@@ -219,8 +229,8 @@ class Ledger:
         if charge is not None and charge.body != _digest(body):
             raise _other_request(key)
 
-    def find_answers(self, match: str) -> tuple[Answer, ...]:
-        """The stored answers to equal questions, the newest first."""
+    def find_answers(self, match: str) -> tuple[StoredAnswer, ...]:
+        """The stored answers to equal questions, newest first."""
         with self._reading() as book:
             return tuple(book.answers(_digest(match)))
 
@@ -229,7 +239,7 @@ class Ledger:
         with self._reading() as book:
             return tuple(book.offers(_digest(match)))
 
-    def offered(self, match: str, offer: Offer) -> bytes:
+    def read_offer(self, match: str, offer: Offer) -> bytes:
         """The answer that was offered."""
         with self._reading() as book:
             payload = book.answer(offer.seq, _digest(match))
@@ -245,7 +255,7 @@ class Ledger:
             payload = None if charge is None else book.answer(charge.seq, _digest(match))
             return None if charge is None or payload is None else (charge.seq, payload)
 
-    def settled(self, match: str) -> tuple[object, ...]:
+    def answer_stamp(self, match: str) -> tuple[object, ...]:
         """As long as it is the same, this is the same ledger, no other answer to equal questions was stored, and no
         table was declared anew."""
         with self._store.reading() as book:
@@ -387,13 +397,13 @@ class Ledger:
         limits: list[tuple[str | None, Cost, Cost]] = [(None, self.total, book.spent(last))]
         own = [] if allowance is None else [(analyst, allowance, book.own(analyst, last))]
         for whose, limit, used in (*limits, *own):
-            if not added(used, price).fits(limit):
+            if not add_costs(used, price).fits(limit):
                 room = _left(limit, used)
                 return BudgetExceeded(*shortage(self.budget, price, room, whose), asked=price, remaining=room)
         return None
 
     def _price(self, cost: Cost) -> Cost:
-        price = settled(self._own_currency(cost))
+        price = round_denominators(self._own_currency(cost))
         if not price:
             raise Misconfigured("The cost is 0; a charge must be above 0. Post-processing needs no charge.")
         return price
@@ -404,7 +414,7 @@ class Ledger:
         cost.fits(self.total)  # refuses costs of another kind of budget
         return cost
 
-    def _declared(
+    def _check_declarations(
         self, book: CheckedBook, tables: Sequence[Declaration], public: Sequence[Declaration]
     ) -> list[tuple[Declaration, dict[str, Any]]]:
         """The declarations and their notes, if none contradicts an earlier one or another of them."""
@@ -452,7 +462,7 @@ class Ledger:
 
 def _create(book: Book, budget: Budget) -> None:
     salt = SYSTEM.integer(256).to_bytes(32, "big")
-    terms = Terms(budget, budget.capacity, sha256(salt).hexdigest())
+    terms = LedgerTerms(budget, budget.capacity, sha256(salt).hexdigest())
     nothing = terms.total - terms.total
     book.create(salt)
     book.append(follow(None, Kind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
@@ -462,7 +472,7 @@ def _opening(book: Book, store: Store) -> tuple[Entry, bytes]:
     """The first entry and the salt, if they fit together."""
     entry, salt = intact(book.entry(1)), book.salt()
     try:
-        terms = Terms.read(entry)
+        terms = LedgerTerms.read(entry)
     except ValueError as error:
         raise LedgerFailed(f"The ledger {store.name} is damaged: {error}. Put back its newest copy.") from None
     if not isinstance(salt, bytes) or sha256(salt).hexdigest() != terms.salt_hash:

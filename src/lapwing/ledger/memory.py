@@ -146,7 +146,7 @@ class MemoryStore:
 
     @contextmanager
     def reading(self) -> Iterator[MemoryBook]:
-        with self._memory.gate.entered():
+        with self._memory.gate.enter():
             if self._closed:
                 raise Misconfigured("This ledger is closed. Open it again.")
             book = self._memory.book

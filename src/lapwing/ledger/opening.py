@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.chain import Break
+from lapwing.ledger.chain import ChainFault
 from lapwing.ledger.entry import Head
 from lapwing.ledger.ledger import Ledger
 from lapwing.ledger.memory import MemoryStore
@@ -43,9 +43,9 @@ def verify_ledger(path: Path | str, *, witness: Sequence[Path] = (), against: He
     if not SqliteStore(place).exists():
         heads = known_heads(witnesses, against)
         seen = [missing_ledger(source, head, str(place)) for source, head in heads if isinstance(head, Head)]
-        return Report(0, None, Break((seen or [f"There is no ledger at {place}."])[0]))
+        return Report(0, None, ChainFault((seen or [f"There is no ledger at {place}."])[0]))
     try:
         with opened_to_read(place) as book:
             return verify(lambda: nullcontext(book), witnesses, against=against)
     except LedgerFailed as error:
-        return Report(0, None, Break(str(error)))
+        return Report(0, None, ChainFault(str(error)))

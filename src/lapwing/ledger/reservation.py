@@ -42,7 +42,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredAnswer:
     """A stored answer, and the charge that paid for it."""
 
     charge: Entry

@@ -9,7 +9,7 @@ Threads:       one connection and one lock; long reads have a connection and a l
 Signals:       a handler that comes in the middle of a transaction, and uses the ledger, is refused; it would wait for
                the very thread that it stopped.
 Forks:         SQLite keeps its locks per process and must not be carried into a child; even a connection that the
-               child opens anew believes in locks that it does not hold, and loses commits when the parent closes its
+               child opens itself assumes locks that it does not hold, and loses commits when the parent closes its
                own (tests/ledger/test_forks.py shows it). So the connection is closed before a fork, and parent and
                child open their own afterwards. A fork that Python does not announce is noticed and refused.
 Failure:       every error of SQLite becomes LedgerFailed with a next step. The transaction is rolled back.
@@ -82,7 +82,7 @@ class SqliteStore:
 
     @property
     def state(self) -> tuple[int, int, int]:
-        with self._connected() as connection:
+        with self._connection_held() as connection:
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             return self.opened, self._commits, int(others)
 
@@ -114,12 +114,12 @@ class SqliteStore:
 
     @contextmanager
     def reading(self) -> Iterator[SqliteBook]:
-        with self._connected() as connection:
+        with self._connection_held() as connection:
             yield SqliteBook(connection)
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[SqliteBook]:
-        with self._connected() as connection:
+        with self._connection_held() as connection:
             try:
                 if durable is not self._durable:
                     self._durable = None  # nobody knows, should an interrupt come between the next two lines
@@ -137,8 +137,8 @@ class SqliteStore:
 
     @contextmanager
     def inspecting(self) -> Iterator[SqliteBook]:
-        with self._connected():
-            pass  # refused if closed, moved or forked
+        with self._connection_held():
+            pass  # fails if closed, moved or forked
         with self._aside_lock:
             outer, self._looking = self._looking, True
             try:
@@ -150,7 +150,7 @@ class SqliteStore:
     def sync(self) -> None:
         """Makes every commit so far durable."""
         try:
-            with self._gate.entered(), open(f"{self.path}-wal", "r+b", buffering=0) as log:
+            with self._gate.enter(), open(f"{self.path}-wal", "r+b", buffering=0) as log:
                 os.fsync(log.fileno())
         except FileNotFoundError:
             return  # there is no commit outside the file itself
@@ -177,8 +177,8 @@ class SqliteStore:
             connection.close()
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        with self._gate.entered():
+    def _connection_held(self) -> Iterator[sqlite3.Connection]:
+        with self._gate.enter():
             try:
                 yield self._ready()
             except FAULTS as error:

@@ -109,7 +109,7 @@ class Store(Protocol):
 
     @property
     def name(self) -> str:
-        """How messages call the place."""
+        """The store's name in messages."""
 
     @property
     def files(self) -> Sequence[Path]:

@@ -3,7 +3,7 @@
 A chain alone proves that nothing in its middle was changed; that nothing was cut off its end is proved only against a
 head kept elsewhere, by a witness or in an export. The budget is proved by the name of the ledger, which commits to it
 and which every head holds. Whoever can rewrite the ledger and all heads while no process has it open is not detected: a
-chain written anew from its first entry is as good as any other.
+chain rewritten from its first entry is as good as any other.
 Checked by: tests/ledger/test_verify.py
 """
 
@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from lapwing.errors import LapwingError, Misconfigured
-from lapwing.ledger.chain import Break, Walk, broken_link, mismatch
+from lapwing.ledger.chain import ChainFault, ChainVerifier, head_fault, link_fault
 from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.ledger.witness import Witness
@@ -37,7 +37,7 @@ class Report:
     """How many entries are proved."""
     head: Head | None
     """The last of them."""
-    problem: Break | None = None
+    problem: ChainFault | None = None
     """The first thing that is wrong, and the entry that it concerns."""
     unanswered: tuple[int, ...] = ()
     """Charges without a stored answer: still being answered, or lost when their process ended. They stay charged."""
@@ -65,22 +65,24 @@ def verify(reader: Reader, witnesses: Sequence[Witness] = (), *, against: Head |
     heads = list(known_heads(witnesses, against))  # before the entries, which may grow meanwhile
     with reader() as book:
         if book.is_empty():
-            return Report(0, None, Break("The file is empty: it never was a ledger, or it was emptied."))
+            return Report(0, None, ChainFault("The file is empty: it never was a ledger, or it was emptied."))
         last = book.last()
         renewed = [(row[0], row[_AT]) for row in book.entries_of(Kind.WITNESS, "")]
     end = None if last is None else last[0]
-    walk = Walk()
-    problem = _broken_entry(reader, walk, end)
-    head = None if walk.last is None or walk.terms is None else Head(walk.terms.ledger, walk.last.seq, walk.last.hash)
+    chain = ChainVerifier()
+    problem = _entry_fault(reader, chain, end)
+    head = (
+        None if chain.last is None or chain.terms is None else Head(chain.terms.ledger, chain.last.seq, chain.last.hash)
+    )
     if problem is None and head is not None:
         with reader() as book:
-            problem = _broken_head(book, head, heads) or _broken_store(book, walk, head.seq)
+            problem = _head_fault(book, head, heads) or _store_fault(book, chain, head.seq)
     notes = [f"{source} is missing." for source, known in heads if known is None]
-    if walk.unanswered:
-        notes.append(f"{len(walk.unanswered)} charges have no stored answer. They stay charged.")
+    if chain.unanswered:
+        notes.append(f"{len(chain.unanswered)} charges have no stored answer. They stay charged.")
     notes += [f"Entry {seq} ({at}): a witness was missing and was written anew." for seq, at in renewed]
-    budget = None if walk.terms is None else walk.terms.budget
-    return Report(head.seq if head else 0, head, problem, tuple(walk.unanswered), tuple(notes), budget)
+    budget = None if chain.terms is None else chain.terms.budget
+    return Report(head.seq if head else 0, head, problem, tuple(chain.unanswered), tuple(notes), budget)
 
 
 def read_head(path: Path | str) -> Head:
@@ -107,7 +109,7 @@ def _is_chain(lines: Sequence[str]) -> bool:
     for line in lines:
         try:
             entry = Entry(**json.loads(line))
-            if broken_link(before, entry) is not None:
+            if link_fault(before, entry) is not None:
                 return False
         except (ValueError, TypeError, RecursionError):
             return False
@@ -133,20 +135,20 @@ def _entry_in(line: str) -> tuple[int, str] | None:
         return None
 
 
-def _broken_entry(reader: Reader, walk: Walk, end: int | None) -> Break | None:
+def _entry_fault(reader: Reader, chain: ChainVerifier, end: int | None) -> ChainFault | None:
     seq: int | None = None
     while True:
         with reader() as book:
             page = book.page(seq, end)
             answers = {row[0]: _answer_to(book, row) for row in page if row[1] == Kind.SETTLE}
         if not page:
-            return None if walk.last else Break("There are no entries.")
+            return None if chain.last else ChainFault("There are no entries.")
         for row in page:
             try:
                 entry = Entry.read(row)
-                problem = walk.step(entry) or _broken_answer(entry, answers.get(entry.seq))
+                problem = chain.step(entry) or _answer_fault(entry, answers.get(entry.seq))
             except ValueError as error:
-                problem = Break(f"{error}.", row[0])
+                problem = ChainFault(f"{error}.", row[0])
             if problem is not None:
                 return problem
         seq = page[-1][0]
@@ -162,28 +164,28 @@ def _answer_to(book: Book, row: Row) -> AnswerRow | None:
     return None if found is None else found._replace(payload=_digest(found.payload))
 
 
-def _broken_answer(entry: Entry, found: AnswerRow | None) -> Break | None:
+def _answer_fault(entry: Entry, found: AnswerRow | None) -> ChainFault | None:
     if entry.kind != Kind.SETTLE:
         return None
     if found is None or found.settled != entry.seq:
-        return Break("the answer that it records is missing.", entry.seq)
+        return ChainFault("the answer that it records is missing.", entry.seq)
     if found.payload != entry.body:
-        return Break("the answer that it records was changed.", entry.seq)
+        return ChainFault("the answer that it records was changed.", entry.seq)
     if (found.match_hash, found.terms) != (entry.remark("match_hash"), entry.remark("terms")):
-        return Break("the answer that it records was moved to another question or price.", entry.seq)
+        return ChainFault("the answer that it records was moved to another question or price.", entry.seq)
     return None
 
 
-def _broken_store(book: Book, walk: Walk, end: int) -> Break | None:
+def _store_fault(book: Book, chain: ChainVerifier, end: int) -> ChainFault | None:
     last = book.last()
     for seq, settled in book.answered():
         later = last is not None and type(settled) is int and end < settled <= last[0]  # appended meanwhile
-        if not later and seq not in walk.answered:
-            return Break("an answer is stored that no entry records.", seq)
-    if walk.terms is None or _digest(book.salt()) != walk.terms.salt_hash:
-        return Break("the secret salt was changed.", 1)
+        if not later and seq not in chain.answered:
+            return ChainFault("an answer is stored that no entry records.", seq)
+    if chain.terms is None or _digest(book.salt()) != chain.terms.salt_hash:
+        return ChainFault("the secret salt was changed.", 1)
     damage = book.find_damage()
-    return None if damage is None else Break(damage)
+    return None if damage is None else ChainFault(damage)
 
 
 def _digest(stored: object) -> str | None:
@@ -200,10 +202,10 @@ def known_heads(witnesses: Sequence[Witness], against: Head | None) -> Iterator[
         yield "the exported head", against
 
 
-def _broken_head(book: Book, head: Head, heads: Sequence[tuple[str, Head | str | None]]) -> Break | None:
+def _head_fault(book: Book, head: Head, heads: Sequence[tuple[str, Head | str | None]]) -> ChainFault | None:
     for source, known in heads:
         if isinstance(known, str):
-            return Break(known)
-        if known is not None and (problem := mismatch(book, head, source, known)):
+            return ChainFault(known)
+        if known is not None and (problem := head_fault(book, head, source, known)):
             return problem
     return None

@@ -32,7 +32,7 @@ class Witness:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return f"the witness {self.path}"
 
     def read(self) -> Head | None:
@@ -54,7 +54,7 @@ class Witness:
             else:
                 self._overwrite(head, 1 - lines.index(known))
         except OSError as error:
-            raise self._failed("written", error) from None
+            raise self._failure("written", error) from None
 
     def _lines(self) -> list[Head | None] | None:
         try:
@@ -64,7 +64,7 @@ class Witness:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._failed("read", error) from None
+            raise self._failure("read", error) from None
         return [_parse(raw[:_LINE]), _parse(raw[_LINE : 2 * _LINE])]
 
     def _newest(self, lines: list[Head | None]) -> Head:
@@ -90,7 +90,7 @@ class Witness:
             file.write(_format(head))
             _sync(file.fileno())
 
-    def _failed(self, what: str, error: OSError) -> LedgerFailed:
+    def _failure(self, what: str, error: OSError) -> LedgerFailed:
         return LedgerFailed(
             f"The witness {self.path} could not be {what} ({error.strerror}). No answer is given without it. "
             "Check the folder and the free space, or name a witness that can be written."

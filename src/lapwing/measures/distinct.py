@@ -13,7 +13,7 @@ from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression
 from lapwing.language.forms import KeyedHash, Wide
-from lapwing.language.types import Type, shown
+from lapwing.language.types import Type, text_of
 from lapwing.measures.columns import CELL, HELD, UNIT, RowColumn, aliased, named, number_rows, select
 from lapwing.measures.function import Function, row_limit
 from lapwing.measures.kind import FetchedRows, Kind, UnitRows, scatter
@@ -33,7 +33,7 @@ class Distinct(Kind):
         return ("distinct", self.rows)
 
     def __str__(self) -> str:
-        return f"of each unit at most {shown(self.rows)} different values count in a group"
+        return f"of each unit at most {text_of(self.rows)} different values count in a group"
 
     @property
     def cells(self) -> int:

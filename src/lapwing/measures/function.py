@@ -66,14 +66,14 @@ def bounds_for(aggregate: Aggregate, argument: Expression) -> Interval:
 def wide_bounds(aggregate: Aggregate, argument: Expression) -> Interval:
     """The same where values are placed between their bounds: refused if these are one number, or too far apart."""
     bounds = bounds_for(aggregate, argument)
-    if bounds.high - bounds.low <= bounds.reach / (1 << 20):
+    if bounds.high - bounds.low <= bounds.magnitude / (1 << 20):
         refuse(
             "constant-answer",
             aggregate.words(),
             f"its bounds {bounds} are one number, or nearly so: the answer is known without asking.",
             "Leave it out, or have the steward declare wider bounds.",
         )
-    if bounds.reach > _LARGEST:
+    if bounds.magnitude > _LARGEST:
         refuse(
             "bounds-too-wide",
             aggregate.words(),

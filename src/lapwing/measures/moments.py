@@ -20,7 +20,7 @@ from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression
 from lapwing.language.forms import ExactSum, Least, WholeQuotient, WideProduct
-from lapwing.language.types import Interval, Type, shown
+from lapwing.language.types import Interval, Type, text_of
 from lapwing.measures.columns import Read, RowColumn, one_if_present, zero_if_null
 from lapwing.measures.function import Function, row_limit, wide_bounds
 from lapwing.measures.kind import Band, Kind, Measure, Reading
@@ -81,7 +81,7 @@ class Moments(RowShares):
         return ("soft", interval_facts(self.bounds), self.rows, self.squares)
 
     def __str__(self) -> str:
-        return f"values are clipped to {self.bounds} and each unit weighs at most {shown(self.rows)} rows in a group"
+        return f"values are clipped to {self.bounds} and each unit weighs at most {text_of(self.rows)} rows in a group"
 
     @property
     def cells(self) -> int:

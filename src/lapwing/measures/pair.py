@@ -16,7 +16,7 @@ from lapwing.catalog.identity import Facts, interval_facts
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression
-from lapwing.language.types import Interval, Type, shown
+from lapwing.language.types import Interval, Type, text_of
 from lapwing.measures.columns import Read, RowColumn
 from lapwing.measures.function import Function, row_limit, wide_bounds
 from lapwing.measures.kind import Band, Measure, Reading
@@ -42,7 +42,7 @@ class PairMoments(RowShares):
 
     def __str__(self) -> str:
         limits = f"{self.x_bounds} and {self.y_bounds}"
-        return f"values are clipped to {limits} and each unit weighs at most {shown(self.rows)} rows in a group"
+        return f"values are clipped to {limits} and each unit weighs at most {text_of(self.rows)} rows in a group"
 
     @property
     def cells(self) -> int:

@@ -20,7 +20,7 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression
 from lapwing.language.forms import ExactSum, Least, WholeQuotient, Wide
 from lapwing.language.refusal import refuse
-from lapwing.language.types import Interval, Type, shown
+from lapwing.language.types import Interval, Type, text_of
 from lapwing.measures.columns import CELL, HELD, UNIT, RowColumn, aliased, named, or_null, select, sum_units
 from lapwing.measures.function import Function, row_limit, wide_bounds
 from lapwing.measures.kind import Band, FetchedRows, Kind, Measure, Reading, UnitRows
@@ -60,7 +60,7 @@ class Quantiles(Kind):
     def __str__(self) -> str:
         return (
             f"values are clipped to {self.bounds}, put on a grid of {self.bins:,} cells, "
-            f"and each unit weighs at most {shown(self.rows)} rows in a group"
+            f"and each unit weighs at most {text_of(self.rows)} rows in a group"
         )
 
     @property

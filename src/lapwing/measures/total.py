@@ -78,7 +78,7 @@ class Total(Kind):
         return Best(self.argument, self.summed, self.interval, many, largest)
 
     def counts_units(self, *, by_row: bool) -> bool:
-        return not self.summed and self.argument is None and (by_row or self.interval.reach == 1)
+        return not self.summed and self.argument is None and (by_row or self.interval.magnitude == 1)
 
     @property
     def unit_interval(self) -> Interval | None:
@@ -91,10 +91,10 @@ class Total(Kind):
         """
         if not self.summed:
             return Fraction(1)
-        scale = groups_per_unit * self.interval.reach / mechanisms_for(share).strength
+        scale = groups_per_unit * self.interval.magnitude / mechanisms_for(share).strength
         if self.whole:
             return Fraction(1 << max(0, math.floor(scale).bit_length() - _MOST_BITS))
-        return Grid.fine(scale, self.interval.reach, _MANY_ROWS).step
+        return Grid.fine(scale, self.interval.magnitude, _MANY_ROWS).step
 
     def columns(self, step: Fraction) -> list[RowColumn]:
         if self.argument is None:
@@ -133,7 +133,7 @@ class Total(Kind):
             sides = exp.Literal.number(math.floor(bounds.low)), exp.Literal.number(math.ceil(bounds.high))
             return where_present(read(0), cut(read(0), *sides))
         scaled = Times(this=number(read(0)), expression=real(1 / step))
-        if isinstance(self.argument, Column) and bounds.reach <= _MOST_STEPS * step:
+        if isinstance(self.argument, Column) and bounds.magnitude <= _MOST_STEPS * step:
             return cast(RoundTo(this=scaled), exp.DType.BIGINT)  # clipped already, to bounds that fit; NULL stays NULL
         low, high = (max(-_MOST_STEPS, min(_MOST_STEPS, side / step)) for side in (bounds.low, bounds.high))
         return where_present(read(0), cast(RoundTo(this=between(scaled, low, high)), exp.DType.BIGINT))
@@ -222,7 +222,7 @@ def _sum(table: Table, aggregate: Aggregate) -> Total:
     if declared is None and not table.by_row:
         bounds = bounds.times(row_limit(table, aggregate))
     total = Total(argument, True, bounds if declared is None else declared)
-    if not total.interval.reach:
+    if not total.interval.magnitude:
         refuse("constant-answer", aggregate.words(), "it is 0 whatever the rows hold.", "Leave it out.")
     return total
 

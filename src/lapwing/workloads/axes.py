@@ -23,7 +23,7 @@ from lapwing.catalog.table import Field, Table
 from lapwing.language.emission import cut
 from lapwing.language.expression import Column, Expression, Literal, Operator
 from lapwing.language.forms import Minus, Pick, Times
-from lapwing.language.operators.base import call, cast, let, number, settled, where, zero
+from lapwing.language.operators.base import call, cast, let, null_if_nan, number, where, zero
 from lapwing.language.operators.buckets import MOST_BUCKETS
 from lapwing.language.operators.numbers import CLIP
 from lapwing.language.refusal import refuse
@@ -153,7 +153,7 @@ def _of_integers(field: Field, column: Column, bounds: Interval, cells: int | No
 def _of_reals(field: Field, column: Column, bounds: Interval, cells: int) -> Axis:
     width = bounds.high - bounds.low
     _require_many(field, 2 if width else 1)
-    if not 1 / _WIDEST <= width <= _WIDEST or bounds.reach > _WIDEST:
+    if not 1 / _WIDEST <= width <= _WIDEST or bounds.magnitude > _WIDEST:
         refuse(
             "bounds-too-wide",
             f"`{field.name}`",
@@ -192,7 +192,7 @@ def _cell(value: exp.Expression, low: exp.Expression, rate: exp.Expression, *edg
         cell = cut(exp.Case(ifs=[below, above], default=guess()), zero(), last.copy())
         return where(exp.Not(this=exp.Is(this=current(), expression=exp.Null())), cell)
 
-    return let(settled(value), placed)
+    return let(null_if_nan(value), placed)
 
 
 CELL = Operator("cell", lambda _: Type.INTEGER, _cell)

@@ -22,7 +22,7 @@ from lapwing.answers.wording import condition, percent
 from lapwing.catalog.table import Catalog
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import refuse
-from lapwing.language.types import Type, shown
+from lapwing.language.types import Type, text_of
 from lapwing.mechanisms.additive.tails import Floats
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
@@ -335,7 +335,7 @@ def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
             wanted = date.fromisoformat(value)
     if wanted in ends and isinstance(wanted, bool) == (axis.type is Type.BOOLEAN):
         return ends.index(wanted)
-    some = ", ".join(shown(end) for end in ends[:6])
+    some = ", ".join(text_of(end) for end in ends[:6])
     raise Misconfigured(f"`{name}` is {value!r}, which is no end of a cell of `{axis.name}`. Pass one of {some}, ...")
 
 

@@ -15,14 +15,14 @@ from lapwing.language.expression import Call, Column, walk
 from lapwing.language.operators.table import OPERATORS
 from lapwing.language.types import Type
 from lapwing.planning.question import Question
-from lapwing.reading.ibis import read_ibis, unbound
+from lapwing.reading.ibis import read_ibis, unbound_table
 from lapwing.reading.ibis.values import Values
 from lapwing.reading.sql import read_sql
 from support.refusals import attempt
 from support.visits import Spy, open_visits, visits_catalog, visits_table
 
 CATALOG = visits_catalog()
-T = unbound(visits_table())
+T = unbound_table(visits_table())
 
 
 def count(condition: Any) -> Any:
@@ -264,46 +264,46 @@ REFUSED: dict[str, Callable[[], Any]] = {
 }
 REASONS: dict[str, list[str]] = {
     "the rows themselves are private.": ["the rows", "a projection", "distinct", "keys alone"],
-    "outside an aggregate only the keys of GROUP BY can be shown.": ["a column"],
-    "it takes numbers.": ["max", "sum of truth"],
-    "which row is chosen depends on all rows, so its value would be somebody's.": ["first", "arbitrary"],
-    "the answer would be one of the rows, and those are private.": ["collect"],
-    "an order or a choice of rows depends on all of them, so one unit could change everything below it.": [
+    "outside an aggregate, only GROUP BY keys can be selected.": ["a column"],
+    "it only takes numbers.": ["max", "sum of truth"],
+    "it returns the value of a single row, which is private.": ["first", "arbitrary"],
+    "the answer would be one of the rows, which are private.": ["collect"],
+    "sorting or limiting rows depends on all of them, so one unit could change every result.": [
         "limit below",
         "order below",
         "order below alone",
     ],
-    "a choice of rows depends on all of them, or has no stated price.": ["sample"],
+    "choosing rows depends on all of them, or has no known price.": ["sample"],
     "there is no such table.": ["join", "unknown table"],
-    "distinct compares rows of many units.": ["union"],
+    "distinct compares rows of different units.": ["union"],
     "table `visits` has no such column.": ["unknown column"],
-    "window functions mix rows of many units.": ["window"],
-    "a query inside an expression reads rows without a price.": ["sub-query"],
-    "it uses the protected unit `pid`: every group would be one person.": [
+    "window functions mix rows of different units.": ["window"],
+    "a query inside an expression would read rows without being charged.": ["sub-query"],
+    "it uses the protected unit `pid`, so every group would be one person.": [
         "unit inside a key",
         "unit renamed as a key",
         "unit as a key",
     ],
-    "a constant is no key.": ["constant key"],
-    "regular expressions are not read.": ["escape"],
+    "cannot group by a constant.": ["constant key"],
+    "regular expressions are not supported.": ["escape"],
     "`like` does not take these arguments.": ["pattern of a column"],
     "`substring` does not take these arguments.": ["substring of a column"],
     "`round` does not take these arguments.": ["digits of a column"],
     "`power` does not take these arguments.": ["power of a column"],
     "a difference needs a unit.": ["difference without a unit"],
-    "an interval is one whole number of one unit.": ["interval of a column"],
-    "values are not cast to this type.": ["decimal"],
+    "an interval must be an integer with one unit.": ["interval of a column"],
+    "casts to this type are not supported.": ["decimal"],
     "it is not a function of the row.": ["now", "random"],
-    "what is no number is NULL here.": ["not a number as a test"],
-    "missing values come last.": ["nulls first"],
-    "it is not read.": ["drop null"],
-    "the groups inside are limited already.": ["filter after limit"],
-    "tables are known by their name alone.": ["other catalog"],
-    "it takes a whole number and no offset.": ["offset"],
-    "the numbers inside are released already.": ["aggregate of aggregates", "most of a count"],
-    "it is not a table of the catalog.": ["in memory"],
-    "times are read without a zone.": ["zone"],
-    "it is not a number of ordinary size, a text, a truth value or a date.": ["not a number", "infinite"],
+    "NaN is NULL here.": ["not a number as a test"],
+    "NULLs always come last.": ["nulls first"],
+    "it is not supported.": ["drop null"],
+    "the inner groups already have a limit.": ["filter after limit"],
+    "tables are identified by name alone.": ["other catalog"],
+    "it takes an integer and no offset.": ["offset"],
+    "the numbers inside have already been released.": ["aggregate of aggregates", "most of a count"],
+    "it is not a table in the catalog.": ["in memory"],
+    "timestamps have no time zone.": ["zone"],
+    "it is not a number of ordinary size, text, a boolean or a date.": ["not a number", "infinite"],
 }
 """Why each of them is refused."""
 

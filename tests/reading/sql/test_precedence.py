@@ -219,8 +219,8 @@ def test_a_chain_that_needs_brackets_is_refused(text: str) -> None:
     refusal = read(text)
     assert isinstance(refusal, Refused)
     assert (refusal.why, refusal.instead) == (
-        "without brackets it does not say which operator comes first.",
-        "Write the brackets.",
+        "without parentheses the order of operators is ambiguous.",
+        "Add parentheses.",
     )
 
 
@@ -230,7 +230,7 @@ def test_a_chain_that_needs_brackets_is_refused(text: str) -> None:
 def test_a_cast_behind_is_null_needs_brackets(text: str) -> None:
     refusal = read(text)
     assert isinstance(refusal, Refused)
-    assert refusal.why == "without brackets it does not say what is cast."
+    assert refusal.why == "without parentheses it is ambiguous what is cast."
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_casts_that_say_what_they_take_are_read(text: str) -> None:
 def test_operators_that_duckdb_reads_otherwise_are_refused_with_what_to_write(text: str) -> None:
     refusal = read(text)
     assert isinstance(refusal, Refused)
-    assert refusal.why == "it is not an operator here."
+    assert refusal.why == "this operator is not supported."
     assert refusal.instead in {f"Write {instead}." for instead in SPELLINGS.values()}
 
 

@@ -394,7 +394,7 @@ def test_only_known_modifiers_pass() -> None:
     """A node that the parser learns tomorrow is refused, whatever it means."""
     statement = sqlglot.parse_one("SELECT COUNT(*) FROM visits", read="duckdb")
     statement.args["tomorrow"] = True
-    with pytest.raises(Exception, match="`tomorrow` is not read"):
+    with pytest.raises(Exception, match="`tomorrow` is not supported"):
         sql._relation(statement, sql.Names(CATALOG, {}))
 
 

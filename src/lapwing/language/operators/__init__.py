@@ -1,3 +1,3 @@
-"""The operators that may stand in an expression, by kind."""
+"""The operators an expression may use, by kind."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
-"""What all operators are made of: applying them, and the few forms that keep them total.
+"""What all operators share: applying them, and the few forms that keep them total.
 
-Numbers. Arithmetic is done in float64, which never fails: what is too large is infinite, and what is no number (NaN)
-becomes NULL before anything but arithmetic looks at it. An emitted node that may be NaN is marked as `loose`.
+Numbers. Arithmetic is in float64, which never fails: overflow gives infinity, and NaN
+becomes NULL before anything but arithmetic sees it. An emitted node that may be NaN is marked `maybe_nan`.
 Length.  An operator that uses an argument twice goes through `let`, so that nesting cannot make a query grow.
 """
 
@@ -20,17 +20,17 @@ from lapwing.language.types import Type
 
 Types = tuple[Type | None, ...]
 Node = exp.Expression
-Part = Callable[[], str]
-"""The analyst's own words, made only if they are needed: a long question would be printed once for every node."""
+PartText = Callable[[], str]
+"""The analyst's own words, printed only when needed: otherwise a long question would be printed once per node."""
 
-MOST_DEPTH, MOST_SIZE = 60, 10_000  # of an expression, so that every later step is quick and cannot run out of stack
+MOST_DEPTH, MOST_SIZE = 60, 10_000  # of an expression, so that every later step is fast and cannot exhaust the stack
 
-_SMALL = 16  # nodes that are written twice rather than named
+_SMALL = 16  # a subtree of at most this many nodes is repeated rather than named
 _LOOSE = "lw_loose"
 
 
-def call(operator: Operator, *arguments: Expression, part: Part) -> Call:
-    """The operator applied to the arguments; refused if their types do not fit. Text beside a date is read as one."""
+def call(operator: Operator, *arguments: Expression, part: PartText) -> Call:
+    """The operator applied to the arguments; refused if their types are wrong. Text next to a date becomes one."""
     arguments = _with_dates(arguments, part)
     kind = operator.result(tuple(argument.type for argument in arguments))
     if kind is None:
@@ -48,31 +48,31 @@ def call(operator: Operator, *arguments: Expression, part: Part) -> Call:
             "too-large",
             "the question",
             "it is nested too deeply or too long.",
-            "Write it with fewer levels, or use IN.",
+            "Use fewer levels of nesting, or use IN.",
         )
     return Call(operator, arguments, kind, size, depth)
 
 
-def joined(operator: Operator, terms: list[Expression], *, part: Part) -> Expression:
-    """The terms joined two by two, as AND or OR: a tree that is no deeper than it must be."""
+def join_terms(operator: Operator, terms: list[Expression], *, part: PartText) -> Expression:
+    """The terms joined pairwise, by AND or OR: a tree of minimal depth."""
     while len(terms) > 1:
         pairs = [terms[i : i + 2] for i in range(0, len(terms), 2)]
         terms = [call(operator, *pair, part=part) if len(pair) == 2 else pair[0] for pair in pairs]
     return terms[0]
 
 
-def dated(literal: Literal, kind: Type, *, part: Part) -> Literal:
-    """A text constant read as a date or a time."""
+def read_date(literal: Literal, kind: Type, *, part: PartText) -> Literal:
+    """A text constant read as a date or a timestamp."""
     try:
         read: date = (date if kind is Type.DATE else datetime).fromisoformat(str(literal.value))
     except ValueError:
-        refuse("wrong-argument", part(), "a constant beside a date is not a date.", "Write DATE '2020-12-31'.")
+        refuse("wrong-argument", part(), "the constant next to a date is not a valid date.", "Write DATE '2020-12-31'.")
     if isinstance(read, datetime) and read.tzinfo is not None:
-        refuse("wrong-argument", part(), "times are read without a zone.", "Leave the zone out.")
+        refuse("wrong-argument", part(), "timestamps have no time zone.", "Leave out the time zone.")
     return Literal(read, kind)
 
 
-def _with_dates(arguments: tuple[Expression, ...], part: Part) -> tuple[Expression, ...]:
+def _with_dates(arguments: tuple[Expression, ...], part: PartText) -> tuple[Expression, ...]:
     kinds = [a.type for a in arguments if a.type in (Type.DATE, Type.TIMESTAMP)]
     if not kinds:
         return arguments
@@ -80,21 +80,21 @@ def _with_dates(arguments: tuple[Expression, ...], part: Part) -> tuple[Expressi
     return tuple(_beside_dates(a, kind, part) if isinstance(a, Literal) else a for a in arguments)
 
 
-def _beside_dates(literal: Literal, kind: Type, part: Part) -> Literal:
+def _beside_dates(literal: Literal, kind: Type, part: PartText) -> Literal:
     if literal.type is Type.TEXT:
-        return dated(literal, kind, part=part)
+        return read_date(literal, kind, part=part)
     if kind is Type.TIMESTAMP and literal.type is Type.DATE and isinstance(literal.value, date):
         return Literal(datetime.combine(literal.value, time()), kind)
     return literal
 
 
 def is_whole(argument: Expression, low: int, high: int) -> bool:
-    """Whether the argument is a whole constant between these numbers."""
+    """True if the argument is an integer constant between these numbers."""
     return isinstance(argument, Literal) and argument.type is Type.INTEGER and low <= int(str(argument.value)) <= high
 
 
 def common(types: Types) -> Type | None:
-    """The type of a value that is one of these; NULL fits every type, and whole numbers are reals where one is."""
+    """The common type of these values; NULL fits every type, and integers become reals if any is real."""
     known = {kind for kind in types if kind is not None}
     if known and all(kind.is_number for kind in known):
         return Type.REAL if Type.REAL in known else Type.INTEGER
@@ -102,12 +102,12 @@ def common(types: Types) -> Type | None:
 
 
 def comparison(types: Types) -> Type | None:
-    """For values that can be compared: all numbers, or all of one type."""
+    """For comparable values: all numbers, or all of one type."""
     return Type.BOOLEAN if common(types) is not None or set(types) == {None} else None
 
 
 def only(*kinds: Type, gives: Type, least: int = 1, most: int = 1) -> Callable[[Types], Type | None]:
-    """For so many arguments of these types."""
+    """For this many arguments of these types."""
 
     def result(types: Types) -> Type | None:
         fits = least <= len(types) <= most and all(kind is None or kind in kinds for kind in types)
@@ -117,12 +117,12 @@ def only(*kinds: Type, gives: Type, least: int = 1, most: int = 1) -> Callable[[
 
 
 def cast(node: exp.Expression, kind: exp.DType) -> exp.Expression:
-    """The value as another type. Nodes are used, not copied, so that long expressions stay cheap."""
+    """The value as another type. Nodes are reused, not copied, so long expressions stay cheap."""
     return exp.Cast(this=node, to=exp.DataType(this=kind))
 
 
 def try_cast(node: exp.Expression, kind: exp.DType) -> exp.Expression:
-    """The value as another type, or NULL where it does not read as one."""
+    """The value as another type, or NULL if it cannot be converted."""
     return forms.TryRead(this=node, to=exp.DataType(this=kind))
 
 
@@ -136,30 +136,30 @@ def paren(node: exp.Expr) -> exp.Expression:
 
 
 def where(condition: exp.Expr, value: exp.Expression) -> exp.Expression:
-    """The value where the condition holds, else NULL."""
+    """The value if the condition holds, else NULL."""
     return exp.Case(ifs=[exp.If(this=condition, true=value)])
 
 
 def let(node: exp.Expression, body: Callable[[Callable[[], exp.Expression]], exp.Expression]) -> exp.Expression:
-    """The body with the node in several places. A longer node is computed once, and named."""
+    """The body, with the node in several places. A long node is computed once and named."""
     if sum(1 for _ in islice(node.walk(), _SMALL + 1)) <= _SMALL:
         return body(node.copy)
     return forms.Let(this=node, body=body(lambda: exp.column(forms.LOCAL, quoted=True)))
 
 
-def loose(node: exp.Expression) -> exp.Expression:
-    """Marks a node that may be NaN."""
+def maybe_nan(node: exp.Expression) -> exp.Expression:
+    """The node, marked as possibly NaN."""
     node.meta[_LOOSE] = True
     return node
 
 
-def is_loose(node: exp.Expression) -> bool:
+def is_maybe_nan(node: exp.Expression) -> bool:
     return bool(node.meta.get(_LOOSE))
 
 
-def settled(node: exp.Expression) -> exp.Expression:
-    """The node with NULL for what is no number."""
-    if not is_loose(node):
+def null_if_nan(node: exp.Expression) -> exp.Expression:
+    """The node, with NULL for NaN."""
+    if not is_maybe_nan(node):
         return node
     return let(node, lambda value: where(exp.Not(this=forms.IsNaN(this=number(value()))), value()))
 

@@ -1,8 +1,8 @@
-"""Histograms: which interval between edges a value lies in. The edges are constants of the question, or declared for
-the column, so the list of buckets is public, whatever the rows hold, and reals can be keys in this form.
+"""Histograms: which interval between edges contains a value. The edges are constants in the question, or declared for
+the column, so the list of buckets is public, whatever the rows contain, and real columns can be grouped this way.
 
-Every row has one bucket: 0 below the first edge, the number of edges from the last one on, NULL where there is no
-value. So a histogram leaves no row out. Edges are found by halving: every value takes about the same few comparisons.
+Every row has one bucket: 0 below the first edge, the number of edges from the last one on, NULL if there is no
+value. So a histogram drops no row. The bucket is found by binary search: each value takes about the same few steps.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from lapwing.language.expression import Call, Expression, Literal, Operator
 from lapwing.language.forms import IsNaN
 from lapwing.language.operators.base import (
     Node,
-    Part,
+    PartText,
     Types,
     call,
     comparison,
-    is_loose,
+    is_maybe_nan,
     is_whole,
     let,
     number,
@@ -33,11 +33,11 @@ from lapwing.language.refusal import refuse
 from lapwing.language.types import MOST_EDGES, Type, ascending, type_of
 
 MOST_BUCKETS = MOST_EDGES - 1
-"""Between the edges; there is one more below, and one above."""
+"""The most buckets between edges; there is one more below, and one above."""
 
 _ORDERED = (Type.INTEGER, Type.REAL, Type.DATE, Type.TIMESTAMP, None)
-_EDGES = f"Write ascending constants, at most {MOST_EDGES:,}: WIDTH_BUCKET(x, [0, 18, 65])."
-_WIDTHS = f"Write constants, the lower first, and at most {MOST_BUCKETS:,} buckets: WIDTH_BUCKET(x, 0, 100, 10)."
+_EDGES = f"Pass at most {MOST_EDGES:,} constants in ascending order: WIDTH_BUCKET(x, [0, 18, 65])."
+_WIDTHS = f"Pass constants, the lower first, and at most {MOST_BUCKETS:,} buckets: WIDTH_BUCKET(x, 0, 100, 10)."
 _NULL = Literal(None, None)
 
 
@@ -53,19 +53,21 @@ def _ascending(_: Expression, *edges: Expression) -> str | None:
 
 
 def _place(value: Node, *edges: Node) -> Node:
-    """How many edges are not above the value."""
+    """The number of edges at or below the value."""
 
-    def found(current: Callable[[], Node], least: int, most: int) -> Node:
+    def search(current: Callable[[], Node], least: int, most: int) -> Node:
         if least == most:
             return exp.Literal.number(least)
         middle = (least + most) // 2
         below = exp.LT(this=current(), expression=edges[middle])
-        lower, upper = found(current, least, middle), found(current, middle + 1, most)
+        lower, upper = search(current, least, middle), search(current, middle + 1, most)
         return exp.Case(ifs=[exp.If(this=below, true=lower)], default=upper)
 
     def present(current: Callable[[], Node]) -> Node:
-        gone = IsNaN(this=number(current())) if is_loose(value) else exp.Is(this=current(), expression=exp.Null())
-        return where(exp.Not(this=gone), found(current, 0, len(edges)))  # of NULL nothing is known, and so not this
+        gone = IsNaN(this=number(current())) if is_maybe_nan(value) else exp.Is(this=current(), expression=exp.Null())
+        return where(
+            exp.Not(this=gone), search(current, 0, len(edges))
+        )  # NOT NULL is NULL, so a missing value has no bucket
 
     return let(value, present)
 
@@ -74,29 +76,29 @@ WIDTH_BUCKET = Operator(
     "width_bucket",
     _result,
     _place,
-    "a number, a date or a time, and a list of constants of its type",
+    "a number, date or timestamp, and a list of constants of the same type",
     lambda _, *edges: between(0, len(edges)),
     _ascending,
     height=12,
     sql="WIDTH_BUCKET(x, [0, 18, 65])",
     meaning="The bucket between ascending edges: 0 below the first, 1 from the first on, and so on; NULL stays NULL. "
-    f"WIDTH_BUCKET(x, 0, 100, 10) has 10 buckets of one width between 0 and 100; up to {MOST_BUCKETS:,}. "
-    "BUCKET(x, [0, 18, 65]) gives them as text: `[0, 18)`. Both take a column alone where the steward declared its "
-    "`edges`. As a key it needs no declared values, and rows without a value are a group of their own. Groups come in "
-    "the order of the edges; ORDER BY would sort them as texts.",
+    f"WIDTH_BUCKET(x, 0, 100, 10) has 10 buckets of equal width between 0 and 100; the most is {MOST_BUCKETS:,}. "
+    "BUCKET(x, [0, 18, 65]) returns them as text: `[0, 18)`. Both take a column alone if the steward declared its "
+    "`edges`. As a GROUP BY key it needs no declared values, and rows without a value form a group. Groups come in "
+    "the order of the edges; ORDER BY sorts them as text.",
 )
 
 BUCKETS = (WIDTH_BUCKET,)
 
 
-def numbered(value: Expression, edges: Sequence[Expression], *, part: Part) -> Call:
+def bucket_number(value: Expression, edges: Sequence[Expression], *, part: PartText) -> Call:
     """The number of the bucket."""
     return call(WIDTH_BUCKET, value, *map(_plain, edges), part=part)
 
 
-def labelled(value: Expression, edges: Sequence[Expression], *, part: Part) -> Call:
+def bucket_label(value: Expression, edges: Sequence[Expression], *, part: PartText) -> Call:
     """The bucket as text, such as `[0, 18)`."""
-    checked = numbered(value, edges, part=part).arguments[1:]
+    checked = bucket_number(value, edges, part=part).arguments[1:]
     names = [_name(edge) for edge in checked]
     labels = [f"< {names[0]}", *(f"[{low}, {high})" for low, high in pairwise(names))]
     arguments: list[Expression] = []
@@ -107,13 +109,20 @@ def labelled(value: Expression, edges: Sequence[Expression], *, part: Part) -> C
 
 
 def between_edges(
-    value: Expression, edges: Sequence[Expression], *, right: bool, closed: bool, under: bool, over: bool, part: Part
+    value: Expression,
+    edges: Sequence[Expression],
+    *,
+    right: bool,
+    closed: bool,
+    under: bool,
+    over: bool,
+    part: PartText,
 ) -> Call:
-    """The bucket as Ibis numbers them: 0 is the first that is asked for, and rows in none of them are NULL.
+    """The bucket, numbered as in Ibis: 0 is the first one requested, and rows in none of them are NULL.
 
-    `right` puts a value that is an edge into the bucket below it; `closed` keeps the outermost edges inside.
+    `right` puts a value equal to an edge into the bucket below it; `closed` includes the outermost edges.
     """
-    bucket = numbered(value, edges, part=part)
+    bucket = bucket_number(value, edges, part=part)
     ends = bucket.arguments[1:]
     inner = len(ends) > 1 and closed
     if under and over and not right and not inner:
@@ -130,8 +139,8 @@ def between_edges(
     return call(CASE, *arguments, _NULL, part=part)
 
 
-def equal_edges(low: Expression, high: Expression, many: Expression, *, part: Part) -> list[Literal]:
-    """The edges of so many buckets of one width, exact."""
+def equal_edges(low: Expression, high: Expression, many: Expression, *, part: PartText) -> list[Literal]:
+    """The exact edges of this many buckets of equal width."""
     match low, high, many:
         case (
             Literal(value=int() | Fraction() as bottom, type=Type.INTEGER | Type.REAL),
@@ -141,11 +150,11 @@ def equal_edges(low: Expression, high: Expression, many: Expression, *, part: Pa
             width = Fraction(top - bottom) / count
             edges = [bottom + width * i for i in range(count + 1)]
             return [Literal(edge, Type.REAL) for edge in edges]
-    refuse("wrong-argument", part(), "its limits and the number of buckets are constants.", _WIDTHS)
+    refuse("wrong-argument", part(), "its limits and the number of buckets must be constants.", _WIDTHS)
 
 
 def _plain(edge: Expression) -> Expression:
-    """Whole numbers have one form, so that 18 and 18.0 ask the same question."""
+    """Integers have one form, so that 18 and 18.0 ask the same question."""
     match edge:
         case Literal(value=Fraction(denominator=1, numerator=whole)) if abs(whole) < 1 << 62:
             return Literal(whole, type_of(whole))

@@ -1,4 +1,4 @@
-"""Casts. Every one is a try: what does not read as the wanted type is NULL, so CAST, TRY_CAST and `::` are the same."""
+"""Casts. None can fail: a value that cannot be converted becomes NULL, so CAST, TRY_CAST and `::` are the same."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ from sqlglot import exp
 from lapwing.language import bounds
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.forms import TruthAs
-from lapwing.language.operators.base import Node, Part, call, cast, dated, loose, only, settled, try_cast
+from lapwing.language.operators.base import (
+    Node,
+    PartText,
+    call,
+    cast,
+    maybe_nan,
+    null_if_nan,
+    only,
+    read_date,
+    try_cast,
+)
 from lapwing.language.operators.dates import within_years
 from lapwing.language.operators.logic import UNEQUAL
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 
-_LOST = "NULL where it does not read as one."
+_LOST = "NULL if it cannot be converted."
 
 
 def _whole_text(value: Node) -> Node:
-    return cast(try_cast(settled(value), exp.DType.BIGINT), exp.DType.TEXT)
+    return cast(try_cast(null_if_nan(value), exp.DType.BIGINT), exp.DType.TEXT)
 
 
 TO_INTEGER = Operator(
     "integer",
     only(Type.REAL, Type.TEXT, gives=Type.INTEGER),
-    lambda a: try_cast(settled(a), exp.DType.BIGINT),
-    "a number or a text",
+    lambda a: try_cast(null_if_nan(a), exp.DType.BIGINT),
+    "a number or text",
     bounds.outward,
     sql="CAST(s AS INTEGER)",
-    meaning=f"The nearest whole number of up to 64 bits; {_LOST}",
+    meaning=f"The nearest 64-bit integer; {_LOST}",
 )
 TRUTH_TO_INTEGER = Operator(
     "truth",
@@ -37,25 +47,25 @@ TRUTH_TO_INTEGER = Operator(
     bounds.always(0, 1),
     height=1,
     sql="CAST(c AS INTEGER)",
-    meaning="1 if it holds, 0 if not. NULL stays NULL.",
+    meaning="1 if true, 0 if false. NULL stays NULL.",
 )
 TO_REAL = Operator(
     "real",
     only(Type.INTEGER, Type.TEXT, gives=Type.REAL),
-    lambda a: loose(try_cast(a, exp.DType.DOUBLE)),
-    "a whole number or a text",
+    lambda a: maybe_nan(try_cast(a, exp.DType.DOUBLE)),
+    "an integer or text",
     lambda value: value,
     sql="CAST(s AS DOUBLE)",
-    meaning=f"A number with decimals; {_LOST}",
+    meaning=f"A real number; {_LOST}",
 )
 INTEGER_TO_TEXT = Operator(
     "digits",
     only(Type.INTEGER, gives=Type.TEXT),
     _whole_text,
-    "a whole number",
+    "an integer",
     height=4,
     sql="CAST(n AS TEXT)",
-    meaning="The digits of a whole number n of up to 64 bits. NULL stays NULL.",
+    meaning="The digits of a 64-bit integer n. NULL stays NULL.",
 )
 TRUTH_TO_TEXT = Operator(
     "truth_text",
@@ -71,7 +81,7 @@ DATE_TO_TEXT = Operator(
     lambda a: cast(within_years(a), exp.DType.TEXT),
     "a date",
     sql="CAST(d AS TEXT)",
-    meaning="As in '2020-12-31'; NULL outside of the years 1 to 9999.",
+    meaning="The date as '2020-12-31'; NULL outside the years 1 to 9999.",
 )
 TO_BOOLEAN = Operator(
     "boolean",
@@ -79,23 +89,23 @@ TO_BOOLEAN = Operator(
     lambda a: try_cast(a, exp.DType.BOOLEAN),
     "a text",
     sql="CAST(s AS BOOLEAN)",
-    meaning=f"'true', 'yes', '1' and the like; {_LOST} A number is true if it is not 0.",
+    meaning=f"'true', 'yes', '1' and similar; {_LOST} A number is true unless it is 0.",
 )
 TO_DATE = Operator(
     "date",
     only(Type.TEXT, Type.TIMESTAMP, gives=Type.DATE),
     lambda a: within_years(try_cast(a, exp.DType.DATE)),
-    "a text or a time",
+    "text or a timestamp",
     sql="CAST(s AS DATE)",
-    meaning=f"The date of a text such as '2020-12-31' or of a time; {_LOST}",
+    meaning=f"The date in a text such as '2020-12-31', or of a timestamp; {_LOST}",
 )
 TO_TIMESTAMP = Operator(
     "timestamp",
     only(Type.TEXT, Type.DATE, gives=Type.TIMESTAMP),
     lambda a: within_years(try_cast(a, exp.DType.TIMESTAMP)),
-    "a text or a date",
+    "text or a date",
     sql="CAST(s AS TIMESTAMP)",
-    meaning=f"The time of a text such as '2020-12-31 10:00:00', or the start of a date; {_LOST}",
+    meaning=f"The timestamp in a text such as '2020-12-31 10:00:00', or the start of a date; {_LOST}",
 )
 
 _CASTS: dict[tuple[Type, Type], Operator] = {
@@ -113,25 +123,25 @@ _CASTS: dict[tuple[Type, Type], Operator] = {
     (Type.TEXT, Type.TIMESTAMP): TO_TIMESTAMP,
     (Type.DATE, Type.TIMESTAMP): TO_TIMESTAMP,
 }
-"""By the type that there is and the type that is wanted."""
+"""By source type and target type."""
 
 _ZERO = Literal(0, Type.INTEGER)
 
 
-def converted(value: Expression, kind: Type, *, part: Part) -> Expression:
-    """The value as another type; a constant date is read at once."""
+def convert(value: Expression, kind: Type, *, part: PartText) -> Expression:
+    """The value as another type; a constant date is read right away."""
     if value.type is None or value.type is kind:
         return value
     if isinstance(value, Literal) and value.type is Type.TEXT and kind in (Type.DATE, Type.TIMESTAMP):
-        return dated(value, kind, part=part)
+        return read_date(value, kind, part=part)
     if value.type is Type.BOOLEAN and kind is Type.REAL:
         return call(TO_REAL, call(TRUTH_TO_INTEGER, value, part=part), part=part)
     if value.type.is_number and kind is Type.BOOLEAN:
         return call(UNEQUAL, value, _ZERO, part=part)
     operator = _CASTS.get((value.type, kind))
     if operator is None:
-        why = f"values of type {value.type.value} have no form of type {kind.value} that is the same on every engine."
-        refuse("wrong-type", part(), why, "Cast to DATE, to INTEGER, or use ROUND, YEAR, MONTH and the like.")
+        why = f"a cast from {value.type.value} to {kind.value} differs between engines."
+        refuse("wrong-type", part(), why, "Cast to DATE or INTEGER, or use ROUND, YEAR, MONTH and similar functions.")
     return call(operator, value, part=part)
 
 

@@ -1,4 +1,4 @@
-"""Dates and times. Those outside of the years 1 to 9999, and infinite ones, are NULL to every operator."""
+"""Dates and timestamps. To every operator, those outside the years 1 to 9999 and infinite ones are NULL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST, _AFTER = "0001-01-01", "10000-01-01"
 
 
 def within_years(node: Node) -> Node:
-    """The date or time if it lies in the years 1 to 9999, else NULL."""
+    """The date or timestamp if it lies in the years 1 to 9999, else NULL."""
 
     def test(value: Callable[[], Node]) -> Node:
         first, after = (cast(exp.Literal.string(day), exp.DType.DATE) for day in (_FIRST, _AFTER))
@@ -33,14 +33,16 @@ def _part(name: str, low: int, high: int, meaning: str, sql: str = "") -> Operat
         name,
         only(*DATES, gives=Type.INTEGER),
         lambda d: forms.DatePart(this=within_years(d), unit=exp.Var(this=name.upper())),
-        "a date or a time",
+        "a date or a timestamp",
         bounds.always(low, high),
         sql=sql or f"{name.upper()}(d)",
         meaning=f"{meaning} {_NULL}",
     )
 
 
-YEAR = _part("year", 1, 9999, "The year. EXTRACT(year FROM d) and DATE_PART('year', d) are the same, for every part.")
+YEAR = _part(
+    "year", 1, 9999, "The year. EXTRACT(year FROM d) and DATE_PART('year', d) are the same; so for every part."
+)
 QUARTER = _part("quarter", 1, 4, "The quarter, 1 to 4.")
 MONTH = _part("month", 1, 12, "The month, 1 to 12.")
 WEEK = _part("week", 1, 53, "The ISO week, 1 to 53.")
@@ -59,7 +61,7 @@ _UNITS = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1}
 _TIMES = {"hour": 24, "minute": 1440, "second": 86400}
 
 
-def _truncated(unit: str, kind: Type) -> Operator:
+def _truncation(unit: str, kind: Type) -> Operator:
     is_date = kind is Type.DATE
 
     def emit(value: Node) -> Node:
@@ -76,8 +78,8 @@ def _truncated(unit: str, kind: Type) -> Operator:
     )
 
 
-TRUNCATED = {(unit, Type.DATE): _truncated(unit, Type.DATE) for unit in _UNITS} | {
-    (unit, Type.TIMESTAMP): _truncated(unit, Type.TIMESTAMP) for unit in (*_UNITS, *_TIMES)
+TRUNCATED = {(unit, Type.DATE): _truncation(unit, Type.DATE) for unit in _UNITS} | {
+    (unit, Type.TIMESTAMP): _truncation(unit, Type.TIMESTAMP) for unit in (*_UNITS, *_TIMES)
 }
 """DATE_TRUNC by unit and type."""
 
@@ -95,20 +97,24 @@ def _difference(unit: str) -> Operator:
         lambda a, b: forms.UnitsBetween(
             this=within_years(b), expression=within_years(a), unit=exp.Var(this=unit.upper())
         ),
-        "two dates or two times",
+        "two dates or two timestamps",
         bounds.always(-most, most),
         sql=f"DATE_DIFF('{unit}', d, d)" if unit in _UNITS else f"DATE_DIFF('{unit}', t, t)",
-        meaning=f"How many times a {unit} begins between the first and the second. NULL if either is NULL.",
+        meaning=f"The number of {unit} boundaries between the first and the second. NULL if either is NULL.",
     )
 
 
 DIFFERENCES = {unit: _difference(unit) for unit in (*_UNITS, *_TIMES)}
 """DATE_DIFF by unit."""
 
-_REACH = {"months": 120_000, "days": _DAYS, "seconds": _DAYS * 86400}  # about 10,000 years: the engine holds 290,000
+_LONGEST = {
+    "months": 120_000,
+    "days": _DAYS,
+    "seconds": _DAYS * 86400,
+}  # about 10,000 years; the engine's limit is 290,000
 
 
-def _shifted(unit: str, kind: Type) -> Operator:
+def _shift(unit: str, kind: Type) -> Operator:
     is_date = kind is Type.DATE
 
     def emit(value: Node, count: Node) -> Node:
@@ -117,7 +123,7 @@ def _shifted(unit: str, kind: Type) -> Operator:
         return within_years(cast(moved, exp.DType.DATE) if is_date else moved)
 
     def admit(_: Expression, count: Expression) -> str | None:
-        return None if is_whole(count, -_REACH[unit], _REACH[unit]) else "Write a constant, as in INTERVAL 3 DAY."
+        return None if is_whole(count, -_LONGEST[unit], _LONGEST[unit]) else "Use a constant, as in INTERVAL 3 DAY."
 
     return Operator(
         f"{'date' if is_date else 'time'}_add_{unit}",
@@ -127,14 +133,18 @@ def _shifted(unit: str, kind: Type) -> Operator:
         admit=admit,
         height=5,
         sql=f"{'d' if is_date else 't'} + INTERVAL 3 {unit[:-1].upper()}",
-        meaning=f"So many {unit} later; `-` earlier. {_MULTIPLES[unit]} NULL outside of the years 1 to 9999.",
+        meaning=f"That many {unit} later; `-` for earlier. {_MULTIPLES[unit]} NULL outside the years 1 to 9999.",
     )
 
 
-_MULTIPLES = {"months": "Years and quarters too.", "days": "Weeks too.", "seconds": "Hours and minutes too."}
+_MULTIPLES = {
+    "months": "Also takes years and quarters.",
+    "days": "Also takes weeks.",
+    "seconds": "Also takes hours and minutes.",
+}
 
-SHIFTED = {(unit, Type.DATE): _shifted(unit, Type.DATE) for unit in ("months", "days")} | {
-    (unit, Type.TIMESTAMP): _shifted(unit, Type.TIMESTAMP) for unit in ("months", "days", "seconds")
+SHIFTED = {(unit, Type.DATE): _shift(unit, Type.DATE) for unit in ("months", "days")} | {
+    (unit, Type.TIMESTAMP): _shift(unit, Type.TIMESTAMP) for unit in ("months", "days", "seconds")
 }
 """Adding a constant interval, by unit and type."""
 
@@ -148,6 +158,6 @@ STEPS = {
     "minute": ("seconds", 60),
     "second": ("seconds", 1),
 }
-"""What an interval of one unit is made of."""
+"""Each unit of an interval, in months, days or seconds."""
 
 TEMPORAL = (*_PARTS, *TRUNCATED.values(), *DIFFERENCES.values(), *SHIFTED.values())

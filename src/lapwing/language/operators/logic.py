@@ -1,4 +1,4 @@
-"""Comparisons, logic, and operators that choose one of their arguments. They take values of any type."""
+"""Comparisons, logic, and operators that pick one of their arguments. They take values of any type."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from lapwing.language.operators.base import (
     Types,
     common,
     comparison,
-    is_loose,
+    is_maybe_nan,
     let,
-    loose,
+    maybe_nan,
+    null_if_nan,
     only,
     paren,
-    settled,
 )
 from lapwing.language.types import Type
 
-TWO_ALIKE = "two values of one type; CAST(d AS TIMESTAMP) makes a date a time"
+TWO_ALIKE = "two values of the same type; CAST(d AS TIMESTAMP) turns a date into a timestamp"
 TRUTH = "conditions, such as `age > 40`"
-ALIKE = "values of one type"
+ALIKE = "values of the same type"
 
 
-def _compared(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: paren(node(this=settled(a), expression=settled(b)))
+def _comparison(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: paren(node(this=null_if_nan(a), expression=null_if_nan(b)))
 
 
-def _joined(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+def _connective(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
     return lambda a, b: paren(node(this=a, expression=b))
 
 
@@ -56,7 +56,7 @@ def _cases(types: Types) -> Type | None:
 
 
 def _is_in(needle: Node, *values: Node) -> Node:
-    return paren(exp.In(this=settled(needle), expressions=list(values)))
+    return paren(exp.In(this=null_if_nan(needle), expressions=list(values)))
 
 
 def _constants(_: Expression, *values: Expression) -> str | None:
@@ -66,17 +66,17 @@ def _constants(_: Expression, *values: Expression) -> str | None:
 def _case(*arguments: Node) -> Node:
     pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
     node = exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in pairs], default=arguments[-1])
-    return loose(node) if any(map(is_loose, arguments)) else node
+    return maybe_nan(node) if any(map(is_maybe_nan, arguments)) else node
 
 
 def _coalesce(*arguments: Node) -> Node:
-    kept = list(map(settled, arguments))
+    kept = list(map(null_if_nan, arguments))
     return exp.Coalesce(this=kept[0], expressions=kept[1:])
 
 
 def _nullif(a: Node, b: Node) -> Node:
-    other = settled(b)
-    return let(settled(a), lambda value: exp.Case(ifs=[_if_equal(value(), other)], default=value()))
+    other = null_if_nan(b)
+    return let(null_if_nan(a), lambda value: exp.Case(ifs=[_if_equal(value(), other)], default=value()))
 
 
 def _if_equal(value: Node, other: Node) -> exp.If:
@@ -84,33 +84,39 @@ def _if_equal(value: Node, other: Node) -> exp.If:
 
 
 def _extreme(form: type[Form]) -> Callable[..., Node]:
-    return lambda *arguments: form(expressions=list(map(settled, arguments)))
+    return lambda *arguments: form(expressions=list(map(null_if_nan, arguments)))
 
 
 def _compare(name: str, node: type[exp.Binary], meaning: str) -> Operator:
-    return Operator(name, _pair, _compared(node), TWO_ALIKE, sql=f"x {name} y", meaning=f"{meaning} {_NULL}")
+    return Operator(name, _pair, _comparison(node), TWO_ALIKE, sql=f"x {name} y", meaning=f"{meaning} {_NULL}")
 
 
 _NULL = "NULL if either is NULL."
 _LOGIC = only(Type.BOOLEAN, gives=Type.BOOLEAN, least=2, most=2)
 
-EQUAL = _compare("=", exp.EQ, "Whether both are equal.")
-UNEQUAL = _compare("<>", exp.NEQ, "Whether they differ.")
-LESS = _compare("<", exp.LT, "Whether x is less; texts are compared letter by letter.")
-AT_MOST = _compare("<=", exp.LTE, "Whether x is less or equal.")
-GREATER = _compare(">", exp.GT, "Whether x is greater.")
-AT_LEAST = _compare(">=", exp.GTE, "Whether x is greater or equal. BETWEEN is `>=` and `<=`.")
+EQUAL = _compare("=", exp.EQ, "True if they are equal.")
+UNEQUAL = _compare("<>", exp.NEQ, "True if they differ.")
+LESS = _compare("<", exp.LT, "True if x is less; text is compared character by character.")
+AT_MOST = _compare("<=", exp.LTE, "True if x is less or equal.")
+GREATER = _compare(">", exp.GT, "True if x is greater.")
+AT_LEAST = _compare(">=", exp.GTE, "True if x is greater or equal. BETWEEN is `>=` and `<=`.")
 AND = Operator(
     "and",
     _LOGIC,
-    _joined(exp.And),
+    _connective(exp.And),
     TRUTH,
     height=1,
     sql="c AND x > 1",
-    meaning="Whether both hold; false AND NULL is false.",
+    meaning="True if both are true; false AND NULL is false.",
 )
 OR = Operator(
-    "or", _LOGIC, _joined(exp.Or), TRUTH, height=1, sql="c OR x > 1", meaning="Whether one holds; true OR NULL is true."
+    "or",
+    _LOGIC,
+    _connective(exp.Or),
+    TRUTH,
+    height=1,
+    sql="c OR x > 1",
+    meaning="True if either is true; true OR NULL is true.",
 )
 NOT = Operator(
     "not",
@@ -124,37 +130,37 @@ NOT = Operator(
 IS_NULL = Operator(
     "is null",
     only(*Type, gives=Type.BOOLEAN),
-    lambda a: paren(exp.Is(this=settled(a), expression=exp.Null())),
+    lambda a: paren(exp.Is(this=null_if_nan(a), expression=exp.Null())),
     "one value",
     sql="x IS NULL",
-    meaning="Whether it is missing; so is what is no number. Never NULL. IS NOT NULL is its opposite.",
+    meaning="True if x is NULL or NaN. Never NULL. IS NOT NULL is the opposite.",
 )
 DISTINCT = Operator(
     "is distinct from",
     _pair,
-    _compared(exp.NullSafeNEQ),
+    _comparison(exp.NullSafeNEQ),
     TWO_ALIKE,
     sql="x IS DISTINCT FROM y",
-    meaning="Whether they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE are read so too.",
+    meaning="True if they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE work the same way.",
 )
 IN = Operator(
     "in",
     lambda types: comparison(types) if len(types) > 1 else None,
     _is_in,
-    "a column and a list of values of its type",
+    "a column and a list of values of the same type",
     admit=_constants,
     sql="x IN (1, 2)",
-    meaning="Whether it is one of the constants; NULL if x is NULL. NOT IN is its opposite.",
+    meaning="True if x is one of the constants; NULL if x is NULL. NOT IN is the opposite.",
 )
 CASE = Operator(
     "case",
     _cases,
     _case,
-    "conditions after WHEN, and values of one type, not all NULL, after THEN and ELSE",
-    bounds.chosen,
+    "conditions after WHEN, and values of the same type, not all NULL, after THEN and ELSE",
+    bounds.case,
     height=1,
     sql="CASE WHEN c THEN x ELSE y END",
-    meaning="The value of the first condition that holds, else that of ELSE, else NULL. IF(c, x, y) is the same.",
+    meaning="The value after the first true condition, else the ELSE value, else NULL. IF(c, x, y) is the same.",
 )
 COALESCE = Operator(
     "coalesce",
@@ -163,7 +169,7 @@ COALESCE = Operator(
     ALIKE,
     bounds.first,
     sql="COALESCE(x, 0)",
-    meaning="The first that is not NULL and a number. IFNULL(x, 0) is the same.",
+    meaning="The first value that is neither NULL nor NaN. IFNULL(x, 0) is the same.",
 )
 NULLIF = Operator(
     "nullif",
@@ -173,7 +179,7 @@ NULLIF = Operator(
     lambda value, _: bounds.Extent(value.low, value.high),
     height=4,
     sql="NULLIF(x, 0)",
-    meaning="x, but NULL where it equals the other.",
+    meaning="x, or NULL if both are equal.",
 )
 LEAST = Operator(
     "least",
@@ -182,7 +188,7 @@ LEAST = Operator(
     ALIKE,
     bounds.least,
     sql="LEAST(x, y)",
-    meaning="The smallest that is not NULL.",
+    meaning="The smallest non-NULL value.",
 )
 GREATEST = Operator(
     "greatest",
@@ -191,7 +197,7 @@ GREATEST = Operator(
     ALIKE,
     bounds.greatest,
     sql="GREATEST(x, y)",
-    meaning="The largest that is not NULL.",
+    meaning="The largest non-NULL value.",
 )
 
 LOGIC = (

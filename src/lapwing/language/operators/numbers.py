@@ -1,4 +1,4 @@
-"""Arithmetic and functions of numbers, all in float64. What has no value, such as x / 0 or LN(-1), is NULL."""
+"""Arithmetic and numeric functions, all in float64. A result that is undefined, such as x / 0 or LN(-1), is NULL."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lapwing.language.operators.base import (
     Types,
     is_whole,
     let,
-    loose,
+    maybe_nan,
+    null_if_nan,
     number,
     only,
     paren,
-    settled,
     where,
     zero,
 )
@@ -37,7 +37,7 @@ def _arithmetic(types: Types) -> Type | None:
 
 
 def _same(types: Types) -> Type | None:
-    """For functions of one number that keep whole numbers whole."""
+    """For functions of one number that map integers to integers."""
     return _arithmetic((*types, None)) if len(types) == 1 else None
 
 
@@ -52,27 +52,27 @@ def _power_result(types: Types) -> Type | None:
 
 
 def _on_numbers(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: loose(paren(node(this=number(a), expression=number(b))))
+    return lambda a, b: maybe_nan(paren(node(this=number(a), expression=number(b))))
 
 
 def _not_zero(node: Node) -> Node:
     return let(number(node), lambda value: where(exp.NEQ(this=value(), expression=zero()), value()))
 
 
-def _guarded(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: loose(paren(node(this=number(a), expression=_not_zero(b))))
+def _division(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: maybe_nan(paren(node(this=number(a), expression=_not_zero(b))))
 
 
 def _plain(node: type[Node]) -> Callable[[Node], Node]:
-    """A function that is defined for all numbers."""
-    return lambda a: loose(node(this=number(a)))
+    """A function defined for all numbers."""
+    return lambda a: maybe_nan(node(this=number(a)))
 
 
 def _positive(node: type[Node], comparison: type[exp.Binary]) -> Callable[[Node], Node]:
-    """A function that is defined above 0, or from 0 on."""
+    """A function defined above 0, or from 0 on."""
 
     def emit(a: Node) -> Node:
-        return loose(
+        return maybe_nan(
             let(number(a), lambda value: where(comparison(this=value(), expression=zero()), node(this=value())))
         )
 
@@ -80,7 +80,7 @@ def _positive(node: type[Node], comparison: type[exp.Binary]) -> Callable[[Node]
 
 
 def _round(a: Node, digits: Node | None = None) -> Node:
-    return loose(forms.RoundTo(this=number(a), digits=digits))
+    return maybe_nan(forms.RoundTo(this=number(a), digits=digits))
 
 
 def _clip(value: Node, low: Node, high: Node) -> Node:
@@ -94,19 +94,19 @@ def _clip(value: Node, low: Node, high: Node) -> Node:
             result = forms.Greatest(expressions=[number(low), result])
         return where(exp.Not(this=exp.Is(this=current(), expression=exp.Null())), result)
 
-    return let(settled(value), cut) if limits else value
+    return let(null_if_nan(value), cut) if limits else value
 
 
 def _digits(_: Expression, digits: Expression | None = None) -> str | None:
     if digits is None or is_whole(digits, -MOST_DIGITS, MOST_DIGITS):
         return None
-    return f"Write ROUND(x, 2), with up to {MOST_DIGITS} digits."
+    return f"Use ROUND(x, 2), with at most {MOST_DIGITS} digits."
 
 
 def _exponent(_: Expression, exponent: Expression) -> str | None:
     if is_whole(exponent, 0, MOST_EXPONENT):
         return None
-    return f"Write POWER(x, 2), with a whole exponent up to {MOST_EXPONENT}, or EXP(y * LN(x))."
+    return f"Use POWER(x, 2), with an integer exponent of at most {MOST_EXPONENT}, or EXP(y * LN(x))."
 
 
 def _limits(_: Expression, low: Expression, high: Expression) -> str | None:
@@ -142,7 +142,7 @@ ADD = Operator(
     _arithmetic,
     _on_numbers(forms.Plus),
     NUMBERS,
-    bounds.added,
+    bounds.add,
     height=1,
     sql="x + y",
     meaning="The sum; NULL if either is NULL.",
@@ -152,7 +152,7 @@ SUBTRACT = Operator(
     _arithmetic,
     _on_numbers(forms.Minus),
     NUMBERS,
-    bounds.subtracted,
+    bounds.subtract,
     height=1,
     sql="x - y",
     meaning="The difference; NULL if either is NULL. -x is 0 - x.",
@@ -162,7 +162,7 @@ MULTIPLY = Operator(
     _arithmetic,
     _on_numbers(forms.Times),
     NUMBERS,
-    bounds.multiplied,
+    bounds.multiply,
     height=1,
     sql="x * y",
     meaning="The product; NULL if either is NULL.",
@@ -170,34 +170,34 @@ MULTIPLY = Operator(
 DIVIDE = Operator(
     "/",
     only(*_NUMBER, gives=Type.REAL, least=2, most=2),
-    _guarded(forms.Quotient),
+    _division(forms.Quotient),
     NUMBERS,
-    bounds.divided,
+    bounds.divide,
     sql="x / y",
-    meaning="The quotient; NULL if y is 0. Bounded if 0 is outside of the bounds of y. x // y drops decimals, "
-    "also of reals, which DuckDB divides as / does.",
+    meaning="The quotient; NULL if y is 0. Bounded if the bounds of y exclude 0. x // y drops the fraction, "
+    "even for reals, where DuckDB divides like /.",
 )
 REMAINDER = Operator(
     "%",
     _arithmetic,
-    _guarded(forms.Modulo),
+    _division(forms.Modulo),
     NUMBERS,
     bounds.remainder,
     sql="x % y",
     meaning="The remainder, with the sign of x; NULL if y is 0. MOD(x, y) is the same.",
 )
-FLOOR = _step("floor", exp.Floor, "The next whole number downwards.", bounds.floored)
-CEIL = _step("ceil", exp.Ceil, "The next whole number upwards.", bounds.raised)
+FLOOR = _step("floor", exp.Floor, "Rounded down to an integer.", bounds.floor)
+CEIL = _step("ceil", exp.Ceil, "Rounded up to an integer.", bounds.ceil)
 ROUND = Operator(
     "round",
     _round_result,
     _round,
-    "a number, and a constant number of digits",
-    bounds.rounded,
+    "a number and a constant number of digits",
+    bounds.round_to,
     _digits,
     height=1,
     sql="ROUND(x, 2)",
-    meaning=f"Rounded to so many digits, up to {MOST_DIGITS}, halves away from 0; ROUND(x) is a whole number.",
+    meaning=f"Rounded to that many decimals, at most {MOST_DIGITS}, halves away from 0; ROUND(x) is an integer.",
 )
 ABS = Operator(
     "abs",
@@ -207,43 +207,45 @@ ABS = Operator(
     bounds.absolute,
     height=1,
     sql="ABS(x)",
-    meaning="The number without its sign.",
+    meaning="The absolute value.",
 )
 SIGN = Operator(
     "sign",
     only(*_NUMBER, gives=Type.INTEGER),
-    lambda a: exp.Sign(this=number(settled(a))),
+    lambda a: exp.Sign(this=number(null_if_nan(a))),
     "a number",
     bounds.sign,
     sql="SIGN(x)",
     meaning="-1, 0 or 1.",
 )
-LN = _real("ln", _positive(exp.Ln, exp.GT), bounds.logarithm(0), "The natural logarithm; NULL up to 0.")
-LOG10 = _real("log10", _positive(forms.Log10, exp.GT), bounds.logarithm(10), "The logarithm to base 10; NULL up to 0.")
-LOG2 = _real("log2", _positive(forms.Log2, exp.GT), bounds.logarithm(2), "The logarithm to base 2; NULL up to 0.")
-EXP = _real("exp", _plain(forms.Exponential), bounds.exponential, "e to the power of x.")
+LN = _real("ln", _positive(exp.Ln, exp.GT), bounds.logarithm(0), "The natural logarithm; NULL at 0 and below.")
+LOG10 = _real(
+    "log10", _positive(forms.Log10, exp.GT), bounds.logarithm(10), "The base-10 logarithm; NULL at 0 and below."
+)
+LOG2 = _real("log2", _positive(forms.Log2, exp.GT), bounds.logarithm(2), "The base-2 logarithm; NULL at 0 and below.")
+EXP = _real("exp", _plain(forms.Exponential), bounds.exponential, "e raised to the power x.")
 SQRT = _real("sqrt", _positive(exp.Sqrt, exp.GTE), bounds.root, "The square root; NULL below 0.")
 POWER = Operator(
     "power",
     _power_result,
-    lambda a, b: loose(forms.Power(this=number(a), expression=number(b))),
+    lambda a, b: maybe_nan(forms.Power(this=number(a), expression=number(b))),
     "a number and a constant exponent",
     bounds.power,
     _exponent,
     height=1,
     sql="POWER(x, 2)",
-    meaning=f"x to a constant whole power of 0 to {MOST_EXPONENT}. x ** 2 is the same.",
+    meaning=f"x raised to a constant integer power from 0 to {MOST_EXPONENT}. x ** 2 is the same.",
 )
 CLIP = Operator(
     "clip",
     _clip_result,
     _clip,
     "a number and two constants",
-    bounds.clipped,
+    bounds.clip,
     _limits,
     height=4,
     sql="CLIP(x, 0, 100)",
-    meaning="x, or the nearer limit where it lies outside; NULL stays NULL. A NULL limit leaves that side open.",
+    meaning="x, or the nearer limit if x is outside; NULL stays NULL. A NULL limit leaves that side open.",
 )
 
 NUMERIC = (

@@ -1,9 +1,9 @@
 """The table of allowed operators. Each is total: it cannot fail on any row, on any engine.
 
-Arithmetic is done in float64, which never overflows into an error; a result that is not a number becomes NULL before
-anything looks at it. Division by zero gives NULL. Comparison with NULL gives NULL, as in SQL.
-To allow one more operator, add an entry to its file and to its list there; then reading/sql/expressions.py and
-reading/ibis/values.py must read it, and tests say so if they do not.
+Arithmetic is in float64, where overflow is not an error; NaN becomes NULL before
+anything else sees it. Division by zero is NULL. Comparison with NULL is NULL, as in SQL.
+To allow another operator, add an entry to its file and to the list there; then reading/sql/expressions.py and
+reading/ibis/values.py must read it, and tests fail until they do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from fractions import Fraction
 
 from lapwing.language.bounds import EVERYTHING, Extent, point
 from lapwing.language.expression import Call, Column, Expression, Literal
-from lapwing.language.operators.base import MOST_DEPTH, MOST_SIZE, call, cast, joined, loose, number, settled
+from lapwing.language.operators.base import (
+    MOST_DEPTH,
+    MOST_SIZE,
+    call,
+    cast,
+    join_terms,
+    maybe_nan,
+    null_if_nan,
+    number,
+)
 from lapwing.language.operators.buckets import BUCKETS
 from lapwing.language.operators.casts import CASTS
 from lapwing.language.operators.dates import TEMPORAL, within_years
@@ -34,26 +43,26 @@ __all__ = [
     "cast",
     "extent_of",
     "is_exact_integer",
-    "joined",
-    "loose",
+    "join_terms",
+    "maybe_nan",
+    "null_if_nan",
     "number",
-    "settled",
     "within_years",
 ]
 
 OPERATORS = (*LOGIC, *NUMERIC, *BUCKETS, *TEXTUAL, *TEMPORAL, *CASTS)
-"""Every operator there is. Tests keep the readers and the page of SQL total over it."""
+"""Every operator. Tests check that the readers and docs/sql.md cover all of them."""
 
 _EXACT = Fraction(2**53)  # float64 holds every integer up to here
 
 
 def bounds_of(expression: Expression) -> Interval | None:
-    """The interval that an expression over clipped columns lies in, if it is known."""
+    """The interval that contains an expression over clipped columns, if known."""
     return extent_of(expression).interval()
 
 
 def extent_of(expression: Expression) -> Extent:
-    """Where an expression over clipped columns lies; an end may be open."""
+    """The extent of an expression over clipped columns; an end may be open."""
     match expression:
         case Literal(value=value):
             return point(value)
@@ -66,6 +75,6 @@ def extent_of(expression: Expression) -> Extent:
 
 
 def is_exact_integer(expression: Expression) -> bool:
-    """Whether float64 arithmetic gives this expression exactly: integers that stay within 2^53."""
+    """True if float64 arithmetic is exact for this expression: integers that stay within 2^53."""
     bounds = bounds_of(expression)
-    return expression.type is Type.INTEGER and bounds is not None and bounds.reach <= _EXACT
+    return expression.type is Type.INTEGER and bounds is not None and bounds.magnitude <= _EXACT

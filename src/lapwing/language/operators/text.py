@@ -1,8 +1,8 @@
-"""Functions of text. They work on characters, never on bytes, and cost no more than the text is long.
+"""Text functions. They work on characters, never on bytes, in time linear in the length of the text.
 
-Text that an operator makes longer is cut at 10,000 characters, so that nesting cannot fill the memory. A pattern of
-LIKE holds % or _, not both. With one of them the engine's LIKE goes through the text from left to right; with both it
-tries every way to place them, and how long that takes would tell what a row holds.
+Text that an operator makes longer is cut at 10,000 characters, so that nesting cannot fill memory. A LIKE pattern
+contains % or _, not both. With one of them the engine's LIKE scans the text once from left to right; with both it
+tries every placement, and the time that takes would leak what a row contains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lapwing.language.operators.base import Node, is_whole, only, paren
 from lapwing.language.types import Type
 
 MOST_TEXT = 10_000
-"""Characters of a text that was put together, and the largest LENGTH."""
+"""The most characters of a concatenated text, and the largest LENGTH."""
 MOST_PATTERN = 200
 
 _TEXT = only(Type.TEXT, gives=Type.TEXT)
@@ -26,7 +26,7 @@ _TEST = only(Type.TEXT, gives=Type.BOOLEAN, least=2, most=2)
 
 
 def _matches(value: Node, pattern: str) -> Node:
-    """Patterns hold % or _, not both (`_pattern`): both together take a time that depends on the text."""
+    """Patterns contain % or _, not both (`_pattern`): with both, the time depends on the text."""
     return paren(forms.Matches(this=value, expression=exp.Literal.string(pattern)))
 
 
@@ -43,26 +43,26 @@ def _null_or(pattern: Node, node: Callable[[], Node]) -> Node:
 
 
 def _lower(text: str) -> str:
-    """Small letters, one for each letter."""
+    """Lower case, letter by letter."""
     return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def _pattern(_: Expression, pattern: Expression) -> str | None:
     if isinstance(pattern, Literal) and "%" in str(pattern.value) and "_" in str(pattern.value):
-        return "Write % or _ in a pattern, not both: how long both take would tell about the texts. Or use SUBSTRING."
+        return "Use % or _ in a pattern, not both: with both, the running time would leak the text. Or use SUBSTRING."
     if isinstance(pattern, Literal) and len(str(pattern.value)) <= MOST_PATTERN:
         return None
-    return f"Write a constant of up to {MOST_PATTERN} characters, such as 'A%'."
+    return f"Use a constant of at most {MOST_PATTERN} characters, such as 'A%'."
 
 
 def _positions(_: Expression, *numbers: Expression) -> str | None:
     if all(is_whole(n, 1 - i, MOST_TEXT) for i, n in enumerate(numbers, start=0)):
         return None
-    return f"Write constants, as in SUBSTRING(s, 1, 3); the first place is 1, the last {MOST_TEXT:,}."
+    return f"Use constants, as in SUBSTRING(s, 1, 3); positions go from 1 to {MOST_TEXT:,}."
 
 
 def _amount(_: Expression, count: Expression) -> str | None:
-    return None if is_whole(count, 0, MOST_TEXT) else f"Write a constant from 0 to {MOST_TEXT:,}, as in RIGHT(s, 3)."
+    return None if is_whole(count, 0, MOST_TEXT) else f"Use a constant from 0 to {MOST_TEXT:,}, as in RIGHT(s, 3)."
 
 
 def _cut(node: Node) -> Node:
@@ -75,12 +75,12 @@ def _text_and_numbers(types: tuple[Type | None, ...]) -> Type | None:
     return Type.TEXT if fits else None
 
 
-def _changed(name: str, emit: Callable[[Node], Node], meaning: str) -> Operator:
-    return Operator(name, _TEXT, emit, "a text", height=1, sql=f"{name.upper()}(s)", meaning=f"{meaning} {_NULL}")
+def _text_function(name: str, emit: Callable[[Node], Node], meaning: str) -> Operator:
+    return Operator(name, _TEXT, emit, "text", height=1, sql=f"{name.upper()}(s)", meaning=f"{meaning} {_NULL}")
 
 
-def _tested(name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: str) -> Operator:
-    takes = "a text and a constant pattern"
+def _text_test(name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: str) -> Operator:
+    takes = "text and a constant pattern"
     return Operator(name, _TEST, emit, takes, admit=_pattern, sql=sql, meaning=f"{meaning} {_NULL}")
 
 
@@ -88,22 +88,24 @@ def _holds(form: type[forms.Form]) -> Callable[[Node, Node], Node]:
     return lambda value, part: form(this=value, expression=part)
 
 
-def _trimmed(side: str | None) -> Callable[[Node], Node]:
+def _trim(side: str | None) -> Callable[[Node], Node]:
     return lambda value: exp.Trim(this=value, position=side)
 
 
 _NULL = "NULL stays NULL."
 
-LIKE = _tested("like", _like, "s LIKE 'A%'", "Whether it fits: % is any text, or _ any character; not both at once.")
-ILIKE = _tested("ilike", _ilike, "s ILIKE 'a%'", "As LIKE, but small and capital letters are alike.")
-STARTS_WITH = _tested("starts_with", _holds(forms.StartsWith), "STARTS_WITH(s, 'a')", "Whether it starts so.")
-ENDS_WITH = _tested("ends_with", _holds(forms.EndsWith), "ENDS_WITH(s, 'a')", "Whether it ends so.")
-CONTAINS = _tested("contains", _holds(forms.Contains), "CONTAINS(s, 'a')", "Whether it holds this.")
-LOWER = _changed("lower", lambda a: forms.Lower(this=a), "In small letters.")
-UPPER = _changed("upper", lambda a: forms.Upper(this=a), "In capital letters.")
-TRIM = _changed("trim", _trimmed(None), "Without spaces around.")
-LTRIM = _changed("ltrim", _trimmed("LEADING"), "Without spaces before.")
-RTRIM = _changed("rtrim", _trimmed("TRAILING"), "Without spaces behind.")
+LIKE = _text_test(
+    "like", _like, "s LIKE 'A%'", "True if s matches: % is any text, _ any character; not both in one pattern."
+)
+ILIKE = _text_test("ilike", _ilike, "s ILIKE 'a%'", "LIKE, ignoring case.")
+STARTS_WITH = _text_test("starts_with", _holds(forms.StartsWith), "STARTS_WITH(s, 'a')", "True if s starts with 'a'.")
+ENDS_WITH = _text_test("ends_with", _holds(forms.EndsWith), "ENDS_WITH(s, 'a')", "True if s ends with 'a'.")
+CONTAINS = _text_test("contains", _holds(forms.Contains), "CONTAINS(s, 'a')", "True if s contains 'a'.")
+LOWER = _text_function("lower", lambda a: forms.Lower(this=a), "In lower case.")
+UPPER = _text_function("upper", lambda a: forms.Upper(this=a), "In upper case.")
+TRIM = _text_function("trim", _trim(None), "Without spaces at both ends.")
+LTRIM = _text_function("ltrim", _trim("LEADING"), "Without spaces at the start.")
+RTRIM = _text_function("rtrim", _trim("TRAILING"), "Without spaces at the end.")
 LENGTH = Operator(
     "length",
     only(Type.TEXT, gives=Type.INTEGER),
@@ -117,17 +119,17 @@ SUBSTRING = Operator(
     "substring",
     _text_and_numbers,
     lambda a, start, length=None: exp.Substring(this=a, start=start, length=length),
-    "a text and constant positions",
+    "text and constant positions",
     admit=_positions,
     height=1,
     sql="SUBSTRING(s, 1, 3)",
-    meaning=f"Three characters from the first on. LEFT(s, 3) is the same. {_NULL}",
+    meaning=f"The first three characters. LEFT(s, 3) is the same. {_NULL}",
 )
 RIGHT = Operator(
     "right",
     lambda types: _text_and_numbers(types) if len(types) == 2 else None,
     lambda a, count: exp.Right(this=a, expression=count),
-    "a text and a constant",
+    "text and a constant",
     admit=_amount,
     height=1,
     sql="RIGHT(s, 3)",
@@ -137,9 +139,9 @@ JOIN = Operator(
     "||",
     _TWO_TEXTS,
     lambda a, b: _cut(paren(exp.DPipe(this=a, expression=b))),
-    "two texts; CAST(x AS TEXT) makes a whole number one",
+    "two texts; CAST(x AS TEXT) turns an integer into text",
     sql="s || 'a'",
-    meaning=f"Both texts, cut at {MOST_TEXT:,} characters; NULL if either is NULL. CONCAT(s, 'a') takes NULL as ''.",
+    meaning=f"Both texts, cut at {MOST_TEXT:,} characters; NULL if either is NULL. CONCAT(s, 'a') treats NULL as ''.",
 )
 
 TEXTUAL = (

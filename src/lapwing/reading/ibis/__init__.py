@@ -1,5 +1,5 @@
 """Ibis expressions, read node by node into the same question."""
 
-from lapwing.reading.ibis.reader import read_ibis, unbound
+from lapwing.reading.ibis.reader import read_ibis, unbound_table
 
-__all__ = ["read_ibis", "unbound"]
+__all__ = ["read_ibis", "unbound_table"]

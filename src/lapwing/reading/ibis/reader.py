@@ -1,6 +1,6 @@
-"""Reading Ibis expressions over unbound tables: the same question as from SQL, so the same plan.
+"""Reads Ibis expressions over unbound tables: the same question as from SQL, hence the same plan.
 
-Ibis is imported only by whoever passes an expression; here its nodes are known by the name of their class.
+Ibis is imported only by callers who pass an expression; here its nodes are identified by class name.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
 from lapwing.reading.relations.relation import (
-    Groups,
+    Aggregation,
     Relation,
     Rows,
     all_rows,
     column_of,
-    filtered,
-    limited,
-    projected,
+    filter_by,
+    limit_to,
+    project,
     question_of,
     sorted_by,
 )
@@ -51,37 +51,37 @@ SCHEMA = {
     Type.TIMESTAMP: "timestamp",
 }
 
-_SAMPLE = "a choice of rows depends on all of them, or has no stated price."
+_SAMPLE = "choosing rows depends on all of them, or has no known price."
 INSTEAD: dict[str, tuple[str, str]] = {
-    "Distinct": ("the rows themselves are private.", "Count the units: table.unit.nunique()."),
+    "Distinct": ("the rows themselves are private.", "Count units: table.unit.nunique()."),
     "Sample": (_SAMPLE, "Leave it out; noise is added for you."),
-    "Intersection": ("it compares rows of many units.", "Ask about one table."),
-    "Difference": ("it compares rows of many units.", "Ask about one table."),
-    "DropNull": ("it is not read.", "Use filter(table.column.notnull())."),
-    "FillNull": ("it is not read.", "Use mutate(column=table.column.fill_null(0))."),
-    "InMemoryTable": ("it is not a table of the catalog.", "Start from curator.table(name)."),
-    "DatabaseTable": ("it is not a table of the catalog.", "Start from curator.table(name)."),
+    "Intersection": ("it compares rows of different units.", "Ask about one table."),
+    "Difference": ("it compares rows of different units.", "Ask about one table."),
+    "DropNull": ("it is not supported.", "Use filter(table.column.notnull())."),
+    "FillNull": ("it is not supported.", "Use mutate(column=table.column.fill_null(0))."),
+    "InMemoryTable": ("it is not a table in the catalog.", "Start from curator.table(name)."),
+    "DatabaseTable": ("it is not a table in the catalog.", "Start from curator.table(name)."),
 }
-"""Relations that are refused, by the name of their class: why, and what to write instead."""
+"""Refused relations, by class name: why, and what to write instead."""
 
-_BUILD = "Write one SELECT in quotes, or build an expression from curator.table(name)."
+_BUILD = "Pass one SELECT as text, or build an expression from curator.table(name)."
 
 
-def unbound(table: Table) -> Any:
-    """The table for writing questions: its schema only, it cannot execute."""
+def unbound_table(table: Table) -> Any:
+    """The table for writing questions: a schema that cannot be executed."""
     import ibis
 
     return ibis.table({field.name: SCHEMA[field.type] for field in table.fields}, name=table.name)
 
 
 def read_ibis(expression: Any, catalog: Catalog) -> Question:
-    """The question that an expression asks; raises Refused. Free, and without a look at the data."""
+    """The question an expression asks; raises Refused. Free, and reads no data."""
     if not callable(getattr(expression, "op", None)):
         refuse("not-a-question", "the question", "it is neither SQL text nor an Ibis expression.", _BUILD)
     try:
-        return normalised(question_of(_Reading(catalog).asked(expression.op())))
+        return normalised(question_of(_Reading(catalog).top(expression.op())))
     except RecursionError:
-        refuse("too-large", "the question", "it is nested too deeply.", "Write it with fewer levels.")
+        refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
 
 class _Reading:
@@ -90,10 +90,10 @@ class _Reading:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
 
-    def asked(self, node: Any) -> Relation:
-        """A relation, or one number such as `table.count()` with arithmetic above it."""
+    def top(self, node: Any) -> Relation:
+        """A relation, or one number such as `table.count()`, possibly with arithmetic on it."""
         if kind_of(node) == "Aggregate":
-            return self._aggregated(node.parent, node.groups, node.metrics)
+            return self._aggregate(node.parent, node.groups, node.metrics)
         if kind_of(node) in RELATIONS or kind_of(node) in INSTEAD:
             return self.relation(node)
         relations = getattr(node, "relations", None) or ()
@@ -102,14 +102,14 @@ class _Reading:
                 "private-rows",
                 part_of(node),
                 "the rows themselves are private.",
-                "Aggregate: table.count(), column.mean().",
+                "Aggregate them: table.count(), column.mean().",
             )
-        return self._aggregated(next(iter(relations)), {}, {_scalar_name(node): node})
+        return self._aggregate(next(iter(relations)), {}, {_scalar_name(node): node})
 
     def relation(self, node: Any) -> Relation:
         kind = kind_of(node)
         if kind not in RELATIONS:
-            unknown = ("this is not one of the relations that are read.", "Use filter, select, group_by and aggregate.")
+            unknown = ("this operation is not supported.", "Use filter, select, group_by and aggregate.")
             refuse("unsupported-clause", part_of(node), *INSTEAD.get(kind, unknown))
         return RELATIONS[kind](self, node)
 
@@ -118,8 +118,8 @@ class _Reading:
             refuse(
                 "unknown-table",
                 f"table `{node.name}`",
-                "tables are known by their name alone.",
-                "Leave catalog and database out.",
+                "tables are identified by name alone.",
+                "Leave out the catalog and the database.",
             )
         return all_rows(self.catalog.table(node.name))
 
@@ -127,20 +127,20 @@ class _Reading:
         inner = self.relation(node.parent)
         read = Values(_fields(inner, node.parent)).read
         terms = [term for predicate in node.predicates for term in terms_of(predicate, "And")]
-        return filtered(inner, [read(term) for term in terms], lambda: "filter")
+        return filter_by(inner, [read(term) for term in terms], lambda: "filter")
 
     def project(self, node: Any) -> Relation:
         inner = self.relation(node.parent)
         read = Values(_fields(inner, node.parent)).read
-        return projected(inner, (Output(name, read(value)) for name, value in node.values.items()))
+        return project(inner, (Output(name, read(value)) for name, value in node.values.items()))
 
     def drop(self, node: Any) -> Relation:
         inner = self.relation(node.parent)
-        return projected(inner, (o for o in inner.columns.values() if o.name not in node.columns_to_drop))
+        return project(inner, (o for o in inner.columns.values() if o.name not in node.columns_to_drop))
 
     def aggregate(self, node: Any) -> Relation:
-        """An aggregation below others: groups of the protected unit are rows."""
-        groups = self._aggregated(node.parent, node.groups, node.metrics, inside=True)
+        """A nested aggregation: groups by the protected unit become rows."""
+        groups = self._aggregate(node.parent, node.groups, node.metrics, inside=True)
         return per_unit(groups) if is_per_unit(groups) else groups
 
     def join(self, node: Any) -> Relation:
@@ -155,25 +155,25 @@ class _Reading:
         if isinstance(inner, Rows):
             return sorted_by(inner, ())  # refuses
         if any(key.nulls_first for key in node.keys):
-            refuse("unsupported-clause", "order_by", "missing values come last.", "Leave nulls_first out.")
+            refuse("unsupported-clause", "order_by", "NULLs always come last.", "Leave out nulls_first.")
         return sorted_by(inner, tuple(Order(read(key.arg), not key.ascending) for key in node.keys))
 
     def limit(self, node: Any) -> Relation:
         if not isinstance(node.n, int) or node.offset:
-            refuse("wrong-argument", "limit", "it takes a whole number and no offset.", "Write for example limit(10).")
-        return limited(self.relation(node.parent), node.n)
+            refuse("wrong-argument", "limit", "it takes an integer and no offset.", "For example: limit(10).")
+        return limit_to(self.relation(node.parent), node.n)
 
     def itself(self, node: Any) -> Relation:
         return self.relation(node.parent)
 
-    def _aggregated(self, parent: Any, groups: Any, metrics: Any, *, inside: bool = False) -> Groups:
+    def _aggregate(self, parent: Any, groups: Any, metrics: Any, *, inside: bool = False) -> Aggregation:
         rows = self.relation(parent)
         if not isinstance(rows, Rows):
             refuse(
                 "released-numbers",
                 "an aggregate over released numbers",
-                "the numbers inside are released already.",
-                "Compute it from the answer, which costs nothing.",
+                "the numbers inside have already been released.",
+                "Compute it from the answer, which is free.",
             )
         below = Values(_fields(rows, parent)).read
         keys = {name: below(value) for name, value in groups.items()}
@@ -198,11 +198,11 @@ RELATIONS: dict[str, Callable[[_Reading, Any], Relation]] = {
     "JoinChain": _Reading.join,
     "Union": _Reading.union,
 }
-"""Relations that are read, by the name of their class."""
+"""Supported relations, by class name."""
 
 
 class _Above:
-    """What fields and aggregates mean above the aggregation."""
+    """The meaning of fields and aggregates above the aggregation."""
 
     def __init__(self, collected: Grouping, parent: Any, below: Callable[[Any], Expression]) -> None:
         self.collected, self.parent, self.below = collected, parent, below
@@ -239,27 +239,25 @@ class _Above:
 
 
 def _fields(relation: Relation, parent: Any) -> Callable[[Any], Expression]:
-    """Below an aggregation a field is a column of the relation, and there are no aggregates."""
+    """Below an aggregation, a field is a column of the relation, and there are no aggregates."""
 
     def leaf(node: Any) -> Expression:
         if kind_of(node) != "Field":
             refuse(
                 "misplaced-aggregate",
                 part_of(node),
-                "an aggregate cannot stand inside a filter, a key or another one.",
+                "an aggregate cannot be used inside a filter, a key or another aggregate.",
                 "Move it out.",
             )
         if node.rel != parent:
-            refuse(
-                "unknown-column", f"`{node.name}`", "it is a column of another table.", "Use columns of the same table."
-            )
+            refuse("unknown-column", f"`{node.name}`", "it belongs to another table.", "Use columns of the same table.")
         return column_of(relation, node.name)
 
     return leaf
 
 
 def _place_of(namespace: Any) -> tuple[Any, ...]:
-    """The catalog and the database of a table, if they are named."""
+    """The catalog and the database of a table, if given."""
     return tuple(getattr(namespace, "args", ()))
 
 

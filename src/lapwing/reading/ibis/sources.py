@@ -1,4 +1,4 @@
-"""Reading joins and unions of Ibis: the same tables as from SQL."""
+"""Reads Ibis joins and unions: the same tables as from SQL."""
 
 from __future__ import annotations
 
@@ -12,58 +12,56 @@ from lapwing.planning.question import Output
 from lapwing.reading.ibis.values import Values, kind_of, part_of, terms_of
 from lapwing.reading.relations.combining import rows_only
 from lapwing.reading.relations.joins import join
-from lapwing.reading.relations.relation import Columns, Relation, Rows, named, projected
+from lapwing.reading.relations.relation import Columns, Relation, Rows, by_name, project
 from lapwing.reading.relations.unions import unite
 
-Read = Callable[[Any], Relation]
-"""Reads a relation below."""
+RelationReader = Callable[[Any], Relation]
+"""Reads the relation below a node."""
 
 HOW = {"inner", "left", "right"}
-"""Joins that are read."""
+"""Supported joins."""
 
-_EQUALS = "Join on left.x == right.y; other conditions stand in filter."
+_EQUALS = "Join on left.x == right.y; put other conditions in filter."
 
 
-def read_join(node: Any, read: Read) -> Rows:
-    """A chain of joins from left to right, and the columns it shows."""
+def read_join(node: Any, read: RelationReader) -> Rows:
+    """A chain of joins from left to right, and its output columns."""
     rows = rows_only(read(node.first.parent), "join")
     sides: dict[Any, Columns] = {node.first: rows.columns}
     for link in node.rest:
-        rows, sides = _joined(rows, sides, link, read)
+        rows, sides = _join(rows, sides, link, read)
 
     def leaf(part: Any) -> Expression:
         return _field(part, sides)
 
     shown = Values(leaf).read
-    return replace(rows, columns=named(Output(name, shown(value)) for name, value in node.values.items()))
+    return replace(rows, columns=by_name(Output(name, shown(value)) for name, value in node.values.items()))
 
 
-def _joined(rows: Rows, sides: dict[Any, Columns], link: Any, read: Read) -> tuple[Rows, dict[Any, Columns]]:
+def _join(rows: Rows, sides: dict[Any, Columns], link: Any, read: RelationReader) -> tuple[Rows, dict[Any, Columns]]:
     if link.how not in HOW:
-        refuse(
-            "unsupported-join", f"join `{link.how}`", "tables are joined by equal columns.", "Use join or left_join."
-        )
+        refuse("unsupported-join", f"join `{link.how}`", "only equality joins are supported.", "Use join or left_join.")
     right = rows_only(read(link.table.parent), "join")
     terms = [term for predicate in link.predicates for term in terms_of(predicate, "And")]
     pairs = [_equal(term, sides, link.table, right.columns) for term in terms]
     if not pairs:
-        refuse("unsupported-join", "join", "tables are joined by equal columns.", _EQUALS)
+        refuse("unsupported-join", "join", "only equality joins are supported.", _EQUALS)
     made = join(rows, right, pairs, how=link.how, what="join")
-    moved = {side: made.left(columns) for side, columns in sides.items()}
-    return Rows(made.table, {}, made.where), {**moved, link.table: made.right(right.columns)}
+    move = {side: made.left(columns) for side, columns in sides.items()}
+    return Rows(made.table, {}, made.where), {**move, link.table: made.right(right.columns)}
 
 
 def _equal(term: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[Expression, Expression]:
     if kind_of(term) != "Equals":
-        refuse("unsupported-join", part_of(term), "tables are joined by equal columns only.", _EQUALS)
-    found = dict(_sided(part, sides, table, columns) for part in (term.left, term.right))
+        refuse("unsupported-join", part_of(term), "only equality joins are supported.", _EQUALS)
+    found = dict(_with_side(part, sides, table, columns) for part in (term.left, term.right))
     if set(found) != {"left", "right"}:
-        refuse("unsupported-join", "join", "each side of == names columns of one of the two tables.", _EQUALS)
+        refuse("unsupported-join", "join", "each side of == must use columns of one of the two tables.", _EQUALS)
     return found["left"], found["right"]
 
 
-def _sided(node: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[str, Expression]:
-    """The expression, and the side whose columns it names; no side if it names both or none."""
+def _with_side(node: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[str, Expression]:
+    """The expression, and the side whose columns it uses; None if it uses both or neither."""
     seen: set[str] = set()
 
     def leaf(part: Any) -> Expression:
@@ -79,28 +77,28 @@ def _field(node: Any, sides: dict[Any, Columns]) -> Expression:
         refuse(
             "unknown-column",
             part_of(node),
-            "it is no column of the joined tables.",
-            "Use columns of the tables that are joined.",
+            "the joined tables have no such column.",
+            "Use columns of the joined tables.",
         )
     return sides[node.rel][node.name.lower()].expression
 
 
-def read_union(node: Any, read: Read) -> Rows:
-    """All sides of a chain of unions, with the columns in the order of the first."""
+def read_union(node: Any, read: RelationReader) -> Rows:
+    """All inputs of a chain of unions, with columns in the order of the first."""
     sides, todo = [], [node]
     while todo:
         current = todo.pop()
         if kind_of(current) != "Union":
             sides.append(rows_only(read(current), "union"))
         elif current.distinct:
-            refuse("unsupported-union", "union", "distinct compares rows of many units.", "Leave `distinct` out.")
+            refuse("unsupported-union", "union", "distinct compares rows of different units.", "Leave out `distinct`.")
         else:
             todo += [current.right, current.left]
-    return unite([_ordered(side, sides[0]) for side in sides])
+    return unite([_order(side, sides[0]) for side in sides])
 
 
-def _ordered(side: Rows, first: Rows) -> Rows:
+def _order(side: Rows, first: Rows) -> Rows:
     if set(side.columns) != set(first.columns):
         return side  # refused by `unite`
-    made = projected(side, [side.columns[name] for name in first.columns])
+    made = project(side, [side.columns[name] for name in first.columns])
     return rows_only(made, "union")

@@ -1,4 +1,4 @@
-"""Reading one Ibis value, by the name of its class. What is not in these tables is refused."""
+"""Reads one Ibis value by its class name. What is not in these tables is refused."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lapwing.errors import LapwingError
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.operators import dates, logic, numbers
 from lapwing.language.operators import text as texts
-from lapwing.language.operators.base import call, joined
+from lapwing.language.operators.base import call, join_terms
 from lapwing.language.operators.buckets import between_edges
-from lapwing.language.operators.casts import converted
+from lapwing.language.operators.casts import convert
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type, Value, type_of
 from lapwing.numbers import exact
 
-Leaf = Callable[[Any], Expression]
-"""What fields and aggregates mean where the value stands."""
-Read = Callable[[Any], Expression]
+IbisLeaf = Callable[[Any], Expression]
+"""The meaning of fields and aggregates in the value's context."""
+IbisReader = Callable[[Any], Expression]
 
 NULL, ZERO, ONE = Literal(None, None), Literal(0, Type.INTEGER), Literal(1, Type.INTEGER)
 
@@ -76,11 +76,11 @@ PLAIN: dict[str, tuple[Operator, tuple[str, ...]]] = {
     "ExtractMinute": (dates.MINUTE, ("arg",)),
     "ExtractSecond": (dates.SECOND, ("arg",)),
 }
-"""Nodes that are one operator, and which of their parts are its arguments."""
+"""Nodes that map to one operator, and which of their parts are its arguments."""
 
 AGGREGATES = {"Count": "count", "Sum": "sum", "Mean": "mean"}
 QUANTILES = {"Min": Fraction(0), "Median": Fraction(1, 2), "Max": Fraction(1)}
-"""Aggregates of one argument, by the name of their entry in aggregates.py."""
+"""Aggregates with one argument, by the name of their entry in aggregates.py."""
 SPREADS = {
     ("Variance", "pop"): "var_pop",
     ("Variance", "sample"): "var_samp",
@@ -93,12 +93,15 @@ LEAVES = {
     *AGGREGATES, *QUANTILES,
 }  # fmt: skip
 
-_ROWS = "the answer would be one of the rows, and those are private."
-_CHOICE = "which row is chosen depends on all rows, so its value would be somebody's."
+_ROWS = "the answer would be one of the rows, which are private."
+_CHOICE = "it returns the value of a single row, which is private."
 _USE = "Use mean(), sum() or count()."
-_WINDOW = ("window functions mix rows of many units.", "Use group_by.")
-_INSIDE = ("a query inside an expression reads rows without a price.", "Ask it first, then write the released number.")
-_CHANCE = ("it is not a function of the row.", "Leave it out, or write a constant.")
+_WINDOW = ("window functions mix rows of different units.", "Use group_by.")
+_INSIDE = (
+    "a query inside an expression would read rows without being charged.",
+    "Ask it first, then use the released number as a constant.",
+)
+_CHANCE = ("it is not a function of the row.", "Leave it out, or use a constant.")
 REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(["ArrayCollect", "GroupConcat"], (_ROWS, _USE)),
     **dict.fromkeys(["First", "Last", "Arbitrary", "ArgMax", "ArgMin", "Mode"], (_CHOICE, _USE)),
@@ -106,21 +109,21 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(["ScalarSubquery", "ExistsSubquery", "InSubquery"], _INSIDE),
     **dict.fromkeys(["RandomScalar", "RandomUUID", "TimestampNow", "DateNow"], _CHANCE),
     **dict.fromkeys(["DateDiff", "TimestampDiff"], ("a difference needs a unit.", "Use a.delta(b, unit='day').")),
-    **dict.fromkeys(["IsNan", "IsInf"], ("what is no number is NULL here.", "Use isnull().")),
-    "ApproxCountDistinct": ("distinct values are counted for the protected unit only.", "Use nunique() of the unit."),
-    "RegexSearch": ("regular expressions are not read.", "Use like, startswith or contains."),
+    **dict.fromkeys(["IsNan", "IsInf"], ("NaN is NULL here.", "Use isnull().")),
+    "ApproxCountDistinct": ("it is only supported for the protected unit.", "Use nunique() of the unit."),
+    "RegexSearch": ("regular expressions are not supported.", "Use like, startswith or contains."),
 }
-"""By the name of the class: why it is refused, what to write instead."""
+"""By class name: why it is refused, and what to write instead."""
 
-_ALLOWED = "Allowed are comparisons, &, |, ~, cases, cast, arithmetic, and functions of numbers, text and dates."
+_ALLOWED = "Use comparisons, &, |, ~, cases, cast, arithmetic, and functions of numbers, text and dates."
 
 
 class Values:
-    """Reads values with one meaning of their leaves. A node that stands in many places is read once."""
+    """Reads values, given the meaning of their leaves. A node that occurs several times is read once."""
 
-    def __init__(self, leaf: Leaf) -> None:
+    def __init__(self, leaf: IbisLeaf) -> None:
         self._leaf = leaf
-        self._known: dict[int, tuple[Any, Expression]] = {}  # with the node, so that no other gets its id
+        self._known: dict[int, tuple[Any, Expression]] = {}  # keeps the node alive, so that no other gets its id
 
     def read(self, node: Any) -> Expression:
         if id(node) not in self._known:
@@ -133,7 +136,7 @@ class Values:
             return self._leaf(node)
         if kind in PLAIN:
             operator, names = PLAIN[kind]
-            arguments = [self.read(part) for name in names for part in _listed(getattr(node, name))]
+            arguments = [self.read(part) for name in names for part in _as_list(getattr(node, name))]
             return call(operator, *arguments, part=lambda: part_of(node))
         if kind not in FORMS:
             refuse_node(node)
@@ -141,7 +144,7 @@ class Values:
 
 
 def terms_of(node: Any, kind: str) -> list[Any]:
-    """The terms of a chain of And or Or, without recursion: chains may be long."""
+    """The terms of a chain of And or Or, without recursion: chains can be long."""
     terms, todo = [], [node]
     while todo:
         current = todo.pop()
@@ -161,26 +164,31 @@ def part_of(node: Any) -> str:
 
 
 def refuse_node(node: Any) -> Any:
-    """Ends the reading at a node that is not read here."""
+    """Refuses a node that is not supported here."""
     refuse(
         "unsupported-function",
         part_of(node),
-        *REFUSED.get(kind_of(node), ("this is not one of the allowed operations.", _ALLOWED)),
+        *REFUSED.get(kind_of(node), ("this operation is not supported.", _ALLOWED)),
     )
 
 
-def _listed(part: Any) -> tuple[Any, ...]:
+def _as_list(part: Any) -> tuple[Any, ...]:
     return part if isinstance(part, tuple) else (part,)
 
 
-def _chain(node: Any, read: Read) -> Expression:
+def _chain(node: Any, read: IbisReader) -> Expression:
     operator = logic.AND if kind_of(node) == "And" else logic.OR
-    return joined(operator, [read(term) for term in terms_of(node, kind_of(node))], part=lambda: part_of(node))
+    return join_terms(operator, [read(term) for term in terms_of(node, kind_of(node))], part=lambda: part_of(node))
 
 
-def _literal(node: Any, _: Read) -> Expression:
+def _literal(node: Any, _: IbisReader) -> Expression:
     if node.dtype.is_interval():
-        refuse("wrong-argument", "an interval", "it stands beside a date.", "Write day + ibis.interval(days=3).")
+        refuse(
+            "wrong-argument",
+            "an interval",
+            "it must be added to or subtracted from a date.",
+            "Write day + ibis.interval(days=3).",
+        )
     return _constant(node.value)
 
 
@@ -188,9 +196,9 @@ def _constant(value: Any) -> Literal:
     known: Value
     match value:
         case datetime() if value.tzinfo is not None:
-            refuse("wrong-argument", "a constant", "times are read without a zone.", "Leave the zone out.")
+            refuse("wrong-argument", "a constant", "timestamps have no time zone.", "Leave out the time zone.")
         case str() if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
-            refuse("wrong-argument", "a constant", "it holds a character that is no text.", "Leave the character out.")
+            refuse("wrong-argument", "a constant", "it contains an invalid character.", "Remove the character.")
         case None | bool() | str() | date() | datetime():
             known = value
         case int() if abs(value) < 10**18:
@@ -207,35 +215,35 @@ def _real(value: Any) -> Fraction:
         refuse(
             "wrong-argument",
             "a constant",
-            "it is not a number of ordinary size, a text, a truth value or a date.",
+            "it is not a number of ordinary size, text, a boolean or a date.",
             "Pass one.",
         )
 
 
-def _negated(node: Any, read: Read) -> Expression:
+def _negate(node: Any, read: IbisReader) -> Expression:
     value = read(node.arg)
     if isinstance(value, Literal) and isinstance(value.value, int | Fraction) and not isinstance(value.value, bool):
         return Literal(-value.value, value.type)
     return call(numbers.SUBTRACT, ZERO, value, part=lambda: part_of(node))
 
 
-def _not_null(node: Any, read: Read) -> Expression:
+def _not_null(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     return apply(logic.NOT, apply(logic.IS_NULL, read(node.arg)))
 
 
-def _same(node: Any, read: Read) -> Expression:
+def _same(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     return apply(logic.NOT, apply(logic.DISTINCT, read(node.left), read(node.right)))
 
 
-def _between(node: Any, read: Read) -> Expression:
+def _between(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     value, low, high = read(node.arg), read(node.lower_bound), read(node.upper_bound)
     return apply(logic.AND, apply(logic.AT_LEAST, value, low), apply(logic.AT_MOST, value, high))
 
 
-def _case(node: Any, read: Read) -> Expression:
+def _case(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     arguments = []
     for condition, value in zip(node.cases, node.results, strict=True):
@@ -244,7 +252,7 @@ def _case(node: Any, read: Read) -> Expression:
     return apply(logic.CASE, *arguments, read(node.default))
 
 
-def _cast(node: Any, read: Read) -> Expression:
+def _cast(node: Any, read: IbisReader) -> Expression:
     tests = {
         Type.INTEGER: node.to.is_integer(),
         Type.REAL: node.to.is_floating(),
@@ -258,52 +266,52 @@ def _cast(node: Any, read: Read) -> Expression:
         refuse(
             "wrong-type",
             "cast",
-            "values are not cast to this type.",
+            "casts to this type are not supported.",
             "Cast to int64, float64, string, boolean, date or timestamp.",
         )
-    return converted(read(node.arg), kind, part=lambda: part_of(node))
+    return convert(read(node.arg), kind, part=lambda: part_of(node))
 
 
-def _like(node: Any, read: Read) -> Expression:
+def _like(node: Any, read: IbisReader) -> Expression:
     if node.escape is not None:
-        refuse("unsupported-clause", "like", "`escape` is not read.", "Use startswith, endswith or contains.")
+        refuse("unsupported-clause", "like", "`escape` is not supported.", "Use startswith, endswith or contains.")
     operator = texts.LIKE if kind_of(node) == "StringSQLLike" else texts.ILIKE
     return call(operator, read(node.arg), read(node.pattern), part=lambda: part_of(node))
 
 
-def _weekday(node: Any, read: Read) -> Expression:
-    """Ibis counts from Monday, which is 0."""
+def _weekday(node: Any, read: IbisReader) -> Expression:
+    """Ibis counts from 0, which is Monday."""
     apply = partial(call, part=lambda: part_of(node))
-    moved = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, read(node.arg)), Literal(6, Type.INTEGER))
-    return apply(numbers.REMAINDER, moved, Literal(7, Type.INTEGER))
+    move = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, read(node.arg)), Literal(6, Type.INTEGER))
+    return apply(numbers.REMAINDER, move, Literal(7, Type.INTEGER))
 
 
-def _truncated(node: Any, read: Read) -> Expression:
+def _truncate(node: Any, read: IbisReader) -> Expression:
     value, unit = read(node.arg), node.unit.name.lower()
     operator = dates.TRUNCATED.get((unit, value.type)) if value.type is not None else None
     if operator is None:
         refuse(
             "wrong-argument",
             "truncate",
-            f"values are not truncated to `{unit}` here.",
+            f"truncation to `{unit}` is not supported.",
             "Use year, quarter, month, week or day.",
         )
     return call(operator, value, part=lambda: part_of(node))
 
 
-def _delta(node: Any, read: Read) -> Expression:
+def _delta(node: Any, read: IbisReader) -> Expression:
     unit = str(getattr(node.part, "value", ""))
     if unit not in dates.DIFFERENCES:
         refuse(
             "wrong-argument",
             "delta",
-            f"`{unit[:20]}` is not a unit that is read here.",
+            f"the unit `{unit[:20]}` is not supported.",
             nearest(unit, dates.DIFFERENCES),
         )
     return call(dates.DIFFERENCES[unit], read(node.right), read(node.left), part=lambda: part_of(node))
 
 
-def _shifted(node: Any, read: Read) -> Expression:
+def _shift(node: Any, read: IbisReader) -> Expression:
     value, interval = read(node.left), node.right
     is_constant = kind_of(interval) == "Literal" and isinstance(interval.value, int)
     unit = interval.dtype.unit.name.lower() if is_constant else ""
@@ -313,14 +321,14 @@ def _shifted(node: Any, read: Read) -> Expression:
         refuse(
             "wrong-argument",
             part_of(node),
-            "an interval is one whole number of one unit.",
+            "an interval must be an integer with one unit.",
             "Write day + ibis.interval(days=3).",
         )
     count = interval.value * (factor if kind_of(node).endswith("Add") else -factor)
     return call(operator, value, Literal(count, Type.INTEGER), part=lambda: part_of(node))
 
 
-def _substring(node: Any, read: Read) -> Expression:
+def _substring(node: Any, read: IbisReader) -> Expression:
     """Ibis counts from 0."""
     start, length = read(node.start), None if node.length is None else read(node.length)
     if isinstance(start, Literal) and isinstance(start.value, int):
@@ -329,7 +337,7 @@ def _substring(node: Any, read: Read) -> Expression:
     return call(texts.SUBSTRING, *arguments, part=lambda: part_of(node))
 
 
-def _concat(node: Any, read: Read) -> Expression:
+def _concat(node: Any, read: IbisReader) -> Expression:
     terms = [read(term) for term in node.arg]
     found = terms[0]
     for term in terms[1:]:
@@ -337,18 +345,18 @@ def _concat(node: Any, read: Read) -> Expression:
     return found
 
 
-def _round(node: Any, read: Read) -> Expression:
+def _round(node: Any, read: IbisReader) -> Expression:
     digits = None if node.digits is None else read(node.digits)
     rest = () if digits is None or digits == ZERO else (digits,)
     return call(numbers.ROUND, read(node.arg), *rest, part=lambda: part_of(node))
 
 
-def _quotient(node: Any, read: Read) -> Expression:
+def _quotient(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     return apply(numbers.FLOOR, apply(numbers.DIVIDE, read(node.left), read(node.right)))
 
 
-def _log(node: Any, read: Read) -> Expression:
+def _log(node: Any, read: IbisReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     value = read(node.arg)
     if node.base is None:
@@ -356,12 +364,12 @@ def _log(node: Any, read: Read) -> Expression:
     return apply(numbers.DIVIDE, apply(numbers.LN, value), apply(numbers.LN, read(node.base)))
 
 
-def _clip(node: Any, read: Read) -> Expression:
+def _clip(node: Any, read: IbisReader) -> Expression:
     limits = [NULL if limit is None else read(limit) for limit in (node.lower, node.upper)]
     return call(numbers.CLIP, read(node.arg), *limits, part=lambda: part_of(node))
 
 
-def _bucket(node: Any, read: Read) -> Expression:
+def _bucket(node: Any, read: IbisReader) -> Expression:
     return between_edges(
         read(node.arg),
         [_constant(edge) for edge in node.buckets],
@@ -373,10 +381,10 @@ def _bucket(node: Any, read: Read) -> Expression:
     )
 
 
-FORMS: dict[str, Callable[[Any, Read], Expression]] = {
+FORMS: dict[str, Callable[[Any, IbisReader], Expression]] = {
     "Alias": lambda node, read: read(node.arg),
     "Literal": _literal,
-    "Negate": _negated,
+    "Negate": _negate,
     "And": _chain,
     "Or": _chain,
     "NotNull": _not_null,
@@ -389,15 +397,15 @@ FORMS: dict[str, Callable[[Any, Read], Expression]] = {
     "StringSQLLike": _like,
     "StringSQLILike": _like,
     "DayOfWeekIndex": _weekday,
-    "DateTruncate": _truncated,
-    "TimestampTruncate": _truncated,
-    "Date": lambda node, read: converted(read(node.arg), Type.DATE, part=lambda: part_of(node)),
+    "DateTruncate": _truncate,
+    "TimestampTruncate": _truncate,
+    "Date": lambda node, read: convert(read(node.arg), Type.DATE, part=lambda: part_of(node)),
     "DateDelta": _delta,
     "TimestampDelta": _delta,
-    "DateAdd": _shifted,
-    "DateSub": _shifted,
-    "TimestampAdd": _shifted,
-    "TimestampSub": _shifted,
+    "DateAdd": _shift,
+    "DateSub": _shift,
+    "TimestampAdd": _shift,
+    "TimestampSub": _shift,
     "Substring": _substring,
     "StringConcat": _concat,
     "Round": _round,
@@ -406,4 +414,4 @@ FORMS: dict[str, Callable[[Any, Read], Expression]] = {
     "Clip": _clip,
     "Bucket": _bucket,
 }
-"""Nodes that are read in a way of their own."""
+"""Nodes that need special handling."""

@@ -1,3 +1,3 @@
-"""Rows and groups as SQL and Ibis build them: joins, unions, per unit, filtered and grouped."""
+"""Rows and aggregations, shared by SQL and Ibis: joins, unions, rows per unit, filters and groups."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What joins, unions and sub-queries per unit share: names, limits and versions of the table that comes out."""
+"""What joins, unions and subqueries per unit share: names, limits and versions of the resulting table."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from lapwing.reading.relations.relation import Relation, Rows
 _MOST_BOUND = Fraction(1 << 62)
 
 Meanings = Mapping[Column | Key | Slot, Expression]
-"""What stands in place of each leaf."""
+"""The replacement for each leaf."""
 
 
 def rows_only(relation: Relation, what: str) -> Rows:
-    """The relation, if it is rows: released numbers have none."""
+    """The relation as rows; refused if it contains released numbers."""
     if not isinstance(relation, Rows):
         refuse(
             "released-numbers",
             what,
-            "a sub-query in it gives numbers that are released already.",
-            "Combine rows, or GROUP BY the protected unit inside.",
+            "a subquery in it returns numbers that have already been released.",
+            "Combine rows, or GROUP BY the protected unit in the subquery.",
         )
     return relation
 
 
-def replaced(expression: Expression, meanings: Meanings) -> Expression:
-    """The expression with every leaf that has a meaning replaced by it."""
+def substitute(expression: Expression, meanings: Meanings) -> Expression:
+    """The expression with every leaf replaced by its meaning, if it has one."""
     if isinstance(expression, Call):
-        return replace(expression, arguments=tuple(replaced(argument, meanings) for argument in expression.arguments))
+        return replace(expression, arguments=tuple(substitute(argument, meanings) for argument in expression.arguments))
     if isinstance(expression, Column | Key | Slot):
         return meanings.get(expression, expression)
     return expression
 
 
 def column(field: Field) -> Column:
-    """The column that a field declares."""
+    """The column for a field."""
     return Column(field.name, field.type, field.bounds, field.edges)
 
 
 def fresh(name: str, taken: set[str]) -> str:
-    """The name, with a number if it is taken; it is taken afterwards."""
+    """The name, with a number appended if it is taken; marks it as taken."""
     number, found = 2, name
     while found.lower() in taken or found.lower() == UNIT_ID:
         number, found = number + 1, f"{name}_{number}"
@@ -54,14 +54,14 @@ def fresh(name: str, taken: set[str]) -> str:
     return found
 
 
-def settled_bounds(bounds: Interval | None, kind: Type) -> Interval | None:
-    """Bounds that a field can declare: of whole numbers only within 64 bits."""
-    if bounds is None or not kind.is_number or (kind is Type.INTEGER and bounds.reach > _MOST_BOUND):
+def declarable_bounds(bounds: Interval | None, kind: Type) -> Interval | None:
+    """The bounds if a field can declare them: for integers, only within 64 bits."""
+    if bounds is None or not kind.is_number or (kind is Type.INTEGER and bounds.magnitude > _MOST_BOUND):
         return None
     return bounds
 
 
-def derived(
+def derive_table(
     source: Derived,
     fields: Iterable[Field],
     unit: str | None,
@@ -70,17 +70,17 @@ def derived(
     rows: int | None,
     groups: int | None,
 ) -> Table:
-    """The table that comes out, with its limits. Its version names the version of every table that it is made of."""
+    """The resulting table, with its limits. Its version lists the version of every table it is made of."""
     first = source.tables[0]
     table = Table(name, tuple(fields), unit, rows, groups, "", first.confidence, source=source)
     if scans_of(table) > MOST_TABLES:
-        refuse("too-large", "FROM", f"more than {MOST_TABLES} tables are read at once.", "Ask about fewer.")
+        refuse("too-large", "FROM", f"it reads more than {MOST_TABLES} tables.", "Use fewer tables.")
     if levels_of(table) > MOST_LEVELS:
         refuse(
             "too-large",
             "FROM",
-            f"more than {MOST_LEVELS} sub-queries stand inside each other.",
-            "Write it with fewer levels.",
+            f"subqueries are nested more than {MOST_LEVELS} levels deep.",
+            "Use fewer levels of nesting.",
         )
     bases = table.bases
     versions = ", ".join(f"{base.name} {base.version}" for base in bases)

@@ -1,4 +1,4 @@
-"""An aggregation being read, from SQL or from Ibis alike: keys, aggregates, and what stands above them."""
+"""An aggregation being read, from SQL or Ibis: keys, aggregates, and expressions above them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
-from lapwing.language.operators.base import Part, call
+from lapwing.language.operators.base import PartText, call
 from lapwing.language.operators.logic import CASE
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
@@ -17,25 +17,25 @@ from lapwing.measures.distinct import COUNT_DISTINCT
 from lapwing.measures.quantiles import QUANTILE
 from lapwing.measures.total import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES
 from lapwing.planning.question import Order, Output, lifted
-from lapwing.reading.relations.relation import MOST_TOTAL, Groups, Rows, named, size_of
+from lapwing.reading.relations.relation import MOST_TOTAL, Aggregation, Rows, by_name, size_of
 
 NULL = Literal(None, None)
 ONE = Literal(1, Type.INTEGER)
 
 
 class Grouping:
-    """Collects the aggregates of one SELECT as they are met; the same one is paid once."""
+    """Collects the aggregates of one SELECT in order; equal ones are paid once."""
 
     def __init__(self, rows: Rows, *, inside: bool = False) -> None:
         self.rows = rows
         self.inside = inside
-        """Whether it stands in a sub-query, where the unit may be a key (per_unit.py)."""
+        """True inside a subquery, where the unit may be a key (per_unit.py)."""
         self.keys: tuple[Expression, ...] = ()
         self.aggregates: list[Aggregate] = []
         self._size = 0
 
     def add_key(self, key: Expression, what: str) -> None:
-        """One more key of GROUP BY."""
+        """Adds a GROUP BY key."""
         self._grow(key)
         if not (self.inside and isinstance(key, Column) and key.name == self.rows.table.unit):
             check_key(key, self.rows.table, what)
@@ -50,7 +50,7 @@ class Grouping:
         return Slot(self.aggregates.index(aggregate), FUNCTIONS[aggregate.name].type)
 
     def above(self, expression: Expression) -> Expression:
-        """An expression above the aggregation: its columns stand only inside keys."""
+        """An expression above the aggregation: its columns occur only inside keys."""
         self._grow(expression)
         shown = lifted(expression, self.keys)
         for part in walk(shown):
@@ -58,56 +58,56 @@ class Grouping:
                 refuse(
                     "not-aggregated",
                     f"`{part.name}`",
-                    "outside an aggregate only the keys of GROUP BY can be shown.",
+                    "outside an aggregate, only GROUP BY keys can be selected.",
                     f"Add it to GROUP BY, or aggregate it: AVG({part.name}).",
                 )
         return shown
 
     def _grow(self, *expressions: Expression) -> None:
-        """Keeps the whole so small that every later step is quick."""
+        """Limits the total size, so that every later step is fast."""
         self._size += size_of(expressions)
         if self._size > MOST_TOTAL:
             refuse(
                 "too-large",
                 "the question",
-                f"it has more than {MOST_TOTAL:,} parts, written out.",
-                "Ask for less at once.",
+                f"it expands to more than {MOST_TOTAL:,} parts.",
+                "Split it into smaller questions.",
             )
 
     def groups(
         self, outputs: Iterable[Output], having: Iterable[Expression] = (), order: Iterable[Order] = ()
-    ) -> Groups:
-        return Groups(self.rows, self.keys, tuple(self.aggregates), named(outputs), tuple(having), tuple(order))
+    ) -> Aggregation:
+        return Aggregation(self.rows, self.keys, tuple(self.aggregates), by_name(outputs), tuple(having), tuple(order))
 
 
 def check_key(key: Expression, table: Table, what: str) -> None:
-    """Refuses keys that single out units, and keys that are none."""
+    """Refuses keys that identify units, and constants."""
     parts = list(walk(key))
     if table.unit is not None and any(isinstance(part, Column) and part.name == table.unit for part in parts):
         refuse(
             "unit-grouping",
             what,
-            f"it uses the protected unit `{table.unit}`: every group would be one person.",
-            f"Ask for COUNT(DISTINCT {table.unit}).",
+            f"it uses the protected unit `{table.unit}`, so every group would be one person.",
+            f"Use COUNT(DISTINCT {table.unit}).",
         )
     if not any(isinstance(part, Column) for part in parts):
         refuse(
             "constant-key",
             what,
-            "a constant is no key.",
-            "Name a column, an expression over columns, or leave GROUP BY out.",
+            "cannot group by a constant.",
+            "Use a column or an expression over columns, or leave out GROUP BY.",
         )
 
 
-def count_rows(condition: Expression | None, part: Part) -> Aggregate:
-    """COUNT(*), of the rows where the condition holds if there is one."""
+def count_rows(condition: Expression | None, part: PartText) -> Aggregate:
+    """COUNT(*), of the rows that meet the condition, if any."""
     if condition is None:
         return Aggregate(COUNT_ROWS.name)
     return Aggregate(COUNT_VALUES.name, (where(ONE, condition, part),))
 
 
-def count_distinct(table: Table, counted: Expression, condition: Expression | None, part: Part) -> Aggregate:
-    """COUNT(DISTINCT x), of those with a row where the condition holds if there is one; of the unit in its own way."""
+def count_distinct(table: Table, counted: Expression, condition: Expression | None, part: PartText) -> Aggregate:
+    """COUNT(DISTINCT x), over the rows that meet the condition, if any; the unit has its own aggregate."""
     match counted:
         case Column(name=name) if name == table.unit:
             arguments = () if condition is None else (where(ONE, condition, part),)
@@ -123,27 +123,27 @@ def count_distinct(table: Table, counted: Expression, condition: Expression | No
     return of_values(COUNT_DISTINCT.name, counted, condition, part)
 
 
-def of_values(name: str, argument: Expression, condition: Expression | None, part: Part) -> Aggregate:
-    """An aggregate of values, of those where the condition holds if there is one."""
+def of_values(name: str, argument: Expression, condition: Expression | None, part: PartText) -> Aggregate:
+    """An aggregate of values, over the rows that meet the condition, if any."""
     counts = name in (COUNT_VALUES.name, COUNT_DISTINCT.name)
     if not counts and (argument.type is None or not argument.type.is_number):
         refuse(
             "wrong-type",
             part(),
-            "it takes numbers.",
-            "Name a column of numbers, or write CASE WHEN ... THEN 1 ELSE 0 END.",
+            "it only takes numbers.",
+            "Use a numeric column, or CASE WHEN ... THEN 1 ELSE 0 END.",
         )
     return Aggregate(name, (argument if condition is None else where(argument, condition, part),))
 
 
-def of_pair(name: str, y: Expression, x: Expression, condition: Expression | None, part: Part) -> Aggregate:
-    """An aggregate of two columns of numbers; y first, as SQL has it."""
+def of_pair(name: str, y: Expression, x: Expression, condition: Expression | None, part: PartText) -> Aggregate:
+    """An aggregate of two numeric columns; y first, as in SQL."""
     (first,), (second,) = (of_values(name, value, None, part).arguments for value in (y, x))
     return Aggregate(name, (first if condition is None else where(first, condition, part), second))
 
 
-def quantile(argument: Expression, level: Expression, condition: Expression | None, part: Part) -> Aggregate:
-    """The value below which this share of the rows lies."""
+def quantile(argument: Expression, level: Expression, condition: Expression | None, part: PartText) -> Aggregate:
+    """The value below which this fraction of the rows lies."""
     (value,) = of_values(QUANTILE.name, argument, condition, part).arguments
     match level:
         case Literal(value=int() | Fraction() as share) if not isinstance(share, bool) and 0 <= share <= 1:
@@ -152,13 +152,13 @@ def quantile(argument: Expression, level: Expression, condition: Expression | No
             refuse(
                 "wrong-argument",
                 part(),
-                "its level is a constant from 0 to 1.",
-                "Write for example QUANTILE_CONT(x, 0.9).",
+                "its level must be a constant from 0 to 1.",
+                "For example: QUANTILE_CONT(x, 0.9).",
             )
 
 
-def where(value: Expression, condition: Expression, part: Part) -> Expression:
+def where(value: Expression, condition: Expression, part: PartText) -> Expression:
     """The value where the condition holds, else NULL."""
     if condition.type not in (Type.BOOLEAN, None):
-        refuse("wrong-type", part(), "its filter is not a condition.", "Write a comparison, such as `age > 40`.")
+        refuse("wrong-type", part(), "its filter is not a condition.", "Use a comparison, such as `age > 40`.")
     return call(CASE, condition, value, NULL, part=part)

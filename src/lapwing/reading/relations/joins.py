@@ -1,6 +1,6 @@
-"""Joins of rows: with a public table on a key of it, or of private tables on the protected unit.
+"""Joins of rows: with a public table on one of its keys, or of private tables on the protected unit.
 
-Guarantee:  the columns of a public table that a join compares hold a key of it, proved for the comparison that runs.
+Guarantee:  the columns of a public table that a join compares contain a key of it, under the comparison that runs.
 Proof:      `Table.keys` are columns in which no two loaded rows are equal (engines/duckdb.py, `is_key`), each compared
             in its own engine type. A join compares it in that type too (cells/derived_rows.py), but for whole numbers
             beside reals, which it compares in float64. These are admitted only if the public numbers lie within 2^53,
@@ -21,22 +21,22 @@ from lapwing.language.operators.logic import CASE, EQUAL
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.planning.question import Output
-from lapwing.reading.relations.combining import Meanings, column, derived, fresh, names_of, replaced
+from lapwing.reading.relations.combining import Meanings, column, derive_table, fresh, names_of, substitute
 from lapwing.reading.relations.relation import NULL, Columns, Rows, all_of
 
 MOST_DEGREE = 3
-"""Private tables joined on the unit: the rows of one unit are multiplied with each other."""
+"""The most private tables in a join on the unit, where the row counts of a unit multiply."""
 
 _PARTNER = "has a partner"
-_MOST_EXACT = 1 << 53  # up to here every whole number is a float64 of its own
+_MOST_EXACT = 1 << 53  # up to here every integer is a distinct float64
 
 Pairs = Sequence[tuple[Expression, Expression]]
-"""What must be equal: an expression over the left row, one over the right row."""
+"""What must be equal: an expression over the left row, and one over the right row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The joined rows, and what the columns of both sides mean in them."""
+    """The joined rows, and what the columns of both sides mean there."""
 
     table: Table
     where: tuple[Expression, ...]
@@ -45,7 +45,7 @@ class Join:
 
 
 def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
-    """The join of two relations: `how` is inner, left or right. Refused if a row could meet rows of other units."""
+    """The join of two relations: `how` is inner, left or right. Refused if a row could match rows of other units."""
     if how == "right" or (how == "inner" and left.table.public and not right.table.public):
         turned = join(right, left, [(b, a) for a, b in pairs], how="left" if how == "right" else how, what=what)
         return replace(turned, left=turned.right, right=turned.left)
@@ -53,24 +53,24 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
     pairs = [_equal(a, b, what) for a, b in pairs]
     if right.table.public:
         _check_key(right.table, pairs, what)
-        return _joined(left, right, tuple(pairs), by_unit=False, outer=how == "left")
+        return _join(left, right, tuple(pairs), by_unit=False, outer=how == "left")
     units = column(left.table.field(left.table.unit or "")), column(right.table.field(right.table.unit or ""))
     if units not in list(pairs):
         refuse(
             "join-not-on-unit",
             what,
-            "private tables are joined on the protected unit, so that rows of one unit meet only each other.",
-            f"Write ON a.{left.table.unit} = b.{right.table.unit}, and other conditions after AND.",
+            "private tables must be joined on the protected unit, so that rows only match rows of the same unit.",
+            f"Write ON a.{left.table.unit} = b.{right.table.unit}, followed by other conditions after AND.",
         )
     rest = tuple(pair for pair in pairs if pair != units)
     if degree_of(left.table) + degree_of(right.table) > MOST_DEGREE:
         refuse(
             "too-large",
             what,
-            f"more than {MOST_DEGREE} private tables are joined.",
-            "GROUP BY the unit inside some of them.",
+            f"it joins more than {MOST_DEGREE} private tables.",
+            "GROUP BY the unit in a subquery for some of them.",
         )
-    return _joined(left, right, rest, by_unit=True, outer=how == "left")
+    return _join(left, right, rest, by_unit=True, outer=how == "left")
 
 
 def _check_sides(left: Table, right: Table, what: str) -> None:
@@ -78,26 +78,26 @@ def _check_sides(left: Table, right: Table, what: str) -> None:
         refuse(
             "public-rows",
             what,
-            "rows of a public table that meet nobody are nobody's.",
-            "Begin FROM with the private table.",
+            "unmatched rows of a public table belong to no unit.",
+            "Put the private table first in FROM.",
         )
     if not right.public and (left.by_row or right.by_row):
         refuse(
             "join-not-on-unit",
             what,
-            "a table where every row is a unit of its own is joined with public tables only.",
+            "a table whose rows are units can only be joined with public tables.",
             "Have the steward declare `unit` for both, or ask about one table.",
         )
 
 
 def _equal(a: Expression, b: Expression, what: str) -> tuple[Expression, Expression]:
-    """Both sides; a text beside a date is read as one."""
+    """Both sides; text compared with a date is read as a date."""
     left, right = call(EQUAL, a, b, part=lambda: what).arguments
     return left, right
 
 
 def _check_key(table: Table, pairs: Pairs, what: str) -> None:
-    """Refuses a join in which a private row could have several partners."""
+    """Refuses a join in which a private row could have several matches."""
     compared = [(a, b) for a, b in pairs if isinstance(b, Column)]
     exact = {b.name for a, b in compared if _is_exact(a, b)}
     names = {b.name for _, b in compared}
@@ -107,27 +107,27 @@ def _check_key(table: Table, pairs: Pairs, what: str) -> None:
         refuse(
             "unsupported-join",
             what,
-            f"whole numbers of `{table.name}` are compared with reals, and above 2^53 several of them are one real.",
-            "Compare whole numbers with whole numbers: CAST(x AS INTEGER).",
+            f"it compares integers of `{table.name}` with reals, and above 2^53 several integers equal one real.",
+            "Compare integers with integers: CAST(x AS INTEGER).",
         )
     else:
         keys = " or ".join(f"({', '.join(key)})" for key in table.keys[:6])
         refuse(
             "join-not-on-key",
             what,
-            f"rows of `{table.name}` are not told apart by these columns, so a row could have many partners.",
-            f"Compare {keys}." if keys else f'Have the steward declare its key: key = ["column"] for `{table.name}`.',
+            f"these columns are not a key of `{table.name}`, so a row could have several matches.",
+            f"Join on {keys}." if keys else f'Have the steward declare its key: key = ["column"] for `{table.name}`.',
         )
 
 
 def _is_exact(a: Expression, b: Column) -> bool:
-    """Whether different public values stay different where they are compared."""
+    """True if different public values stay different in the comparison."""
     if a.type is not Type.REAL or b.type is not Type.INTEGER:
         return True
-    return b.bounds is not None and b.bounds.reach <= _MOST_EXACT
+    return b.bounds is not None and b.bounds.magnitude <= _MOST_EXACT
 
 
-def _joined(
+def _join(
     left: Rows, right: Rows, on: tuple[tuple[Expression, Expression], ...], *, by_unit: bool, outer: bool
 ) -> Join:
     taken = {field.name.lower() for field in left.table.fields}
@@ -137,7 +137,7 @@ def _joined(
     source = Joined(left.table, right.table, on, by_unit, outer, all_of(right.where, "ON") if outer else None)
     alone = left.table.rows_per_unit, left.table.groups_per_unit
     rows, groups = _limits(left.table, right.table) if by_unit else alone
-    table = derived(
+    table = derive_table(
         source,
         [*mine, *yours, *([partner] if outer else [])],
         left.table.unit,
@@ -150,37 +150,37 @@ def _joined(
     }
     if by_unit and not outer and left.table.unit is not None:
         meanings[column(right.table.field(right.table.unit or ""))] = column(left.table.field(left.table.unit))
-    inside = () if outer else tuple(replaced(condition, meanings) for condition in right.where)
+    inside = () if outer else tuple(substitute(condition, meanings) for condition in right.where)
     return Join(
         table,
         left.where + inside,
         lambda columns: columns,
-        lambda columns: _moved(columns, meanings, column(partner) if outer else None),
+        lambda columns: _move(columns, meanings, column(partner) if outer else None),
     )
 
 
 def _partner(field: Field, name: str, *, outer: bool) -> Field:
-    """A column of the right table; it is NULL in a row without a partner."""
+    """A column of the right table; NULL in an unmatched row."""
     values = field.values
     if outer and values and None not in values:
         values = (*values, None)
     return replace(field, name=name, unit_bounds=None, values=values)
 
 
-def _moved(columns: Columns, meanings: Meanings, partner: Column | None) -> Columns:
-    """The right columns over the joined row. What is computed on the right is NULL where there is no partner."""
+def _move(columns: Columns, meanings: Meanings, partner: Column | None) -> Columns:
+    """The right columns over the joined row. Computed columns are NULL in an unmatched row."""
 
-    def moved(output: Output) -> Output:
-        expression = replaced(output.expression, meanings)
+    def move(output: Output) -> Output:
+        expression = substitute(output.expression, meanings)
         if partner is not None and not isinstance(expression, Column):
             expression = call(CASE, partner, expression, NULL, part=lambda: f"`{output.name}`")
         return Output(output.name, expression)
 
-    return {name: moved(output) for name, output in columns.items()}
+    return {name: move(output) for name, output in columns.items()}
 
 
 def _limits(left: Table, right: Table) -> tuple[int | None, int | None]:
-    """Rows are multiplied. A table with one row a unit adds no groups; of two others the smaller limit holds."""
+    """Row limits multiply. A table with one row per unit adds no groups; otherwise the smaller limit holds."""
     limits = [table.rows_per_unit for table in (left, right) if table.rows_per_unit is not None]
     rows = math.prod(limits) if len(limits) == 2 else None
     if right.rows_per_unit == 1:

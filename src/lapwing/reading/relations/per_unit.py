@@ -1,6 +1,6 @@
-"""Sub-queries that GROUP BY the protected unit: one row a unit, computed exactly, below the release.
+"""Subqueries that GROUP BY the protected unit: one row per unit, computed exactly, before noise is added.
 
-"The average over patients of each patient's total": what is inside is never released, so it has no noise and no price.
+"The average over patients of each patient's total": inner results are never released: no noise, no price.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type
 from lapwing.planning.domain import domain_of
 from lapwing.planning.question import Output
-from lapwing.reading.relations.combining import column, derived, fresh, replaced, settled_bounds
-from lapwing.reading.relations.relation import Groups, Rows, all_of, named
+from lapwing.reading.relations.combining import column, declarable_bounds, derive_table, fresh, substitute
+from lapwing.reading.relations.relation import Aggregation, Rows, all_of, by_name
 
 KINDS = {"count_rows", "count", "count_units", "count_distinct", "sum", "mean", "min", "max"}
-"""Aggregates inside, besides the quantiles 0 and 1, which are the least and the largest value."""
+"""Aggregates allowed inside, besides the quantiles 0 and 1, which are MIN and MAX."""
 
 _EXTREMES: dict[tuple[Fraction, ...], str] = {(Fraction(0),): "min", (Fraction(1),): "max"}
 
 
-def is_per_unit(groups: Groups) -> bool:
-    """Whether the unit is one of the keys."""
+def is_per_unit(groups: Aggregation) -> bool:
+    """True if the unit is one of the keys."""
     return any(_is_unit(key, groups.rows.table) for key in groups.keys)
 
 
 def kind_of(aggregate: Aggregate) -> str:
-    """What is computed inside; refused if that is not exact for every unit."""
+    """The aggregate computed inside; refused if it is not exact for every unit."""
     name = _EXTREMES.get(aggregate.parameters, "") if aggregate.name == "quantile" else aggregate.name
     if name not in KINDS:
         refuse(
             "unsupported-function",
             aggregate.words(),
-            "it is not computed for every unit inside a sub-query.",
-            "Inside use COUNT, SUM, AVG, MIN and MAX; outside every aggregate is read.",
+            "it cannot be computed per unit in a subquery.",
+            "Use COUNT, SUM, AVG, MIN or MAX in the subquery; the outer SELECT takes every aggregate.",
         )
     return name
 
 
-def per_unit(groups: Groups) -> Rows:
-    """The groups as rows: each belongs to one unit."""
+def per_unit(groups: Aggregation) -> Rows:
+    """The groups as rows, each of which belongs to one unit."""
     if groups.limit is not None or groups.order:
         refuse(
             "row-choice",
             "ORDER BY, LIMIT",
-            "an order or a choice of units depends on all of them.",
-            "Leave it out inside; released groups can be sorted and limited.",
+            "sorting or limiting units depends on all of them.",
+            "Leave it out of the subquery; the final groups can be sorted and limited.",
         )
     table = groups.rows.table
     others = tuple(key for key in groups.keys if not _is_unit(key, table))
@@ -60,7 +60,7 @@ def per_unit(groups: Groups) -> Rows:
     keys = [_key_field(fresh(_name(key), taken), key, table) for key in others]
     results = [_field(fresh(a.words(), taken), a, table) for a in groups.aggregates]
     source = PerUnit(table, all_of(groups.rows.where, "WHERE"), others, groups.aggregates)
-    made = derived(
+    made = derive_table(
         source,
         [unit, *keys, *results],
         unit.name,
@@ -74,8 +74,8 @@ def per_unit(groups: Groups) -> Rows:
     }
     for i, field in enumerate(results):
         meanings[Slot(i, field.type)] = column(field)
-    outputs = (Output(output.name, replaced(output.expression, meanings)) for output in groups.columns.values())
-    return Rows(made, named(outputs), tuple(replaced(condition, meanings) for condition in groups.having))
+    outputs = (Output(output.name, substitute(output.expression, meanings)) for output in groups.columns.values())
+    return Rows(made, by_name(outputs), tuple(substitute(condition, meanings) for condition in groups.having))
 
 
 def _is_unit(key: Expression, table: Table) -> bool:
@@ -91,16 +91,16 @@ def _key_field(name: str, key: Expression, table: Table) -> Field:
         refuse(
             "real-key",
             f"GROUP BY `{name}`",
-            "reals are no keys: 0.0 and -0.0 are one number.",
+            "cannot group by a real number: 0.0 and -0.0 compare equal.",
             "Group by FLOOR(...) of it.",
         )
     edges = key.edges if isinstance(key, Column) else ()
-    bounds, values = settled_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
+    bounds, values = declarable_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
     return Field(name, key.type, bounds, values=values, edges=edges)
 
 
 def _rows(table: Table, keys: tuple[Expression, ...]) -> int | None:
-    """One row a unit, and one for each public value of every key; never more than there are rows."""
+    """One row per unit and public value of every key; never more than there are rows."""
     domains = [domain_of(key, table) for key in keys]
     known = [len(domain) for domain in domains if domain is not None]
     limits = [table.rows_per_unit, math.prod(known) if len(known) == len(domains) else None]
@@ -113,14 +113,14 @@ def _field(name: str, aggregate: Aggregate, table: Table) -> Field:
         return Field(name, Type.INTEGER, _up_to(1))
     if kind.startswith("count"):
         bounds = None if rows is None else _up_to(rows)
-        return Field(name, Type.INTEGER, settled_bounds(bounds, Type.INTEGER))
+        return Field(name, Type.INTEGER, declarable_bounds(bounds, Type.INTEGER))
     argument = aggregate.arguments[0]
     bounds = bounds_of(argument)
     if kind in ("sum", "mean") and bounds is None:
         refuse(
             "unbounded-value",
             aggregate.words(),
-            "one row could hold a number of any size, and such sums depend on the order of rows.",
+            "values are unbounded, and such a sum depends on the order of rows.",
             f"Clip it: {aggregate.function}(CLIP(..., 0, 100)), or have the steward declare bounds.",
         )
     if kind == "sum":

@@ -1,8 +1,8 @@
-"""What stands in FROM, from SQL or from Ibis alike: rows of one table, or groups whose numbers are released.
+"""What FROM reads, in SQL or Ibis: rows of one table, or an aggregation whose numbers are released.
 
-Both are composed by substitution: a name outside means the expression inside. So a question over sub-queries becomes
-one question over one table, stored or derived (joins.py, unions.py, per_unit.py), and every bound is worked out from
-what is really computed.
+Both compose by substitution: an outer name stands for the inner expression. So a question over subqueries becomes
+one question over one table, stored or derived (joins.py, unions.py, per_unit.py), and every bound is derived from
+what is actually computed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
-from lapwing.language.operators.base import joined
+from lapwing.language.operators.base import join_terms
 from lapwing.language.operators.logic import AND
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
@@ -21,24 +21,24 @@ from lapwing.planning.question import Order, Output, Question
 
 NULL = Literal(None, None)
 MOST_TOTAL = 40_000
-"""Parts of all expressions of a question together, written out in full."""
+"""The most parts of all expressions of a question together, written out in full."""
 
 Columns = Mapping[str, Output]
-"""Columns by their name in small letters; SQL names are not case-sensitive."""
+"""Columns by lower-case name; SQL names are case-insensitive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one table, filtered, with columns that are computed row by row."""
+    """Rows of one table, filtered, with columns computed row by row."""
 
     table: Table
     columns: Columns
     where: tuple[Expression, ...] = ()
-    """Conditions that all hold, the inner ones first."""
+    """Conditions, all of which must hold, inner ones first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class Aggregation:
     """An aggregation of rows; its columns are expressions over keys and released numbers."""
 
     rows: Rows
@@ -50,16 +50,16 @@ class Groups:
     limit: int | None = None
 
 
-Relation = Rows | Groups
+Relation = Rows | Aggregation
 
 
 def all_rows(table: Table) -> Rows:
     """The table itself."""
-    return Rows(table, named(Output(f.name, Column(f.name, f.type, f.bounds, f.edges)) for f in table.fields))
+    return Rows(table, by_name(Output(f.name, Column(f.name, f.type, f.bounds, f.edges)) for f in table.fields))
 
 
-def named(outputs: Iterable[Output]) -> Columns:
-    """Columns by name; refused if two have the same."""
+def by_name(outputs: Iterable[Output]) -> Columns:
+    """Columns by name; refused if two have the same name."""
     columns: dict[str, Output] = {}
     for output in outputs:
         if output.name.lower() in columns:
@@ -67,72 +67,72 @@ def named(outputs: Iterable[Output]) -> Columns:
                 "duplicate-name",
                 f"`{output.name}`",
                 "two columns have this name.",
-                "Give one of them another: AS name.",
+                "Rename one of them: AS name.",
             )
         columns[output.name.lower()] = output
     return columns
 
 
 def column_of(relation: Relation, name: str) -> Expression:
-    """What a name means in this relation."""
+    """The meaning of a name in this relation."""
     known = relation.columns.get(name.lower())
     if known is None:
-        whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the groups inside have"
+        whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the subquery has"
         shown = nearest(name, (output.name for output in relation.columns.values()))
         refuse("unknown-column", f"column `{name}`", f"{whose} no such column.", shown)
     return known.expression
 
 
-def filtered(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
-    """Only the rows where all conditions hold. Of groups, only those that are shown. `what` is named by a refusal."""
+def filter_by(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
+    """Only the rows, or groups, for which all conditions hold. `what` is the part a refusal names."""
     kept = tuple(conditions)
     for condition in kept:
         if condition.type not in (Type.BOOLEAN, None):
-            refuse("wrong-type", what(), "it is not a condition.", "Write a comparison, such as `age > 40`.")
+            refuse("wrong-type", what(), "it is not a condition.", "Use a comparison, such as `age > 40`.")
     if isinstance(relation, Rows):
         return replace(relation, where=relation.where + kept)
-    _unlimited(relation, what())
+    _check_unlimited(relation, what())
     return replace(relation, having=relation.having + kept)
 
 
-def projected(relation: Relation, outputs: Iterable[Output]) -> Relation:
+def project(relation: Relation, outputs: Iterable[Output]) -> Relation:
     """The same rows or groups with these columns."""
-    return replace(relation, columns=named(outputs))
+    return replace(relation, columns=by_name(outputs))
 
 
-def sorted_by(relation: Relation, order: tuple[Order, ...]) -> Groups:
-    """The groups in this order; rows have none."""
+def sorted_by(relation: Relation, order: tuple[Order, ...]) -> Aggregation:
+    """The groups in this order; refused for rows."""
     groups = _groups(relation, "ORDER BY")
-    _unlimited(groups, "ORDER BY")
+    _check_unlimited(groups, "ORDER BY")
     return replace(groups, order=order + groups.order)
 
 
-def limited(relation: Relation, limit: int) -> Groups:
-    """The first groups only."""
+def limit_to(relation: Relation, limit: int) -> Aggregation:
+    """Only the first groups."""
     groups = _groups(relation, "LIMIT")
     return replace(groups, limit=limit if groups.limit is None else min(limit, groups.limit))
 
 
 def question_of(relation: Relation) -> Question:
-    """The question that a relation asks when it is shown."""
+    """The question that a relation asks."""
     table = relation.table if isinstance(relation, Rows) else relation.rows.table
     if table.public:
         refuse(
             "public-rows",
             f"table `{table.name}`",
-            "it is public: noise would only spoil the answer.",
+            "it is public, so noise would only make the answer worse.",
             "Read it directly.",
         )
-    if isinstance(relation, Groups):
+    if isinstance(relation, Aggregation):
         _check_total(relation)
     if isinstance(relation, Rows) or not any(isinstance(part, Slot) for e in _above(relation) for part in walk(e)):
         refuse(
             "private-rows",
             "SELECT",
             "the rows themselves are private.",
-            "Ask for COUNT(*) or AVG(column), by keys if you like.",
+            "Ask for COUNT(*) or AVG(column), with GROUP BY if you like.",
         )
-    groups = _pruned(relation)
+    groups = _prune(relation)
     rows = groups.rows
     return Question(
         rows.table,
@@ -150,21 +150,24 @@ def size_of(expressions: Iterable[Expression]) -> int:
     return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
 
 
-def _check_total(groups: Groups) -> None:
-    """Refuses what would take long to work on. Sizes are known without a walk."""
+def _check_total(groups: Aggregation) -> None:
+    """Refuses questions that would take long to process. Sizes are known without traversal."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
     if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
         refuse(
-            "too-large", "the question", f"it has more than {MOST_TOTAL:,} parts, written out.", "Ask for less at once."
+            "too-large",
+            "the question",
+            f"it expands to more than {MOST_TOTAL:,} parts.",
+            "Split it into smaller questions.",
         )
 
 
 def all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
     """The conditions as one; None if there are none."""
-    return joined(AND, list(conditions), part=lambda: part) if conditions else None
+    return join_terms(AND, list(conditions), part=lambda: part) if conditions else None
 
 
-def _above(groups: Groups) -> list[Expression]:
+def _above(groups: Aggregation) -> list[Expression]:
     return [
         *(output.expression for output in groups.columns.values()),
         *groups.having,
@@ -172,45 +175,45 @@ def _above(groups: Groups) -> list[Expression]:
     ]
 
 
-def _groups(relation: Relation, what: str) -> Groups:
+def _groups(relation: Relation, what: str) -> Aggregation:
     if isinstance(relation, Rows):
         refuse(
             "row-choice",
             what,
-            "an order or a choice of rows depends on all of them, so one unit could change everything below it.",
+            "sorting or limiting rows depends on all of them, so one unit could change every result.",
             "Aggregate first; groups can be sorted and limited.",
         )
     return relation
 
 
-def _unlimited(groups: Groups, what: str) -> None:
+def _check_unlimited(groups: Aggregation, what: str) -> None:
     if groups.limit is not None:
         refuse(
             "unsupported-clause",
             what,
-            "the groups inside are limited already.",
-            "Put ORDER BY and LIMIT into the outermost SELECT.",
+            "the inner groups already have a limit.",
+            "Use ORDER BY and LIMIT in the outermost SELECT.",
         )
 
 
-def _pruned(groups: Groups) -> Groups:
-    """Without the aggregates that nothing shows, so that they are not paid."""
+def _prune(groups: Aggregation) -> Aggregation:
+    """Without unused aggregates, so that they are not paid for."""
     used = sorted({part.index for e in _above(groups) for part in walk(e) if isinstance(part, Slot)})
     place = {old: new for new, old in enumerate(used)}
     return replace(
         groups,
         aggregates=tuple(groups.aggregates[i] for i in used),
-        columns=named(Output(o.name, _moved(o.expression, place)) for o in groups.columns.values()),
-        having=tuple(_moved(condition, place) for condition in groups.having),
-        order=tuple(Order(_moved(by.expression, place), by.descending) for by in groups.order),
+        columns=by_name(Output(o.name, _move(o.expression, place)) for o in groups.columns.values()),
+        having=tuple(_move(condition, place) for condition in groups.having),
+        order=tuple(Order(_move(by.expression, place), by.descending) for by in groups.order),
     )
 
 
-def _moved(expression: Expression, place: Mapping[int, int]) -> Expression:
+def _move(expression: Expression, place: Mapping[int, int]) -> Expression:
     match expression:
         case Slot(index=index, type=kind):
             return Slot(place[index], kind)
         case Call(arguments=arguments):
-            return replace(expression, arguments=tuple(_moved(argument, place) for argument in arguments))
+            return replace(expression, arguments=tuple(_move(argument, place) for argument in arguments))
         case _:
             return expression

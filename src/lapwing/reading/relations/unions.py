@@ -1,4 +1,4 @@
-"""UNION ALL of private rows: rows of the same unit in several tables count together."""
+"""UNION ALL of private rows: rows of one unit in several tables count together."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type, Value
 from lapwing.planning.domain import domain_of
 from lapwing.planning.question import Output
-from lapwing.reading.relations.combining import column, derived, fresh, names_of, settled_bounds
-from lapwing.reading.relations.relation import Rows, all_of, named
+from lapwing.reading.relations.combining import column, declarable_bounds, derive_table, fresh, names_of
+from lapwing.reading.relations.relation import Rows, all_of, by_name
 
 _WHAT = "UNION ALL"
 
 
 def unite(sides: Sequence[Rows]) -> Rows:
-    """The rows of all sides. Their columns have the same names in the same order, and types that fit."""
+    """The rows of all inputs. Their columns must have the same names in the same order, and compatible types."""
     for side in sides:
         _check_side(side, sides[0])
     units = [column(side.table.field(side.table.unit or "")) for side in sides]
@@ -50,15 +50,15 @@ def unite(sides: Sequence[Rows]) -> Rows:
             for i, side in enumerate(sides)
         )
     )
-    table = derived(
+    table = derive_table(
         source,
         fields,
         unit.name,
         name=names_of(source.tables),
-        rows=_added([side.table.rows_per_unit for side in sides]),
-        groups=_added([side.table.groups_per_unit for side in sides]),
+        rows=_add([side.table.rows_per_unit for side in sides]),
+        groups=_add([side.table.groups_per_unit for side in sides]),
     )
-    return Rows(table, named(outputs))
+    return Rows(table, by_name(outputs))
 
 
 def _check_side(side: Rows, first: Rows) -> None:
@@ -66,19 +66,19 @@ def _check_side(side: Rows, first: Rows) -> None:
         refuse(
             "public-rows",
             _WHAT,
-            f"`{side.table.name}` is public, and rows of nobody are not counted.",
-            "Unite private tables.",
+            f"`{side.table.name}` is public, and its rows belong to no unit.",
+            "Use UNION ALL with private tables only.",
         )
     if side.table.by_row:
         refuse(
             "unsupported-union",
             _WHAT,
-            f"in `{side.table.name}` every row is a unit of its own, so one person may be in both tables.",
-            "Have the steward declare `unit`, or ask about each table.",
+            f"in `{side.table.name}` every row is its own unit, so one person may be in both tables.",
+            "Have the steward declare `unit`, or ask about each table separately.",
         )
     if list(side.columns) != list(first.columns):
         refuse(
-            "unsupported-union", _WHAT, "the sides have different columns.", "Select the same names in the same order."
+            "unsupported-union", _WHAT, "the inputs have different columns.", "Select the same names in the same order."
         )
 
 
@@ -88,15 +88,15 @@ def _field(name: str, parts: list[Expression], sides: Sequence[Rows]) -> Field:
         refuse(
             "unsupported-union",
             f"{_WHAT}, `{name}`",
-            "its types do not fit each other.",
-            f"CAST it inside: CAST({name} AS ...).",
+            "its types are incompatible.",
+            f"Cast it in each input: CAST({name} AS ...).",
         )
     bounds = [bounds_of(part) for part in parts]
     edges = {part.edges if isinstance(part, Column) and part.type is kind else () for part in parts}
     return Field(
         name,
         kind,
-        settled_bounds(_hull(bounds), kind),
+        declarable_bounds(_hull(bounds), kind),
         values=_values(kind, parts, sides),
         edges=edges.pop() if len(edges) == 1 else (),
     )
@@ -110,19 +110,19 @@ def _hull(bounds: list[Interval | None]) -> Interval | None:
 
 
 def _values(kind: Type, parts: list[Expression], sides: Sequence[Rows]) -> tuple[Value, ...]:
-    """The public values of all sides in their order; none if one side has none."""
-    lists = [_listed(part, side) for part, side in zip(parts, sides, strict=True)]
+    """The public values of all inputs, in order; none if any input has none."""
+    lists = [_as_list(part, side) for part, side in zip(parts, sides, strict=True)]
     if kind is Type.REAL or not all(lists):
         return ()
     return tuple(dict.fromkeys(value for values in lists for value in values))
 
 
-def _listed(part: Expression, side: Rows) -> tuple[Value, ...]:
+def _as_list(part: Expression, side: Rows) -> tuple[Value, ...]:
     if isinstance(part, Column):
         return side.table.field(part.name).values
     return domain_of(part, side.table) or ()
 
 
-def _added(limits: list[int | None]) -> int | None:
+def _add(limits: list[int | None]) -> int | None:
     known = [limit for limit in limits if limit is not None]
     return sum(known) if len(known) == len(limits) else None

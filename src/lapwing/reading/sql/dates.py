@@ -1,4 +1,4 @@
-"""Reading dates in SQL: parts, truncation, differences and intervals."""
+"""Reads dates in SQL: parts, truncation, differences and intervals."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from lapwing.language.operators import dates, numbers
 from lapwing.language.operators.base import call
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
-from lapwing.reading.sql.nodes import Node, Read, bare
+from lapwing.reading.sql.nodes import SqlNode, SqlReader, bare
 from lapwing.reading.sql.refused import check_modifiers, part_of
 
 
-def added(node: Node, inner: Read) -> Expression:
+def add(node: SqlNode, inner: SqlReader) -> Expression:
     left, right = bare(node.this), bare(node.expression)
     if isinstance(left, exp.Interval):
         left, right = right, left
     if isinstance(right, exp.Interval):
-        return _shifted(inner(left), right, 1, node)
+        return _shift(inner(left), right, 1, node)
     return call(numbers.ADD, inner(left), inner(right), part=lambda: part_of(node))
 
 
-def subtracted(node: Node, inner: Read) -> Expression:
+def subtract(node: SqlNode, inner: SqlReader) -> Expression:
     right = bare(node.expression)
     if isinstance(right, exp.Interval):
-        return _shifted(inner(node.this), right, -1, node)
+        return _shift(inner(node.this), right, -1, node)
     first, second = inner(node.this), inner(right)
     if Type.TIMESTAMP in (first.type, second.type):
         refuse(
             "wrong-argument",
             part_of(node),
-            "the difference of two times needs a unit.",
+            "the difference of two timestamps needs a unit.",
             "Write DATE_DIFF('hour', from, to).",
         )
     if Type.DATE in (first.type, second.type):
@@ -43,75 +43,77 @@ def subtracted(node: Node, inner: Read) -> Expression:
     return call(numbers.SUBTRACT, first, second, part=lambda: part_of(node))
 
 
-def _shifted(value: Expression, interval: exp.Interval, sign: int, node: Node) -> Expression:
-    """A date or a time and a constant interval."""
+def _shift(value: Expression, interval: exp.Interval, sign: int, node: SqlNode) -> Expression:
+    """A date or timestamp plus a constant interval."""
     check_modifiers(interval)
     count, unit = interval.this, _unit(interval, dates.STEPS)
     if not isinstance(count, exp.Literal) or not re.fullmatch("-?[0-9]{1,12}", count.name):
-        refuse("wrong-argument", part_of(node), "an interval is one whole number of one unit.", "Write INTERVAL 3 DAY.")
+        refuse(
+            "wrong-argument", part_of(node), "an interval must be an integer with one unit.", "Write INTERVAL 3 DAY."
+        )
     steps, factor = dates.STEPS[unit]
     if value.type is None or (steps, value.type) not in dates.SHIFTED:
-        why = "hours, minutes and seconds are added to times, other intervals also to dates."
-        refuse("wrong-type", part_of(node), why, "Cast a date by CAST(d AS TIMESTAMP).")
+        why = "hours, minutes and seconds can only be added to timestamps, not to dates."
+        refuse("wrong-type", part_of(node), why, "Cast the date: CAST(d AS TIMESTAMP).")
     number = Literal(sign * int(count.name) * factor, Type.INTEGER)
     return call(dates.SHIFTED[steps, value.type], value, number, part=lambda: part_of(node))
 
 
-def interval_added(sign: int) -> Callable[[Node, Read], Expression]:
-    def form(node: Node, inner: Read) -> Expression:
+def interval_added(sign: int) -> Callable[[SqlNode, SqlReader], Expression]:
+    def form(node: SqlNode, inner: SqlReader) -> Expression:
         interval = bare(node.expression)
         if not isinstance(interval, exp.Interval):
             refuse(
                 "wrong-argument",
                 part_of(node),
-                "an interval is one whole number of one unit.",
+                "an interval must be an integer with one unit.",
                 "Write d + INTERVAL 3 DAY.",
             )
-        return _shifted(inner(node.this), interval, sign, node)
+        return _shift(inner(node.this), interval, sign, node)
 
     return form
 
 
-def _unit(node: Node, known: Iterable[str]) -> str:
+def _unit(node: SqlNode, known: Iterable[str]) -> str:
     unit = node.args.get("unit")
     name = "" if unit is None else unit.name.lower()
     if name not in known and name.removesuffix("s") in known:
         name = name.removesuffix("s")
     if name not in known:
-        refuse("wrong-argument", part_of(node), f"`{name}` is not a unit that is read here.", nearest(name, known))
+        refuse("wrong-argument", part_of(node), f"the unit `{name}` is not supported.", nearest(name, known))
     return name
 
 
-def extracted(node: Node, inner: Read) -> Expression:
+def extract(node: SqlNode, inner: SqlReader) -> Expression:
     return date_part(node, node.this, node.expression, inner)
 
 
-def date_part(node: Node, name: Node, value: Node, inner: Read) -> Expression:
+def date_part(node: SqlNode, name: SqlNode, value: SqlNode, inner: SqlReader) -> Expression:
     part = dates.PARTS.get(name.name.lower())
     if part is None:
         refuse(
             "wrong-argument",
             part_of(node),
-            f"`{name.name[:20]}` is not a part of dates that is read.",
+            f"the date part `{name.name[:20]}` is not supported.",
             nearest(name.name, dates.PARTS),
         )
     return call(part, inner(value), part=lambda: part_of(node))
 
 
-def truncated(node: Node, inner: Read) -> Expression:
+def truncate(node: SqlNode, inner: SqlReader) -> Expression:
     value = inner(node.this)
     units = {unit: operator for (unit, kind), operator in dates.TRUNCATED.items() if kind is value.type}
     if not units:
-        refuse("wrong-type", part_of(node), "it takes a date or a time.", "Name such a column.")
+        refuse("wrong-type", part_of(node), "it takes a date or a timestamp.", "Use a date or timestamp column.")
     return call(units[_unit(node, units)], value, part=lambda: part_of(node))
 
 
-def date_diff(node: Node, inner: Read) -> Expression:
+def date_diff(node: SqlNode, inner: SqlReader) -> Expression:
     operator = dates.DIFFERENCES[_unit(node, dates.DIFFERENCES)]
     return call(operator, inner(node.expression), inner(node.this), part=lambda: part_of(node))
 
 
-def iso_weekday(node: Node, inner: Read) -> Expression:
+def iso_weekday(node: SqlNode, inner: SqlReader) -> Expression:
     """ISODOW: Monday is 1, Sunday 7."""
     apply = partial(call, part=lambda: part_of(node))
     shifted_day = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, inner(node.this)), Literal(6, Type.INTEGER))

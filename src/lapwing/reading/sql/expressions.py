@@ -1,4 +1,4 @@
-"""Reading one SQL expression, node type by node type. What is not in these tables is refused."""
+"""Reads one SQL expression, node type by node type. What is not in these tables is refused."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from sqlglot import exp
 from lapwing.language.expression import Column, Expression, Literal, Operator
 from lapwing.language.operators import dates, logic, numbers
 from lapwing.language.operators import text as texts
-from lapwing.language.operators.base import call, joined
-from lapwing.language.operators.buckets import equal_edges, labelled, numbered
-from lapwing.language.operators.casts import converted
+from lapwing.language.operators.base import call, join_terms
+from lapwing.language.operators.buckets import bucket_label, bucket_number, equal_edges
+from lapwing.language.operators.casts import convert
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, type_of
 from lapwing.reading.sql.dates import (
-    added,
+    add,
     date_diff,
     date_part,
-    extracted,
+    extract,
     interval_added,
     iso_weekday,
-    subtracted,
-    truncated,
+    subtract,
+    truncate,
 )
-from lapwing.reading.sql.nodes import NULL, WHOLE, ZERO, Leaf, Node, Read, bare, terms_of
+from lapwing.reading.sql.nodes import NULL, WHOLE, ZERO, SqlLeaf, SqlNode, SqlReader, bare, terms_of
 from lapwing.reading.sql.refused import NODES, check_modifiers, part_of, refuse_node
 
 EMPTY = Literal("", Type.TEXT)
 
-PLAIN: dict[type[Node], tuple[Operator, tuple[str, ...]]] = {
+PLAIN: dict[type[SqlNode], tuple[Operator, tuple[str, ...]]] = {
     exp.EQ: (logic.EQUAL, ("this", "expression")),
     exp.NEQ: (logic.UNEQUAL, ("this", "expression")),
     exp.LT: (logic.LESS, ("this", "expression")),
@@ -80,7 +80,7 @@ PLAIN: dict[type[Node], tuple[Operator, tuple[str, ...]]] = {
     exp.Minute: (dates.MINUTE, ("this",)),
     exp.Second: (dates.SECOND, ("this",)),
 }
-"""Nodes that are one operator, and which of their parts are its arguments."""
+"""Nodes that map to one operator, and which of their parts are its arguments."""
 
 TYPES = {
     **dict.fromkeys([exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT], Type.INTEGER),
@@ -90,11 +90,11 @@ TYPES = {
     exp.DType.BOOLEAN: Type.BOOLEAN,
     exp.DType.DATE: Type.DATE,
 }
-"""Types that a value can be cast to."""
+"""The types a value can be cast to."""
 
 
-def read(node: Node, leaf: Leaf) -> Expression:
-    """One node and what stands below it."""
+def read(node: SqlNode, leaf: SqlLeaf) -> Expression:
+    """Reads a node and everything below it."""
     plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
     is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
     if type(node) in NODES or not (plain or form or is_leaf):
@@ -103,20 +103,20 @@ def read(node: Node, leaf: Leaf) -> Expression:
     inner = partial(read, leaf=leaf)
     if plain is not None:
         operator, names = plain
-        arguments = [inner(part) for name in names for part in _listed(node.args.get(name))]
+        arguments = [inner(part) for name in names for part in _as_list(node.args.get(name))]
         return call(operator, *arguments, part=lambda: part_of(node))
     if form is None:
         return leaf(node)
     return form(node, inner)
 
 
-def _listed(part: Node | list[Node] | None) -> list[Node]:
+def _as_list(part: SqlNode | list[SqlNode] | None) -> list[SqlNode]:
     return [] if part is None else part if isinstance(part, list) else [part]
 
 
-def _chain(node: Node, inner: Read) -> Expression:
+def _chain(node: SqlNode, inner: SqlReader) -> Expression:
     operator = logic.AND if isinstance(node, exp.And) else logic.OR
-    return joined(operator, [inner(term) for term in terms_of(node, type(node))], part=lambda: part_of(node))
+    return join_terms(operator, [inner(term) for term in terms_of(node, type(node))], part=lambda: part_of(node))
 
 
 def _number(text: str) -> Literal:
@@ -127,22 +127,22 @@ def _number(text: str) -> Literal:
     except ValueError:
         value = math.inf
     if not math.isfinite(value):
-        refuse("wrong-argument", f"`{text[:20]}`", "it is not a number of ordinary size.", "Write a smaller one.")
+        refuse("wrong-argument", f"`{text[:20]}`", "it is not a number of ordinary size.", "Use a smaller number.")
     return Literal(Fraction(repr(value)), Type.REAL)
 
 
-def _constant(node: Node, _: Read) -> Expression:
+def _constant(node: SqlNode, _: SqlReader) -> Expression:
     return Literal(node.name, Type.TEXT) if node.args.get("is_string") else _number(node.name)
 
 
-def _negated(node: Node, inner: Read) -> Expression:
+def _negate(node: SqlNode, inner: SqlReader) -> Expression:
     value = inner(node.this)
     if isinstance(value, Literal) and isinstance(value.value, int | Fraction) and not isinstance(value.value, bool):
         return Literal(-value.value, value.type)
     return call(numbers.SUBTRACT, ZERO, value, part=lambda: part_of(node))
 
 
-def _is(node: Node, inner: Read) -> Expression:
+def _is(node: SqlNode, inner: SqlReader) -> Expression:
     value, other = inner(node.this), bare(node.expression)
     apply = partial(call, part=lambda: part_of(node))
     match other:
@@ -159,18 +159,18 @@ def _is(node: Node, inner: Read) -> Expression:
             )
 
 
-def _same(node: Node, inner: Read) -> Expression:
+def _same(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     return apply(logic.NOT, apply(logic.DISTINCT, inner(node.this), inner(node.expression)))
 
 
-def _between(node: Node, inner: Read) -> Expression:
+def _between(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     value, low, high = (inner(node.args[name]) for name in ("this", "low", "high"))
     return apply(logic.AND, apply(logic.AT_LEAST, value, low), apply(logic.AT_MOST, value, high))
 
 
-def _case(node: Node, inner: Read) -> Expression:
+def _case(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     subject = None if node.this is None else inner(node.this)
     arguments = []
@@ -183,93 +183,95 @@ def _case(node: Node, inner: Read) -> Expression:
     return apply(logic.CASE, *arguments, NULL if default is None else inner(default))
 
 
-def _if(node: Node, inner: Read) -> Expression:
+def _if(node: SqlNode, inner: SqlReader) -> Expression:
     false = node.args.get("false")
     otherwise = NULL if false is None else inner(false)
     return call(logic.CASE, inner(node.this), inner(node.args["true"]), otherwise, part=lambda: part_of(node))
 
 
-def _cast(node: Node, inner: Read) -> Expression:
+def _cast(node: SqlNode, inner: SqlReader) -> Expression:
     kind = TYPES.get(node.args["to"].this)
     if kind is None:
         known = "INTEGER, DOUBLE, TEXT, BOOLEAN, DATE or TIMESTAMP"
         refuse(
             "wrong-type",
             part_of(node),
-            "values are not cast to this type.",
+            "casts to this type are not supported.",
             f"Cast to {known}; ROUND(x, 2) keeps two digits.",
         )
-    return converted(inner(node.this), kind, part=lambda: part_of(node))
+    return convert(inner(node.this), kind, part=lambda: part_of(node))
 
 
-def _like(node: Node, inner: Read) -> Expression:
+def _like(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     operator = texts.LIKE if isinstance(node, exp.Like) else texts.ILIKE
     found = apply(operator, inner(node.this), inner(node.expression))
     return apply(logic.NOT, found) if node.args.get("negate") else found
 
 
-def _log(node: Node, inner: Read) -> Expression:
+def _log(node: SqlNode, inner: SqlReader) -> Expression:
     base, value = (node.this, node.expression) if node.args.get("expression") else (None, node.this)
     operator = {None: numbers.LOG10, "10": numbers.LOG10, "2": numbers.LOG2}.get(base and base.name)
     if operator is None:
-        refuse("wrong-argument", part_of(node), "logarithms are taken to base e, 2 or 10.", "Write LN(x) / LN(3).")
+        refuse("wrong-argument", part_of(node), "only the bases e, 2 and 10 are supported.", "Write LN(x) / LN(3).")
     return call(operator, inner(value), part=lambda: part_of(node))
 
 
-def _quotient(node: Node, inner: Read) -> Expression:
-    return _dropped(call(numbers.DIVIDE, inner(node.this), inner(node.expression), part=lambda: part_of(node)), node)
+def _quotient(node: SqlNode, inner: SqlReader) -> Expression:
+    return _drop_decimals(
+        call(numbers.DIVIDE, inner(node.this), inner(node.expression), part=lambda: part_of(node)), node
+    )
 
 
-def _trunc(node: Node, inner: Read) -> Expression:
-    return _dropped(inner(node.this), node)
+def _trunc(node: SqlNode, inner: SqlReader) -> Expression:
+    return _drop_decimals(inner(node.this), node)
 
 
-def _dropped(value: Expression, node: Node) -> Expression:
-    """The number without its decimals."""
+def _drop_decimals(value: Expression, node: SqlNode) -> Expression:
+    """The number without its fraction."""
     apply = partial(call, part=lambda: part_of(node))
     return apply(numbers.MULTIPLY, apply(numbers.SIGN, value), apply(numbers.FLOOR, apply(numbers.ABS, value)))
 
 
-def _trim(node: Node, inner: Read) -> Expression:
+def _trim(node: SqlNode, inner: SqlReader) -> Expression:
     operator = {"LEADING": texts.LTRIM, "TRAILING": texts.RTRIM}.get(str(node.args.get("position")), texts.TRIM)
     return call(operator, inner(node.this), part=lambda: part_of(node))
 
 
-def _left(node: Node, inner: Read) -> Expression:
+def _left(node: SqlNode, inner: SqlReader) -> Expression:
     first = Literal(1, Type.INTEGER)
     return call(texts.SUBSTRING, inner(node.this), first, inner(node.expression), part=lambda: part_of(node))
 
 
-def _concat(node: Node, inner: Read) -> Expression:
+def _concat(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     terms = [
         term if isinstance(term, Literal) else apply(logic.COALESCE, term, EMPTY)
         for term in map(inner, node.expressions)
     ]
     if not terms:
-        refuse("wrong-argument", part_of(node), "it joins nothing.", "Write CONCAT(s, 'a').")
-    return joined(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
+        refuse("wrong-argument", part_of(node), "it has no arguments.", "Write CONCAT(s, 'a').")
+    return join_terms(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
 
 
-def _width_bucket(node: Node, inner: Read) -> Expression:
+def _width_bucket(node: SqlNode, inner: SqlReader) -> Expression:
     limits = [node.args[name] for name in ("min_value", "max_value", "num_buckets") if node.args.get(name) is not None]
     value = inner(node.this)
-    return numbered(value, _edges(node, value, limits, inner), part=lambda: part_of(node))
+    return bucket_number(value, _edges(node, value, limits, inner), part=lambda: part_of(node))
 
 
-def _edges(node: Node, value: Expression, limits: list[Node], inner: Read) -> list[Expression]:
-    """Of WIDTH_BUCKET(x, [0, 18, 65]), of WIDTH_BUCKET(x, 0, 100, 10), or those that are declared for the column."""
+def _edges(node: SqlNode, value: Expression, limits: list[SqlNode], inner: SqlReader) -> list[Expression]:
+    """The edges in WIDTH_BUCKET(x, [0, 18, 65]) or WIDTH_BUCKET(x, 0, 100, 10), or those declared for the column."""
     match limits:
         case [] if isinstance(value, Column) and value.edges:
             return [Literal(edge, type_of(edge)) for edge in value.edges]
         case []:
-            why = "it names no edges, and none are declared for what it counts."
+            why = "it has no edges, and none are declared for its argument."
             refuse(
                 "wrong-argument",
                 part_of(node),
                 why,
-                "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` of a column.",
+                "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` for the column.",
             )
         case [exp.Array() as array]:
             return [inner(edge) for edge in array.expressions]
@@ -278,18 +280,18 @@ def _edges(node: Node, value: Expression, limits: list[Node], inner: Read) -> li
     refuse(
         "wrong-argument",
         part_of(node),
-        "it takes edges.",
+        "it needs edges.",
         "Write WIDTH_BUCKET(x, [0, 18, 65]), or WIDTH_BUCKET(x, 0, 100, 10).",
     )
 
 
-def _function(node: Node, inner: Read) -> Expression:
-    """Functions that the parser does not know by a node of their own."""
+def _function(node: SqlNode, inner: SqlReader) -> Expression:
+    """Functions for which the parser has no node class."""
     name, arguments = str(node.this).lower(), node.expressions
     match name, arguments:
         case "bucket", [value, *limits]:
             read = inner(value)
-            return labelled(read, _edges(node, read, limits, inner), part=lambda: part_of(node))
+            return bucket_label(read, _edges(node, read, limits, inner), part=lambda: part_of(node))
         case "clip", [value, low, high]:
             return call(numbers.CLIP, inner(value), inner(low), inner(high), part=lambda: part_of(node))
         case "date_part" | "datepart", [exp.Literal() as part, value]:
@@ -301,12 +303,12 @@ def _function(node: Node, inner: Read) -> Expression:
     refuse_node(node)
 
 
-FORMS: dict[type[Node], Callable[[Node, Read], Expression]] = {
+FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
     exp.Paren: lambda node, inner: inner(bare(node)),
     exp.Literal: _constant,
     exp.Boolean: lambda node, _: Literal(bool(node.this), Type.BOOLEAN),
     exp.Null: lambda _node, _: NULL,
-    exp.Neg: _negated,
+    exp.Neg: _negate,
     exp.And: _chain,
     exp.Or: _chain,
     exp.Is: _is,
@@ -318,13 +320,13 @@ FORMS: dict[type[Node], Callable[[Node, Read], Expression]] = {
     exp.TryCast: _cast,
     exp.Like: _like,
     exp.ILike: _like,
-    exp.Add: added,
-    exp.Sub: subtracted,
+    exp.Add: add,
+    exp.Sub: subtract,
     exp.DateAdd: interval_added(1),
     exp.DateSub: interval_added(-1),
-    exp.Extract: extracted,
-    exp.DateTrunc: truncated,
-    exp.TimestampTrunc: truncated,
+    exp.Extract: extract,
+    exp.DateTrunc: truncate,
+    exp.TimestampTrunc: truncate,
     exp.DateDiff: date_diff,
     exp.Log: _log,
     exp.IntDiv: _quotient,
@@ -336,4 +338,4 @@ FORMS: dict[type[Node], Callable[[Node, Read], Expression]] = {
     exp.DayOfWeekIso: iso_weekday,
     exp.Anonymous: _function,
 }
-"""Nodes that are read in a way of their own."""
+"""Nodes that need special handling."""

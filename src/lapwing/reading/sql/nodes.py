@@ -1,4 +1,4 @@
-"""Small questions about nodes of the parser."""
+"""Helpers for the parser's nodes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from lapwing.language.expression import Expression, Literal
 from lapwing.language.types import Type
 from lapwing.reading.sql.refused import check_modifiers
 
-Node = exp.Expression
-Leaf = Callable[[Node], Expression]
-"""What columns and aggregates mean where the expression stands."""
-Read = Callable[[Node], Expression]
-"""Reads what stands below a node."""
+SqlNode = exp.Expression
+SqlLeaf = Callable[[SqlNode], Expression]
+"""The meaning of columns and aggregates in the expression's context."""
+SqlReader = Callable[[SqlNode], Expression]
+"""Reads what is below a node."""
 
 NULL, ZERO = Literal(None, None), Literal(0, Type.INTEGER)
 WHOLE = re.compile("[0-9]{1,19}")
-"""How a whole number is written."""
+"""The text of an integer literal."""
 
 
-def terms_of(node: Node, kind: type[Node]) -> list[Node]:
-    """The terms of a chain of AND or OR, without recursion: chains may be long."""
+def terms_of(node: SqlNode, kind: type[SqlNode]) -> list[SqlNode]:
+    """The terms of a chain of AND or OR, without recursion: chains can be long."""
     terms, todo = [], [node]
     while todo:
         current = bare(todo.pop())
@@ -35,14 +35,14 @@ def terms_of(node: Node, kind: type[Node]) -> list[Node]:
     return terms
 
 
-def bare(node: Node) -> Node:
-    """The node without parentheses around it."""
+def bare(node: SqlNode) -> SqlNode:
+    """The node without enclosing parentheses."""
     while isinstance(node, exp.Paren):
         check_modifiers(node)
         node = node.this
     return node
 
 
-def is_whole(node: Node) -> bool:
-    """Whether it is written with at most 19 of the digits 0 to 9."""
+def is_whole(node: SqlNode) -> bool:
+    """True if it consists of at most 19 ASCII digits."""
     return isinstance(node, exp.Literal) and not node.is_string and WHOLE.fullmatch(node.name) is not None

@@ -1,9 +1,9 @@
-"""Operators bind as in DuckDB, whatever the parser's own grammar says.
+"""Operator precedence is DuckDB's, whatever the parser's own grammar says.
 
 The parser reads `%` as loosely as `+`, IS more tightly than `=`, and chains of comparisons from the left; DuckDB does
-not. The tree keeps the analyst's brackets, and so the order of operands and operators: `%` is bound anew, and what else
-would mean something else in DuckDB, or nothing at all, is refused until it is written with brackets.
-The parser itself is left alone: its compiled build takes no subclasses.
+not. The tree keeps the analyst's parentheses, and so the order of operands and operators: `%` is rebound, and what
+would otherwise mean something else in DuckDB, or nothing at all, is refused until it has parentheses.
+The parser itself is not changed: its compiled build cannot be subclassed.
 Checked by: tests/reading/sql/test_precedence.py
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import TokenType, exp
 
 from lapwing.language.refusal import refuse
-from lapwing.reading.sql.nodes import Node
+from lapwing.reading.sql.nodes import SqlNode
 from lapwing.reading.sql.refused import part_of
 
 SPELLINGS: dict[str, str] = {
@@ -30,20 +30,20 @@ SPELLINGS: dict[str, str] = {
     "~~*": "s ILIKE t",
     "!~~*": "s NOT ILIKE t",
 }
-"""Operators that DuckDB lacks or binds otherwise than the parser does, and what to write instead."""
+"""Operators that DuckDB lacks or binds differently from the parser, and what to write instead."""
 
 _NAMES = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.VAR})
 
 _CAST_CHECKS = frozenset({(word, TokenType.NULL, TokenType.DCOLON) for word in (TokenType.IS, TokenType.NOT)})
-"""x = y IS NULL::BOOLEAN: DuckDB casts the whole of it, the parser what follows `=`."""
+"""x = y IS NULL::BOOLEAN: DuckDB casts all of it, the parser only what follows `=`."""
 
-_SUMS: frozenset[type[Node]] = frozenset({exp.Add, exp.Sub})
-_PRODUCTS: frozenset[type[Node]] = frozenset({exp.Mul, exp.Div, exp.IntDiv})
+_SUMS: frozenset[type[SqlNode]] = frozenset({exp.Add, exp.Sub})
+_PRODUCTS: frozenset[type[SqlNode]] = frozenset({exp.Mul, exp.Div, exp.IntDiv})
 _TERMS = _SUMS | {exp.Mod}
 
 _NOT, _IS, _COMPARED, _RANGE, _JOINED, _SUM, _PRODUCT, _MINUS, _CLOSED = range(3, 12)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-LEVELS: dict[type[Node], int] = {
+LEVELS: dict[type[SqlNode], int] = {
     exp.Or: 1,
     exp.And: 2,
     exp.Not: _NOT,
@@ -55,49 +55,49 @@ LEVELS: dict[type[Node], int] = {
     **dict.fromkeys(_PRODUCTS, _PRODUCT),
     exp.Neg: _MINUS,
 }
-"""How tightly each operator binds in DuckDB. % and ^ are absent: MOD(x, y) and POWER(x, y) are the same nodes."""
+"""The precedence of each operator in DuckDB. % and ^ are absent: MOD(x, y) and POWER(x, y) are the same nodes."""
 
-_CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # an operator of these does not continue another of its level
+_CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # these operators cannot be chained
 
 
 def check_spellings(tokens: Sequence[Any]) -> None:
-    """Refuses operators that mean something else in DuckDB, and casts of which the tree does not say what they take."""
+    """Refuses operators that mean something else in DuckDB, and casts whose operand the tree does not show."""
     for before, null, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
         kinds = before.token_type, null.token_type, cast.token_type
         if kinds in _CAST_CHECKS:
             refuse(
                 "ambiguous",
                 "`IS NULL::`",
-                "without brackets it does not say what is cast.",
+                "without parentheses it is ambiguous what is cast.",
                 "Write (x IS NULL)::INTEGER.",
             )
     for token in tokens:
         instead = SPELLINGS.get(token.text.upper())
         if instead is not None and token.token_type not in _NAMES:
-            refuse("unsupported-function", f"`{token.text}`", "it is not an operator here.", f"Write {instead}.")
+            refuse("unsupported-function", f"`{token.text}`", "this operator is not supported.", f"Write {instead}.")
 
 
 def bind(statement: exp.Expr) -> None:
-    """Makes every `%` of the tree bind as `*` does, and refuses what needs brackets."""
+    """Makes every `%` in the tree bind like `*`, and refuses what needs parentheses."""
     nodes = [node for node in statement.walk() if isinstance(node, exp.Expression)]
     for node in nodes:
         is_inner = type(node.parent) in _TERMS and node.arg_key == "this"
         if type(node) in _TERMS and not is_inner:
-            _rebound(node)
+            _rebind(node)
     for node in nodes:
         _check(node)
 
 
-def _rebound(root: Node) -> None:
-    """Rebuilds a chain of + - * / // % in which the parser took some % for a sum.
+def _rebind(root: SqlNode) -> None:
+    """Rebuilds a chain of + - * / // % in which the parser bound some % like a sum.
 
-    A % stands on the left edge of sums, where MOD(x, y) means the same; below a product it can only be a MOD(x, y).
+    A % is on the left edge of sums, where MOD(x, y) means the same; below a product it can only be MOD(x, y).
     """
     operands, operators = _row(root)
     if not any(isinstance(operator, exp.Mod) for operator in operators):
         return
     place = root.replace(exp.Null())
-    stack, waiting = [operands[0]], list[Node]()
+    stack, waiting = [operands[0]], list[SqlNode]()
     for operator, operand in zip(operators, operands[1:], strict=True):
         while waiting and _tightness(waiting[-1]) >= _tightness(operator):
             _apply(waiting, stack)
@@ -108,10 +108,10 @@ def _rebound(root: Node) -> None:
     place.replace(stack.pop())
 
 
-def _row(root: Node) -> tuple[list[Node], list[Node]]:
+def _row(root: SqlNode) -> tuple[list[SqlNode], list[SqlNode]]:
     """The operands and the operators of a chain, from left to right."""
     first, sums = _spine(root, _TERMS)
-    operands, operators = list[Node](), list[Node]()
+    operands, operators = list[SqlNode](), list[SqlNode]()
     for sign, term in [(None, first), *sums]:
         start, products = _spine(term, _PRODUCTS)
         operators += [*([] if sign is None else [sign]), *(operator for operator, _ in products)]
@@ -119,28 +119,28 @@ def _row(root: Node) -> tuple[list[Node], list[Node]]:
     return operands, operators
 
 
-def _spine(node: Node, kinds: frozenset[type[Node]]) -> tuple[Node, list[tuple[Node, Node]]]:
+def _spine(node: SqlNode, kinds: frozenset[type[SqlNode]]) -> tuple[SqlNode, list[tuple[SqlNode, SqlNode]]]:
     """The leftmost operand, and each operator of these kinds with the operand on its right."""
-    steps: list[tuple[Node, Node]] = []
+    steps: list[tuple[SqlNode, SqlNode]] = []
     while type(node) in kinds:
         steps.append((node, node.args["expression"]))
         node = node.this
     return node, steps[::-1]
 
 
-def _tightness(operator: Node) -> int:
+def _tightness(operator: SqlNode) -> int:
     return LEVELS.get(type(operator), _PRODUCT)
 
 
-def _apply(waiting: list[Node], stack: list[Node]) -> None:
+def _apply(waiting: list[SqlNode], stack: list[SqlNode]) -> None:
     operator, right, left = waiting.pop(), stack.pop(), stack.pop()
     operator.set("this", left)
     operator.set("expression", right)
     stack.append(operator)
 
 
-def _check(node: Node) -> None:
-    """Refuses a node whose operands, without brackets, DuckDB would bind otherwise."""
+def _check(node: SqlNode) -> None:
+    """Refuses a node whose operands, without parentheses, DuckDB would bind differently."""
     level = LEVELS.get(type(node))
     if level is None:
         return
@@ -154,18 +154,18 @@ def _check(node: Node) -> None:
         refuse(
             "ambiguous",
             part_of(node),
-            "without brackets it does not say which operator comes first.",
-            "Write the brackets.",
+            "without parentheses the order of operators is ambiguous.",
+            "Add parentheses.",
         )
 
 
-def _level(node: Node) -> int:
-    """How tightly a node holds together as an operand; x NOT IN (...) as x IN (...) does."""
+def _level(node: SqlNode) -> int:
+    """The precedence of a node as an operand; x NOT IN (...) has that of x IN (...)."""
     inner = node.this if isinstance(node, exp.Not) and isinstance(node.this, exp.Is | exp.In | exp.Between) else node
     return LEVELS.get(type(inner), _CLOSED)
 
 
-def _is_complete(node: Node) -> bool:
-    """Whether it ends by itself, as x IS NULL and x IN (...) do: what follows takes all of it."""
+def _is_complete(node: SqlNode) -> bool:
+    """True if it is self-terminating, like x IS NULL and x IN (...): what follows applies to all of it."""
     inner = node.this if isinstance(node, exp.Not) else node
     return isinstance(inner, exp.Is | exp.In)

@@ -1,7 +1,7 @@
-"""Reading SQL: SELECTs over private tables, node type by node type.
+"""Reads SQL: SELECTs over private tables, node type by node type.
 
-sqlglot only parses. What is not in the tables of expressions.py is refused, and so is any modifier that a node
-carries and that is not listed for it (refused.py); the analyst's text never reaches an engine.
+sqlglot only parses. What is not in the tables of expressions.py is refused, and so is any modifier of a node
+that is not listed for it (refused.py); the analyst's text never reaches an engine.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
 from lapwing.reading.relations.relation import (
-    Groups,
+    Aggregation,
     Relation,
     Rows,
-    filtered,
-    limited,
-    projected,
+    filter_by,
+    limit_to,
+    project,
     question_of,
     sorted_by,
 )
 from lapwing.reading.sql.expressions import read
-from lapwing.reading.sql.nodes import Node, is_whole, terms_of
+from lapwing.reading.sql.nodes import SqlNode, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
 from lapwing.reading.sql.refused import DIALECT, check_modifiers, part_of, refuse_node
 from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
@@ -44,7 +44,7 @@ from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, r
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
 
-AGGREGATES: dict[type[Node], str] = {
+AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
     exp.Sum: SUM.name,
     exp.Avg: MEAN.name,
@@ -54,27 +54,27 @@ AGGREGATES: dict[type[Node], str] = {
     exp.Stddev: SAMPLE_STDDEV.name,
     exp.StddevSamp: SAMPLE_STDDEV.name,
 }
-"""Aggregates of one argument, by the name of their entry in aggregates.py."""
+"""Aggregates with one argument, by the name of their entry in aggregates.py."""
 
-PAIRS: dict[type[Node], str] = {
+PAIRS: dict[type[SqlNode], str] = {
     exp.CovarPop: COVARIANCE.name,
     exp.CovarSamp: SAMPLE_COVARIANCE.name,
     exp.Corr: CORRELATION.name,
     exp.RegrSlope: SLOPE.name,
     exp.RegrIntercept: INTERCEPT.name,
 }
-"""Aggregates of two arguments."""
+"""Aggregates with two arguments."""
 
-LEVELS: dict[type[Node], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
-"""Quantiles with a name."""
+LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
+"""Quantiles with their own name."""
 
 
 def read_sql(text: str, catalog: Catalog) -> Question:
-    """The question that a SELECT asks; raises Refused. Free, and without a look at the data."""
+    """The question a SELECT asks; raises Refused. Free, and reads no data."""
     try:
         return normalised(question_of(_relation(_select(text), Names(catalog, {}))))
     except RecursionError:
-        refuse("too-large", "the question", "it is nested too deeply.", "Write it with fewer levels.")
+        refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
 
 def _select(text: str) -> exp.Select:
@@ -82,19 +82,17 @@ def _select(text: str) -> exp.Select:
         refuse(
             "unreadable-characters",
             "the question",
-            "it holds characters that are no text.",
-            "Write it in plain Unicode.",
+            "it contains invalid characters.",
+            "Use plain Unicode.",
         )
     if len(text) > MOST_CHARACTERS:
-        refuse(
-            "too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Write a shorter one."
-        )
+        refuse("too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Shorten it.")
     if "\0" in text:
         refuse(
             "unreadable-characters",
             "the question",
-            "it holds a character that no engine reads.",
-            "Leave the character 0 out.",
+            "it contains a null character.",
+            "Remove the null character.",
         )
     try:
         tokens = DIALECT.tokenize(text)
@@ -106,14 +104,14 @@ def _select(text: str) -> exp.Select:
         where = getattr(error, "errors", None) or [{}]
         line, column = where[0].get("line"), where[0].get("col")
         at = f" near line {line}, column {column}" if line else ""
-        refuse("syntax", "the question", f"it is not readable as SQL{at}.", "Write one SELECT statement.")
+        refuse("syntax", "the question", f"it is not valid SQL{at}.", "Write one SELECT statement.")
     written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
     if len(written) != 1:
-        many = f"it holds {len(written)} statements." if written else "it is empty."
+        many = f"it contains {len(written)} statements." if written else "it is empty."
         refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
     statement = written[0]
     if sum(1 for _ in statement.walk()) > MOST_PARTS:
-        refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Write a shorter one.")
+        refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
     bind(statement)
     return only_select(statement, "the question")
 
@@ -128,15 +126,15 @@ class _Source:
     def relation(self) -> Relation:
         return self.scopes.relation
 
-    def column(self, node: Node) -> Expression:
-        """What a column's name means below the aggregation; an aggregate means nothing here."""
+    def column(self, node: SqlNode) -> Expression:
+        """The meaning of a column name below the aggregation; aggregates are refused here."""
         if not isinstance(node, exp.Column):
             if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
                 refuse_node(node)
             refuse(
                 "misplaced-aggregate",
                 part_of(node),
-                "an aggregate cannot stand in WHERE, GROUP BY or another aggregate.",
+                "an aggregate cannot be used in WHERE, GROUP BY or another aggregate.",
                 "Move it out.",
             )
         return self.scopes.column(node)
@@ -147,7 +145,7 @@ def _inside(select: exp.Select, names: Names) -> Relation:
 
 
 def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
-    """What a SELECT gives: rows, or groups. Inside another one, groups of the protected unit are rows."""
+    """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
     source = _Source(read_from(select, _with(select, names), _inside))
     where = select.args.get("where")
@@ -155,16 +153,16 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
     if where is not None:
         check_modifiers(where)
         conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
-        relation = filtered(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
-    inner = _Source(source.scopes.refined(relation))
+        relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
+    inner = _Source(source.scopes.refine(relation))
     if not _aggregates(select):
-        return _ordered(select, inner, _plain(select, inner))
-    if isinstance(relation, Groups):
+        return _order(select, inner, _plain(select, inner))
+    if isinstance(relation, Aggregation):
         refuse(
             "released-numbers",
             "an aggregate over released numbers",
-            "the numbers inside are released already.",
-            "Compute it from the answer, which costs nothing.",
+            "the numbers inside have already been released.",
+            "Compute it from the answer, which is free.",
         )
     groups = _Aggregation(select, inner, relation, inside=inside).groups()
     return per_unit(groups) if inside and is_per_unit(groups) else groups
@@ -177,7 +175,7 @@ def _aggregates(select: exp.Select) -> bool:
 
 
 def _with(select: exp.Select, names: Names) -> Names:
-    """The names that WITH adds. Each sub-query is read once, and sees those before it."""
+    """The names added by WITH. Each subquery is read once, and sees those before it."""
     ctes = select.args.get("with_")
     if ctes is None:
         return names
@@ -189,8 +187,8 @@ def _with(select: exp.Select, names: Names) -> Names:
     return names
 
 
-def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, Node | Expression]]:
-    """Names and nodes after SELECT; a star stands for all columns."""
+def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, SqlNode | Expression]]:
+    """Names and nodes in the SELECT list; a star stands for all columns."""
     for node in select.expressions:
         inner = node.this if isinstance(node, exp.Alias) else node
         star = inner.this if isinstance(inner, exp.Column) else inner
@@ -207,11 +205,11 @@ def _plain(select: exp.Select, source: _Source) -> Relation:
         Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
         for name, node in _columns(select, source)
     )
-    return projected(source.relation, outputs)
+    return project(source.relation, outputs)
 
 
-def _ordered(select: exp.Select, source: _Source, relation: Relation) -> Relation:
-    """The relation sorted and limited as ORDER BY and LIMIT say."""
+def _order(select: exp.Select, source: _Source, relation: Relation) -> Relation:
+    """The relation, sorted and limited by ORDER BY and LIMIT."""
     order = select.args.get("order")
     if order is not None and isinstance(relation, Rows):
         return sorted_by(relation, ())  # refuses
@@ -220,22 +218,27 @@ def _ordered(select: exp.Select, source: _Source, relation: Relation) -> Relatio
         terms = [(_output(node.this, outputs) or read(node.this, source.column), node) for node in _sorting(order)]
         relation = sorted_by(relation, tuple(Order(by, bool(node.args.get("desc"))) for by, node in terms))
     limit = _limit(select)
-    return relation if limit is None else limited(relation, limit)
+    return relation if limit is None else limit_to(relation, limit)
 
 
-def _sorting(order: Node) -> list[Node]:
+def _sorting(order: SqlNode) -> list[SqlNode]:
     check_modifiers(order)
     for node in order.expressions:
         check_modifiers(node)
     return list(order.expressions)
 
 
-def _output(node: Node, outputs: tuple[Output, ...]) -> Expression | None:
-    """The column of the answer that a name or a number in ORDER BY means."""
+def _output(node: SqlNode, outputs: tuple[Output, ...]) -> Expression | None:
+    """The output column that a name or number in ORDER BY refers to."""
     if is_whole(node):
         place = int(node.name)
         if not 1 <= place <= len(outputs):
-            refuse("wrong-argument", f"ORDER BY {place}", f"the answer has {len(outputs)} columns.", "Name the column.")
+            refuse(
+                "wrong-argument",
+                f"ORDER BY {place}",
+                f"the answer has {len(outputs)} columns.",
+                "Use the column's name.",
+            )
         return outputs[place - 1].expression
     if isinstance(node, exp.Column) and not node.table:
         return next((output.expression for output in outputs if output.name.lower() == node.name.lower()), None)
@@ -251,7 +254,7 @@ class _Aggregation:
         self._read_keys()
         self.outputs: dict[str, Expression] = {}
 
-    def groups(self) -> Groups:
+    def groups(self) -> Aggregation:
         outputs = tuple(Output(name, self._above(node)) for name, node in self._shown())
         self.outputs = {output.name.lower(): output.expression for output in outputs}
         having = self.select.args.get("having")
@@ -262,12 +265,12 @@ class _Aggregation:
         order = self.select.args.get("order")
         sorting = [] if order is None else _sorting(order)
         by = [(_output(node.this, outputs) or self._above(node.this), bool(node.args.get("desc"))) for node in sorting]
-        groups = filtered(self.grouping.groups(outputs), conditions, lambda: "HAVING")
+        groups = filter_by(self.grouping.groups(outputs), conditions, lambda: "HAVING")
         groups = sorted_by(groups, tuple(Order(*term) for term in by))
         limit = _limit(self.select)
-        return groups if limit is None else limited(groups, limit)
+        return groups if limit is None else limit_to(groups, limit)
 
-    def _shown(self) -> Iterator[tuple[str, Node]]:
+    def _shown(self) -> Iterator[tuple[str, SqlNode]]:
         for name, node in _columns(self.select, self.source):
             if not isinstance(node, exp.Expression):
                 refuse_node(exp.Star())
@@ -281,7 +284,7 @@ class _Aggregation:
         for node in group.expressions:
             self.grouping.add_key(self._key(node), f"GROUP BY {part_of(node)}")
 
-    def _key(self, node: Node) -> Expression:
+    def _key(self, node: SqlNode) -> Expression:
         meant = self._meant(node)
         if is_whole(node):
             place = int(node.name)
@@ -290,23 +293,23 @@ class _Aggregation:
                     "wrong-argument",
                     f"GROUP BY {place}",
                     f"SELECT has {len(self.select.expressions)} columns.",
-                    "Name the column.",
+                    "Use the column's name.",
                 )
             column = self.select.expressions[place - 1]
             meant = column.this if isinstance(column, exp.Alias) else column
         return read(meant, self.source.column)
 
-    def _meant(self, node: Node) -> Node:
-        """A name in GROUP BY that is no column inside but stands after SELECT means what it names there."""
+    def _meant(self, node: SqlNode) -> SqlNode:
+        """A name in GROUP BY that is not an input column refers to the SELECT list."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in self.rows.columns:
             written = {name.lower(): column for name, column in self._shown()}
             return written.get(node.name.lower(), node)
         return node
 
-    def _above(self, node: Node) -> Expression:
+    def _above(self, node: SqlNode) -> Expression:
         return self.grouping.above(read(node, self._leaf))
 
-    def _leaf(self, node: Node) -> Expression:
+    def _leaf(self, node: SqlNode) -> Expression:
         if isinstance(node, exp.Column):
             name = "" if node.table or node.name.lower() in self.rows.columns else node.name.lower()
             return self.outputs[name] if name in self.outputs else self.source.column(node)
@@ -318,7 +321,7 @@ class _Aggregation:
             check_modifiers(node)
         return self.grouping.slot(self._aggregate(node, condition))
 
-    def _aggregate(self, node: Node, condition: Expression | None) -> Aggregate:
+    def _aggregate(self, node: SqlNode, condition: Expression | None) -> Aggregate:
         def part() -> str:
             return part_of(node)
 
@@ -333,7 +336,10 @@ class _Aggregation:
             case exp.Count(this=exp.Distinct()) | exp.Sum(this=exp.Distinct()) | exp.Avg(this=exp.Distinct()):
                 instead = f"Use COUNT(DISTINCT {self.rows.table.unit or 'unit'})."
                 refuse(
-                    "unsupported-function", part_of(node), "DISTINCT is read inside COUNT and for one column.", instead
+                    "unsupported-function",
+                    part_of(node),
+                    "DISTINCT is only supported inside COUNT, with one column.",
+                    instead,
                 )
             case exp.CountIf():
                 met = read(node.this, self.source.column)
@@ -364,12 +370,12 @@ def _limit(select: exp.Select) -> int | None:
         return None
     value = limit.args.get("expression")
     if not isinstance(limit, exp.Limit) or value is None or not is_whole(value):
-        refuse("wrong-argument", "LIMIT", "it takes a whole number.", "Write for example LIMIT 10.")
+        refuse("wrong-argument", "LIMIT", "it takes an integer.", "For example: LIMIT 10.")
     check_modifiers(limit)
     return int(value.name)
 
 
-def _default_name(node: Node) -> str:
+def _default_name(node: SqlNode) -> str:
     if isinstance(node, exp.Column):
         return node.name
     if isinstance(node, exp.Min | exp.Max):

@@ -1,4 +1,4 @@
-"""Reading FROM: tables, sub-queries, names of WITH, joins and UNION ALL; and what a column's name means there."""
+"""Reads FROM: tables, subqueries, WITH names, joins and UNION ALL; and what a column name means there."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from lapwing.reading.relations.joins import join
 from lapwing.reading.relations.relation import Columns, Relation, Rows, all_rows, column_of
 from lapwing.reading.relations.unions import unite
 from lapwing.reading.sql.expressions import read
-from lapwing.reading.sql.nodes import Node, terms_of
+from lapwing.reading.sql.nodes import SqlNode, terms_of
 from lapwing.reading.sql.refused import check_modifiers, part_of, refuse_node
 
 KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
     (side, kind): side.lower() for side in ("LEFT", "RIGHT") for kind in ("", "OUTER")
 }
-"""Joins that are read, by the words before JOIN."""
+"""Supported joins, by the words before JOIN."""
 
-_EQUALS = "Write ON a.x = b.y AND ...; other conditions stand in WHERE."
+_EQUALS = "Write ON a.x = b.y AND ...; put other conditions in WHERE."
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a name in FROM means: a sub-query in WITH, else a table of the catalog."""
+    """The meaning of a name in FROM: a subquery from WITH, else a table in the catalog."""
 
     catalog: Catalog
     known: Mapping[str, Relation]
@@ -38,13 +38,13 @@ class Names:
         return self.known.get(name.lower()) or all_rows(self.catalog.table(name))
 
     def adding(self, name: str, relation: Relation) -> Names:
-        """The same and one more."""
+        """The same names and one more."""
         return Names(self.catalog, {**self.known, name.lower(): relation})
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One table after FROM: how it may be called, and its columns."""
+    """One table in FROM: the names it goes by, and its columns."""
 
     names: frozenset[str]
     columns: Columns
@@ -57,41 +57,44 @@ class Scopes:
     relation: Relation
     parts: tuple[Scope, ...]
     shared: frozenset[str] = frozenset()
-    """Columns of USING: the same on both sides."""
+    """The columns of USING, which are the same on both sides."""
 
     def column(self, node: exp.Column) -> Expression:
-        """What the name of a column means."""
+        """The meaning of a column name."""
         name = node.name.lower()
         if node.table:
-            known = self.named(node.table, part_of(node)).columns.get(name)
+            known = self.scope(node.table, part_of(node)).columns.get(name)
             return column_of(self.relation, f"{node.table}.{node.name}") if known is None else known.expression
         found = [part.columns[name].expression for part in self.parts if name in part.columns]
         if not found:
             return column_of(self.relation, node.name)
         if any(other != found[0] for other in found[1:]) and name not in self.shared:
             refuse(
-                "ambiguous", f"`{node.name}`", "several tables have a column of this name.", f"Write table.{node.name}."
+                "ambiguous",
+                f"`{node.name}`",
+                "several tables have a column with this name.",
+                f"Write table.{node.name}.",
             )
         return found[0]
 
-    def named(self, table: str, what: str) -> Scope:
-        """The table of this name."""
+    def scope(self, table: str, what: str) -> Scope:
+        """The table with this name."""
         found = [part for part in self.parts if table.lower() in part.names]
         if not found:
             names = (name for part in self.parts for name in part.names)
-            refuse("unknown-table", what, "the question does not read that table.", nearest(table, names))
+            refuse("unknown-table", what, "that table is not in FROM.", nearest(table, names))
         if len(found) > 1:
             refuse(
                 "duplicate-name",
                 what,
                 "several tables have this name.",
-                "Give them names of their own: FROM t AS a JOIN t AS b.",
+                "Use aliases: FROM t AS a JOIN t AS b.",
             )
         return found[0]
 
-    def star(self, node: Node) -> Iterator[Output]:
-        """All columns, or all of one table; what is the same column on both sides is there once."""
-        parts = [self.named(node.table, part_of(node))] if isinstance(node, exp.Column) else list(self.parts)
+    def star(self, node: SqlNode) -> Iterator[Output]:
+        """All columns, or all of one table; a column shared by both sides appears once."""
+        parts = [self.scope(node.table, part_of(node))] if isinstance(node, exp.Column) else list(self.parts)
         outputs = [output for part in parts for output in part.columns.values()]
         seen: dict[str, Expression] = {}
         for output in outputs:
@@ -100,17 +103,17 @@ class Scopes:
                 yield output
             seen.setdefault(name, output.expression)
 
-    def refined(self, relation: Relation) -> Scopes:
+    def refine(self, relation: Relation) -> Scopes:
         """The same tables, filtered."""
         return replace(self, relation=relation)
 
 
 Body = Callable[[exp.Select, Names], Relation]
-"""Reads a SELECT inside."""
+"""Reads a nested SELECT."""
 
 
 def read_body(node: exp.Expr, names: Names, body: Body, what: str) -> Relation:
-    """A sub-query: a SELECT, or several with UNION ALL between them."""
+    """A subquery: a SELECT, or several with UNION ALL between them."""
     sides = _sides(node)
     if len(sides) == 1:
         return body(only_select(sides[0], what), names)
@@ -118,7 +121,7 @@ def read_body(node: exp.Expr, names: Names, body: Body, what: str) -> Relation:
 
 
 def _sides(node: exp.Expr) -> list[exp.Expr]:
-    """The sides of a chain of UNION ALL, without recursion."""
+    """The inputs of a chain of UNION ALL, without recursion."""
     sides: list[exp.Expr] = []
     todo = [node]
     while todo:
@@ -135,23 +138,23 @@ def _sides(node: exp.Expr) -> list[exp.Expr]:
 
 
 def only_select(node: exp.Expr, what: str) -> exp.Select:
-    """The node, if it is one SELECT."""
+    """The node, if it is a single SELECT."""
     if isinstance(node, exp.SetOperation):
         refuse(
             "unsupported-union",
             what,
-            "UNION, EXCEPT and INTERSECT compare rows of many units, and released numbers are not put together.",
-            "Put UNION ALL of rows into FROM, or ask each SELECT by itself.",
+            "UNION, EXCEPT and INTERSECT compare rows of different units, and released numbers cannot be combined.",
+            "Use UNION ALL of rows in FROM, or ask each SELECT separately.",
         )
     if isinstance(node, exp.Values):
-        refuse("unsupported-clause", what, "VALUES holds no rows of anybody.", "Write FROM and the name of a table.")
+        refuse("unsupported-clause", what, "VALUES contains no private rows.", "Select FROM a table.")
     if not isinstance(node, exp.Select):
-        refuse("not-one-select", part_of(node), "only questions are answered.", "Write one SELECT statement.")
+        refuse("not-one-select", part_of(node), "only SELECT is supported.", "Write one SELECT statement.")
     return node
 
 
 def read_from(select: exp.Select, names: Names, body: Body) -> Scopes:
-    """What stands after FROM, with its joins from left to right."""
+    """What follows FROM, with its joins from left to right."""
     source = select.args.get("from_")
     if source is None:
         refuse(
@@ -161,22 +164,22 @@ def read_from(select: exp.Select, names: Names, body: Body) -> Scopes:
     relation, scope = _one(source.this, names, body, alone=not joins)
     scopes = Scopes(relation, (scope,))
     for node in joins:
-        scopes = _joined(scopes, node, names, body)
+        scopes = _join(scopes, node, names, body)
     return scopes
 
 
-def _one(node: Node, names: Names, body: Body, *, alone: bool) -> tuple[Relation, Scope]:
-    """One table or sub-query. A table with an alias is known by both names, unless others stand beside it."""
+def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> tuple[Relation, Scope]:
+    """One table or subquery. A table with an alias goes by both names, unless it is joined with others."""
     if isinstance(node, exp.Subquery):
         check_modifiers(node)
-        inner = read_body(node.this, names, body, "the sub-query")
+        inner = read_body(node.this, names, body, "the subquery")
         return inner, Scope(frozenset({_alias(node).lower()} - {""}), inner.columns)
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         refuse(
             "unknown-table",
             f"FROM {part_of(node)}",
-            "only a table of the catalog can be asked about.",
-            "Write FROM and its name.",
+            "only tables in the catalog can be queried.",
+            "Write FROM and the table's name.",
         )
     check_modifiers(node)
     relation, alias = names.relation(node.name), _alias(node)
@@ -184,7 +187,7 @@ def _one(node: Node, names: Names, body: Body, *, alone: bool) -> tuple[Relation
     return relation, Scope(frozenset(name.lower() for name in known), relation.columns)
 
 
-def _alias(node: Node) -> str:
+def _alias(node: SqlNode) -> str:
     alias = node.args.get("alias")
     if alias is None:
         return ""
@@ -193,13 +196,13 @@ def _alias(node: Node) -> str:
         refuse(
             "unsupported-clause",
             f"FROM {part_of(node)}",
-            "the name after the table is not readable.",
-            "Write FROM and a name.",
+            "the alias is not valid.",
+            "Write FROM table AS name.",
         )
     return node.alias
 
 
-def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
+def _join(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
     check_modifiers(node)
     what = part_of(node)
     words = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
@@ -208,7 +211,7 @@ def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
         refuse(
             "unsupported-join",
             what,
-            "tables are joined by equal columns.",
+            "only equality joins are supported.",
             "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).",
         )
     relation, scope = _one(node.this, names, body, alone=False)
@@ -217,7 +220,7 @@ def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
             "duplicate-name",
             what,
             "two tables have the same name.",
-            "Give them names of their own: FROM t AS a JOIN t AS b.",
+            "Use aliases: FROM t AS a JOIN t AS b.",
         )
     right = Scopes(relation, (scope,))
     first, second = rows_only(left.relation, what), rows_only(relation, what)
@@ -235,31 +238,34 @@ def _joined(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
         refuse(
             "unsupported-join",
             what,
-            "USING says which side is meant only in JOIN and LEFT JOIN.",
+            "USING is only supported in JOIN and LEFT JOIN.",
             "Write ON a.x = b.x.",
         )
     return Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
 
 
-def _equal(term: Node, left: Scopes, right: Scopes) -> tuple[Expression, Expression]:
-    """One equality between an expression over the tables before JOIN and one over the table after it."""
+def _equal(term: SqlNode, left: Scopes, right: Scopes) -> tuple[Expression, Expression]:
+    """An equality between an expression over the tables before JOIN and one over the table after it."""
     if not isinstance(term, exp.EQ):
-        refuse("unsupported-join", f"ON {part_of(term)}", "tables are joined by equal columns only.", _EQUALS)
+        refuse("unsupported-join", f"ON {part_of(term)}", "only equality joins are supported.", _EQUALS)
     check_modifiers(term)
-    sides = [_sided(node, left, right) for node in (term.this, term.expression)]
+    sides = [_with_side(node, left, right) for node in (term.this, term.expression)]
     found = dict(sides)
     if set(found) != {"left", "right"}:
         refuse(
-            "unsupported-join", f"ON {part_of(term)}", "each side of = names columns of one of the two tables.", _EQUALS
+            "unsupported-join",
+            f"ON {part_of(term)}",
+            "each side of = must use columns of one of the two tables.",
+            _EQUALS,
         )
     return found["left"], found["right"]
 
 
-def _sided(node: Node, left: Scopes, right: Scopes) -> tuple[str, Expression]:
-    """The expression, and the side whose columns it names; no side if it names both or none."""
+def _with_side(node: SqlNode, left: Scopes, right: Scopes) -> tuple[str, Expression]:
+    """The expression, and the side whose columns it uses; None if it uses both or neither."""
     seen: set[str] = set()
 
-    def leaf(part: Node) -> Expression:
+    def leaf(part: SqlNode) -> Expression:
         if not isinstance(part, exp.Column):
             refuse_node(part)
         side = _side_of(part, left, right)
@@ -276,5 +282,5 @@ def _side_of(node: exp.Column, left: Scopes, right: Scopes) -> str:
     name = node.name.lower()
     sides = [any(name in part.columns for part in scopes.parts) for scopes in (left, right)]
     if all(sides):
-        refuse("ambiguous", f"`{node.name}`", "both tables have a column of this name.", f"Write table.{node.name}.")
+        refuse("ambiguous", f"`{node.name}`", "both tables have a column with this name.", f"Write table.{node.name}.")
     return "right" if sides[1] else "left"
