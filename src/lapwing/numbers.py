@@ -20,6 +20,8 @@ from lapwing.errors import Bug, Misconfigured
 
 Number = int | float | Fraction | Decimal
 """What a parameter may be. numpy's integers and floats are read too."""
+Enclosure = tuple[Fraction, Fraction]
+"""(low, high) with low <= the number <= high."""
 
 _MOST_DIGITS = 400
 _MOST_BITS = 13_000  # Python prints integers of up to 4,300 digits
@@ -125,12 +127,12 @@ def inside_unit(value: object, name: str) -> Fraction:
 
 def confidence_of(value: object) -> Fraction:
     """Reads a confidence whose distances from 0 and from 1 are ordinary numbers."""
-    level = inside_unit(value, "confidence")
-    if not 1 / _LARGEST <= level <= 1 - 1 / _LARGEST:
+    number = inside_unit(value, "confidence")
+    if not 1 / _LARGEST <= number <= 1 - 1 / _LARGEST:
         raise Misconfigured(
             f"`confidence` is {shown(value)}; it must lie between 1e-40 and 1 - 1e-40. Pass for example 0.95."
         )
-    return level
+    return number
 
 
 def count(value: object, name: str, *, least: int = 1) -> int:

@@ -28,9 +28,9 @@ from operator import add
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lapwing.answers.answer import Release, describe
+from lapwing.arrays import Floats
 from lapwing.cells.release import Cells, Released, narrowed
 from lapwing.errors import Bug
 from lapwing.language.refusal import refuse
@@ -38,12 +38,10 @@ from lapwing.measures.measure import Measure
 from lapwing.measures.shapes import Total
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import gaussian_reach, laplace_reach
+from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
 from lapwing.mechanisms.fitting import Noise
 from lapwing.planning.plan import Outline, Plan, Prices
 from lapwing.privacy.loss import Loss
-
-Floats = npt.NDArray[np.float64]
 
 Stored = tuple[int, Plan, Released]
 """One paid answer: its ledger entry, the plan that it was made by, and its noisy cells."""
@@ -211,11 +209,11 @@ def _strays(parts: tuple[Part, ...], confidence: Fraction, simultaneous: int) ->
     if isinstance(parts[0].noise, Gaussian):
         variances = [_variance(part.noise) for part in parts]
         wider = np.array([math.sqrt(variance / min(variances)) for variance in variances])
-        found = gaussian_reach(weights * wider, min(variances), outside)
+        found = gaussian_tail_bound(weights * wider, min(variances), outside)
         if max(variances) <= _WIDE and outside >= _LEAST:
             found = min(found, _summed_up(weights, [float(variance) for variance in variances], outside))
     else:
-        found = laplace_reach(weights, np.array([_scale(part.noise) for part in parts]), outside)
+        found = laplace_tail_bound(weights, np.array([_scale(part.noise) for part in parts]), outside)
     return math.floor(found * _SAFE + 0.5)
 
 

@@ -35,16 +35,16 @@ from lapwing.mechanisms.keys.threshold import MOST_CONFIDENCE, CountThreshold
 from lapwing.mechanisms.moments import regression as soft_regression
 from lapwing.mechanisms.moments import spread as soft_spread
 from lapwing.mechanisms.moments import values as soft_values
-from lapwing.mechanisms.moments.intervals import reach
+from lapwing.mechanisms.moments.intervals import tail_bound
 from lapwing.mechanisms.moments.mean import (
-    SoftMean,
-    SoftVariance,
+    Mean,
+    Variance,
     mean_error,
     mean_error_of_three,
     stddev_error,
     variance_error,
 )
-from lapwing.mechanisms.moments.values import GRID, SoftColumn
+from lapwing.mechanisms.moments.values import GRID, ColumnCells
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.planning.plan import Plan
 
@@ -107,14 +107,14 @@ def _soft_half_width(
     shape: Soft, noise: Noise, statistic: str, confidence: Fraction, rows: int | None
 ) -> Fraction | None:
     outside, low, high = float(1 - confidence), float(shape.bounds.low), float(shape.bounds.high)
-    places = SoftVariance.places if shape.squares else SoftMean.places
+    places = Variance.places if shape.squares else Mean.places
     weights = tuple((low + (high - low) * place) / GRID for place in places)
     width = high - low
     match statistic:
         case COUNT_VALUES.name:
-            return Fraction(reach(noise, (1.0,) * len(places), outside) / GRID)
+            return Fraction(tail_bound(noise, (1.0,) * len(places), outside) / GRID)
         case SUM.name:
-            return Fraction(reach(noise, weights, outside))
+            return Fraction(tail_bound(noise, weights, outside))
         case MEAN.name if rows is not None:
             error = mean_error_of_three if shape.squares else mean_error
             return Fraction(error(noise, width, confidence, rows=rows))
@@ -136,7 +136,7 @@ def _of_total(
     return values - error, values + error
 
 
-def _counts(_: SoftColumn, cells: Sequence[Cells]) -> Array:
+def _counts(_: ColumnCells, cells: Sequence[Cells]) -> Array:
     return np.rint(soft_values.counts(cells)).astype(np.int64)
 
 
@@ -168,22 +168,22 @@ _PAIR: dict[str, tuple[Callable[..., Array], Callable[..., tuple[Array, Array]]]
 }
 
 
-def _soft(measure: Measure) -> SoftColumn:
+def _soft(measure: Measure) -> ColumnCells:
     shape, noise = measure.shape, measure.additive
     if not isinstance(shape, Soft):
         raise Bug("these are not soft cells")
     bounds = shape.bounds.low, shape.bounds.high
     if shape.squares:
-        return SoftColumn(noise, bounds, SoftVariance.places, SoftVariance.squares)
-    return SoftColumn(noise, bounds, SoftMean.places)
+        return ColumnCells(noise, bounds, Variance.places, Variance.squares)
+    return ColumnCells(noise, bounds, Mean.places)
 
 
-def _pair(measure: Measure) -> soft_regression.SoftColumns:
+def _pair(measure: Measure) -> soft_regression.PairCells:
     shape = measure.shape
     if not isinstance(shape, Pair):
         raise Bug("these are not cells of a pair")
     x, y = ((bounds.low, bounds.high) for bounds in (shape.x_bounds, shape.y_bounds))
-    return soft_regression.SoftColumns(measure.additive, x, y)
+    return soft_regression.PairCells(measure.additive, x, y)
 
 
 def _of_shown(plan: Plan, counts: Cells, level: Fraction) -> tuple[Array, Array] | None:

@@ -32,7 +32,7 @@ class Database:
     """Each record that occurs, and how often."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        _set_histogram(self, _counted(records))
+        _set_histogram(self, _count_records(records))
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -60,18 +60,18 @@ class Database:
         values = distinct(universe)
         match relation:
             case Neighbours.ADD_OR_REMOVE:
-                yield from (self._moved(None, added) for added in values)
-                yield from (self._moved(removed, None) for removed, _ in self._ordered())
+                yield from (self._change_one(None, added) for added in values)
+                yield from (self._change_one(removed, None) for removed, _ in self._ordered())
             case Neighbours.CHANGE_ONE:
                 steps = ((old, new) for old, _ in self._ordered() for new in values if new != old)
-                yield from (self._moved(old, new) for old, new in steps)
+                yield from (self._change_one(old, new) for old, new in steps)
             case _:
                 assert_never(relation)
 
     def _ordered(self) -> list[tuple[Record, int]]:
         return sorted(self.histogram, key=lambda entry: (type(entry[0]).__name__, repr(entry[0])))
 
-    def _moved(self, removed: Record | None, added: Record | None) -> Database:
+    def _change_one(self, removed: Record | None, added: Record | None) -> Database:
         """This database without the one and with the other; None means no record, and no universe holds it."""
         counts = Counter(dict(self.histogram))
         if removed is not None:
@@ -118,7 +118,7 @@ def distinct(universe: Iterable[Record]) -> Sequence[Record]:
     return values
 
 
-def _counted(records: Iterable[Record]) -> Counter[Record]:
+def _count_records(records: Iterable[Record]) -> Counter[Record]:
     counts = Counter(records)
     if None in counts:
         raise Misconfigured("a record is None, which stands for no record. Leave it out.")

@@ -60,11 +60,11 @@ def refute(
     The event is the best one there is: all outputs that are more than e^epsilon times as likely on the first.
     """
     values, most, fewest = distinct(universe), count(size, "size", least=0), count(least, "least", least=0)
-    factor, slip = _factor(nonnegative(epsilon, "epsilon")), below_one(delta, "delta")
+    factor, exact_delta = _factor(nonnegative(epsilon, "epsilon")), below_one(delta, "delta")
     require_feasible(number_of_databases(len(values), up_to=most, least=fewest), len(values))
     laws = {x: _law(algorithm(list(x.records))) for x in databases(values, up_to=most, least=fewest)}
     pairs = ((x, y) for x in laws for y in x.neighbours(neighbours, values) if y in laws)
-    return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, slip)) is not None), None)
+    return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, exact_delta)) is not None), None)
 
 
 def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
@@ -73,14 +73,14 @@ def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
 
 
 def _compare(
-    first: Database, second: Database, laws: Mapping[Database, _Law], factor: Fraction, slip: Fraction
+    first: Database, second: Database, laws: Mapping[Database, _Law], factor: Fraction, exact_delta: Fraction
 ) -> Refutation | None:
     here, there = laws[first], laws[second]
     nothing = (Fraction(0), Fraction(0))
     event = tuple(output for output in here if here[output][0] > factor * there.get(output, nothing)[1])
     likely = sum((here[output][0] for output in event), Fraction(0))
     rare = sum((there.get(output, nothing)[1] for output in event), Fraction(0))
-    return Refutation(first, second, event, likely, rare) if likely > factor * rare + slip else None
+    return Refutation(first, second, event, likely, rare) if likely > factor * rare + exact_delta else None
 
 
 def _law(given: Mapping[Hashable, Chance]) -> _Law:

@@ -25,7 +25,7 @@ from lapwing.errors import Misconfigured
 from lapwing.numbers import count, exact
 from lapwing.privacy.neighbours import Neighbours
 
-Function = Callable[[list[Any]], Any]
+Statistic = Callable[[list[Any]], Any]
 Vector = tuple[Fraction, ...]
 
 MOST_PAIRS = 1_000_000
@@ -69,7 +69,7 @@ class Sensitivity:
 
 
 def global_sensitivity(
-    function: Function,
+    function: Statistic,
     universe: Iterable[Record],
     *,
     size: int,
@@ -87,7 +87,7 @@ def global_sensitivity(
 
 
 def local_sensitivity(
-    function: Function,
+    function: Statistic,
     database: Database | Iterable[Record],
     universe: Iterable[Record],
     *,
@@ -99,7 +99,7 @@ def local_sensitivity(
 
 
 def local_sensitivity_at_distance(
-    function: Function,
+    function: Statistic,
     database: Database | Iterable[Record],
     universe: Iterable[Record],
     distance: int,
@@ -145,7 +145,7 @@ def _largest(
     return best
 
 
-def _read(function: Function, database: Database) -> Vector:
+def _read(function: Statistic, database: Database) -> Vector:
     """The answer as a tuple of exact numbers."""
     given = function(list(database.records))
     parts = given if isinstance(given, Iterable) else (given,)

@@ -19,17 +19,15 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Number, count, exact, positive, shown
+from lapwing.numbers import Enclosure, Number, count, exact, positive, shown
 from lapwing.privacy.neighbours import Neighbours
 
 T = TypeVar("T")
 Wholes = npt.NDArray[Any]
 """An integer array, or Python integers of any size in an object array."""
-Floats = npt.NDArray[np.float64]
-Enclosure = tuple[Fraction, Fraction]
-"""(low, high) with low <= the number <= high."""
 
 _DIGITS = 15  # a decimal of at most 15 digits is determined by its float64
 _GLANCE = 64  # how many floats are looked at before all of them
@@ -103,7 +101,7 @@ def read(values: object, name: str) -> Scores:
         case "f" if array.dtype == np.float64 and (digits := _decimals(array)) is not None:
             return Scores(np.rint(array * 10.0**digits).astype(np.int64), Fraction(1, 10**digits), whole=False)
         case "f" if array.dtype == np.float64:
-            return _combined([Decimal(repr(value)).as_integer_ratio() for value in array.tolist()], whole=False)
+            return _combine([Decimal(repr(value)).as_integer_ratio() for value in array.tolist()], whole=False)
         case "f" | "O":
             return _read_each(list(array), name)
         case _:
@@ -189,7 +187,7 @@ def candidate_at(candidates: Sequence[T] | Any, index: int) -> T | Any:
     return np.asarray(candidates)[index]
 
 
-def counted(candidates: int, best: int) -> tuple[int, int]:
+def read_candidates(candidates: int, best: int) -> tuple[int, int]:
     """Reads how many candidates there are, and how many of them are known to reach the best score."""
     total, optimal = count(candidates, "candidates"), count(best, "best")
     if optimal > total:
@@ -242,10 +240,10 @@ def _read_each(values: list[Any], name: str) -> Scores:
         ratios = [exact(value, name).as_integer_ratio() for value in values]
     except Misconfigured:
         raise _unreadable(name) from None  # the first message shows the value
-    return _combined(ratios, whole=all(isinstance(value, Integral) for value in values))
+    return _combine(ratios, whole=all(isinstance(value, Integral) for value in values))
 
 
-def _combined(ratios: list[tuple[int, int]], *, whole: bool) -> Scores:
+def _combine(ratios: list[tuple[int, int]], *, whole: bool) -> Scores:
     """Fractions brought to one denominator."""
     common = math.lcm(*{denominator for _, denominator in ratios})
     ticks = [numerator * (common // denominator) for numerator, denominator in ratios]

@@ -51,11 +51,11 @@ class Forks:
     count = 0
 
     @classmethod
-    def happened(cls) -> None:
+    def increment(cls) -> None:
         cls.count += 1
 
 
-os.register_at_fork(after_in_child=Forks.happened)
+os.register_at_fork(after_in_child=Forks.increment)
 
 
 class Stream:

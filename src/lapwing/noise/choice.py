@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lapwing.noise.bernoulli import Exponent, Floats, sample_bernoulli_exp_each
+from lapwing.arrays import Floats
+from lapwing.noise.bernoulli import Exponent, sample_bernoulli_exp_each
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.uniform import sample_uniform, uniform_integer
 

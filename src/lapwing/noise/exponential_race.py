@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.noise.bernoulli import Floats
 from lapwing.noise.bits import SYSTEM, BitSource, Words
 from lapwing.noise.choice import Exponents
 from lapwing.noise.lazy import LazyUniform

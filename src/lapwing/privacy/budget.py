@@ -168,7 +168,7 @@ class Budget:
     def cost(self, loss: Loss) -> Cost:
         """What a loss costs here, never less than it is. Refused if no rule proves a bound in this currency."""
         known = self.accounting.rules.convert(read_loss(loss))
-        return Cost(self.accounting, _settled(known.amount), _settled(known.delta))
+        return Cost(self.accounting, _keep_or_round_up(known.amount), _keep_or_round_up(known.delta))
 
     def affordable(self, room: Cost) -> Fraction:
         """The largest epsilon, to six decimals, at which one question still fits into the room; 0 if none does."""
@@ -211,6 +211,6 @@ def _accounting(value: object) -> Accounting:
     raise Misconfigured(f"`accounting` is {shown(value)}; it must be one of {', '.join(map(repr, choices))}.")
 
 
-def _settled(value: Fraction) -> Fraction:
+def _keep_or_round_up(value: Fraction) -> Fraction:
     """The value itself while it is short, so that n questions at 1/n fill 1; otherwise rounded up."""
     return value if value.denominator <= 10**FINEST else round_up(value, digits=FINEST)

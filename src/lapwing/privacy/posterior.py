@@ -61,7 +61,7 @@ def posterior(prior: Number, epsilon: Number, delta: Number = 0, *, slack: Numbe
                 Both together bound the probability to leave the interval if the statement is true; exchange P and Q
                 if it is false.
     """
-    before, size, slip = exact(prior, "prior"), nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
+    before, size, exact_delta = exact(prior, "prior"), nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
     margin = positive(slack, "slack")
     if not 0 <= before <= 1:
         raise Misconfigured(f"`prior` is {prior}; it must lie between 0 and 1. Pass a probability.")
@@ -69,11 +69,13 @@ def posterior(prior: Number, epsilon: Number, delta: Number = 0, *, slack: Numbe
         raise Misconfigured(f"`epsilon` is {epsilon}; above {_MOST_EPSILON} it bounds no belief. Pass less.")
     if before in (0, 1):
         return Belief(before, before, before, Fraction(0))  # who is certain learns nothing
-    reach = size + margin if slip else size
-    return Belief(before, _moved(before, -reach)[0], _moved(before, reach)[1], _outside(size, slip, margin))
+    shift = size + margin if exact_delta else size
+    return Belief(
+        before, _shift_odds(before, -shift)[0], _shift_odds(before, shift)[1], _outside(size, exact_delta, margin)
+    )
 
 
-def _moved(prior: Fraction, shift: Fraction) -> tuple[Fraction, Fraction]:
+def _shift_odds(prior: Fraction, shift: Fraction) -> tuple[Fraction, Fraction]:
     """Bounds of the probability whose odds are e^shift times those of the prior, cut to [0, 1]."""
     if not shift:
         return prior, prior

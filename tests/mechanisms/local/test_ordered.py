@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from lapwing.classroom.database import databases
 from lapwing.classroom.sensitivity import local_sensitivity_at_distance
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.local.ordered import Cells
+from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.privacy.neighbours import Neighbours
 
-GRID = Cells((0, 3), step=1)
+GRID = BoundedGrid((0, 3), step=1)
 
 
 def lower_median(records: list[int]) -> int:
@@ -39,7 +39,7 @@ def test_gaps_of_neighbours_bound_each_other(records: list[int], other: int, rel
     """lecture:L20 A_0(x) covers the move of the median, and A_k(x) <= A_(k+1)(x'), in both directions."""
     assume(records or relation is Neighbours.ADD_OR_REMOVE)
     kept = records[1:] if relation is Neighbours.CHANGE_ONE else records
-    grid = Cells((0, 9), step=1)
+    grid = BoundedGrid((0, 9), step=1)
     x, y = grid.ordered(records, relation), grid.ordered([*kept, other], relation)
     for a, b in ((x, y), (y, x)):
         assert abs(a.median - b.median) <= a.gap(0)
@@ -48,7 +48,7 @@ def test_gaps_of_neighbours_bound_each_other(records: list[int], other: int, rel
 
 @given(st.lists(st.integers(0, 9), max_size=9), st.integers(0, 8), st.sampled_from(list(Neighbours)))
 def test_steps_to_exceed_are_the_first_gap_above(records: list[int], bound: int, relation: Neighbours) -> None:
-    ordered = Cells((0, 9), step=1).ordered(records, relation)
+    ordered = BoundedGrid((0, 9), step=1).ordered(records, relation)
     steps = ordered.steps_to_exceed(bound)
     assert ordered.gap(steps) > bound
     assert steps == 0 or ordered.gap(steps - 1) <= bound
@@ -79,24 +79,24 @@ def test_every_number_has_a_cell(values: object) -> None:
 
 
 def test_cells_cover_the_bounds() -> None:
-    grid = Cells((-1, 2), step=0.5)
+    grid = BoundedGrid((-1, 2), step=0.5)
     assert (grid.last, grid.step) == (6, Fraction(1, 2))
     assert grid.ordered([-1, 0, 0.3, 2], Neighbours.CHANGE_ONE).padded.tolist() == [0, 0, 2, 3, 6, 6]
     assert [grid.value(cell) for cell in (-5, 0, 3, 6, 99)] == [-1, -1, 0.5, 2, 2]
-    assert Cells((0, 1)).last == 1 << 30
+    assert BoundedGrid((0, 1)).last == 1 << 30
     assert GRID.ordered(range(3), Neighbours.CHANGE_ONE).size == 3
 
 
 @pytest.mark.parametrize("bounds", [(1, 1), (2, 1), (0,), 5, (0, math.inf), ("a", 1)])
 def test_bad_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(Misconfigured, match="`bounds`"):
-        Cells(bounds)  # type: ignore[arg-type]
+        BoundedGrid(bounds)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("step", [0, -1, 0.7, 1e-30, "x"])
 def test_bad_steps_are_refused(step: object) -> None:
     with pytest.raises(Misconfigured, match="`step` is"):
-        Cells((0, 1), step=step)  # type: ignore[arg-type]
+        BoundedGrid((0, 1), step=step)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from lapwing.classroom.sensitivity import local_sensitivity, within
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.propose_test_release import DistanceTest, ProposedMedian, ProposeTestRelease, StableMode
-from lapwing.mechanisms.scores import Enclosure
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 from lapwing.privacy.loss import Approximate
 from lapwing.privacy.neighbours import Neighbours
 from support.audit import assert_caught, assert_private

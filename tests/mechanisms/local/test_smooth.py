@@ -15,9 +15,9 @@ from lapwing.classroom.refutation import refute
 from lapwing.classroom.sensitivity import local_sensitivity_at_distance
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.local.ordered import Cells
+from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.local.smooth import SmoothMedian, SmoothSensitivity
-from lapwing.mechanisms.scores import Enclosure
+from lapwing.numbers import Enclosure
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
 from support.audit import assert_caught, assert_private
@@ -67,7 +67,7 @@ def naive_law(epsilon: int, last: int, relation: Neighbours) -> Callable[[list[A
     """Laplace noise scaled to the local sensitivity itself; none where it is zero."""
 
     def law(records: list[Any]) -> dict[Hashable, Enclosure]:
-        ordered = Cells((0, last), step=1).ordered(records, relation)
+        ordered = BoundedGrid((0, last), step=1).ordered(records, relation)
         if not ordered.gap(0):
             return {ordered.median: (Fraction(1), Fraction(1))}
         return cut_law(ordered.median, Laplace(epsilon=epsilon, sensitivity=ordered.gap(0)).law, last)
@@ -153,7 +153,7 @@ def test_auditor_catches_naive_local_sensitivity() -> None:
     quiet, loud = [0] * 6 + [LAST] * 4, [0] * 5 + [LAST] * 5
     samples = []
     for values in (quiet, loud):
-        ordered = Cells((0, LAST), step=1).ordered(values, ADD)
+        ordered = BoundedGrid((0, LAST), step=1).ordered(values, ADD)
         zeros = np.full(2000, ordered.median)
         samples.append(Laplace(epsilon=1, sensitivity=ordered.gap(0))(zeros) if ordered.gap(0) else zeros)
     assert_caught(samples[0], samples[1], 4.0)

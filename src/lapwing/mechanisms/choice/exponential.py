@@ -11,22 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.arrays import Floats
 from lapwing.mechanisms.scores import (
-    Enclosure,
-    Floats,
     Selection,
     T,
     at_least,
     candidate_at,
-    counted,
     gaps,
     read,
+    read_candidates,
     require_one_each,
     shares,
     times,
 )
 from lapwing.noise import sample_choice
-from lapwing.numbers import Number, ball, enclose, inside_unit
+from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
 from lapwing.privacy.loss import BoundedRange
 
 
@@ -86,6 +85,6 @@ class Exponential(Selection):
         `best` is how many candidates are known to reach the optimum; 1 is always true.
         """
         miss = 1 - inside_unit(confidence, "confidence")
-        total, optimal = counted(candidates, best)
+        total, optimal = read_candidates(candidates, best)
         _, high = enclose(lambda: ball(total / (optimal * miss)).log() / ball(self.rate))
         return at_least(high)

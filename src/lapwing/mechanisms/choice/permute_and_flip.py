@@ -16,22 +16,21 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.scores import (
-    Enclosure,
-    Floats,
     Selection,
     T,
     at_least,
     candidate_at,
-    counted,
     gaps,
+    read_candidates,
     require_one_each,
     times,
     weights,
 )
 from lapwing.noise import sample_heads
-from lapwing.numbers import Number, ball, enclose, inside_unit
+from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
 from lapwing.privacy.loss import Pure
 
 _MOST_PROVEN = 32
@@ -114,7 +113,7 @@ class PermuteAndFlip(Selection):
         `best` is how many candidates are known to reach the optimum; 1 is always true.
         """
         miss = 1 - inside_unit(confidence, "confidence")
-        total, optimal = counted(candidates, best)
+        total, optimal = read_candidates(candidates, best)
         odds = Fraction(total - optimal, optimal + 1) / miss
         if odds <= 1:
             return 0.0

@@ -81,8 +81,8 @@ class BestOf:
 
     def error(self, confidence: Number = 0.95) -> float:
         """With this probability the result is among the best so large a share of single runs; rounded up."""
-        level = inside_unit(confidence, "confidence")
-        return at_least(self.stop * level / (self.stop + (1 - level) * (1 - self.stop)))
+        exact_confidence = inside_unit(confidence, "confidence")
+        return at_least(self.stop * exact_confidence / (self.stop + (1 - exact_confidence) * (1 - self.stop)))
 
     def _run(self, data: Any) -> tuple[Fraction, int, Any]:
         place = uniform_integer(len(self.mechanisms))

@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.scores import Enclosure, Floats, shares
+from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_coins, sample_uniform
-from lapwing.noise.lazy import Bounds, exp_neg, rational_bounds
-from lapwing.numbers import Number, ball, enclose, inside_unit, positive, round_up
+from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
+from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 
@@ -88,8 +89,8 @@ class RandomizedResponse:
     def respond(self, truth: Any) -> Any:
         """A randomized answer; a list, a numpy array or an Arrow array of them for one of truths."""
         if _is_many(truth):
-            return self._like(truth, self._randomized(self._places(truth)))
-        return self.answers[int(self._randomized(self._places([truth]))[0])]
+            return self._like(truth, self._randomize(self._places(truth)))
+        return self.answers[int(self._randomize(self._places([truth]))[0])]
 
     def law(self) -> tuple[tuple[Enclosure, ...], ...]:
         """Proven bounds: row i, column j holds P[the answer is answers[j]], given that the truth is answers[i]."""
@@ -130,7 +131,7 @@ class RandomizedResponse:
         return Share(share, math.sqrt(variance / n) / margin, low, high)
 
     def _chances(self) -> tuple[Enclosure, Enclosure]:
-        """Bounds of p and of q."""
+        """BoundsAt of p and of q."""
         if self.truthful is not None:
             lie = 1 - self.truthful
             return (self.truthful, self.truthful), (lie, lie)
@@ -145,7 +146,7 @@ class RandomizedResponse:
         _, shrunk = enclose(lambda: -(-ball(self.epsilon)).expm1())
         return p, q, p * float(shrunk)
 
-    def _bounds(self) -> Bounds:
+    def _bounds(self) -> BoundsAt:
         """Enclosures of p = 1 / (1 + (k - 1) e^-epsilon) for the exact coin."""
         if self.truthful is not None:
             return rational_bounds(self.truthful.numerator, self.truthful.denominator)
@@ -159,7 +160,7 @@ class RandomizedResponse:
 
         return bounds
 
-    def _randomized(self, truths: Places) -> Places:
+    def _randomize(self, truths: Places) -> Places:
         """Both draws are made for everybody; `others` steps away from the truth is uniform among the others."""
         keep = sample_coins(self._bounds(), truths.size).reshape(truths.shape)
         steps = sample_uniform(len(self.answers) - 1, truths.size).reshape(truths.shape)

@@ -33,7 +33,7 @@ import numpy as np
 
 from lapwing.errors import Halted, Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import gaussian_reach, laplace_reach
+from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
 from lapwing.mechanisms.ranges.ranges import MOST_CELLS, read_size
 from lapwing.mechanisms.ranges.toeplitz import coefficients, decoder, squared_norm
 from lapwing.noise import sample_gaussian
@@ -116,7 +116,7 @@ class BinaryCounter:
         parts = list(_epochs(_read_step(step, self.horizon), self))
         scales = [float(self.noise(length).scale) for at, length in parts for _ in range(at.bit_count())]
         outside = float(1 - inside_unit(confidence, "confidence"))
-        return math.floor(laplace_reach(np.ones(len(scales)), np.array(scales), outside))
+        return math.floor(laplace_tail_bound(np.ones(len(scales)), np.array(scales), outside))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -170,7 +170,7 @@ class ToeplitzCounter:
         least = min(self.variance(length) for _, length in parts)
         stretch = [math.sqrt(self.variance(length) / least) for _, length in parts]
         weights = [s * decoder(length)[:at] for (at, length), s in zip(parts, stretch, strict=True)]
-        return gaussian_reach(np.concatenate(weights), least, float(1 - inside_unit(confidence, "confidence")))
+        return gaussian_tail_bound(np.concatenate(weights), least, float(1 - inside_unit(confidence, "confidence")))
 
 
 class CounterRun:

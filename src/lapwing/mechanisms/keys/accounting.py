@@ -48,18 +48,15 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.noise.table import Law, require_served
+from lapwing.noise.table import NoiseLaw, require_served
 from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
 from lapwing.privacy.loss import ZCDP, Approximate
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 MOST_EPSILON = 700
 MOST_KEYS = 10**9
@@ -161,16 +158,16 @@ def gaussian_loss(
 
     A unit moves `size` whole numbers at most, by an l2 norm of at most sqrt(squared) <= distance.
     """
-    slip = read_delta(delta)
+    exact_delta = read_delta(delta)
     if rho is not None and epsilon is None:
         price = ordinary(positive(rho, "rho"), "rho")
         variance = squared / (2 * price)
-        require_served(Law(1 / (2 * variance), 2))
-        return ZCDP(price, slip), variance
+        require_served(NoiseLaw(1 / (2 * variance), 2))
+        return ZCDP(price, exact_delta), variance
     if epsilon is None or rho is not None:
         raise Misconfigured("pass either `epsilon` or `rho`, together with `delta`.")
     value = read_epsilon(epsilon)
-    return Approximate(value, slip), _proportional_variance(value, slip, distance, size)
+    return Approximate(value, exact_delta), _proportional_variance(value, exact_delta, distance, size)
 
 
 @lru_cache(maxsize=256)
@@ -180,9 +177,9 @@ def _proportional_variance(epsilon: Fraction, delta: Fraction, distance: Fractio
     if size == 1:  # then y is 0 or 1, and nothing is left to prove
         return variance
     convex = enclose(lambda: ball((distance / epsilon) ** 2) * ((1 + ball(epsilon) ** 2).sqrt() + 1) / 2)[1]
-    variance = max(variance, _rounded_up(convex))
+    variance = max(variance, _round_up(convex))
     while not _is_proportional(variance, epsilon, delta, distance, size):
-        variance = _rounded_up(variance * Fraction(257, 256))
+        variance = _round_up(variance * Fraction(257, 256))
     return variance
 
 
@@ -263,6 +260,6 @@ def _doublings(share: Fraction) -> int:
     return share.denominator.bit_length() - share.numerator.bit_length() + 1
 
 
-def _rounded_up(variance: Fraction) -> Fraction:
+def _round_up(variance: Fraction) -> Fraction:
     """A multiple of 2^-30 at or above."""
     return Fraction(math.ceil(variance * (1 << 30)), 1 << 30)

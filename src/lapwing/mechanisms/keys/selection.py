@@ -12,16 +12,14 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Flags, Integers
 from lapwing.errors import Bug, Misconfigured
-from lapwing.mechanisms.keys.accounting import Integers, read_counts, read_delta, read_epsilon, read_keys
+from lapwing.mechanisms.keys.accounting import read_counts, read_delta, read_epsilon, read_keys
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import Approximate
-
-Flags = npt.NDArray[np.bool_]
 
 _BITS = 64
 _MOST_STEPS = 200_000
@@ -142,13 +140,13 @@ def _probabilities(epsilon: Fraction, delta: Fraction) -> tuple[tuple[int, ...],
     """pi(0), pi(1), ... up to the first that is 1, in units of 2^-bits; and bits.
 
     All in integers: `grown` / 2^more is at most e^epsilon, `shrunk` / 2^more at least its inverse.
-    Each step grows by `slip`, the delta, at least, so the table ends.
+    Each step grows by `scaled_delta`, the delta, at least, so the table ends.
     """
     bits = max(_BITS, 32 + (delta.denominator // delta.numerator).bit_length())
     more, one = bits + 64, 1 << bits
     grown = int(enclose(lambda: ball(epsilon).exp(), bits=more + 1200)[0] * (1 << more))
     shrunk = -(-(1 << 2 * more) // grown)
-    slip = int(delta * one)
+    scaled_delta = int(delta * one)
     table = [0]
     while (last := table[-1]) < one:
         if len(table) > _MOST_STEPS:
@@ -156,15 +154,15 @@ def _probabilities(epsilon: Fraction, delta: Fraction) -> tuple[tuple[int, ...],
                 f"epsilon / keys_per_unit is so small that more than {_MOST_STEPS:,} units are needed for certainty. "
                 "Use WeightedGaussian, or a larger epsilon."
             )
-        step = min((grown * last >> more) + slip, one + (-shrunk * (one - last - slip) >> more), one)
-        _check(last, step, grown, slip << more, one, more)
+        step = min((grown * last >> more) + scaled_delta, one + (-shrunk * (one - last - scaled_delta) >> more), one)
+        _check(last, step, grown, scaled_delta << more, one, more)
         table.append(step)
     return tuple(table), bits
 
 
-def _check(p: int, q: int, grown: int, slip: int, one: int, more: int) -> None:
+def _check(p: int, q: int, grown: int, scaled_delta: int, one: int, more: int) -> None:
     """The inequalities of the proof, for one step from p to q."""
-    if not (p < q and q << more <= grown * p + slip and one - p << more <= grown * (one - q) + slip):
+    if not (p < q and q << more <= grown * p + scaled_delta and one - p << more <= grown * (one - q) + scaled_delta):
         raise Bug("a step of the truncated geometric rule breaks its guarantee")
 
 

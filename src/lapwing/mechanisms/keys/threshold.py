@@ -15,13 +15,11 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Flags, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.keys.accounting import (
     TAIL_SHARE,
-    Floats,
-    Integers,
     edge_of,
     gaussian_loss,
     gaussian_margin,
@@ -41,12 +39,10 @@ from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.numbers import Number, count, inside_unit, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 
-Flags = npt.NDArray[np.bool_]
-
 MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
 """Of intervals: what lies beyond the reach of the search is far less likely than the rest."""
 
-_REACH = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
+_EXTENT = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +111,7 @@ class CountThreshold(ABC):
     def error(self, confidence: Number = 0.95) -> int:
         """A key held by at least so many units is shown with this probability."""
         hidden = _outside(confidence)
-        most = self.threshold + 2 + math.ceil(_REACH * self.width)
+        most = self.threshold + 2 + math.ceil(_EXTENT * self.width)
         return 1 + bisect_left(range(1, most), True, key=lambda n: self._missed(n) <= hidden)
 
     def interval(self, noisy: object, confidence: Number = 0.95) -> tuple[Integers, Integers]:
@@ -124,7 +120,7 @@ class CountThreshold(ABC):
         seen, place = np.unique(read_counts(noisy, "noisy"), return_inverse=True)
         if seen.size and seen[0] < self.threshold + (not self.edge):
             raise Misconfigured("`noisy` holds a count that is too small to have been released here.")
-        t, far = self.threshold, seen + math.ceil(_REACH * self.width) + 1
+        t, far = self.threshold, seen + math.ceil(_EXTENT * self.width) + 1
 
         def not_too_small(n: Integers) -> Flags:
             return self.tails(seen - n) >= np.where(n <= t + 1, outside, outside / 2) * self._shown(n)
@@ -168,9 +164,9 @@ class LaplaceThreshold(CountThreshold):
     scale: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        price, slip, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
-        scale, share = kappa / price, share_of_key(slip, kappa)
-        object.__setattr__(self, "loss", Approximate(price, slip))
+        price, exact_delta, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
+        scale, share = kappa / price, share_of_key(exact_delta, kappa)
+        object.__setattr__(self, "loss", Approximate(price, exact_delta))
         object.__setattr__(self, "keys_per_unit", kappa)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "threshold", laplace_margin(scale, share))
@@ -239,10 +235,10 @@ class GaussianThreshold(CountThreshold):
 
 def _outside(confidence: Number) -> float:
     """1 - confidence, less than the tails' error allows for."""
-    level = inside_unit(confidence, "confidence")
-    if level > MOST_CONFIDENCE:
+    exact_confidence = inside_unit(confidence, "confidence")
+    if exact_confidence > MOST_CONFIDENCE:
         raise Misconfigured(f"`confidence` is {shown(confidence)}; it must be at most 1 - 1e-15. Pass less.")
-    return float(1 - level) * (1 - 3 * TAIL_SHARE)
+    return float(1 - exact_confidence) * (1 - 3 * TAIL_SHARE)
 
 
 def _first(holds: Callable[[Integers], Flags], low: Integers, high: Integers) -> Integers:

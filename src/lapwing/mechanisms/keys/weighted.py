@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.keys.accounting import (
     TAIL_SHARE,
@@ -26,8 +26,6 @@ from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import ZCDP, Approximate
-
-Flags = npt.NDArray[np.bool_]
 
 _EACH = 64  # up to so many keys the threshold is proved for each number, beyond for ranges of a sixteenth
 

@@ -39,12 +39,11 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.scores import nearest
 from lapwing.numbers import Number, exact, positive
 from lapwing.privacy.neighbours import Neighbours
-
-Integers = npt.NDArray[np.int64]
 
 FINEST = 1 << 30
 """How many steps the bounds are apart unless the caller says otherwise."""
@@ -52,7 +51,7 @@ _MOST = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Cells:
+class BoundedGrid:
     """The public grid low, low + step, ..., high."""
 
     low: Fraction
@@ -140,7 +139,7 @@ def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:
 def _floats(values: Any) -> npt.NDArray[np.float64]:
     """Every record as a float64; integers too large for it are infinite."""
     try:
-        numbers = _converted(values if hasattr(values, "__array__") else list(values))
+        numbers = _convert(values if hasattr(values, "__array__") else list(values))
     except (TypeError, ValueError):
         raise _unreadable() from None
     if np.isnan(numbers).any():
@@ -148,7 +147,7 @@ def _floats(values: Any) -> npt.NDArray[np.float64]:
     return numbers
 
 
-def _converted(given: Any) -> npt.NDArray[np.float64]:
+def _convert(given: Any) -> npt.NDArray[np.float64]:
     try:
         return np.asarray(given, np.float64).ravel()
     except OverflowError:

@@ -25,7 +25,7 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.local.ordered import Cells
+from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.scores import T, at_least, candidate_at, read, require_one_each
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
@@ -126,7 +126,7 @@ class ProposedMedian:
     """
 
     released: ProposeTestRelease
-    cells: Cells
+    cells: BoundedGrid
     neighbours: Neighbours
 
     def __init__(
@@ -139,7 +139,7 @@ class ProposedMedian:
         step: Number | None = None,
         neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
     ) -> None:
-        cells = Cells(bounds, step)
+        cells = BoundedGrid(bounds, step)
         steps = math.floor(positive(proposed, "proposed") / cells.step)
         if not 1 <= steps < cells.last:
             raise Misconfigured(

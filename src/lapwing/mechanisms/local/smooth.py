@@ -9,14 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.local.ordered import Cells, Ordered
+from lapwing.mechanisms.local.ordered import BoundedGrid, Ordered
 from lapwing.mechanisms.local.smooth_noise import SmoothNoise
 from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.numbers import Number, exact, positive
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
 
-Bounds = Callable[[int], Number] | Sequence[Number]
+LocalSensitivities = Callable[[int], Number] | Sequence[Number]
 """The local sensitivity at distance k, as a function of k or as a list."""
 
 _FINE = 30  # unless told, the grid has between 2^29 and 2^30 steps up to the cap
@@ -32,8 +32,8 @@ class SmoothSensitivity:
                 2 S / epsilon, S a smooth upper bound of the local sensitivity in steps (smooth_noise.py).
     Guarantee:  pure DP with epsilon if delta = 0, otherwise (epsilon, delta)-DP, for all neighbours x, x' with
                 |f(x) - f(x')| <= A_0(x), A_k(x) <= A_(k+1)(x') for every k, and A_k <= cap. The local sensitivities at
-                distance k are such. A list may be shorter than `reach`: missing terms count as the cap, and its length
-                may then differ between neighbours by at most one.
+                distance k are such. A list may be shorter than `distances`: missing terms count as the cap, and its
+                length may then differ between neighbours by at most one.
     Error:      depends on the data through S: `error(confidence, smooth=...)` says it for a bound that you assume.
     Proof:      floor(A_k / step) + 1 are integer bounds of the rounded function with the same property: two roundings
                 add less than one step each way, and the map is monotone. The theorems of smooth_noise.py apply. The
@@ -54,9 +54,9 @@ class SmoothSensitivity:
         object.__setattr__(self, "noise", SmoothNoise(epsilon=epsilon, delta=delta))
         object.__setattr__(self, "cap", most)
         object.__setattr__(self, "step", size)
-        self.noise.reach(self._most)  # refuses an epsilon that would need too many terms
+        self.noise.terms(self._most)  # refuses an epsilon that would need too many terms
 
-    def __call__(self, value: Number, at_distance: Bounds) -> float:
+    def __call__(self, value: Number, at_distance: LocalSensitivities) -> float:
         """The value with noise; `at_distance` gives the local sensitivity at distance 0, 1, 2, ..."""
         units = round(_read(value) / self.step)
         return nearest((units + self.noise.draw(self._smooth(at_distance))) * self.step)
@@ -66,9 +66,9 @@ class SmoothSensitivity:
         return self.noise.loss
 
     @property
-    def reach(self) -> int:
+    def distances(self) -> int:
         """How many distances are looked at."""
-        return self.noise.reach(self._most)
+        return self.noise.terms(self._most)
 
     def error(self, confidence: Number = 0.95, *, smooth: Number) -> float:
         """With this probability the answer is within this of the value, if `smooth_bound` is `smooth`.
@@ -78,7 +78,7 @@ class SmoothSensitivity:
         bound = max(positive(smooth, "smooth") / self.step, Fraction(1))
         return at_least((self.noise.error(confidence, bound) + Fraction(1, 2)) * self.step)
 
-    def smooth_bound(self, at_distance: Bounds) -> Fraction:
+    def smooth_bound(self, at_distance: LocalSensitivities) -> Fraction:
         """The smooth bound in the units of the value, the step of the grid included. Secret for real data."""
         return self._smooth(at_distance) * self.step
 
@@ -86,9 +86,9 @@ class SmoothSensitivity:
     def _most(self) -> int:
         return math.floor(self.cap / self.step) + 1
 
-    def _smooth(self, at_distance: Bounds) -> Fraction:
-        reach = self.reach
-        terms = [at_distance(k) for k in range(reach)] if callable(at_distance) else at_distance[:reach]
+    def _smooth(self, at_distance: LocalSensitivities) -> Fraction:
+        most = self.distances
+        terms = [at_distance(k) for k in range(most)] if callable(at_distance) else at_distance[:most]
         bounds = [math.floor(min(max(_read(term), Fraction(0)), self.cap) / self.step) + 1 for term in terms]
         return self.noise.smooth_bound(bounds, self._most)
 
@@ -112,7 +112,7 @@ class SmoothMedian:
     """
 
     noise: SmoothNoise
-    cells: Cells
+    cells: BoundedGrid
     neighbours: Neighbours
 
     def __init__(
@@ -125,11 +125,11 @@ class SmoothMedian:
         neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
     ) -> None:
         object.__setattr__(self, "noise", SmoothNoise(epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "cells", Cells(bounds, step))
+        object.__setattr__(self, "cells", BoundedGrid(bounds, step))
         object.__setattr__(self, "neighbours", neighbours)
         if not isinstance(neighbours, Neighbours):
             raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
-        self.noise.reach(self.cells.last)  # refuses an epsilon that would need too many terms
+        self.noise.terms(self.cells.last)  # refuses an epsilon that would need too many terms
 
     def __call__(self, values: Any) -> float:
         """The noisy median of a list or an array of numbers."""
@@ -154,7 +154,7 @@ class SmoothMedian:
 
     def _smooth(self, records: Ordered) -> Fraction:
         last = self.cells.last
-        return self.noise.smooth_bound(records.gaps(self.noise.reach(last)), last)
+        return self.noise.smooth_bound(records.gaps(self.noise.terms(last)), last)
 
 
 def _power_of_two(value: Fraction) -> Fraction:

@@ -42,7 +42,7 @@ def steps(values: Any, bounds: tuple[Fraction, Fraction]) -> Iterator[Steps]:
         yield np.clip(np.rint((part - low) * (GRID / (high - low))).astype(np.int64), 0, GRID)
 
 
-def noisy(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ...]:
+def add_noise(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ...]:
     """Adds the noise: the only step that costs."""
     try:
         true = [index(cell) for cell in cells]
@@ -53,7 +53,7 @@ def noisy(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ...]:
     return tuple(cell + z for cell, z in zip(true, noise.draw(many).tolist(), strict=True))
 
 
-def scaled_down(cells: Sequence[int], rows: int, most: int, rest: int) -> tuple[int, ...]:
+def scale_down(cells: Sequence[int], rows: int, most: int, rest: int) -> tuple[int, ...]:
     """The cells of a unit of so many rows, which may count for `most`; cell number `rest` takes what the floors leave.
 
     They are at least 0 and sum to M min(rows, most): lemma (scaling) of mean.py. Engines do the same.
@@ -65,7 +65,7 @@ def scaled_down(cells: Sequence[int], rows: int, most: int, rest: int) -> tuple[
     return tuple(floors)
 
 
-def noise_of(epsilon: Number | None, rho: Number | None, sensitivity: int) -> Laplace | Gaussian:
+def noise_for(epsilon: Number | None, rho: Number | None, sensitivity: int) -> Laplace | Gaussian:
     """Laplace noise for a price in epsilon, Gaussian for one in rho."""
     if epsilon is not None and rho is None:
         return Laplace(epsilon=epsilon, sensitivity=sensitivity)

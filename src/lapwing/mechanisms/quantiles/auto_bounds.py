@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.axis import whole_numbers
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
-from lapwing.mechanisms.values import Integers
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import Pure
 
@@ -116,15 +116,15 @@ class AutoBounds:
         `exponents` holds floor(log2 x) of the positive values, each as often as you like, and `counts` how many
         values have it. Zeros and values below 2^first may be left out.
         """
-        return self._scan(self.reaching(exponents, counts))
+        return self._scan(self.counts_from(exponents, counts))
 
     def signed(self, negative: tuple[object, object], positive: tuple[object, object]) -> tuple[int, int]:
         """The exponents for the negative and for the positive values, from (exponents, counts) of |x| of each."""
-        tails = [self.reaching(*side) for side in (negative, positive)]
+        tails = [self.counts_from(*side) for side in (negative, positive)]
         low, high = map(self._scan, tails)
         return low, high
 
-    def reaching(self, exponents: object, counts: object) -> Integers:
+    def counts_from(self, exponents: object, counts: object) -> Integers:
         """How many values are at least 2^i, for i = first .. last - 1."""
         powers, many = whole_numbers(exponents), whole_numbers(counts)
         if powers.shape != many.shape:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.values import Integers
 from lapwing.numbers import Number, exact, positive
 
 MOST_ROWS = 1 << 42
@@ -43,7 +43,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Axis:
+class PointAxis:
     """The points low + k step, k = 0 .. size - 1. `whole`: the rows are integers, and so are the points."""
 
     low: Fraction

@@ -54,15 +54,15 @@ from itertools import product
 
 import numpy as np
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.mechanisms.quantiles.axis import Tally, whole_numbers
 from lapwing.mechanisms.quantiles.single import pieces
-from lapwing.mechanisms.scores import Enclosure, shares
-from lapwing.mechanisms.values import Integers
+from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_heads, uniform_integer
 from lapwing.noise.exponential_race import sample_race
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 
 UNIT = 1 << 20
 """The weight of a whole row."""
@@ -114,7 +114,9 @@ class Aim:
         moves = max(math.ceil(at * most), most - math.floor(at * most))
         first = estimate / (2 * (most if is_extreme(at) else moves))
         second = None if interval is None else interval / (2 * moves)
-        margin = None if second is None else reach(second, _odds(len(offsets(cells)) ** 2 - 1, confidence, flips))
+        margin = (
+            None if second is None else weight_within(second, _odds(len(offsets(cells)) ** 2 - 1, confidence, flips))
+        )
         known = (("at", at), ("cells", cells), ("flips", flips), ("estimate_rate", first), ("interval_rate", second))
         for name, value in known:
             object.__setattr__(self, name, value)
@@ -123,11 +125,11 @@ class Aim:
 
     def off(self, confidence: Fraction) -> int:
         """With this probability the estimate is off the rank T by at most so much weight."""
-        return reach(self.estimate_rate, _odds(self.cells - 1, confidence, self.flips))
+        return weight_within(self.estimate_rate, _odds(self.cells - 1, confidence, self.flips))
 
     def choose(self, tally: Tally) -> Choice:
         """Draws the estimate, then the ends."""
-        estimate = sample_heads(self._losses(tally), self.estimate_rate) if self.flips else self._raced(tally)
+        estimate = sample_heads(self._losses(tally), self.estimate_rate) if self.flips else self._race(tally)
         if self.margin is None or self.interval_rate is None:
             return Choice(estimate, 0, self.cells - 1)
         lows, highs, losses = self._pairs(tally, estimate)
@@ -160,7 +162,7 @@ class Aim:
         up_to = np.cumsum(counts)
         return off_rank(up_to - counts, up_to, self.rank(tally.rows))
 
-    def _raced(self, tally: Tally) -> int:
+    def _race(self, tally: Tally) -> int:
         """An estimate by the exponential law. Cells between two rows have one loss: a piece, then a cell of it."""
         cut = pieces(tally, self.cells)
         (piece,) = sample_race(off_rank(cut.below, cut.up_to, self.rank(tally.rows)), self.estimate_rate, cut.lengths)
@@ -215,7 +217,7 @@ def offsets(cells: int) -> Integers:
     return steps
 
 
-def reach(rate: Fraction, odds: Fraction) -> int:
+def weight_within(rate: Fraction, odds: Fraction) -> int:
     """The least whole t, or one more, with odds e^(-rate t) <= 1."""
     return math.ceil(enclose(lambda: ball(odds).log() / ball(rate))[1]) if odds > 1 else 0
 

@@ -11,13 +11,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, Choice, is_extreme, read_histogram
 from lapwing.mechanisms.scores import at_least, flag
 from lapwing.numbers import Number, count, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure
-
-Floats = npt.NDArray[np.float64]
 
 _FINEST = 10**6
 _HALF = Fraction(1, 2)
@@ -108,7 +107,7 @@ class GridQuantiles:
         object.__setattr__(self, "points", flag(points, "points"))
         object.__setattr__(self, "cells", _read_cells(cells))
         object.__setattr__(self, "bounds", _read_bounds(bounds, self.cells, self.points))
-        object.__setattr__(self, "at", _read_levels(at))
+        object.__setattr__(self, "at", _read_quantiles(at))
         object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
         object.__setattr__(self, "epsilon", None if epsilon is None else positive(epsilon, "epsilon"))
         object.__setattr__(self, "rho", None if rho is None else positive(rho, "rho"))
@@ -146,8 +145,8 @@ class GridQuantiles:
 
     def error(self, confidence: Number = 0.95) -> tuple[float, ...]:
         """With this probability each estimate, by itself, is off the rank q n by at most so many rows."""
-        level = inside_unit(confidence, "confidence")
-        return tuple(at_least(Fraction(aim.off(level) + aim.kept + 1, UNIT)) for aim in self.aims)
+        exact_confidence = inside_unit(confidence, "confidence")
+        return tuple(at_least(Fraction(aim.off(exact_confidence) + aim.kept + 1, UNIT)) for aim in self.aims)
 
     def __call__(self, cells: object, weights: object) -> QuantileTable:
         """The quantiles of one histogram: which cells hold something, and how much weight in units of 2^-20 rows."""
@@ -189,7 +188,7 @@ class GridQuantiles:
 
 def is_approximate(at: Number) -> bool:
     """Whether a quantile is an extreme one, whose estimate keeps a distance from the last rows: name it `approx`."""
-    return is_extreme(_read_level(at))
+    return is_extreme(_read_quantile(at))
 
 
 def _triple(choice: Choice) -> tuple[int, int, int]:
@@ -214,17 +213,17 @@ def _read_bounds(bounds: object, cells: int, points: bool) -> tuple[Fraction, Fr
     return low, high
 
 
-def _read_levels(at: object) -> tuple[Fraction, ...]:
+def _read_quantiles(at: object) -> tuple[Fraction, ...]:
     if isinstance(at, str | bytes) or not isinstance(at, Sequence) or not at:
         raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
-    levels = tuple(_read_level(level) for level in at)
-    if any(low >= high for low, high in pairwise(levels)):
+    quantiles = tuple(_read_quantile(quantile) for quantile in at)
+    if any(low >= high for low, high in pairwise(quantiles)):
         raise Misconfigured("`at` is not ascending; pass every quantile once, the smallest first.")
-    return levels
+    return quantiles
 
 
-def _read_level(value: object) -> Fraction:
-    level = exact(value, "at")
-    if not 0 <= level <= 1 or level.denominator > _FINEST:
+def _read_quantile(value: object) -> Fraction:
+    quantile = exact(value, "at")
+    if not 0 <= quantile <= 1 or quantile.denominator > _FINEST:
         raise Misconfigured(f"`at` is {value}; it must lie in 0 to 1 with at most six decimals. Round it.")
-    return level
+    return quantile

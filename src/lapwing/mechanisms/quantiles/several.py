@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import MOST_ROWS, Axis
+from lapwing.mechanisms.quantiles.axis import MOST_ROWS, PointAxis
 from lapwing.mechanisms.quantiles.single import FINEST, rank_losses, read_share
 from lapwing.mechanisms.quantiles.spread import Spread
 from lapwing.mechanisms.scores import at_least
@@ -26,7 +26,7 @@ _MOST_POINTS = 1 << 42  # all places of an axis fit into int64
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PartQuantile:
     """The quantile number `index`, asked about the part between two others, `low` and `high` (-1 and m: the ends).
 
     `at` is the quantile of the part: where index lies between low and high.
@@ -74,7 +74,7 @@ class Quantiles:
 
     epsilon: Fraction
     at: tuple[Fraction, ...]
-    axis: Axis
+    axis: PointAxis
     rows_per_unit: int
 
     def __init__(
@@ -88,7 +88,7 @@ class Quantiles:
     ) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "at", _read_shares(at))
-        object.__setattr__(self, "axis", Axis(bounds, step))
+        object.__setattr__(self, "axis", PointAxis(bounds, step))
         object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
         if self.axis.size > _MOST_POINTS:
             raise Misconfigured("`bounds` hold more than 2^42 points. Declare closer ones, or a larger `step`.")
@@ -116,7 +116,7 @@ class Quantiles:
             cuts[question.index] = place + 1
         return [self.axis.point((cuts[i] - 1) >> _BITS) for i in range(len(self.at))]
 
-    def questions(self) -> Iterator[Question]:
+    def questions(self) -> Iterator[PartQuantile]:
         """All questions, each after those that cut out its part."""
         ends = [Fraction(0), *self.at, Fraction(1)]
         parts = [(-1, len(self.at))]
@@ -124,7 +124,7 @@ class Quantiles:
             if high - low > 1:
                 middle = (low + high) // 2
                 here, below, above = (ends[i + 1] for i in (middle, low, high))
-                yield Question(middle, low, high, (here - below) / (above - below))
+                yield PartQuantile(middle, low, high, (here - below) / (above - below))
                 parts += [(low, middle), (middle, high)]
 
     def rate(self, at: Fraction) -> Fraction:

@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import Axis, Tally
-from lapwing.mechanisms.scores import Enclosure, at_least, counted, shares
-from lapwing.mechanisms.values import Integers
+from lapwing.mechanisms.quantiles.axis import PointAxis, Tally
+from lapwing.mechanisms.scores import at_least, read_candidates, shares
 from lapwing.noise import uniform_integer
 from lapwing.noise.exponential_race import sample_race
-from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
+from lapwing.numbers import Enclosure, Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange
 
 FINEST = 10**6
@@ -51,7 +51,7 @@ class Quantile:
 
     epsilon: Fraction
     at: Fraction
-    axis: Axis
+    axis: PointAxis
     rows_per_unit: int
 
     def __init__(
@@ -65,7 +65,7 @@ class Quantile:
     ) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "at", read_share(at))
-        object.__setattr__(self, "axis", Axis(bounds, step))
+        object.__setattr__(self, "axis", PointAxis(bounds, step))
         object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
 
     @property
@@ -99,9 +99,9 @@ class Quantile:
 
         `best` is how many points are known to have the right rank, such as the points of a gap; 1 is always true.
         """
-        level = inside_unit(confidence, "confidence")
-        points, right = counted(self.axis.size, best)
-        odds = Fraction(points - right, right) * level / (1 - level)
+        exact_confidence = inside_unit(confidence, "confidence")
+        points, right = read_candidates(self.axis.size, best)
+        odds = Fraction(points - right, right) * exact_confidence / (1 - exact_confidence)
         if odds <= 1:
             return 0.0
         _, high = enclose(lambda: ball(odds).log() / ball(self.rate))

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lapwing.arrays import Integers
 from lapwing.mechanisms.quantiles.axis import Tally
-from lapwing.mechanisms.values import Integers
 
 _STEPS = 64  # edges to each side of a rank
 

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.additive.tails import Floats
 from lapwing.numbers import Number, count, inside_unit
 
 Set = tuple[int, ...]
@@ -65,7 +65,7 @@ class MarginalRelease:
         asked = set(attributes)
         for one, table in self.tables.items():
             if asked <= set(one):
-                found: Floats = summed(table, one, tuple(sorted(asked)))
+                found: Floats = sum_over(table, one, tuple(sorted(asked)))
                 return found
         raise Misconfigured("these attributes stand together in no table of the release. Ask for them with `sets`.")
 
@@ -155,13 +155,13 @@ def shape(sizes: Sizes, one: Set) -> tuple[int, ...]:
     return tuple(sizes[i] for i in one)
 
 
-def summed(table: Counts, whole: Set, part: Set) -> Counts:
+def sum_over(table: Counts, whole: Set, part: Set) -> Counts:
     """The table of a part of its attributes."""
     axes = tuple(axis for axis, i in enumerate(whole) if i not in part)
     return table.sum(axis=axes) if axes else table
 
 
-def centred(table: Floats) -> Floats:
+def centre(table: Floats) -> Floats:
     """C along every axis."""
     for axis in range(table.ndim):
         table = table - table.mean(axis=axis, keepdims=True)
@@ -175,7 +175,7 @@ def contrasts(table: Counts) -> Counts:
     return table
 
 
-def assembled(parts: Mapping[Set, Floats], one: Set, sizes: Sizes) -> Floats:
+def assemble(parts: Mapping[Set, Floats], one: Set, sizes: Sizes) -> Floats:
     """The table of a set from the centred parts of all its subsets."""
     total = np.zeros(shape(sizes, one))
     for k in range(len(one) + 1):
@@ -185,7 +185,7 @@ def assembled(parts: Mapping[Set, Floats], one: Set, sizes: Sizes) -> Floats:
     return total
 
 
-def centre(sizes: Sizes, part: Set) -> float:
+def centred_norm(sizes: Sizes, part: Set) -> float:
     """The squared length of the centred part of one record: the product of 1 - 1/n."""
     return math.prod(1 - 1 / sizes[i] for i in part)
 
@@ -198,7 +198,7 @@ def gains(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, float]:
         for k in range(len(one) + 1):
             for part in combinations(one, k):
                 terms[part].append((cells(sizes, part) / cells(sizes, one)) ** 2)
-    return {part: centre(sizes, part) * math.fsum(found) for part, found in terms.items()}
+    return {part: centred_norm(sizes, part) * math.fsum(found) for part, found in terms.items()}
 
 
 def subsets(one: Set) -> list[Set]:
@@ -242,7 +242,7 @@ def outside(confidence: Number, simultaneous: int) -> float:
     return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
-def frozen(table: Floats) -> Floats:
+def freeze(table: Floats) -> Floats:
     """The table, which nobody changes."""
     kept: Floats = np.array(table)
     kept.flags.writeable = False

@@ -20,11 +20,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import Floats, gaussian_reach, laplace_reach
-from lapwing.mechanisms.ranges.toeplitz import decoder, encoded, product, squared_norm
-from lapwing.mechanisms.values import Integers, saturating_sum
+from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
+from lapwing.mechanisms.ranges.toeplitz import decoder, encode, product, squared_norm
+from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit, positive
 from lapwing.privacy.loss import ZCDP, Pure
@@ -57,8 +58,8 @@ class RangeRelease:
 
     def interval(self, low: int, high: int, confidence: Number = 0.95) -> tuple[float, float]:
         """Holds the count of this range with this probability; below 0 it is cut."""
-        middle, reach = self.range(low, high), self.mechanism.error(low, high, confidence)
-        return max(0.0, middle - reach), max(0.0, middle + reach)
+        middle, error = self.range(low, high), self.mechanism.error(low, high, confidence)
+        return max(0.0, middle - error), max(0.0, middle + error)
 
     def prefix(self) -> Floats:
         """For each cell, how many lie in it or before it."""
@@ -131,12 +132,12 @@ class PrefixSums:
         """Noisy prefix sums of these counts, one whole number for each cell."""
         cells = _read_counts(counts, self.size)
         noise = sample_gaussian(self.variance, self.size).tolist()
-        noisy = [entry + z for entry, z in zip(encoded(cells), noise, strict=True)]
-        return RangeRelease(_frozen(product(decoder(self.size), np.array(noisy, np.float64), self.size)), self)
+        noisy = [entry + z for entry, z in zip(encode(cells), noise, strict=True)]
+        return RangeRelease(_freeze(product(decoder(self.size), np.array(noisy, np.float64), self.size)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """With this probability the count of cells low, ..., high - 1 is off by at most this; known beforehand."""
-        return gaussian_reach(self._weights(low, high), self.variance, _outside(confidence, simultaneous))
+        return gaussian_tail_bound(self._weights(low, high), self.variance, _outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -219,7 +220,7 @@ class Ranges:
 
     def release(self, counts: Any) -> RangeRelease:
         """Noisy sums of these counts, one whole number for each cell."""
-        cells = np.zeros(_padded(self.size, self.blocks), np.int64)
+        cells = np.zeros(_padded_size(self.size, self.blocks), np.int64)
         cells[: self.size] = _read_counts(counts, self.size)
         levels = [cells.reshape(-1, block).sum(axis=1) for block in self.blocks]
         noise = self.noise.draw(sum(level.size for level in levels))
@@ -230,11 +231,11 @@ class Ranges:
         ):
             spread += np.repeat(level, block)
         estimate = _inverse(spread, self.blocks)[: self.size]
-        return RangeRelease(_frozen(np.cumsum(estimate)), self)
+        return RangeRelease(_freeze(np.cumsum(estimate)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """With this probability the count of cells low, ..., high - 1 is off by at most this; known beforehand."""
-        return laplace_reach(self._weights(low, high), float(self.noise.scale), _outside(confidence, simultaneous))
+        return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), _outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -253,7 +254,7 @@ class Ranges:
     def _weights(self, low: int, high: int) -> Floats:
         """By how much each block's noisy count counts in the answer."""
         first, last = _ends(low, high, self.size)
-        asked = np.zeros(_padded(self.size, self.blocks))
+        asked = np.zeros(_padded_size(self.size, self.blocks))
         asked[first:last] = 1
         solved = _inverse(asked, self.blocks)
         return np.concatenate([solved.reshape(-1, block).sum(axis=1) for block in self.blocks])
@@ -298,7 +299,7 @@ def _powers(fanout: int, size: int) -> tuple[int, ...]:
 def _tree_rmse(size: int, blocks: tuple[int, ...]) -> tuple[float, float]:
     """(prefixes, ranges) for noise of variance 1 on every block; |Q_j 1_[0, k)|^2 = k - k mod m + (k mod m)^2 / m."""
     k = np.arange(size + 1)
-    ramp = np.zeros(_padded(size, blocks))
+    ramp = np.zeros(_padded_size(size, blocks))
     ramp[:size] = np.arange(size, 0, -1)
     trace = ones = 0.0
     for block, gain in zip(blocks, np.diff(1 / np.cumsum(blocks), prepend=0.0), strict=True):
@@ -316,7 +317,7 @@ def _averages(trace: float, ones: float, size: int) -> tuple[float, float]:
     return math.sqrt(trace / size), math.sqrt(ranges)
 
 
-def _padded(size: int, blocks: tuple[int, ...]) -> int:
+def _padded_size(size: int, blocks: tuple[int, ...]) -> int:
     return -(-size // blocks[-1]) * blocks[-1]
 
 
@@ -346,7 +347,7 @@ def _outside(confidence: Number, simultaneous: int) -> float:
     return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
-def _frozen(sums: Floats) -> Floats:
+def _freeze(sums: Floats) -> Floats:
     """Sums of the first 0, 1, 2, ... cells, which nobody changes."""
     every: Floats = np.concatenate([[0.0], sums])
     every.flags.writeable = False

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.scores import Enclosure, flag
-from lapwing.mechanisms.sparse.crossing import Answers, Crossing, Ticks
+from lapwing.mechanisms.scores import flag
+from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
 from lapwing.mechanisms.sparse.margin import margin
 from lapwing.mechanisms.sparse.run import Run
-from lapwing.numbers import Number, count, exact, ordinary, positive
+from lapwing.numbers import Enclosure, Number, count, exact, ordinary, positive
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 
@@ -117,7 +117,7 @@ class GeometricSparse:
         """The noise scales of the threshold and of the questions."""
         return self._scales(self.sensitivity)
 
-    def law(self, values: Sequence[Number]) -> dict[Answers, Enclosure]:
+    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
         """Proven bounds of the probability of every list of answers to these values."""
         return self.crossing.law(values)
 

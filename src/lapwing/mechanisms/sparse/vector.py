@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.scores import Enclosure, flag, nearest
-from lapwing.mechanisms.sparse.crossing import Answers, Crossing, Ticks
+from lapwing.mechanisms.scores import flag, nearest
+from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
 from lapwing.mechanisms.sparse.margin import margin
 from lapwing.mechanisms.sparse.run import NumericRun, Run
-from lapwing.numbers import Number, count, exact, inside_unit, positive
+from lapwing.numbers import Enclosure, Number, count, exact, inside_unit, positive
 from lapwing.privacy.loss import Pure
 
 
@@ -70,7 +70,7 @@ class Sparse:
     def loss(self) -> Pure:
         return Pure(self.epsilon)
 
-    def law(self, values: Sequence[Number]) -> dict[Answers, Enclosure]:
+    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
         """Proven bounds of the probability of every list of answers to these values."""
         return self.crossing.law(values)
 

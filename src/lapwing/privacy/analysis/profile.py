@@ -32,13 +32,11 @@ import numpy.typing as npt
 from flint import arb
 
 from lapwing.errors import Misconfigured
-from lapwing.numbers import Number, ball, below_one, enclose, nonnegative, round_down, round_up
+from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, nonnegative, round_down, round_up
 
-Enclosure = tuple[Fraction, Fraction]
-"""(low, high) with low <= the number <= high."""
 Law = Mapping[Any, Number | Enclosure] | Sequence[Number | Enclosure] | npt.NDArray[np.float64]
 """The probability of every outcome."""
-Pair = tuple[Enclosure, Enclosure]
+OutcomePair = tuple[Enclosure, Enclosure]
 """Bounds of the probability of one outcome, under P and under Q."""
 Atom = tuple[Fraction, Fraction]
 """Mass under P and under Q."""
@@ -56,7 +54,7 @@ def tightest_delta(p: Law, q: Law, epsilon: Number, *, one_way: bool = False) ->
     The definition speaks of both orders of the neighbours; `one_way` asks only about P[S] <= e^epsilon Q[S] + delta.
     """
     pairs, size = read_pairs(p, q), nonnegative(epsilon, "epsilon")
-    ways = [pairs] if one_way else [pairs, swapped(pairs)]
+    ways = [pairs] if one_way else [pairs, swap(pairs)]
     worst = max(hockey_stick(highest(way), size)[1] for way in ways)
     return Fraction(short(worst, up=True))
 
@@ -66,12 +64,12 @@ def tightest_epsilon(p: Law, q: Law, delta: Number = 0, *, one_way: bool = False
 
     Infinite (math.inf) if outcomes that only one of the two can give have more than delta.
     """
-    pairs, slip = read_pairs(p, q), below_one(delta, "delta")
-    ways = [pairs] if one_way else [pairs, swapped(pairs)]
-    return short(max(inverse(highest(way), slip)[1] for way in ways), up=True)
+    pairs, exact_delta = read_pairs(p, q), below_one(delta, "delta")
+    ways = [pairs] if one_way else [pairs, swap(pairs)]
+    return short(max(inverse(highest(way), exact_delta)[1] for way in ways), up=True)
 
 
-def read_pairs(p: Law, q: Law) -> tuple[Pair, ...]:
+def read_pairs(p: Law, q: Law) -> tuple[OutcomePair, ...]:
     """The outcomes of both laws, each with its two probabilities; 0 where a law does not name an outcome."""
     first, second, none = _read(p, "p"), _read(q, "q"), (Fraction(0), Fraction(0))
     outcomes = dict.fromkeys([*first, *second])
@@ -79,17 +77,17 @@ def read_pairs(p: Law, q: Law) -> tuple[Pair, ...]:
     return tuple(pair for pair in pairs if pair != (none, none))
 
 
-def swapped(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
+def swap(pairs: Iterable[OutcomePair]) -> tuple[OutcomePair, ...]:
     """The same outcomes with P and Q exchanged."""
     return tuple((q, p) for p, q in pairs)
 
 
-def highest(pairs: Iterable[Pair]) -> list[Atom]:
+def highest(pairs: Iterable[OutcomePair]) -> list[Atom]:
     """The masses that bound every divergence of P from Q from above."""
     return [(high, low) for (_, high), (low, _) in pairs if high]
 
 
-def lowest(pairs: Iterable[Pair]) -> list[Atom]:
+def lowest(pairs: Iterable[OutcomePair]) -> list[Atom]:
     """The masses that bound every divergence of P from Q from below."""
     return [(low, high) for (low, _), (_, high) in pairs if low]
 
