@@ -59,7 +59,7 @@ def main() -> None:
     print(f"Five people; the table without Ellen Jones is at distance {distance}. Smokers with lung cancer:\n{answer}")
     print(
         "With and without her every answer is about equally likely: the chances differ by a factor of at most "
-        f"e^1 = {math.e:.2f}.\nOf five people that tells next to nothing, which is the point."
+        f"e^1 = {math.e:.2f}.\nWith five people that reveals almost nothing, which is the point."
     )
 
 

@@ -212,7 +212,7 @@ def test_the_affordable_epsilon_fits_and_the_next_does_not() -> None:
         (
             Budget(10**6),
             "epsilon = 1000000 (pure accounting: epsilon = 1000000)",
-            "An epsilon of 1000000 promises next to nothing.",
+            "An epsilon of 1000000 promises almost nothing.",
         ),
     ],
     ids=["pure", "basic", "zcdp", "absurd"],

@@ -1,10 +1,10 @@
-"""Databases as histograms: the objects that the definition of differential privacy speaks of.
+"""Databases as histograms: the objects in the definition of differential privacy.
 
 A database is a multiset of records: how often each element of a universe occurs, and in no order. Two databases have a
 distance, and neighbours are at distance one. To protect a person with many rows, make the person the record: `units`
 collects all rows of an owner into one record, so that a step adds or removes all of them at once.
 
-Everything here is small and exact, for definitions, proofs by enumeration and tests. Real tables live elsewhere.
+Everything here is small and exact, for definitions, proofs by enumeration and tests; not for real tables.
 Checked by: tests/classroom/test_database.py
 """
 
@@ -52,7 +52,7 @@ class Database:
         return (mine - theirs).total() + (theirs - mine).total()
 
     def changes(self, other: Database) -> int | None:
-        """How many records to change, or None if no number of changes leads there: sizes stay what they are."""
+        """How many records to change, or None if that is impossible: a change keeps the size."""
         return self.distance(other) // 2 if len(self) == len(other) else None
 
     def neighbours(self, relation: Neighbours, universe: Iterable[Record]) -> Iterator[Database]:

@@ -24,11 +24,11 @@ from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonn
 from lapwing.privacy.neighbours import Neighbours
 
 Chance = Number | tuple[Number, Number]
-"""A probability, or two numbers that hold it between them."""
+"""A probability, or bounds (low, high) of one."""
 Algorithm = Callable[[list[Any]], Mapping[Hashable, Chance]]
 _Law = dict[Hashable, tuple[Fraction, Fraction]]
 
-_SLACK = Fraction(1, 10**9)  # probabilities whose bounds miss 1 by more are no law
+_SLACK = Fraction(1, 10**9)  # probabilities that miss 1 by more are not a law
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,9 @@ def _law(given: Mapping[Hashable, Chance]) -> _Law:
     law = {output: _bounds(chance) for output, chance in given.items()}
     lows, highs = sum(low for low, _ in law.values()), sum(high for _, high in law.values())
     if any(not 0 <= low <= high for low, high in law.values()) or lows > 1 or highs < 1 - _SLACK:
-        raise Misconfigured("the algorithm gives numbers that are no probabilities; they must sum to 1.")
+        raise Misconfigured(
+            "the algorithm returns numbers that are not probabilities; they must be at least 0 and sum to 1."
+        )
     return law
 
 

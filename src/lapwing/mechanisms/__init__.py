@@ -1,4 +1,4 @@
-"""The textbook mechanisms, one a file: values in; noisy values, their loss and their error out."""
+"""The textbook mechanisms, one per file: values in; noisy values, their loss and their error out."""
 
 from lapwing.mechanisms.additive.comparison import Comparison, laplace_or_gaussian
 from lapwing.mechanisms.additive.gaussian import Gaussian

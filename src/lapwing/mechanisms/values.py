@@ -3,7 +3,7 @@
 `add_noise` adds the noise of an additive mechanism and returns the same kind of container that it was given. Reals go
 through a power-of-two grid (grid.py). The type of a value decides whether it is an integer or a real, and a type must
 not depend on the data: sum integers to an int and reals to a float, also when there are no rows.
-An aggregate that is not a finite number is a bug of the caller, so it is refused; the message never shows it.
+An aggregate that is not finite is a bug in the caller, so it is refused; the message never shows it.
 Checked by: tests/mechanisms/test_values.py
 """
 
@@ -67,7 +67,7 @@ def add_noise(values: Any, mechanism: Additive) -> Any:
 
 
 def saturating_sum(values: Integers, noise: Integers) -> Integers:
-    """values + noise, held inside int64; overwrites `noise`. |noise| <= 2^62, so only values beyond that need care.
+    """values + noise, kept inside int64; overwrites `noise`. |noise| <= 2^62, so only values beyond that need care.
 
     Cutting the *sum* is post-processing; both paths give the same numbers where neither leaves int64.
     """
@@ -90,7 +90,7 @@ def _add_noise_to_array(values: Numbers, mechanism: Additive) -> Numbers:
         case "f":
             _check_size(values.size, mechanism.size)
             if not np.isfinite(values).all():
-                raise Misconfigured("a value is not finite; noise protects real numbers. Clip and filter first.")
+                raise Misconfigured("a value is not finite; clip and filter before adding noise.")
             grid = mechanism.grid
             noise = mechanism.on_grid.draw(values.size).reshape(values.shape)
             return grid.reals(saturating_sum(grid.integers(values.astype(np.float64)), noise))

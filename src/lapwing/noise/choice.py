@@ -1,4 +1,4 @@
-"""Choosing one of many with probabilities that fall exponentially.
+"""Choosing one of many with exponentially falling probabilities.
 
 Exponents are integers e_i >= 0 with smallest 0; candidate i has weight exp(-rate e_i), rate rational.
 Checked by: tests/noise/test_choice.py
@@ -21,7 +21,7 @@ Exponents = npt.NDArray[Any]
 """int64, or Python integers of any size in an object array."""
 
 _MOST_TRIES = 1 << 20  # proposals at a time
-_FAR = Fraction(10**9)  # an exponent at which float64 knows only that the weight is next to nothing
+_FAR = Fraction(10**9)  # an exponent at which the weight is 0 in float64
 
 
 def sample_choice(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYSTEM) -> int:

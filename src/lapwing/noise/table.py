@@ -23,7 +23,7 @@ from lapwing.noise.bernoulli import BAND
 from lapwing.noise.lazy import BoundsAt, exp_neg
 
 SMALLEST, LARGEST = Fraction(1, 1024), Fraction(1 << 50)
-"""Scales that the samplers serve."""
+"""The scales that the samplers support."""
 
 UNDECIDED = np.iinfo(np.int64).min
 """Marks a guide cell that does not decide the value."""
@@ -70,7 +70,7 @@ class WordSizes:
 
 @dataclass(frozen=True, eq=False)
 class NoiseTable:
-    """Everything the sampler looks up. Get one from `table_of`."""
+    """The lookup tables of the sampler. Get one from `table_of`."""
 
     law: NoiseLaw
     sizes: WordSizes
@@ -171,7 +171,7 @@ def _thresholds(law: NoiseLaw, block_bits: int, blocks: int, width: int) -> npt.
         if floors == [min(most, (high << width) // lows[-1]) for high in highs[:-1]]:
             return np.array(floors, np.uint64)
         precision *= 2
-    raise Bug("a threshold of a noise table does not settle")
+    raise Bug("a threshold of a noise table does not converge")
 
 
 @lru_cache(maxsize=8)

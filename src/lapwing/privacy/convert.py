@@ -8,7 +8,7 @@ For x = e^(L - epsilon) > 0, max(0, 1 - 1/x) <= c x^(a-1) with c = (1 - 1/a)^a /
 x = a/(a-1). So delta <= c e^(-(a-1) epsilon) E[e^((a-1) L)], and zCDP says E[e^((a-1) L)] <= e^((a-1) a rho).
 
 Every a > 1 is valid, so the best a is searched in floats, and the formula is then evaluated once in balls at that a:
-the float decides how tight the answer is, never whether it is true. Results keep 24 significant digits.
+the float decides how tight the answer is, never whether it holds. Results keep 24 significant digits.
 
 Below, u = a - 1 > 0, so that ln a = log1p(u) and ln(1 - 1/a) = -log1p(1/u) stay accurate at both ends.
 """

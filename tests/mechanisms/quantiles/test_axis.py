@@ -140,7 +140,7 @@ def test_reals_need_a_declared_step() -> None:
         WHOLE.tally([1.0, 2.0])
     with pytest.raises(Misconfigured, match="an integer unless `step` is declared"):
         WHOLE.tally([Fraction(1, 2)])
-    with pytest.raises(Misconfigured, match="one number a row"):
+    with pytest.raises(Misconfigured, match="one number per row"):
         WHOLE.tally(np.zeros((2, 2), np.int64))
 
 

@@ -93,7 +93,7 @@ def test_monotone_is_refused_under_change_one() -> None:
     with pytest.raises(Misconfigured, match=r"may lower one value and raise another\. Leave monotone=False"):
         mechanism(monotone=True, neighbours=Neighbours.CHANGE_ONE)
     assert mechanism(neighbours=Neighbours.CHANGE_ONE).scales == mechanism().scales
-    with pytest.raises(Misconfigured, match="`neighbours` is no relation"):
+    with pytest.raises(Misconfigured, match="`neighbours` is not a relation"):
         mechanism(neighbours="change one unit")
 
 

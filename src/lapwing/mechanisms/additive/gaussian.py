@@ -28,7 +28,7 @@ _MOST_EPSILON = 700
 class Gaussian:
     """Adds discrete Gaussian noise to integers, and to reals on a fine grid.
 
-    Use:        many values that one unit changes together, and every answer under zCDP; for few values `Laplace`.
+    Use:        many values that one unit changes together, and every answer under zCDP; for few values, `Laplace`.
     Law:        y_i = x_i + Z_i, P[Z = z] proportional to exp(-z^2 / (2 variance)), independent.
     Guarantee:  made with `rho`: rho-zCDP for all integer vectors with ||x - x'||_2 <= sensitivity, variance =
                 sensitivity^2 / (2 rho). Made with `epsilon` and `delta`: (epsilon, delta)-DP for all such vectors of
@@ -76,8 +76,8 @@ class Gaussian:
     def classic(cls, *, epsilon: Number, delta: Number, sensitivity: Number = 1, size: int = 1) -> Gaussian:
         """The textbook calibration sigma = sensitivity sqrt(2 ln(1.25 / delta)) / epsilon, for teaching.
 
-        `sensitivity` is that in l2 of all `size` values together, so the noise of each does not grow with `size`.
-        It is proved for epsilon < 1 only and more noise than needed there; `Gaussian(...)` is exact for every epsilon.
+        `sensitivity` is the l2 sensitivity of all `size` values together, so the noise does not grow with `size`.
+        Proved only for epsilon < 1, where it adds more noise than needed; `Gaussian(...)` is exact for every epsilon.
         The guarantee is checked on the discrete law (calibration.py); where it would fail, it is refused.
         """
         eps, exact_delta = ordinary(positive(epsilon, "epsilon"), "epsilon"), _positive_delta(delta)

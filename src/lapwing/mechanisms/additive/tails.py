@@ -1,4 +1,4 @@
-"""How far a weighted sum of independent noises strays: the error of answers that add up many noisy numbers.
+"""Tail bounds for weighted sums of independent noise: the error of answers that add up many noisy numbers.
 
 `laplace_tail_bound` and `gaussian_tail_bound` return an x with P[|sum_i w_i Z_i| > x] <= outside, close to the least.
 They state accuracy; no privacy guarantee depends on them, so floats are enough.
@@ -31,8 +31,8 @@ Repetitions = npt.NDArray[np.int64]
 
 _SMOOTH = 400.0
 _KEPT = 0.99993  # P[|N| <= 4] = 0.999937
-_LEAST = 1e-9  # what float64 sums to 1 can still tell from 0 with a few digits
-_WRAPPED = 1e-13  # the chance to stray so far that the period folds it back
+_LEAST = 1e-9  # below this, float64 sums to 1 keep too few digits
+_WRAPPED = 1e-13  # the probability that a sum wraps around the period
 _COARSE = 500.0  # noise that is nearly always 0: the series would be long, and Chernoff's bound is good
 _BLOCK = 512
 
@@ -40,7 +40,7 @@ _BLOCK = 512
 def laplace_tail_bound(
     weights: Floats, scales: Floats | float, outside: float, times: Repetitions | None = None
 ) -> float:
-    """For discrete Laplace noise of these scales, one for each weight or one for all; each weight so many times."""
+    """For discrete Laplace noise of these scales, one for each weight or one for all; `times` repeats each weight."""
     pairs = np.stack(np.broadcast_arrays(np.abs(weights), np.asarray(scales, np.float64)))
     used = pairs[0] > 0
     kinds, kind_of = np.unique(_round_up(pairs[:, used]), axis=1, return_inverse=True)

@@ -45,7 +45,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, init=False)
 class NoisyMax(Selection):
-    """Adds Laplace noise to every score and tells which is largest, and nothing else.
+    """Adds Laplace noise to every score and reports which is largest, and nothing else.
 
     Use:        as taught, for counts; `PermuteAndFlip` chooses better at the same price.
     Law:        the least i with y_i = max_j y_j, y_j = s_j + Z_j, P[Z = z] proportional to exp(-|z| / scale), scale =

@@ -83,7 +83,7 @@ class PermuteAndFlip(Selection):
         if exponents.size > _MOST_PROVEN:
             raise Misconfigured(
                 f"`utilities` has {exponents.size} entries; proven bounds are computed for at most {_MOST_PROVEN}. "
-                "Use probabilities(), which is accurate to a share of 1e-12."
+                "Use probabilities(), which is accurate to a relative error of 1e-12."
             )
         lows, highs, bits = weights(exponents, self.rate * unit)
         return tuple(
@@ -92,7 +92,7 @@ class PermuteAndFlip(Selection):
         )
 
     def probabilities(self, utilities: object) -> Floats:
-        """Every candidate's probability in float64; those above 1e-300 are off by a share of 1e-12 at most.
+        """Every candidate's probability in float64; those above 1e-300 have a relative error of at most 1e-12.
 
         Gauss-Legendre on panels [a, a sqrt 2] and a first one [0, h], h <= 1 / S, S the sum of the p. With m = 32
         nodes the error on a panel is its length^(2m+1) (m!)^4 / ((2m + 1) (2m)!^3) times the 2m-th derivative, which

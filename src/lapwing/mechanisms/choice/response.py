@@ -29,7 +29,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the answers tell about the share of one true answer among those who answered.
+    """The estimated share of people whose true answer is this one.
 
     `share` is unbiased, so it may lie outside [0, 1]; `low` and `high` do not. `standard_error` is that of the coins.
     """
@@ -44,7 +44,7 @@ class Share:
 class RandomizedResponse:
     """Each person answers for themselves: the truth with some probability, otherwise one of the other answers.
 
-    Use:        nobody may see the true answers, not even the one who asks; with a trusted curator, `Laplace`.
+    Use:        when nobody may see the true answers, not even the one who asks; with a trusted curator, `Laplace`.
     Law:        k answers; P[truth] = p = e^epsilon / (e^epsilon + k - 1), every other answer q = (1 - p) / (k - 1).
                 `two_coins` is p = 3/4 of two answers, exactly.
     Guarantee:  pure DP with epsilon for a change of one person's true answer to any other, before anybody else sees
@@ -174,8 +174,7 @@ class RandomizedResponse:
             places = np.array([place[value] for value in flat], np.int64)
         except (KeyError, TypeError):
             raise Misconfigured(
-                "a value is not among the declared answers, which are all that may be given or counted. "
-                "Declare it in `answers`, or leave it out."
+                "a value is not among the declared answers. Declare it in `answers`, or leave it out."
             ) from None
         return places.reshape(values.shape) if isinstance(values, np.ndarray) else places
 
@@ -212,7 +211,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _as_array(answers: tuple[Hashable, ...]) -> npt.NDArray[Any]:
-    """The answers as a numpy array of their own type, or of objects if they differ in type or are no scalars."""
+    """The answers as a numpy array of their own type, or of objects if they differ in type or are not scalars."""
     kinds = set(map(type, answers))
     if kinds <= {bool} or kinds <= {int} or kinds <= {float} or kinds <= {str}:
         return np.array(answers)

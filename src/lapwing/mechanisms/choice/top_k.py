@@ -27,7 +27,7 @@ _MOST_LISTS = 20_000
 class TopK(Selection):
     """Chooses k different candidates, one after another, better ones exponentially more often.
 
-    Use:        the names of the k best; their scores need a further release. Under a pure budget `peeling=True` errs
+    Use:        the names of the k best; their scores need another release. Under a pure budget `peeling=True` errs
                 less; under a budget with a delta, or for a large k, the one-shot form costs a quarter of the rho.
     Law:        one-shot: the first k of an exponential race, which is k times the exponential mechanism (Exponential)
                 on the candidates that are left, each with epsilon / k. peeling: k times permute-and-flip
@@ -128,7 +128,7 @@ class TopK(Selection):
 
 
 def _peel(exponents: Wholes, rate: Fraction, times: int) -> list[int]:
-    """Permute-and-flip on what is left, so many times."""
+    """Repeats permute-and-flip on the candidates that are left."""
     left, chosen = np.arange(exponents.size), []
     for _ in range(times):
         rest = exponents[left]

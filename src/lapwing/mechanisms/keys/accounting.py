@@ -1,4 +1,4 @@
-"""What it costs to show keys whose noisy number passes a threshold, and numbers that prove it.
+"""The cost of showing keys whose noisy number passes a threshold, with proofs.
 
 Setting.  Every key is decided by itself. A key that nobody holds is never shown. A key that somebody holds has a whole
 number x (its count of units, or the sum of their weights) and noise Z of its own; it is shown if x + Z > threshold, or
@@ -61,7 +61,7 @@ from lapwing.privacy.loss import ZCDP, Approximate
 MOST_EPSILON = 700
 MOST_KEYS = 10**9
 TAIL_SHARE = 1e-5
-"""The float64 tails below are right to this share."""
+"""The relative error of the float64 tails below."""
 
 _EDGES = 1 << 20
 _SUMMED = 64  # up to this sigma the tail is summed; beyond, the normal law is at most 0.5 % too careful
@@ -95,7 +95,7 @@ def read_delta(delta: Number) -> Fraction:
     """A delta above 0: without one no key that a single unit holds may ever be shown."""
     value = below_one(delta, "delta")
     if not value:
-        raise Misconfigured("`delta` is 0; then no key may depend on the data. Pass a delta above 0, or list the keys.")
+        raise Misconfigured("`delta` is 0; private keys need a delta above 0. Pass one, or list the keys.")
     return ordinary(value, "delta")
 
 
@@ -103,12 +103,12 @@ def read_keys(keys: object) -> int:
     """How many keys a unit holds at most."""
     most = count(keys, "keys_per_unit")
     if most > MOST_KEYS:
-        raise Misconfigured(f"`keys_per_unit` is {shown(most)}; at most {MOST_KEYS:,} are served. Sample them down.")
+        raise Misconfigured(f"`keys_per_unit` is {shown(most)}; at most {MOST_KEYS:,} are supported. Sample them down.")
     return most
 
 
 def share_of_key(delta: Fraction, keys: int) -> Fraction:
-    """1 - (1 - delta)^(1/keys), rounded down: the chance with which each of so many new keys may be shown."""
+    """1 - (1 - delta)^(1/keys), rounded down: the chance with which each of this many new keys may be shown."""
     if keys == 1:
         return delta
     return enclose(lambda: -((-ball(delta)).log1p() / keys).expm1())[0]

@@ -1,4 +1,4 @@
-"""Which keys may be shown, when a key itself could expose a unit: the optimal rule for counts, and which rule to take.
+"""Which keys may be shown when a key itself could expose a unit: the optimal rule for counts, and which rule to use.
 
 Keys that are public are never selected: give every one of them noise and show them all, empty ones too.
 [DVGM22] Desfontaines, Voss, Gipson, Mandayam: Differentially private partition selection.
@@ -30,10 +30,10 @@ class TruncatedGeometric:
     """Shows a key with a probability that grows with the number of units that hold it, as fast as privacy allows.
 
     The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds
-    more than keys_per_unit of them. Keys come back in the order given, which must not depend on the data: sort them.
+    more than keys_per_unit of them. Keys are returned in the order given, which must not depend on the data: sort them.
 
-    Use:        a unit holds one key or two and only the keys are wanted; WeightedGaussian for more keys a unit,
-                LaplaceThreshold if the counts are wanted too.
+    Use:        a unit holds one or two keys and you need only the keys; WeightedGaussian for more keys per unit,
+                LaplaceThreshold if you also need the counts.
     Law:        n units: shown with probability pi(n), independently; pi(0) = 0, and with E = epsilon / keys_per_unit,
                 D = delta / keys_per_unit,
                 pi(n) = min(e^E pi(n - 1) + D, 1 - e^-E (1 - pi(n - 1) - D), 1), each step rounded down to the grid
@@ -65,7 +65,7 @@ class TruncatedGeometric:
         return Approximate(self.epsilon, self.delta)
 
     def keep(self, counts: object) -> Flags:
-        """Which keys are shown: one exact coin a key, thrown together for keys of the same count."""
+        """Which keys are shown: one exact coin per key, drawn together for keys of the same count."""
         table, bits = self._table()
         held = np.minimum(read_counts(counts), len(table) - 1)
         order = np.argsort(held.astype(np.uint16) if len(table) <= 1 << 16 else held, kind="stable")
@@ -77,16 +77,16 @@ class TruncatedGeometric:
         return keep
 
     def probability(self, units: int) -> Fraction:
-        """The chance that a key held by so many units is shown, exactly."""
+        """The chance that a key held by this many units is shown, exactly."""
         table, bits = self._table()
         return Fraction(table[min(count(units, "units", least=0), len(table) - 1)], 1 << bits)
 
     def half(self) -> int:
-        """How many units a key needs to be shown at least every second time."""
+        """How many units a key needs to be shown at least half of the time."""
         return self.error(Fraction(1, 2))
 
     def error(self, confidence: Number = 0.95) -> int:
-        """A key held by at least so many units is shown with this probability."""
+        """A key held by at least this many units is shown with this probability."""
         table, bits = self._table()
         return bisect_left(table, inside_unit(confidence, "confidence") * (1 << bits))
 
@@ -111,10 +111,10 @@ class KeyChoice:
 
 
 def best_selection(*, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> KeyChoice:
-    """The rule that shows a key of the fewest units every second time, if every unit holds as many keys as it may.
+    """The rule that shows a key of the fewest units half of the time, if every unit holds as many keys as it may.
 
     That is the worst case of WeightedGaussian, and all cases are alike to TruncatedGeometric; so WeightedGaussian has
-    a tie. With one key a unit TruncatedGeometric is optimal, at usual deltas the other is better from three on.
+    a tie. With one key per unit TruncatedGeometric is optimal, at usual deltas the other is better from three on.
     """
     kappa = read_keys(keys_per_unit)
     weighted = WeightedGaussian(epsilon=epsilon, delta=delta, keys_per_unit=kappa)
@@ -129,7 +129,7 @@ def best_selection(*, epsilon: Number, delta: Number, keys_per_unit: int = 1) ->
         best,
         half,
         worst,
-        f"{type(best).__name__} is better here. To show a key every second time, TruncatedGeometric needs {half:,} "
+        f"{type(best).__name__} is better here. To show a key half of the time, TruncatedGeometric needs {half:,} "
         f"units; WeightedGaussian needs {worst:,} if each of them holds as many keys as it may ({kappa:,}), "
         f"and {least:,} if each holds one.",
     )
@@ -151,7 +151,7 @@ def _probabilities(epsilon: Fraction, delta: Fraction) -> tuple[tuple[int, ...],
     while (last := table[-1]) < one:
         if len(table) > _MOST_STEPS:
             raise Misconfigured(
-                f"epsilon / keys_per_unit is so small that more than {_MOST_STEPS:,} units are needed for certainty. "
+                f"epsilon / keys_per_unit is too small: a key would need over {_MOST_STEPS:,} units to be certain. "
                 "Use WeightedGaussian, or a larger epsilon."
             )
         step = min((grown * last >> more) + scaled_delta, one + (-shrunk * (one - last - scaled_delta) >> more), one)

@@ -1,7 +1,7 @@
 """Showing keys whose noisy count passes a threshold, together with the noisy count.
 
 The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds more
-than `keys_per_unit` of them. Keys come back in the order given, which must not depend on the data: sort them.
+than `keys_per_unit` of them. Keys are returned in the order given, which must not depend on the data: sort them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lapwing.numbers import Number, count, inside_unit, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 
 MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
-"""Of intervals: what lies beyond the reach of the search is far less likely than the rest."""
+"""The largest confidence of an interval: what lies beyond the search is far less likely than 1 minus this."""
 
 _EXTENT = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
 
@@ -57,7 +57,7 @@ class Shown:
 class CountThreshold(ABC):
     """A key with n > 0 units is shown, with n + Z, if n + Z > threshold, and with probability `edge` if they are equal.
 
-    Subclasses say what Z is. Delta seldom is what a whole threshold takes; `edge` uses the rest of it.
+    Subclasses define Z. A whole threshold rarely uses delta up exactly; `edge` uses the rest of it.
 
     Lemma (interval).  `interval` holds the true count of a *shown* key with the stated probability, given that it is
     shown. The plain n + Z +- t does not: a key of one unit is shown only when its noise is far out.
@@ -100,16 +100,16 @@ class CountThreshold(ABC):
         return self.release(counts).keep
 
     def probability(self, units: int) -> float:
-        """The chance that a key held by so many units is shown."""
+        """The chance that a key held by this many units is shown."""
         n = count(units, "units", least=0)
         return float(self._shown(np.array([n]))[0]) if n else 0.0
 
     def half(self) -> int:
-        """How many units a key needs to be shown at least every second time: Z is symmetric."""
+        """How many units a key needs to be shown at least half of the time: Z is symmetric."""
         return self.threshold + (self.edge < Fraction(1, 2))
 
     def error(self, confidence: Number = 0.95) -> int:
-        """A key held by at least so many units is shown with this probability."""
+        """A key held by at least this many units is shown with this probability."""
         hidden = _outside(confidence)
         most = self.threshold + 2 + math.ceil(_EXTENT * self.width)
         return 1 + bisect_left(range(1, most), True, key=lambda n: self._missed(n) <= hidden)
@@ -147,8 +147,8 @@ class CountThreshold(ABC):
 class LaplaceThreshold(CountThreshold):
     """Adds discrete Laplace noise to the count of each key and shows what passes a threshold.
 
-    Use:        a unit holds one or two keys and the counts are wanted too; with more keys GaussianThreshold, and
-                TruncatedGeometric or WeightedGaussian if the keys alone are wanted.
+    Use:        a unit holds one or two keys and you need the counts too; GaussianThreshold for more keys per unit,
+                TruncatedGeometric or WeightedGaussian if you need only the keys.
     Law:        n units: shown with n + Z if n > 0 and n + Z > threshold, and with probability `edge` if n + Z is the
                 threshold, P[Z = z] proportional to exp(-|z| / scale), scale = keys_per_unit / epsilon.
     Guarantee:  (epsilon, delta)-DP for adding or removing one unit with at most keys_per_unit keys.
@@ -189,8 +189,8 @@ class LaplaceThreshold(CountThreshold):
 class GaussianThreshold(CountThreshold):
     """Adds discrete Gaussian noise to the count of each key and shows what passes a threshold.
 
-    Use:        a unit holds three keys or more and the counts are wanted too; WeightedGaussian finds more keys if the
-                counts are not wanted.
+    Use:        a unit holds three or more keys and you need the counts too; without the counts WeightedGaussian
+                finds more keys.
     Law:        n units: shown with n + Z if n > 0 and n + Z > threshold, and with probability `edge` if n + Z is the
                 threshold, P[Z = z] proportional to exp(-z^2 / (2 variance)).
     Guarantee:  for adding or removing one unit with at most keys_per_unit keys: (epsilon, delta)-DP if made with

@@ -1,8 +1,8 @@
 """Records in order on a public grid, and how far a few steps could move their median.
 
-Each record is cut to the bounds and rounded to the grid low, low + step, ..., high by itself, so neighbours stay
-neighbours. What has no place there (a missing value, NaN, text) is a bug of the caller and is refused, as on an axis
-(axis.py). From there on all is integers: x_1 <= ... <= x_n in 0..last, with x_i = 0 for i <= 0 and x_i = last for
+Each record is clipped to the bounds and rounded to the grid low, low + step, ..., high by itself, so neighbours stay
+neighbours. A missing value, NaN or text is a bug in the caller and is refused, as on an axis (axis.py). From there on
+everything is an integer: x_1 <= ... <= x_n in 0..last, with x_i = 0 for i <= 0 and x_i = last for
 i > n. The median is the lower one, x_m with m = ceil(n / 2); of no records it is x_0 = 0.
 
 Lemma (gap). Let A_k(x) be the largest local sensitivity of the median among all databases within k steps of x.
@@ -46,7 +46,7 @@ from lapwing.numbers import Number, exact, positive
 from lapwing.privacy.neighbours import Neighbours
 
 FINEST = 1 << 30
-"""How many steps the bounds are apart unless the caller says otherwise."""
+"""Default number of steps between the bounds."""
 _MOST = 1 << 40
 
 
@@ -129,10 +129,12 @@ class Ordered:
 
 def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:
     if not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be two numbers, the least and the largest value. Pass (low, high).")
+        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example (0, 100).")
     low, high = exact(bounds[0], "bounds"), exact(bounds[1], "bounds")
     if low >= high:
-        raise Misconfigured(f"`bounds` is {tuple(bounds)}; the first must lie below the second. Pass (low, high).")
+        raise Misconfigured(
+            f"`bounds` is {tuple(bounds)}; the lower bound must be below the upper bound. Pass (low, high)."
+        )
     return low, high
 
 
@@ -156,4 +158,4 @@ def _convert(given: Any) -> npt.NDArray[np.float64]:
 
 
 def _unreadable() -> Misconfigured:
-    return Misconfigured("the values are not all numbers; pass a list or an array of numbers. Leave out missing ones.")
+    return Misconfigured("some values are not numbers; pass a list or an array of numbers. Drop missing values first.")

@@ -34,7 +34,7 @@ from lapwing.privacy.neighbours import Neighbours
 
 @dataclass(frozen=True, slots=True, init=False)
 class DistanceTest:
-    """Tells whether a distance is safely above zero, and nothing else.
+    """Reports whether a distance is safely above zero, and nothing else.
 
     Law:        passes if d + Z > threshold, P[Z = z] proportional to exp(-epsilon |z|); the threshold is the least
                 integer t with P[Z > t] = r^(t+1) / (1 + r) <= delta, r = e^-epsilon.
@@ -67,8 +67,8 @@ class DistanceTest:
 class ProposeTestRelease:
     """Answers with noise for the proposed sensitivity, or refuses if the data may not allow it.
 
-    Use:        when a good guess of the local sensitivity is at hand and a refusal is acceptable; the noise is as small
-                as if the guess were the global sensitivity.
+    Use:        when you have a good guess of the local sensitivity and can accept a refusal; the noise is as small as
+                if the guess were the global sensitivity.
     Law:        passes the test at distance d with half of epsilon: then the value plus Laplace noise of scale
                 2 proposed / epsilon; otherwise None.
     Guarantee:  (epsilon, delta)-DP for all neighbours with |d(x) - d(x')| <= 1, and d(x) = d(x') = 0 or
@@ -147,7 +147,7 @@ class ProposedMedian:
                 "Propose how far apart neighbouring records lie in the middle of the data."
             )
         if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
         object.__setattr__(self, "released", ProposeTestRelease(proposed=steps, epsilon=epsilon, delta=delta))
         object.__setattr__(self, "cells", cells)
         object.__setattr__(self, "neighbours", neighbours)
@@ -198,7 +198,7 @@ class StableMode:
         object.__setattr__(self, "test", DistanceTest(epsilon=epsilon, delta=delta))
         object.__setattr__(self, "neighbours", neighbours)
         if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
 
     def choose(self, candidates: Sequence[T] | Any, counts: object) -> T | Any | None:
         """The candidate with the largest count, or None; `counts` holds a whole number for each of at least two."""
@@ -259,4 +259,4 @@ def _whole(distance: int) -> int:
     try:
         return count(exact(distance, "distance"), "distance", least=0)
     except Misconfigured:
-        raise Misconfigured("the distance is no whole number of at least 0. Pass an integer.") from None
+        raise Misconfigured("the distance is not a whole number of at least 0. Pass an int.") from None

@@ -1,4 +1,4 @@
-"""Smooth sensitivity: noise scaled to these data, and not to the worst ones."""
+"""Smooth sensitivity: noise scaled to these data, not to the worst case."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _FINE = 30  # unless told, the grid has between 2^29 and 2^30 steps up to the ca
 class SmoothSensitivity:
     """Adds noise scaled to how much the function can change near these data.
 
-    Use:        when the global sensitivity is hopeless, and the local one is small and known at every distance, as for
-                triangles in a graph; for medians `Quantile` is better.
+    Use:        when the global sensitivity is too large, and the local one is small and known at every distance, as
+                for triangles in a graph; for medians `Quantile` is better.
     Law:        y = step (round(value / step) + Z); Z is Cauchy if delta is 0, Laplace otherwise, of scale
                 2 S / epsilon, S a smooth upper bound of the local sensitivity in steps (smooth_noise.py).
     Guarantee:  pure DP with epsilon if delta = 0, otherwise (epsilon, delta)-DP, for all neighbours x, x' with
                 |f(x) - f(x')| <= A_0(x), A_k(x) <= A_(k+1)(x') for every k, and A_k <= cap. The local sensitivities at
                 distance k are such. A list may be shorter than `distances`: missing terms count as the cap, and its
                 length may then differ between neighbours by at most one.
-    Error:      depends on the data through S: `error(confidence, smooth=...)` says it for a bound that you assume.
+    Error:      depends on the data through S: `error(confidence, smooth=...)` gives it for a bound that you assume.
     Proof:      floor(A_k / step) + 1 are integer bounds of the rounded function with the same property: two roundings
                 add less than one step each way, and the map is monotone. The theorems of smooth_noise.py apply. The
                 number of terms looked at, the grid and the weights are public. [NRS07]
@@ -67,7 +67,7 @@ class SmoothSensitivity:
 
     @property
     def distances(self) -> int:
-        """How many distances are looked at."""
+        """The number of distances that matter."""
         return self.noise.terms(self._most)
 
     def error(self, confidence: Number = 0.95, *, smooth: Number) -> float:
@@ -104,7 +104,7 @@ class SmoothMedian:
                 e^(-beta k) A_k, A_k the local sensitivity of the median at distance k.
     Guarantee:  pure DP with epsilon if delta = 0, otherwise (epsilon, delta)-DP, for all neighbouring sets of records,
                 none and one included.
-    Error:      depends on the data; `error(values)` says it for data that are no secret, such as synthetic ones.
+    Error:      depends on the data; `error(values)` gives it for data that are not secret, such as synthetic ones.
     Proof:      ordered.py proves A_k for either relation; they satisfy A_k(x) <= A_(k+1)(x'), so the theorems of
                 smooth_noise.py apply. Cutting the answer is post-processing. [NRS07]
     Figure:     `SmoothMedian(epsilon=1, bounds=(0, 1000), step=1).error(range(1001), 0.5)` = 4.0
@@ -128,7 +128,7 @@ class SmoothMedian:
         object.__setattr__(self, "cells", BoundedGrid(bounds, step))
         object.__setattr__(self, "neighbours", neighbours)
         if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
         self.noise.terms(self.cells.last)  # refuses an epsilon that would need too many terms
 
     def __call__(self, values: Any) -> float:
@@ -170,4 +170,4 @@ def _read(number: Number) -> Fraction:
     try:
         return exact(number, "value")
     except Misconfigured:
-        raise Misconfigured("the value or a sensitivity is no finite number. Pass ordinary numbers.") from None
+        raise Misconfigured("the value or a sensitivity is not a finite number. Pass ordinary numbers.") from None

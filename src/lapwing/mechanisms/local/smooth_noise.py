@@ -91,7 +91,7 @@ class SmoothNoise:
         return -math.log(self.decay)
 
     def terms(self, most: int) -> int:
-        """How many of the bounds U_0, U_1, ... are looked at: a matter of public numbers."""
+        """How many of the bounds U_0, U_1, ... matter; it depends on public numbers only."""
         return len(_weights(self.decay, most))
 
     def smooth_bound(self, bounds: Sequence[int], most: int) -> Fraction:
@@ -179,4 +179,4 @@ def _up(decay: Fraction) -> Fraction:
 
 
 def _too_small() -> Misconfigured:
-    return Misconfigured("`epsilon` or `delta` is too small for smooth sensitivity. Pass more of it.")
+    return Misconfigured("`epsilon` or `delta` is too small for smooth sensitivity. Pass a larger one.")

@@ -1,7 +1,7 @@
-"""What noisy soft cells still tell: how far weighted sums of their noise stray, and which means they allow.
+"""Intervals from noisy cells: tail bounds for weighted sums of their noise, and the means they allow.
 
-Everything here is post-processing of noisy numbers, so floats may compute it; rounding goes to the safe side. Arrays
-hold one entry a group, and all groups share one noise.
+Everything here is post-processing of noisy numbers, so floats are enough; rounding goes to the safe side. Arrays
+hold one entry per group, and all groups share one noise.
 
 Discrete Laplace is floor(E1) - floor(E2) with exponential E of the same scale, so it is within 1 of continuous Laplace
 noise L; discrete Gaussian is within 1/2 of a normal number, except with probability 1 / (16 variance) (tails.py). So a
@@ -39,7 +39,7 @@ _BLUR = 2.0**-47  # float64 sums of a few cells, as a share of their sizes
 
 @lru_cache(maxsize=4096)
 def tail_bound(noise: Laplace | Gaussian, weights: tuple[float, ...], outside: float) -> float:
-    """An x with P[|sum w_i Z_i| > x] <= outside, and hardly more than the least; the order of weights is no matter."""
+    """An x with P[|sum w_i Z_i| > x] <= outside, and close to the least; the order of the weights does not matter."""
     if isinstance(noise, Gaussian):
         return gaussian_tail_bound(np.array(weights), noise.variance, outside)
     used = [abs(weight) for weight in weights if weight]
@@ -50,7 +50,7 @@ def tail_bound(noise: Laplace | Gaussian, weights: tuple[float, ...], outside: f
 
 
 def tail_bounds(noise: Laplace | Gaussian, weights: Floats, outside: float) -> Floats:
-    """The same for the weights of many groups: one row a cell, one column a group.
+    """The same for the weights of many groups: one row per cell, one column per group.
 
     It is less than 30 % above the least for outside <= 0.1.
 
@@ -134,7 +134,7 @@ def _bisect(tail: Tail, w1: float, w2: float, outside: float) -> float:
 def tail_of(noise: Laplace | Gaussian) -> Tail:
     """At least P[|w1 Z1 + w2 Z2| >= x], and hardly more while the noise scale is large; weights are not negative.
 
-    Closed forms for continuous noise. Equal weights are told apart by making one a little larger.
+    Closed forms for continuous noise. Equal weights are handled by making one slightly larger.
     """
     scale = float(noise.scale)
 

@@ -117,13 +117,13 @@ class _MomentsRelease:
 class Mean(_Moments):
     """The mean and the number of rows, released together.
 
-    Use:        the mean of a bounded column; with the variance as well, `Variance`; a quantile when bounds are
+    Use:        the mean of a bounded column. `Variance` if you also need the variance; a quantile if the bounds are
                 wide.
     Law:        (A, B) + (Z1, Z2), A = sum of a_i, B = sum of M - a_i, Z discrete Laplace of scale k M / epsilon
                 (discrete Gaussian of variance (k M)^2 / (2 rho) with `rho`); count = (A + B) / M, mean = A / (A + B),
                 negative cells taken as 0.
     Guarantee:  pure DP with epsilon (or rho-zCDP) when all rows of one unit are added or removed, at most k =
-                `rows_per_unit` of them; the caller holds units to that, or scales a unit of n > k rows down to
+                `rows_per_unit` of them; the caller enforces that, or scales a unit of n > k rows down to
                 floor(A k / n) and, for B, k M minus this. Also with no rows at all.
     Error:      at least n rows: `error(confidence, rows=n)`, about (high - low) k ln(1 / beta) / (n epsilon) at worst.
                 Afterwards `MeanRelease.interval`, valid for every n; for many groups values.py.
@@ -140,7 +140,7 @@ class Mean(_Moments):
     places: ClassVar[tuple[float, ...]] = (1.0, 0.0)
 
     def __call__(self, values: Any) -> MeanRelease:
-        """Both steps: the release of these rows."""
+        """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
 
     def cells(self, values: Any) -> tuple[int, int]:
@@ -151,12 +151,12 @@ class Mean(_Moments):
         return total, rows * GRID - total
 
     def release(self, cells: Any) -> MeanRelease:
-        """The noisy cells, and what follows from them."""
+        """Adds the noise to the cells."""
         first, second = add_noise(cells, self.noise, 2)
         return MeanRelease((first, second), self)
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
-        """With this probability the mean is off by at most this, whatever it is, if there are at least so many rows."""
+        """With this probability the mean is off by at most this, if there are at least `rows` rows."""
         return mean_error(self.noise, self.width, confidence, rows=rows)
 
 
@@ -203,7 +203,7 @@ class Moments:
 class Variance(_Moments):
     """The variance, the standard deviation, the mean and the number of rows, released together.
 
-    Use:        the spread of a bounded column; `Mean` if the mean is enough: it is up to 11 % less noisy there.
+    Use:        the spread of a bounded column. If the mean is enough, use `Mean`: it is up to 11 % less noisy.
     Law:        (b0, b1, b2) + Z, b_i = sums of the three cells, Z as in `Mean`; with p_i = the share of cell i,
                 negative cells taken as 0: mean = p2 + p1/2 and variance = p2 - mean^2 (of the rows themselves: divided
                 by n, not by n - 1) on [0, 1], then scaled to the bounds.
@@ -227,7 +227,7 @@ class Variance(_Moments):
     squares: ClassVar[tuple[float, ...]] = (0.0, 0.0, 1.0)
 
     def __call__(self, values: Any) -> VarianceRelease:
-        """Both steps: the release of these rows."""
+        """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
 
     def cells(self, values: Any) -> tuple[int, int, int]:
@@ -239,12 +239,12 @@ class Variance(_Moments):
         return lowest, rows * GRID - lowest - squares, squares
 
     def release(self, cells: Any) -> VarianceRelease:
-        """The noisy cells, and what follows from them."""
+        """Adds the noise to the cells."""
         lowest, middle, highest = add_noise(cells, self.noise, 3)
         return VarianceRelease((lowest, middle, highest), self)
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
-        """With this probability the variance is off by at most this, if there are at least so many rows."""
+        """With this probability the variance is off by at most this, if there are at least `rows` rows."""
         return variance_error(self.noise, self.width, confidence, rows=rows)
 
     def stddev_error(self, confidence: Number = 0.95, *, rows: int, stddev: Number = 0) -> float:
@@ -283,7 +283,7 @@ def _error_of_three(
 
 @dataclass(frozen=True, slots=True)
 class VarianceRelease(_MomentsRelease):
-    """Released moments. Variances and deviations lie where they can lie."""
+    """Released moments. Variances and standard deviations are clipped to their possible range."""
 
     cells: tuple[int, int, int]
     mechanism: Variance

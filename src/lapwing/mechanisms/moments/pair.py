@@ -54,7 +54,7 @@ _CELLS = 9
 class PairMoments:
     """The covariance, the correlation and the least-squares line of two bounded columns, released together.
 
-    Use:        how two bounded columns go together; also tells the mean and the variance of each. Fewer cells would
+    Use:        how two bounded columns are related; also gives the mean and the variance of each. Fewer cells would
                 serve a covariance alone (2 x 2) or a slope alone (3 x 2), but gain less than 20 % there.
     Law:        the cells (see above) + Z, Z as in `Mean`; with the shares p_ij of the cells, negative ones taken as
                 0, and places c, d = 0, 1/2, 1: mean of x = sum c_i p_ij, mean of x y = sum c_i d_j p_ij, mean
@@ -112,17 +112,19 @@ class PairMoments:
         totals = [0] * _CELLS
         for a, b in zip_longest(steps(x, self.x_bounds), steps(y, self.y_bounds)):
             if a is None or b is None or a.size != b.size:
-                raise Misconfigured("`x` and `y` must be columns of the same length. Pass one value of each for a row.")
+                raise Misconfigured(
+                    "`x` and `y` must be columns of the same length. Pass one value of each for per row."
+                )
             cells = row_cells(a, b)
             totals = [total + int(cell.sum()) for total, cell in zip(totals, cells, strict=True)]
         return tuple(totals)
 
     def release(self, cells: Any) -> PairRelease:
-        """The noisy cells, and what follows from them."""
+        """Adds the noise to the cells."""
         return PairRelease(add_noise(cells, self.noise, _CELLS), self)
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
-        """With this probability the covariance is off by at most this, if there are at least so many rows."""
+        """With this probability the covariance is off by at most this, if there are at least `rows` rows."""
         return covariance_error(self.noise, self.columns.area, confidence, rows=rows)
 
 

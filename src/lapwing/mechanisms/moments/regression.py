@@ -1,8 +1,8 @@
-"""Covariances, correlations and regression lines of many groups from noisy soft cells of two columns.
+"""Covariances, correlations and regression lines of many groups from the noisy cells of two columns.
 
 There are three by three cells: cell (i, j) holds what falls on the i-th Bernstein polynomial of x and the j-th of y.
 With places c_i and d_j = 0, 1/2, 1 the sums of x, y and x y are the cells weighted by c_i, d_j and c_i d_j; squares are
-the last of the three cells along a column. Post-processing only: it answers for any noisy cells.
+the last of the three cells along a column. Post-processing only: any noisy cells are accepted.
 
 Intervals. The event that spread.py describes, for the covariance and the variances that are needed, each at a
 share of what may be left out; division gives a first range. Then Fieller: let N, S, R belong to the covariance and the
@@ -46,7 +46,7 @@ from lapwing.numbers import Enclosure, Number
 
 PLACES, SQUARES = (0.0, 0.5, 1.0), (0.0, 0.0, 1.0)
 ROUNDING = 12
-"""By less than how many steps a place is off: 1 for the row, 3 for the floors of cells, 8 for scaling a unit down."""
+"""A place is off by less than this many steps: 1 for the row, 3 for the floors of cells, 8 for scaling a unit down."""
 
 _MEAN, _REST = 0.1, 0.8  # shares of what may be left out: for each of the two means, and for all else
 _ROUNDS = 2
@@ -92,14 +92,14 @@ def covariances(columns: PairCells, cells: CellArrays, *, sample: bool = False) 
 
 
 def correlations(columns: PairCells, cells: CellArrays) -> Floats:
-    """Between -1 and 1; drawn to 0 where a variance drowns in the noise."""
+    """Between -1 and 1; pulled towards 0 where a variance is below the noise."""
     values = as_floats(cells)
     spread = np.sqrt(_firm(columns.x, values) * _firm(columns.y, values))
     return np.clip(columns.products.values(values) / spread, -1.0, 1.0)
 
 
 def slopes(columns: PairCells, cells: CellArrays) -> Floats:
-    """Of the least-squares line of y over x; drawn to 0 where the variance of x drowns in the noise."""
+    """Of the least-squares line of y over x; pulled towards 0 where the variance of x is below the noise."""
     values = as_floats(cells)
     return columns.steepness * columns.products.values(values) / _firm(columns.x, values)
 
@@ -253,7 +253,7 @@ def _variance(column: ColumnCells, values: Floats, mean: Band, outside: float) -
 
 
 def _firm(column: ColumnCells, values: Floats) -> Floats:
-    """Variances as shares, but no less than one noise scale over the total: below that they cannot be told from 0."""
+    """Variances as shares, but no less than one noise scale over the total: less is indistinguishable from 0."""
     scale = float(column.noise.scale)
     total = np.maximum(np.maximum(values, 0.0).sum(axis=0), scale)
     firm: Floats = np.maximum(tied_products(column).values(values), scale / total)

@@ -1,4 +1,4 @@
-"""Variances and covariances of many groups from noisy column cells, with their intervals.
+"""Variances and covariances of many groups from noisy cells, with their intervals.
 
 Let m, k be the true means of x and y as shares of their ranges, and v the true covariance (the variance if y is x).
 With a cell's places c, d and its product place e (what it adds to the sum of x y),
@@ -35,7 +35,7 @@ _MOST_SAMPLE = 0.5  # two rows, one on each bound: n / (n - 1) times 1 / 4
 
 
 class VarianceCells(MeanCells, Protocol):
-    """Noisy cells that also tell the sum of squares."""
+    """Cells that also give the sum of squares."""
 
     @property
     def squares(self) -> tuple[float, ...]:

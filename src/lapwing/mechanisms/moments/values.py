@@ -1,7 +1,8 @@
-"""Means, counts and sums of many groups from noisy column cells, with their intervals.
+"""Means, counts and sums of many groups from noisy cells, with their intervals.
 
-Cells come as one array a cell, one entry a group: int64, or Python integers where those do not fit. Noise was added
-before; everything here is post-processing, answers for any noisy cells, and gives float64 arrays of the same length.
+Cells come as one array per cell, one entry per group: int64, or Python integers where those do not fit. The noise has
+already been added; everything here is post-processing, accepts any noisy cells, and returns float64 arrays of the same
+length.
 
 Rounding. A row's place on the grid is off by less than one step, and the cells of a unit that was scaled down
 (`Mean`) by less than one more for each row that it still counts for: together r = 2 steps, more for pairs. So the
@@ -31,13 +32,13 @@ GRID = 1 << 30
 STEP = 1.0 / GRID
 
 CellArrays = Sequence[npt.NDArray[Any]]
-"""One array of noisy integers a cell, with one entry a group."""
+"""One array of noisy integers a cell, with one entry per group."""
 
 _FARTHEST = 1 << 200  # no cell gets there; a float64 can hold its square
 
 
 class MeanCells(Protocol):
-    """What must be known about noisy cells of one column."""
+    """What the mean needs to know about the noisy cells of a column."""
 
     @property
     def noise(self) -> Laplace | Gaussian:
@@ -45,7 +46,7 @@ class MeanCells(Protocol):
 
     @property
     def bounds(self) -> tuple[Fraction, Fraction]:
-        """Between which values the rows lie."""
+        """The bounds of the rows."""
 
     @property
     def places(self) -> tuple[float, ...]:
@@ -53,12 +54,12 @@ class MeanCells(Protocol):
 
     @property
     def rounding(self) -> int:
-        """By less than how many steps the place of a row may be off."""
+        """The place of a row is off by less than this many steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnCells:
-    """The cells of one column under any noise, for a caller who made the noise for several groups of a unit."""
+    """The cells of one column under any noise, for a caller whose noise covers several groups of a unit."""
 
     noise: Laplace | Gaussian
     bounds: tuple[Fraction, Fraction]
@@ -68,7 +69,7 @@ class ColumnCells:
 
 
 def means(column: MeanCells, cells: CellArrays) -> Floats:
-    """Within the bounds; negative cells are taken as 0, and without any cell above 0 it is the middle."""
+    """Within the bounds. Negative cells count as 0; if no cell is above 0, the middle of the bounds."""
     kept = np.maximum(as_floats(cells), 0.0)
     total = kept.sum(axis=0)
     share = np.array(column.places) @ kept / np.where(total > 0, total, 1.0)
@@ -76,7 +77,7 @@ def means(column: MeanCells, cells: CellArrays) -> Floats:
 
 
 def counts(cells: CellArrays) -> Floats:
-    """Numbers of rows; unbiased, so they may be negative and broken."""
+    """Numbers of rows; unbiased, so they may be negative or fractional."""
     whole, rest = np.sum([cell >> 30 for cell in cells], axis=0), np.sum([cell & (GRID - 1) for cell in cells], axis=0)
     return _as_floats(whole) + _as_floats(rest) / GRID
 
@@ -89,7 +90,7 @@ def sums(column: MeanCells, cells: CellArrays) -> Floats:
 def mean_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the mean of the clipped rows of its group with this probability; of no rows, any one value.
 
-    With `simultaneous`, all of so many groups hold at once with this probability.
+    With `simultaneous`, all of that many intervals hold at once with this probability.
     """
     low, high = share_bands(column.noise, column.places, as_floats(cells), share_outside(confidence, simultaneous))
     best, off = means(column, cells), column.rounding * STEP
@@ -126,12 +127,12 @@ def count_bands(noise: Laplace | Gaussian, cells: CellArrays, outside: float) ->
 
 
 def share_outside(confidence: Number, simultaneous: int) -> float:
-    """The chance that one group may be left out: together at most 1 - confidence."""
+    """The probability of error allowed for each group; all together at most 1 - confidence."""
     return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
 def as_floats(cells: CellArrays) -> Floats:
-    """One row a cell, one column a group; beyond any cell that can occur they are cut, so that this cannot fail."""
+    """One row per cell, one column per group; values beyond any possible cell are cut, so that this cannot fail."""
     return np.stack([_as_floats(cell) for cell in cells])
 
 

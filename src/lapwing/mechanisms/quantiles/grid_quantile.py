@@ -68,7 +68,7 @@ UNIT = 1 << 20
 """The weight of a whole row."""
 MOST_CELLS = 1 << 16
 MOST_WEIGHT = 1 << 61
-"""Of a histogram; 2 10^12 rows. With ranks and margins of at most that much, no loss leaves int64."""
+"""The largest weight of a histogram: 2 10^12 rows. With ranks and margins up to that, every loss fits int64."""
 
 _EXTREME = Fraction(1, 10)
 _KEPT = Fraction(19, 20)  # how sure an extreme estimate is not to land behind the last row
@@ -90,7 +90,7 @@ class Aim:
     at: Fraction
     cells: int
     flips: bool
-    """Whether permute-and-flip chooses, and not the exponential law."""
+    """Whether permute-and-flip chooses, rather than the exponential law."""
     estimate_rate: Fraction
     """By how much a logarithmic weight falls with each unit of weight that an estimate is off; of pairs likewise."""
     interval_rate: Fraction | None
@@ -124,7 +124,7 @@ class Aim:
         object.__setattr__(self, "margin", margin if margin is not None and margin < MOST_WEIGHT else None)
 
     def off(self, confidence: Fraction) -> int:
-        """With this probability the estimate is off the rank T by at most so much weight."""
+        """With this probability the estimate is off the rank T by at most this much weight."""
         return weight_within(self.estimate_rate, _odds(self.cells - 1, confidence, self.flips))
 
     def choose(self, tally: Tally) -> Choice:
@@ -226,9 +226,9 @@ def read_histogram(cells: object, weights: object, size: int) -> Tally:
     """What an engine counted, with cells in order. Cells may repeat: their weights add."""
     places, counts = whole_numbers(cells), whole_numbers(weights)
     if places.shape != counts.shape:
-        raise Misconfigured("`cells` and `weights` differ in length. Pass one weight for each cell.")
+        raise Misconfigured("`cells` and `weights` have different lengths. Pass one weight for each cell.")
     if places.size and (places.min() < 0 or places.max() >= size):
-        raise Misconfigured(f"a cell does not lie in 0 to {size - 1}. Clip values to the bounds before counting them.")
+        raise Misconfigured(f"a cell lies outside 0 to {size - 1}. Clip values to the bounds before counting them.")
     if counts.size and (counts.min() < 0 or float(counts.sum(dtype=np.float64)) >= MOST_WEIGHT):
         raise Misconfigured("`weights` must not be negative, nor add up to 2^61 or more.")
     places, counts = places[counts > 0], counts[counts > 0]
@@ -247,5 +247,5 @@ def _end_losses(ranks: Integers, rank: int) -> Integers:
 
 
 def _odds(others: int, confidence: Fraction, flips: bool) -> Fraction:
-    """If odds e^(-rate t) <= 1, no loss above t is chosen, with this confidence, where so many others may have one."""
+    """If odds e^(-rate t) <= 1, none of the `others` with a loss above t is chosen, with this confidence."""
     return Fraction(others, 2) / (1 - confidence) if flips else others * confidence / (1 - confidence)

@@ -42,7 +42,7 @@ class PartQuantile:
 class Quantiles:
     """Releases values near several quantiles, ascending like the quantiles.
 
-    Use:        quartiles, deciles or percentiles at once; for a single one take Quantile, which errs less on ties.
+    Use:        quartiles, deciles or percentiles at once; for a single one use Quantile, which errs less on ties.
     Law:        the middle quantile first; its value cuts the rows in two, and the quantiles below and above it are
                 asked of their own part alone, and so on: ceil(log2(m + 1)) levels for m quantiles. Each answer has the
                 law of Quantile on its part, with epsilon / levels, on the axis divided into finer places (spread.py).
@@ -91,7 +91,7 @@ class Quantiles:
         object.__setattr__(self, "axis", PointAxis(bounds, step))
         object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
         if self.axis.size > _MOST_POINTS:
-            raise Misconfigured("`bounds` hold more than 2^42 points. Declare closer ones, or a larger `step`.")
+            raise Misconfigured("`bounds` hold more than 2^42 points. Declare tighter bounds or a larger `step`.")
 
     @property
     def levels(self) -> int:
@@ -106,7 +106,7 @@ class Quantiles:
     def __call__(self, values: object, counts: object | None = None) -> list[int] | list[float]:
         """A value near every quantile, in order: ints, or with `step` floats.
 
-        `values` holds one entry a row; or, with `counts`, values and how many rows have each.
+        `values` holds one entry per row; or, with `counts`, values and how many rows have each.
         """
         spread = Spread(self.axis.tally(values, counts), _BITS)
         cuts = {-1: 0, len(self.at): self.axis.size << _BITS}  # each quantile's part ends before its cut
@@ -173,7 +173,7 @@ def _read_shares(at: object) -> tuple[Fraction, ...]:
         raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
     shares = tuple(read_share(share) for share in at)
     if any(low >= high for low, high in pairwise(shares)):
-        raise Misconfigured("`at` is not ascending; pass every quantile once, the smallest first.")
+        raise Misconfigured("`at` is not ascending; pass each quantile once, smallest first.")
     if math.lcm(*(share.denominator for share in shares)) > FINEST:
         raise Misconfigured(f"the quantiles in `at` have no common denominator up to {FINEST}. Round them.")
     return shares

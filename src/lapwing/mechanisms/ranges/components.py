@@ -67,7 +67,7 @@ class MarginalRelease:
             if asked <= set(one):
                 found: Floats = sum_over(table, one, tuple(sorted(asked)))
                 return found
-        raise Misconfigured("these attributes stand together in no table of the release. Ask for them with `sets`.")
+        raise Misconfigured("no table of the release holds these attributes together. Ask for them with `sets`.")
 
 
 def read_sizes(sizes: object) -> Sizes:
@@ -121,7 +121,7 @@ def maximal(sets: frozenset[Set] | tuple[Set, ...]) -> tuple[Set, ...]:
 
 @lru_cache(maxsize=64)
 def coverings(sizes: Sizes, sets: tuple[Set, ...], most: int) -> tuple[tuple[Set, ...], ...]:
-    """Ways to hold all sets in larger ones of at most so many cells; the last is the largest sets themselves.
+    """Ways to cover all sets by larger ones of at most `most` cells; the last is the largest sets themselves.
 
     Attributes are put into blocks, and each set becomes all blocks that it touches: with one block the table of all
     attributes, with as many blocks as attributes itself.
@@ -233,17 +233,17 @@ def read_part(one: Iterable[int], sets: tuple[Set, ...]) -> Set:
     """Reads a set of attributes that stand together in a table."""
     asked = tuple(sorted({count(i, "set", least=0) for i in one}))
     if not any(set(asked) <= set(known) for known in sets):
-        raise Misconfigured("these attributes stand together in no table. Ask for them with `sets`.")
+        raise Misconfigured("no table holds these attributes together. Ask for them with `sets`.")
     return asked
 
 
 def outside(confidence: Number, simultaneous: int) -> float:
-    """What one of several answers may leave out (union bound)."""
+    """The probability of error allowed for each of several answers (union bound)."""
     return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
 def freeze(table: Floats) -> Floats:
-    """The table, which nobody changes."""
+    """Makes the table read-only."""
     kept: Floats = np.array(table)
     kept.flags.writeable = False
     return kept

@@ -264,7 +264,7 @@ def read_size(value: object, name: str) -> int:
     """Reads a number of cells or of steps."""
     size = count(value, name)
     if size > MOST_CELLS:
-        raise Misconfigured(f"`{name}` is {size}; at most {MOST_CELLS} are done. Merge neighbouring ones.")
+        raise Misconfigured(f"`{name}` is {size}; at most {MOST_CELLS} are supported. Merge neighbouring ones.")
     return size
 
 
@@ -336,19 +336,17 @@ def _read_counts(counts: Any, size: int) -> Integers:
 def _ends(low: object, high: object, size: int) -> tuple[int, int]:
     first, last = count(low, "low", least=0), count(high, "high", least=0)
     if not first <= last <= size:
-        raise Misconfigured(
-            f"the range {first} to {last} does not lie in 0 to {size}. Pass 0 <= low <= high <= {size}."
-        )
+        raise Misconfigured(f"the range {first} to {last} is outside 0 to {size}. Pass 0 <= low <= high <= {size}.")
     return first, last
 
 
 def _outside(confidence: Number, simultaneous: int) -> float:
-    """What one of several answers may leave out (union bound)."""
+    """The probability of error allowed for each of several answers (union bound)."""
     return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
 def _freeze(sums: Floats) -> Floats:
-    """Sums of the first 0, 1, 2, ... cells, which nobody changes."""
+    """Sums of the first 0, 1, 2, ... cells, read-only."""
     every: Floats = np.concatenate([[0.0], sums])
     every.flags.writeable = False
     return every

@@ -64,7 +64,7 @@ class Ticks:
         return cls(grid.step, grid.l1_sensitivity(sensitivity, 1))
 
     def read(self, value: object) -> int:
-        """A value in ticks. It is data, so that no message shows it."""
+        """A value in ticks. It is data, so no message shows it."""
         if self.step is not None:
             return self.round(_finite(value))
         match value:
@@ -73,8 +73,8 @@ class Ticks:
             case Integral():
                 return int(value)
         raise Misconfigured(
-            "`value` is not written as an integer; whole and real values get different noise, and the data must not "
-            "decide which. Pass an int, or make the mechanism with reals=True."
+            "`value` is not an int; integers and reals get different noise, and the data must not decide which. "
+            "Pass an int, or make the mechanism with reals=True."
         )
 
     def round(self, number: Fraction) -> int:
@@ -120,7 +120,7 @@ class Crossing:
         terms = len(outcomes) * (len(ticks) + 1) * math.ceil(2 * _PROVEN_EXTENT * self.bar_scale)
         if terms > _MOST_TERMS:
             raise Misconfigured(
-                f"The probabilities would take a sum of {terms} terms; at most {_MOST_TERMS} are done. "
+                f"The probabilities would take a sum of {terms} terms; at most {_MOST_TERMS} are supported. "
                 "Ask for fewer questions, or use a larger epsilon and whole values."
             )
         return {outcome: enclose(lambda o=outcome: self._chance(ticks, o), bits=256) for outcome in outcomes}  # type: ignore[misc]
@@ -176,4 +176,4 @@ def _finite(value: object) -> Fraction:
     try:
         return exact(value, "value")
     except Misconfigured:  # its message shows the value
-        raise Misconfigured("`value` is no finite number. Pass an int, float, Fraction or Decimal.") from None
+        raise Misconfigured("`value` is not a finite number. Pass an int, float, Fraction or Decimal.") from None

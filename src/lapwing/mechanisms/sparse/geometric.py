@@ -26,7 +26,7 @@ _STEPS = 8  # towards the ratio, which hardly moves after two
 
 @dataclass(frozen=True, slots=True, init=False)
 class GeometricSparse:
-    """Tells which of many values are above a threshold, with less noise than the textbook.
+    """Reports which of many values are above a threshold, with less noise than the textbook.
 
     Use:        for questions that come one after another, most of them below; the best sparse vector here. If all
                 questions are known at once, choose with PermuteAndFlip. From some hundred answers on, under a budget
@@ -98,7 +98,7 @@ class GeometricSparse:
     def start(self) -> Run:
         """A run: ask it `above(value)` for one value after another. Every start costs `loss`.
 
-        `queries` is what you expect, for the shift; it is no limit, and the guarantee does not depend on it.
+        `queries` is the number you expect. It sets the shift only; the guarantee holds for any number.
         """
         return Run(self.crossing, self.loss)
 
@@ -172,7 +172,7 @@ class GeometricSparse:
 
 def _require_relation(neighbours: object, monotone: bool) -> None:
     if not isinstance(neighbours, Neighbours):
-        raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+        raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
     if monotone and neighbours is Neighbours.CHANGE_ONE:
         raise Misconfigured(
             "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it may "

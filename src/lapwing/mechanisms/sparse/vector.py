@@ -23,7 +23,7 @@ from lapwing.privacy.loss import Pure
 
 @dataclass(frozen=True, slots=True, init=False)
 class Sparse:
-    """Tells which of many values are above a threshold, until `answers` of them were.
+    """Reports which of many values are above a threshold, until `answers` of them were.
 
     Use:        for questions that come one after another, most of them below: belows are free, only aboves are paid.
                 GeometricSparse needs less than half the margin. If all questions are known at once, choose with
@@ -126,10 +126,10 @@ class AboveThreshold(Sparse):
 
 @dataclass(frozen=True, slots=True, init=False)
 class NumericSparse:
-    """Tells which of many values are above a threshold and gives those values, with noise.
+    """Reports which of many values are above a threshold, and releases those values with noise.
 
-    Use:        as Sparse, when the values above the threshold are wanted too. If they are wanted later or not all of
-                them, run Sparse (or GeometricSparse, with less error) and pay Laplace for each value that is.
+    Use:        as Sparse, when you also need the values above the threshold. If you need them later, or only some,
+                run Sparse (or GeometricSparse, with less error) and pay Laplace for each value.
     Law:        the test of Sparse at epsilon (1 - share); after each "above", q + Z, Z of discrete Laplace law with
                 scale answers sensitivity / (share epsilon), fresh: never the noise of the comparison.
     Guarantee:  pure DP with epsilon for answers and values together, as for Sparse.

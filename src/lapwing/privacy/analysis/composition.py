@@ -42,8 +42,8 @@ _EXTENT = 20  # standard deviations that the cells of a grid are meant to span
 class Composition:
     """What a fixed list of releases costs together, between two bounds; made by `compose_fixed`.
 
-    `delta` and `epsilon` hold as guarantees, for both orders of the two neighbours. `least_delta` and `least_epsilon`
-    say what no accountant can go below; what lies between is the error of the grid.
+    `delta` and `epsilon` are guarantees, for both orders of the neighbours. No accountant goes below `least_delta` and
+    `least_epsilon`; the gap between is the error of the grid.
     """
 
     releases: int
@@ -85,12 +85,12 @@ class Composition:
 def compose_fixed(losses: Iterable[PrivacyLoss], *, step: Number | None = None) -> Composition:
     """The loss of all these releases together, if every one of them is fixed before the first answer is seen.
 
-    Never for questions that are chosen one after the other, nor for stopping when a result crosses a limit: there the
-    bounds do not hold, and a budget's filter adds the prices instead.
+    Do not use it for questions chosen one after the other, or to stop when a result crosses a limit: the bounds do not
+    hold there. Add the prices with a budget's filter instead.
 
-    Losses are put on multiples of `step`. If it divides all of them there is no error but the last digits; this is what
-    is chosen without a `step` where the losses know such a number and the grid stays small. Otherwise a power of two
-    is chosen that gives about 16,384 cells.
+    Losses are rounded to multiples of `step`. If it divides all of them, the only error is in the last digits; that is
+    the default where such a number is known and the grid stays small. Otherwise it is a power of two with about 16,384
+    cells.
     Error: with n releases each bound of epsilon is off by at most n step, and each delta by n 2^-68 more: no loss moves
     by more than a step, and that much is rounded or cut. Few releases at a small delta come near n step; 100 or 1,000
     Laplace, Gaussian or worst releases stayed within 3 n step^2 from above, on four grids and at three deltas.
@@ -184,7 +184,7 @@ def _count_each(losses: Iterable[PrivacyLoss]) -> Repeats:
     """How often each loss occurs. A long list of the same object is hashed once."""
     listed = list(losses)
     if not all(isinstance(loss, PrivacyLoss) for loss in listed):
-        raise Misconfigured("`losses` holds something that is no PrivacyLoss. Pass a list of PrivacyLoss(p, q).")
+        raise Misconfigured("`losses` holds something that is not a PrivacyLoss. Pass a list of PrivacyLoss(p, q).")
     known, times = {id(loss): loss for loss in listed}, dict[PrivacyLoss, list[int]]()
     for key, n in Counter(map(id, listed)).items():
         times.setdefault(known[key], []).append(n)
@@ -198,7 +198,7 @@ def _is_symmetric(loss: PrivacyLoss) -> bool:
 
 
 def _digits(pair: OutcomePair) -> tuple[int, ...]:
-    """The same as integers, which are hashed and compared in a tenth of the time."""
+    """The same as integers, which hash and compare ten times faster."""
     return tuple(number for bounds in pair for end in bounds for number in end.as_integer_ratio())
 
 

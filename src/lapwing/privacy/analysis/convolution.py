@@ -63,7 +63,7 @@ class LossMeasure:
         return _trim(self.first + other.first, finite, _scale_down(infinite, up=self.up), up=self.up)
 
     def __pow__(self, times: int) -> LossMeasure:
-        """This release so many times, by repeated squaring."""
+        """`times` releases of this kind, by repeated squaring."""
         if times <= 1:
             return self if times else nothing(up=self.up)
         half = self ** (times // 2)
@@ -90,7 +90,7 @@ def product(measures: Iterable[LossMeasure], *, up: bool) -> LossMeasure:
 
 
 class LossGrid:
-    """The multiples of a step. It remembers bounds of x_j, for which all measures on it ask."""
+    """The multiples of a step. It caches bounds of x_j, which all measures on it need."""
 
     def __init__(self, step: Fraction) -> None:
         self.step = step
@@ -201,5 +201,5 @@ def _scale_down(mass: int, *, up: bool) -> int:
 def _require_feasible(cells: int) -> None:
     if cells > _MOST_CELLS:
         raise Misconfigured(
-            f"The grid would have {shown(cells)} cells; at most {_MOST_CELLS} are kept. Pass a larger `step`."
+            f"The grid would have {shown(cells)} cells; at most {_MOST_CELLS} are supported. Pass a larger `step`."
         )

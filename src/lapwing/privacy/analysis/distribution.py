@@ -1,4 +1,4 @@
-"""The privacy-loss distribution: how much an output tells, and how often.
+"""The privacy-loss distribution: how much an output reveals, and how often.
 
 Laws of the integer mechanisms, for two values that differ by `shift`:
     Laplace.  P[z] = c r^|z|, Q[z] = c r^|z - shift|, r = e^(-1 / scale). All z <= 0 have the same loss, and so have all
@@ -69,8 +69,8 @@ class PrivacyLoss:
     `tightest_delta`, `tightest_epsilon` and `compose_fixed` take both. Methods that begin with `least` round down: they
     give lower bounds, the others upper bounds.
 
-    Use:        to see what a mechanism's epsilon hides: how often the loss is near it. For a price use `loss` of the
-                mechanism; losses of questions chosen one after the other do not compose this way.
+    Use:        to see how often the loss comes near a mechanism's epsilon. For a price use the mechanism's `loss`;
+                losses of questions chosen one after the other do not compose this way.
     Figure:     `round(float(PrivacyLoss.laplace(scale=10).epsilon(0.01)), 4)` = 0.0808
     Checked by: tests/privacy/analysis/test_distribution.py
     """
@@ -208,7 +208,7 @@ def _gaussian(variance: Fraction, shift: int, extent: int) -> list[Enclosure]:
 def _require_feasible(outcomes: int) -> None:
     if outcomes > _MOST_OUTCOMES:
         raise Misconfigured(
-            f"The law would have {shown(outcomes)} outcomes; at most {_MOST_OUTCOMES} are kept. "
+            f"The law would have {shown(outcomes)} outcomes; at most {_MOST_OUTCOMES} are supported. "
             "Divide the shift and the noise by the same number."
         )
 

@@ -1,4 +1,4 @@
-"""How well two laws can be told apart: the tightest delta for each epsilon, and the tightest epsilon for each delta.
+"""How distinguishable two laws are: the tightest delta for each epsilon, and the tightest epsilon for each delta.
 
 P and Q are the laws of a finite mechanism's output on two neighbours. With x = e^epsilon, the hockey-stick divergence
     f(x) = sum over outcomes y of max(0, P(y) - x Q(y))
@@ -16,7 +16,7 @@ counts as infinite loss, from below as nothing.
 
 A law is a mapping from outcomes to probabilities, or a list of them, outcome by outcome. A probability is a Fraction,
 an int or a Decimal (exact), bounds (low, high) as `law` of a mechanism returns them (proven), or a float. Floats are
-read as their shortest decimals and need not add up to 1 beyond 1e-9: such a result is as good as the floats are.
+read as their shortest decimals and need to add up to 1 only within 1e-9: the result is as good as the floats.
 Checked by: tests/privacy/analysis/test_profile.py
 """
 
@@ -44,14 +44,14 @@ Amount = Fraction | float
 """An exact number, or math.inf."""
 
 _BITS = 192  # bounds are kept to this many significant bits
-_SHORT, _SIGNIFICANT = 64, 24  # a result is exact if this many bits suffice, otherwise it has so many digits
+_SHORT, _SIGNIFICANT = 64, 24  # a result is exact if this many bits suffice, otherwise it has this many digits
 _ROUGH = Fraction(1, 10**9)
 
 
 def tightest_delta(p: Law, q: Law, epsilon: Number, *, one_way: bool = False) -> Fraction:
     """The least delta, rounded up, for which two neighbours with these output laws are (epsilon, delta)-DP.
 
-    The definition speaks of both orders of the neighbours; `one_way` asks only about P[S] <= e^epsilon Q[S] + delta.
+    The definition covers both orders of the neighbours; `one_way` checks only P[S] <= e^epsilon Q[S] + delta.
     """
     pairs, size = read_pairs(p, q), nonnegative(epsilon, "epsilon")
     ways = [pairs] if one_way else [pairs, swap(pairs)]
@@ -78,7 +78,7 @@ def read_pairs(p: Law, q: Law) -> tuple[OutcomePair, ...]:
 
 
 def swap(pairs: Iterable[OutcomePair]) -> tuple[OutcomePair, ...]:
-    """The same outcomes with P and Q exchanged."""
+    """The same outcomes with P and Q swapped."""
     return tuple((q, p) for p, q in pairs)
 
 
@@ -150,8 +150,8 @@ def _read(law: Law, name: str) -> dict[Hashable, Enclosure]:
     low, high = (sum((bounds[end] for bounds in read.values()), Fraction(0)) for end in (0, 1))
     if not low - slack <= 1 <= high + slack:
         raise Misconfigured(
-            f"the probabilities of `{name}` do not add up to 1. Name every outcome; what is left out of an endless law "
-            "is one more outcome, with the bounds (0, its mass)."
+            f"the probabilities of `{name}` do not add up to 1. Name every outcome; the tail of an infinite law is one "
+            "more outcome, with the bounds (0, its mass)."
         )
     return read
 
@@ -161,7 +161,9 @@ def _listed(law: object, name: str) -> list[Any]:
         return list(law.tolist())
     if isinstance(law, Sequence) and not isinstance(law, str | bytes):
         return list(law)
-    raise Misconfigured(f"`{name}` is no law. Pass a mapping from outcomes to probabilities, or a list of them.")
+    raise Misconfigured(
+        f"`{name}` is not a probability law. Pass a mapping from outcomes to probabilities, or a list of them."
+    )
 
 
 def _bounds(chance: object, name: str) -> Enclosure:
@@ -185,6 +187,5 @@ def _cut(value: Fraction, *, up: bool) -> Fraction:
 
 def _unreadable(name: str) -> Misconfigured:
     return Misconfigured(
-        f"`{name}` holds something that is no probability; each must be a number of at least 0, or bounds (low, high) "
-        "of one."
+        f"`{name}` holds something that is not a probability. Pass numbers of at least 0, or bounds (low, high)."
     )
