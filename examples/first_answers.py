@@ -1,6 +1,6 @@
 """Four small questions from the lectures: a hospital's count, scores above 80, a sum of an array, a table of five rows.
 
-Run it with `python examples/first_answers.py`. Noisy numbers are drawn afresh, so no two runs agree.
+Run it with `python examples/first_answers.py`. The noise is fresh, so no two runs agree.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much a mean costs: the soft histogram beside a split budget, and intervals that hold for every number of rows.
+"""How much a mean costs: `Mean` beside a split budget, and intervals that hold for every number of rows.
 
 Run it with `python docs/gallery/moments.py`. The lines of the left picture are formulas, the dots are simulated.
 """

@@ -32,7 +32,7 @@ _TOO_LARGE = "a parameter is too large or too small to compute with. Pass ordina
 
 
 class _Precision:
-    """python-flint keeps one precision for the whole process; whoever changes it holds this lock.
+    """python-flint keeps one precision for the whole process; code that changes it holds this lock.
 
     A signal handler may hold it again in the thread that it interrupts.
     """

@@ -69,7 +69,7 @@ class Selection:
 
     @property
     def rate(self) -> Fraction:
-        """By how much the logarithm of a candidate's weight grows with one unit of score."""
+        """How much the log-weight of a candidate grows per unit of score."""
         return self.epsilon / (self.sensitivity if self.monotone else 2 * self.sensitivity)
 
 
@@ -237,7 +237,7 @@ def _are_decimals(values: Floats, digits: int) -> bool:
 
 
 def _read_each(values: list[Any], name: str) -> Scores:
-    """One number at a time: the slow way that reads everything."""
+    """One number at a time: the slow path that reads everything."""
     try:
         ratios = [exact(value, name).as_integer_ratio() for value in values]
     except Misconfigured:

@@ -37,18 +37,18 @@ class Additive(Protocol):
 
     @property
     def grid(self) -> Grid:
-        """Where real values are rounded to."""
+        """The grid that real values are rounded to."""
 
     @property
     def on_grid(self) -> Additive:
         """The integer mechanism for real values, in grid units."""
 
     def draw(self, count: int) -> Integers:
-        """Noise alone."""
+        """Draws noise."""
 
 
 def add_noise(values: Any, mechanism: Additive) -> Any:
-    """The values with noise: int in, int out; float in, float out; lists and arrays likewise."""
+    """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
     match values:
         case bool() | np.bool_() | str() | bytes() | None:
             raise Misconfigured("the value is not a number; pass an int, a float, or an array of them.")

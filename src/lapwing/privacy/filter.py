@@ -25,7 +25,7 @@ class Filter:
     """Grants charges until the budget is full. One process, any number of threads; it cannot be copied.
 
     Guarantee:  the charges granted never add up to more than `budget.capacity`; by the theorem of budget.py all
-                releases paid here are together (epsilon, delta)-DP, also if chosen adaptively.
+                releases paid here are together (epsilon, delta)-DP, even if chosen adaptively.
     Proof:      the sums so far are a chain. A charge is granted if it fits what remains after the last of them and
                 becomes its successor, in one `dict.setdefault`; if another thread or a signal handler came first, it
                 is checked again. So every sum in the chain is the one before plus one charge that fitted. A refused

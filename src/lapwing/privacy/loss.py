@@ -10,7 +10,7 @@ Prices. A loss is also the price of a release that is yet to be made: what it ma
 Zero. A loss of 0 is valid: the neutral element of the sum, and the cost of post-processing. A price or a budget of 0 is
 not, because it answers no question; budget.py refuses both.
 
-Losses add (`+`) when releases are combined, also when each is chosen after seeing the ones before:
+Losses add (`+`) when releases are combined, even when each is chosen after seeing the ones before:
 
     +              Pure          BoundedRange   ZCDP           Approximate
     Pure           Pure          Pure           ZCDP           Approximate

@@ -96,11 +96,11 @@ class Gaussian:
         return classic
 
     def __call__(self, values: Any) -> Any:
-        """The values with noise: int in, int out; float in, float out; lists and arrays likewise."""
+        """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
         return add_noise(values, self)
 
     def draw(self, count: int) -> Integers:
-        """Integer noise alone."""
+        """Draws integer noise."""
         return sample_gaussian(self.variance, count)
 
     @property
@@ -120,7 +120,7 @@ class Gaussian:
 
     @property
     def grid(self) -> Grid:
-        """Where real values are rounded to."""
+        """The grid that real values are rounded to."""
         sigma = Fraction(math.isqrt(math.floor(self.variance * (1 << 60))), 1 << 30)
         return Grid.fine(sigma, self.sensitivity, self.size)
 
@@ -157,7 +157,7 @@ class Gaussian:
         )
         outside = -math.expm1(inside / k) * (1 - 1e-9)  # what one value may leave out
         if self.scale > _SUMMED:
-            from scipy.special import ndtri  # slow to import
+            from scipy.special import ndtri  # slow import
 
             return math.ceil(-self.scale * float(ndtri(outside / 2)))
         weights, total = _weights(self.scale)

@@ -44,11 +44,11 @@ class Laplace:
         object.__setattr__(self, "size", count(size, "size"))
 
     def __call__(self, values: Any) -> Any:
-        """The values with noise: int in, int out; float in, float out; lists and arrays likewise."""
+        """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
         return add_noise(values, self)
 
     def draw(self, count: int) -> Integers:
-        """Integer noise alone."""
+        """Draws integer noise."""
         return sample_laplace(self.scale, count)
 
     @property
@@ -65,7 +65,7 @@ class Laplace:
 
     @property
     def grid(self) -> Grid:
-        """Where real values are rounded to."""
+        """The grid that real values are rounded to."""
         return Grid.fine(self.scale, self.sensitivity, self.size)
 
     @property

@@ -54,7 +54,7 @@ def laplace_tail_bound(
 
 def gaussian_tail_bound(weights: Floats, variance: Fraction, outside: float) -> float:
     """For discrete Gaussian noise of this variance; a little more than the normal quantile."""
-    from scipy.special import ndtri  # slow to import
+    from scipy.special import ndtri  # slow import
 
     used = np.abs(weights[weights != 0])
     distance = used.size / (16 * float(variance))

@@ -88,7 +88,7 @@ class NoisyMax(Selection):
 
     @property
     def noise(self) -> Laplace:
-        """What is added to each score: noise that hides a move of two scores at once, or of one if monotone."""
+        """The noise added to each score: it hides a move of two scores at once, or of one if monotone."""
         moves = 1 if self.monotone else 2
         return Laplace(epsilon=self.epsilon, sensitivity=moves * self.sensitivity, size=moves)
 

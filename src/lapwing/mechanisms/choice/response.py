@@ -47,7 +47,7 @@ class RandomizedResponse:
     Use:        when nobody may see the true answers, not even the one who asks; with a trusted curator, `Laplace`.
     Law:        k answers; P[truth] = p = e^epsilon / (e^epsilon + k - 1), every other answer q = (1 - p) / (k - 1).
                 `two_coins` is p = 3/4 of two answers, exactly.
-    Guarantee:  pure DP with epsilon for a change of one person's true answer to any other, before anybody else sees
+    Guarantee:  pure DP with epsilon for a change of one person's true answer to any other, before anyone else sees
                 it (the local model). Answering the same question twice costs twice.
     Error:      E[share of answer v] = q + f (p - q) if a share f of people hold v, so (y / n - q) / (p - q) is
                 unbiased for f; its variance is (q (1 - q) + f (p (1 - p) - q (1 - q))) / (n (p - q)^2).
@@ -120,7 +120,7 @@ class RandomizedResponse:
         return {answer: self._share(y, n, outside) for answer, y in zip(self.answers, counts, strict=True)}
 
     def _share(self, y: int, n: int, outside: float) -> Share:
-        from scipy.special import betaincinv  # slow to import
+        from scipy.special import betaincinv  # slow import
 
         p, q, margin = self._floats()
         share = (y / n - q) / margin
@@ -161,7 +161,7 @@ class RandomizedResponse:
         return bounds
 
     def _randomize(self, truths: Places) -> Places:
-        """Both draws are made for everybody; `others` steps away from the truth is uniform among the others."""
+        """Both draws are made for everyone; `others` steps away from the truth is uniform among the others."""
         keep = sample_coins(self._bounds(), truths.size).reshape(truths.shape)
         steps = sample_uniform(len(self.answers) - 1, truths.size).reshape(truths.shape)
         return np.where(keep, truths, (truths + 1 + steps) % len(self.answers))

@@ -78,7 +78,7 @@ class TopK(Selection):
 
     @property
     def rate(self) -> Fraction:
-        """By how much the logarithm of a candidate's weight grows with one unit of score, in one choice."""
+        """How much the log-weight of a candidate grows per unit of score, in one choice."""
         return self.once.rate
 
     @property

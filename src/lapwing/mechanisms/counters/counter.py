@@ -75,7 +75,7 @@ class BinaryCounter:
                 horizon, T = steps_per_unit. The total at t is the sum of the noisy blocks that fill steps 1 to t, one
                 for each 1 among the binary digits of t.
     Guarantee:  pure DP with epsilon for a unit that changes at most T increments by at most 1 each, for all totals
-                together, also if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
+                together, even if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
     Error:      at step t the sum of as many noises as t has binary ones: `error(t)`.
     Proof:      step j lies in the blocks closed at j, j + lowbit(j), ...: lowbit at least doubles each time, so within
                 the horizon they are at most b. One increment moves the noisy sums by at most b in l1: Laplace
@@ -104,7 +104,7 @@ class BinaryCounter:
         return CounterRun(self)
 
     def noise(self, horizon: int) -> Laplace:
-        """What is added to every block of an epoch of this many steps."""
+        """The noise added to every block of an epoch of this many steps."""
         return Laplace(epsilon=self.epsilon, sensitivity=self.steps_per_unit * horizon.bit_length())
 
     def totals(self, horizon: int) -> _Totals:
@@ -127,7 +127,7 @@ class ToeplitzCounter:
     Law:        y_t = sum_k c_k x_(t-k) + Z_t, total = sum_k g_k y_(t-k), with c, g and the variance of `PrefixSums` for
                 the horizon (times steps_per_unit^2). Increments beyond 2^41 are cut.
     Guarantee:  rho-zCDP for a unit that changes at most `steps_per_unit` increments by at most 1 each, for all totals
-                together, also if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
+                together, even if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
     Error:      that of sum_k g_k Z_(t-k): `error(t)`; at rho = 1/2 the standard deviation is at most ln(n) / pi + 1.07.
     Proof:      given earlier answers a changed x_j moves the mean of y_t by c_(t-j), so y_t costs c_(t-j)^2 / (2
                 variance) [CKS20]; rhos add along an adaptive path, to at most sum c_k^2 / (2 variance). T changes:

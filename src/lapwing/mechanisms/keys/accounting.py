@@ -1,6 +1,6 @@
 """The cost of showing keys whose noisy number passes a threshold, with proofs.
 
-Setting.  Every key is decided by itself. A key that nobody holds is never shown. A key that somebody holds has a whole
+Setting.  Every key is decided by itself. A key that nobody holds is never shown. A key that someone holds has a whole
 number x (its count of units, or the sum of their weights) and noise Z of its own; it is shown if x + Z > threshold, or
 with probability `edge` if x + Z = threshold; with x + Z or without. What is seen of a key is so made of x + Z and of a
 coin that knows no data. A unit holds w <= kappa keys and adds c to each. It shares some of them with others; t of them
@@ -84,7 +84,7 @@ def read_counts(values: object, name: str = "counts") -> Integers:
 
 
 def read_epsilon(epsilon: Number) -> Fraction:
-    """An epsilon that protects somebody."""
+    """An epsilon of at most 700."""
     value = positive(epsilon, "epsilon")
     if value > MOST_EPSILON:
         raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {MOST_EPSILON} it protects nobody. Pass less.")
@@ -215,7 +215,7 @@ def gaussian_tails(variance: Fraction, m: Integers) -> Floats:
         table = _tail_table(variance)
         beyond = table[np.minimum(side, table.size - 1)]
     else:
-        from scipy.special import ndtr  # slow to import
+        from scipy.special import ndtr  # slow import
 
         beyond = ndtr((0.5 - side) / math.sqrt(variance))
     return np.where(m > 0, beyond, 1 - beyond)

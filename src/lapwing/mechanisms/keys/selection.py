@@ -82,7 +82,7 @@ class TruncatedGeometric:
         return Fraction(table[min(count(units, "units", least=0), len(table) - 1)], 1 << bits)
 
     def half(self) -> int:
-        """How many units a key needs to be shown at least half of the time."""
+        """The number of units at which a key is shown at least half of the time."""
         return self.error(Fraction(1, 2))
 
     def error(self, confidence: Number = 0.95) -> int:

@@ -80,7 +80,7 @@ class CountThreshold(ABC):
 
     @abstractmethod
     def draw(self, count: int) -> Integers:
-        """Noise alone."""
+        """Draws noise."""
 
     @abstractmethod
     def tails(self, m: Integers) -> Floats:
@@ -105,7 +105,7 @@ class CountThreshold(ABC):
         return float(self._shown(np.array([n]))[0]) if n else 0.0
 
     def half(self) -> int:
-        """How many units a key needs to be shown at least half of the time: Z is symmetric."""
+        """The number of units at which a key is shown at least half of the time, as Z is symmetric."""
         return self.threshold + (self.edge < Fraction(1, 2))
 
     def error(self, confidence: Number = 0.95) -> int:
@@ -177,7 +177,7 @@ class LaplaceThreshold(CountThreshold):
         return float(self.scale)
 
     def draw(self, count: int) -> Integers:
-        """Integer noise alone."""
+        """Draws integer noise."""
         return sample_laplace(self.scale, count)
 
     def tails(self, m: Integers) -> Floats:
@@ -225,7 +225,7 @@ class GaussianThreshold(CountThreshold):
         return math.sqrt(self.variance)
 
     def draw(self, count: int) -> Integers:
-        """Integer noise alone."""
+        """Draws integer noise."""
         return sample_gaussian(self.variance, count)
 
     def tails(self, m: Integers) -> Floats:

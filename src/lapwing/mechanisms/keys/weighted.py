@@ -99,7 +99,7 @@ class WeightedGaussian:
         return float(gaussian_tails(self.variance, np.array([self.threshold + 1 - weight]))[0]) if weight else 0.0
 
     def half(self, *, keys: int = 1) -> int:
-        """How many units, each with `keys` keys in all, show a key at least half of the time: Z is symmetric."""
+        """How many units, each with `keys` keys in all, show a key at least half of the time, as Z is symmetric."""
         return math.ceil(Fraction(self.threshold + 1, self.weight(keys)))
 
     def error(self, confidence: Number = 0.95, *, keys: int = 1) -> int:
@@ -107,7 +107,7 @@ class WeightedGaussian:
 
         Hidden is a key of weight threshold + 1 + q with probability P[Z > q], at most P[N > q] (1 + TAIL_SHARE).
         """
-        from scipy.special import ndtri  # slow to import
+        from scipy.special import ndtri  # slow import
 
         hidden = float(1 - inside_unit(confidence, "confidence")) * (1 - TAIL_SHARE)
         q = math.ceil(-math.sqrt(self.variance) * float(ndtri(hidden)))

@@ -19,7 +19,7 @@ from lapwing.privacy.neighbours import Neighbours
 LocalSensitivities = Callable[[int], Number] | Sequence[Number]
 """The local sensitivity at distance k, as a function of k or as a list."""
 
-_FINE = 30  # unless told, the grid has between 2^29 and 2^30 steps up to the cap
+_FINE = 30  # by default the grid has between 2^29 and 2^30 steps up to the cap
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -132,7 +132,7 @@ def _bisect(tail: Tail, w1: float, w2: float, outside: float) -> float:
 
 
 def tail_of(noise: Laplace | Gaussian) -> Tail:
-    """At least P[|w1 Z1 + w2 Z2| >= x], and hardly more while the noise scale is large; weights are not negative.
+    """At least P[|w1 Z1 + w2 Z2| >= x], and barely more while the noise scale is large; weights are not negative.
 
     Closed forms for continuous noise. Equal weights are handled by making one slightly larger.
     """

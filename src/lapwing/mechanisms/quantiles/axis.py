@@ -116,7 +116,7 @@ class PointAxis:
         return np.clip(places, 0, _MOST_POINTS).astype(np.int64).clip(0, self.size - 1)
 
     def _from_each(self, values: list[Any]) -> Integers:
-        """One number at a time: the slow way that reads everything."""
+        """One number at a time: the slow path that reads everything."""
         try:
             steps = [(exact(value, "values") - self.low) / self.step for value in values]
         except Misconfigured:

@@ -92,7 +92,7 @@ class Aim:
     flips: bool
     """Whether permute-and-flip chooses, rather than the exponential law."""
     estimate_rate: Fraction
-    """By how much a logarithmic weight falls with each unit of weight that an estimate is off; of pairs likewise."""
+    """How much a log-weight falls per unit of weight that an estimate is off; likewise for pairs."""
     interval_rate: Fraction | None
     kept: int
     """K of an extreme quantile."""

@@ -70,7 +70,7 @@ class Quantile:
 
     @property
     def rate(self) -> Fraction:
-        """By how much the logarithm of a point's weight falls with one row of rank error."""
+        """How much the log-weight of a point falls per row of rank error."""
         return self.epsilon / (2 * max(self.at, 1 - self.at) * self.rows_per_unit)
 
     @property

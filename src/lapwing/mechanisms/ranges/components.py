@@ -216,7 +216,7 @@ def set_tables(made: object, sizes: object, sets: Iterable[Iterable[int]] | None
 
 
 def read_counts(counts: Mapping[Set, Any], sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Counts]:
-    """The counts as int64, cut so that no sum overflows: cutting a count moves it no further."""
+    """The counts as int64, cut so that no sum overflows: cutting never increases a difference."""
     held = {}
     for one in sets:
         array = np.asarray(counts.get(one))

@@ -89,7 +89,7 @@ class LaplaceMarginals:
 
     @property
     def noise(self) -> Laplace:
-        """What is added to every cell of every measured table."""
+        """The noise added to every cell of every measured table."""
         return Laplace(epsilon=self.epsilon / len(self.measured), sensitivity=self.cells_per_unit)
 
     def release(self, counts: Mapping[Set, Any]) -> MarginalRelease:
@@ -103,7 +103,7 @@ class LaplaceMarginals:
         self.noise.draw(0)
 
     def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability a cell of this table is off by at most this; known beforehand."""
+        """With this probability a cell of this table is off by at most this; known in advance."""
         kinds = _weights(self.sizes, self.sets, read_part(one, self.sets))
         weights, times = (np.array(side) for side in zip(*kinds, strict=True))
         scale, beyond = float(self.noise.scale), outside(confidence, simultaneous)
@@ -160,7 +160,7 @@ def _average(sizes: Sizes, sets: tuple[Set, ...], noisy: Mapping[Set, Floats]) -
 
 @lru_cache(maxsize=1024)
 def _weights(sizes: Sizes, sets: tuple[Set, ...], asked: Set) -> tuple[tuple[float, int], ...]:
-    """By how much each noisy count counts in a cell of a table, and how many count so much.
+    """The weights of the noisy counts in a cell of a table, and how many counts have each.
 
     It depends on which attributes a count shares with the cell, among those that its table shares with the asked one.
     """

@@ -133,7 +133,7 @@ class Marginals:
 
         Every Z is within 1/2 of a normal number of its variance v, except with probability 1 / (16 v) (tails.py).
         """
-        from scipy.special import ndtri  # slow to import
+        from scipy.special import ndtri  # slow import
 
         asked, beyond = read_part(one, self.sets), outside(confidence, simultaneous)
         used = self._used(asked)

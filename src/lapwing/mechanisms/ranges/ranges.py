@@ -77,7 +77,7 @@ class RangeRelease:
         The nearest monotone sequence to the prefix sums, as a share of its last value. A straight line if nothing is
         left to divide by.
         """
-        from scipy.optimize import isotonic_regression  # slow to import
+        from scipy.optimize import isotonic_regression  # slow import
 
         rising = np.maximum(isotonic_regression(self.sums[1:]).x, 0.0)
         if rising[-1] <= 0:
@@ -136,7 +136,7 @@ class PrefixSums:
         return RangeRelease(_freeze(product(decoder(self.size), np.array(noisy, np.float64), self.size)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability the count of cells low, ..., high - 1 is off by at most this; known beforehand."""
+        """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
         return gaussian_tail_bound(self._weights(low, high), self.variance, _outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
@@ -159,7 +159,7 @@ class PrefixSums:
         return _averages(trace * float(self.variance), ones * float(self.variance), n)
 
     def _weights(self, low: int, high: int) -> Floats:
-        """By how much each entry of y counts in the answer."""
+        """The weight of each entry of y in the answer."""
         first, last = _ends(low, high, self.size)
         weights = np.zeros(self.size)
         weights[:last] += decoder(self.size)[:last][::-1]
@@ -211,7 +211,7 @@ class Ranges:
 
     @property
     def noise(self) -> Laplace:
-        """What is added to every block."""
+        """The noise added to every block."""
         return Laplace(epsilon=self.epsilon / len(self.blocks), sensitivity=self.cells_per_unit)
 
     def check(self) -> None:
@@ -234,7 +234,7 @@ class Ranges:
         return RangeRelease(_freeze(np.cumsum(estimate)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability the count of cells low, ..., high - 1 is off by at most this; known beforehand."""
+        """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
         return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), _outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
@@ -252,7 +252,7 @@ class Ranges:
         return math.sqrt(self.noise.variance) * _tree_rmse(self.size, self.blocks)[1]
 
     def _weights(self, low: int, high: int) -> Floats:
-        """By how much each block's noisy count counts in the answer."""
+        """The weight of each block's noisy count in the answer."""
         first, last = _ends(low, high, self.size)
         asked = np.zeros(_padded_size(self.size, self.blocks))
         asked[first:last] = 1
@@ -322,7 +322,7 @@ def _padded_size(size: int, blocks: tuple[int, ...]) -> int:
 
 
 def _read_counts(counts: Any, size: int) -> Integers:
-    """The counts as int64, cut so that no sum overflows: cutting a cell makes it no more sensitive."""
+    """The counts as int64, cut so that no sum overflows: cutting never increases a difference."""
     array = np.asarray(counts)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise Misconfigured("`counts` must be a flat list or array of whole numbers, one for each cell.")

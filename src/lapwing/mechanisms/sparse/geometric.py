@@ -21,7 +21,7 @@ from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
-_STEPS = 8  # towards the ratio, which hardly moves after two
+_STEPS = 8  # towards the ratio, which barely moves after two
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -35,7 +35,7 @@ class GeometricSparse:
                 s1 = sensitivity / epsilon1 and s2 = k answers sensitivity / epsilon2; k = 1 if the values are monotone,
                 else 2. R is drawn once. epsilon2 / epsilon1 is `ratio`.
     Guarantee:  pure DP with epsilon = epsilon1 + epsilon2 for all answers together, whatever the number of belows, for
-                all values that move by at most sensitivity each (monotone: all the same way), also if questions depend
+                all values that move by at most sensitivity each (monotone: all the same way), even if questions depend
                 on earlier answers. No smaller epsilon holds for whole values and whole sensitivity.
     Error:      `error` gives the exact margin. To first order it is
                 (s1 ln(a / beta) + s2 ln(queries / beta)) / 2, beta = 1 - confidence; a = 1 for one answer, see Shift.

@@ -32,7 +32,7 @@ class Sparse:
                 epsilon, fresh for every question; R with half that scale, fresh at the start and after every "above".
                 With reals=True all values are first rounded to a fine grid (grid.py) and the noise lives there.
     Guarantee:  pure DP with epsilon for all answers together, whatever the number of belows, for all values that move
-                by at most sensitivity each, also if questions depend on earlier answers.
+                by at most sensitivity each, even if questions depend on earlier answers.
     Error:      `error` gives the margin that makes all answers right, exactly. `textbook_error` is Theorem 3.26 of
                 [DR14], 8 answers (ln k + ln(2 answers / beta)) sensitivity / epsilon for k questions.
     Proof:      until its "above", each bar serves one run with one above: by lemma (crossing) it costs d / bar scale +
