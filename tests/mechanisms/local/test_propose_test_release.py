@@ -258,11 +258,11 @@ def test_stability_moves_by_one_step_at_most(counts: list[int], place: int, chan
         (lambda: ProposeTestRelease(proposed=1, epsilon=1, delta=0.1)(5, 1.5), "distance is not a whole number"),
         (lambda: ProposedMedian(proposed=10, epsilon=1, delta=0.1, bounds=(0, 10)), "less than the bounds are apart"),
         (lambda: ProposedMedian(proposed=0.5, epsilon=1, delta=0.1, bounds=(0, 10), step=1), "at least a step"),
-        (lambda: ProposedMedian(proposed=1, epsilon=1, delta=0.1, bounds=(0, 9), neighbours=1), "no relation"),
-        (lambda: StableMode(epsilon=1, delta=0.1, neighbours="x"), "no relation"),
+        (lambda: ProposedMedian(proposed=1, epsilon=1, delta=0.1, bounds=(0, 9), neighbours=1), "not a relation"),
+        (lambda: StableMode(epsilon=1, delta=0.1, neighbours="x"), "not a relation"),
         (lambda: StableMode(epsilon=1, delta=0.1).choose("a", [5]), "at least two whole numbers"),
         (lambda: StableMode(epsilon=1, delta=0.1).choose("ab", [5.0, 987.5]), "at least two whole numbers"),
-        (lambda: StableMode(epsilon=1, delta=0.1).choose("ab", [5]), "differ in length"),
+        (lambda: StableMode(epsilon=1, delta=0.1).choose("ab", [5]), "different lengths"),
     ],
 )
 def test_bad_parameters_are_refused_without_data(make: Callable[[], object], message: str) -> None:

@@ -225,7 +225,7 @@ def test_general_interface_agrees_with_the_median() -> None:
     ordered = median.cells.ordered(values, ADD)
     general = SmoothSensitivity(epsilon=1, cap=10, step=0.5)
     as_function = general.smooth_bound(lambda k: ordered.gap(min(k, 6)) * 0.5)
-    assert as_function == general.smooth_bound([ordered.gap(min(k, 6)) * 0.5 for k in range(general.reach)])
+    assert as_function == general.smooth_bound([ordered.gap(min(k, 6)) * 0.5 for k in range(general.distances)])
     assert as_function == general.smooth_bound([ordered.gap(min(k, 6)) * 0.5 for k in range(8)])  # then the cap
     assert median.smooth_bound(values) <= as_function <= median.smooth_bound(values) + Fraction(1, 2)
 
@@ -263,7 +263,7 @@ def test_bad_values_are_refused_without_showing_them(bad: Any) -> None:
     [
         (lambda: SmoothMedian(epsilon=0, bounds=(0, 1)), "`epsilon` is 0"),
         (lambda: SmoothMedian(epsilon=1, bounds=(1, 0)), "`bounds`"),
-        (lambda: SmoothMedian(epsilon=1, bounds=(0, 1), neighbours="one"), "no relation"),
+        (lambda: SmoothMedian(epsilon=1, bounds=(0, 1), neighbours="one"), "not a relation"),
         (lambda: SmoothMedian(epsilon=1e-6, bounds=(0, 1)), "too small"),
         (lambda: SmoothSensitivity(epsilon=1, cap=0), "`cap` is 0"),
         (lambda: SmoothSensitivity(epsilon=1, cap=10**15, step=1), "`step` is 1"),

@@ -181,7 +181,7 @@ def test_sums_clipped_by_it_are_close(make: Any, n: int, most: float) -> None:
 @pytest.mark.parametrize(
     ("exponents", "counts", "rule"),
     [
-        ([1], [1, 2], "differ in length"),
+        ([1], [1, 2], "different lengths"),
         ([1], [-987654], "must not be negative"),
         ([1, 2], [2**60, 2**60], "must not be negative"),
         ([1.5], [1], "whole numbers"),

@@ -275,9 +275,9 @@ def test_histograms_are_put_in_order() -> None:
 @pytest.mark.parametrize(
     ("cells", "weights", "rule"),
     [
-        ([1], [1, 2], "differ in length"),
-        ([6], [1], "does not lie in 0 to 5"),
-        ([-1], [1], "does not lie in 0 to 5"),
+        ([1], [1, 2], "different lengths"),
+        ([6], [1], "lies outside 0 to 5"),
+        ([-1], [1], "lies outside 0 to 5"),
         ([1], [-987654], "must not be negative"),
         ([1, 2], [2**60, 2**60], "must not be negative"),
         ([1], [np.uint64(2**63)], "whole numbers"),
