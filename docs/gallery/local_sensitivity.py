@@ -61,7 +61,7 @@ def errors() -> dict[str, list[float]]:
     }
     for proposed in PROPOSALS:
         mechanism = ProposedMedian(proposed=proposed, epsilon=1, delta=DELTA, bounds=BOUNDS)
-        answers = [mechanism.distance(incomes(n)) >= mechanism.needed(0.5) for n in SIZES]
+        answers = [mechanism.distance(incomes(n)) >= mechanism.needed_distance(0.5) for n in SIZES]
         found[f"proposed {proposed}"] = [mechanism.error(0.5) if yes else math.nan for yes in answers]
     return found
 

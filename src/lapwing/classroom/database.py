@@ -37,7 +37,7 @@ class Database:
     @property
     def records(self) -> tuple[Record, ...]:
         """All records in one fixed order, equal ones side by side: a database has no order of its own."""
-        return tuple(chain.from_iterable([record] * times for record, times in self._ordered()))
+        return tuple(chain.from_iterable([record] * times for record, times in self._sorted_records()))
 
     def __len__(self) -> int:
         return sum(times for _, times in self.histogram)
@@ -61,14 +61,14 @@ class Database:
         match relation:
             case Neighbours.ADD_OR_REMOVE:
                 yield from (self._change_one(None, added) for added in values)
-                yield from (self._change_one(removed, None) for removed, _ in self._ordered())
+                yield from (self._change_one(removed, None) for removed, _ in self._sorted_records())
             case Neighbours.CHANGE_ONE:
-                steps = ((old, new) for old, _ in self._ordered() for new in values if new != old)
+                steps = ((old, new) for old, _ in self._sorted_records() for new in values if new != old)
                 yield from (self._change_one(old, new) for old, new in steps)
             case _:
                 assert_never(relation)
 
-    def _ordered(self) -> list[tuple[Record, int]]:
+    def _sorted_records(self) -> list[tuple[Record, int]]:
         return sorted(self.histogram, key=lambda entry: (type(entry[0]).__name__, repr(entry[0])))
 
     def _change_one(self, removed: Record | None, added: Record | None) -> Database:

@@ -101,7 +101,7 @@ def table_of(law: NoiseLaw) -> NoiseTable:
 
 def build_table(law: NoiseLaw, sizes: WordSizes) -> NoiseTable:
     """The table of a law for words of these sizes."""
-    require_served(law)
+    require_supported(law)
     extent = sizes.tail * math.log(2)
     extent = extent if law.power == 1 else math.sqrt(2 * extent)
     direct = 64 if law.power == 1 else 160
@@ -116,7 +116,7 @@ def build_table(law: NoiseLaw, sizes: WordSizes) -> NoiseTable:
     return NoiseTable(law, sizes, block_bits, blocks, thresholds, base, guide_base, guide_accept)
 
 
-def require_served(law: NoiseLaw) -> None:
+def require_supported(law: NoiseLaw) -> None:
     """Compares in rationals: a scale far outside the limits may not fit a float."""
     squared = 1 / law.rate**2 if law.power == 1 else 1 / (2 * law.rate)
     if law.rate <= 0 or not SMALLEST**2 <= squared <= LARGEST**2:

@@ -122,7 +122,7 @@ class Budget:
             warnings.warn(self.weakness, WeakBudget, stacklevel=2)
 
     @classmethod
-    def recorded(cls, epsilon: Number, delta: Number, accounting: Accounting | str) -> Budget:
+    def from_record(cls, epsilon: Number, delta: Number, accounting: Accounting | str) -> Budget:
         """The same budget, read back from a ledger: without the warning, which was given when it was declared."""
         budget = cls.__new__(cls)
         budget._set(epsilon, delta, accounting)

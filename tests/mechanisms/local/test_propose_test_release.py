@@ -49,7 +49,7 @@ def median_law(mechanism: ProposedMedian) -> Callable[[list[Any]], dict[Hashable
     noise = mechanism.released.noise
 
     def law(records: list[Any]) -> dict[Hashable, Enclosure]:
-        middle = mechanism.cells.ordered(records, mechanism.neighbours).median
+        middle = mechanism.cells.order(records, mechanism.neighbours).median
         passed = passing(mechanism.released.test, mechanism.distance(records))
         last = mechanism.cells.last
         answers = {y: noise.law(y - middle) for y in range(1, last)}
@@ -112,8 +112,14 @@ def test_threshold_is_the_least_that_keeps_delta(epsilon: float, delta: float) -
 def test_needed_distance_passes_as_often_as_it_says(confidence: float) -> None:
     test = DistanceTest(epsilon=0.5, delta=1e-6)
     level = Fraction(str(confidence))
-    assert passing(test, test.needed(confidence))[0] >= level > passing(test, test.needed(confidence) - 1)[1]
-    assert ProposeTestRelease(proposed=1, epsilon=1, delta=1e-6).needed(confidence) == test.needed(confidence)
+    assert (
+        passing(test, test.needed_distance(confidence))[0]
+        >= level
+        > passing(test, test.needed_distance(confidence) - 1)[1]
+    )
+    assert ProposeTestRelease(proposed=1, epsilon=1, delta=1e-6).needed_distance(confidence) == test.needed_distance(
+        confidence
+    )
 
 
 @pytest.mark.usefixtures("seeded")
@@ -169,7 +175,7 @@ PAIRS = [
 
 def runs(mechanism: ProposedMedian, values: list[int], n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """What n calls give, refused ones as -1; the distance is computed once."""
-    ordered, distance = mechanism.cells.ordered(values, mechanism.neighbours), mechanism.distance(values)
+    ordered, distance = mechanism.cells.order(values, mechanism.neighbours), mechanism.distance(values)
     answers = [mechanism.released(ordered.median, distance) for _ in range(n)]
     return np.array([-1 if y is None else min(max(y, 0), mechanism.cells.last) for y in answers])
 
@@ -180,7 +186,7 @@ def test_auditor_accepts_the_proposed_median_and_catches_one_without_a_test() ->
     mechanism = ProposedMedian(proposed=1, epsilon=2, delta=0.05, bounds=(0, LAST), step=1)
     left, right = PAIRS[3]
     assert_private(runs(mechanism, left, 4000), runs(mechanism, right, 4000), 2.0, 0.05)
-    middles = [mechanism.cells.ordered(values, ADD).median for values in (left[:-1], left + [LAST] * 2)]
+    middles = [mechanism.cells.order(values, ADD).median for values in (left[:-1], left + [LAST] * 2)]
     assert_caught(*(mechanism.released.noise(np.full(4000, middle)) for middle in middles), 2.0, 0.05)
 
 
@@ -233,7 +239,7 @@ def test_stable_mode_tells_the_exact_winner_or_nothing() -> None:
     mechanism = StableMode(epsilon=1, delta=1e-6)
     assert {mechanism.choose("abc", [5, 90, 7]) for _ in range(30)} == {"b"}
     assert {mechanism.choose("abc", np.array([50, 50, 7])) for _ in range(30)} == {None}
-    assert mechanism.needed(0.95) == 16
+    assert mechanism.needed_distance(0.95) == 16
     assert mechanism.distance([10, 4, 4]) == 6
     assert StableMode(epsilon=1, delta=1e-6, neighbours=CHANGE).distance([10, 4, 4]) == 3
 

@@ -169,7 +169,7 @@ class RandomizedResponse:
     def _places(self, values: Any) -> Places:
         """Where each value stands in `answers`."""
         place = {answer: i for i, answer in enumerate(self.answers)}
-        flat = values.ravel().tolist() if isinstance(values, np.ndarray) else _listed(values)
+        flat = values.ravel().tolist() if isinstance(values, np.ndarray) else _as_list(values)
         try:
             places = np.array([place[value] for value in flat], np.int64)
         except (KeyError, TypeError):
@@ -206,7 +206,7 @@ def _is_many(value: object) -> bool:
     return isinstance(value, list | np.ndarray) or hasattr(value, "to_pylist")
 
 
-def _listed(values: Any) -> list[Any]:
+def _as_list(values: Any) -> list[Any]:
     return values if isinstance(values, list) else list(values.to_pylist())
 
 

@@ -54,7 +54,7 @@ from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.noise.table import NoiseLaw, require_served
+from lapwing.noise.table import NoiseLaw, require_supported
 from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 
@@ -162,7 +162,7 @@ def gaussian_loss(
     if rho is not None and epsilon is None:
         price = ordinary(positive(rho, "rho"), "rho")
         variance = squared / (2 * price)
-        require_served(NoiseLaw(1 / (2 * variance), 2))
+        require_supported(NoiseLaw(1 / (2 * variance), 2))
         return ZCDP(price, exact_delta), variance
     if epsilon is None or rho is not None:
         raise Misconfigured("pass either `epsilon` or `rho`, together with `delta`.")

@@ -102,7 +102,7 @@ class CountThreshold(ABC):
     def probability(self, units: int) -> float:
         """The chance that a key held by this many units is shown."""
         n = count(units, "units", least=0)
-        return float(self._shown(np.array([n]))[0]) if n else 0.0
+        return float(self._shown_probability(np.array([n]))[0]) if n else 0.0
 
     def half(self) -> int:
         """The number of units at which a key is shown at least half of the time, as Z is symmetric."""
@@ -112,7 +112,7 @@ class CountThreshold(ABC):
         """A key held by at least this many units is shown with this probability."""
         hidden = _outside(confidence)
         most = self.threshold + 2 + math.ceil(_EXTENT * self.width)
-        return 1 + bisect_left(range(1, most), True, key=lambda n: self._missed(n) <= hidden)
+        return 1 + bisect_left(range(1, most), True, key=lambda n: self._hidden_probability(n) <= hidden)
 
     def interval(self, noisy: object, confidence: Number = 0.95) -> tuple[Integers, Integers]:
         """For each noisy count that was released, the least and the largest true count; lemma (interval)."""
@@ -123,22 +123,22 @@ class CountThreshold(ABC):
         t, far = self.threshold, seen + math.ceil(_EXTENT * self.width) + 1
 
         def not_too_small(n: Integers) -> Flags:
-            return self.tails(seen - n) >= np.where(n <= t + 1, outside, outside / 2) * self._shown(n)
+            return self.tails(seen - n) >= np.where(n <= t + 1, outside, outside / 2) * self._shown_probability(n)
 
         def too_large(n: Integers) -> Flags:
-            return (n > t + 1) & (self.tails(seen + 1 - n) > (1 - outside / 2) * self._shown(n) + 1e-14)
+            return (n > t + 1) & (self.tails(seen + 1 - n) > (1 - outside / 2) * self._shown_probability(n) + 1e-14)
 
         low = _first(not_too_small, np.ones_like(seen), far)
         high = np.maximum(_first(too_large, np.ones_like(seen), far) - 1, low)
         return low[place], high[place]
 
-    def _shown(self, n: Integers) -> Floats:
+    def _shown_probability(self, n: Integers) -> Floats:
         """The chance that a key of n > 0 units is shown."""
         edge = float(self.edge)
         return (1 - edge) * self.tails(self.threshold + 1 - n) + edge * self.tails(self.threshold - n)
 
-    def _missed(self, n: int) -> float:
-        """The chance that it is not, which 1 - _shown knows less exactly: Z is symmetric."""
+    def _hidden_probability(self, n: int) -> float:
+        """The chance that it is not, which 1 - _shown_probability knows less exactly: Z is symmetric."""
         edge, beyond = float(self.edge), self.tails(np.array([n - self.threshold, n + 1 - self.threshold]))
         return float((1 - edge) * beyond[0] + edge * beyond[1])
 

@@ -70,7 +70,7 @@ class BoundedGrid:
         object.__setattr__(self, "step", size)
         object.__setattr__(self, "last", int(cells))
 
-    def ordered(self, values: Any, relation: Neighbours) -> Ordered:
+    def order(self, values: Any, relation: Neighbours) -> Ordered:
         """The records as cell numbers, in order. Each one's cell depends on that record alone."""
         numbers = _floats(values)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -133,7 +133,7 @@ class SmoothMedian:
 
     def __call__(self, values: Any) -> float:
         """The noisy median of a list or an array of numbers."""
-        records = self._ordered(values)
+        records = self._order(values)
         return self.cells.value(records.median + self.noise.draw(self._smooth(records)))
 
     @property
@@ -142,15 +142,15 @@ class SmoothMedian:
 
     def error(self, values: Any, confidence: Number = 0.95) -> float:
         """With this probability the answer for these records is within this of their median. Secret for real data."""
-        steps = self.noise.error(confidence, self._smooth(self._ordered(values))) + 1  # one more for the grid
+        steps = self.noise.error(confidence, self._smooth(self._order(values))) + 1  # one more for the grid
         return at_least(min(steps, self.cells.last) * self.cells.step)
 
     def smooth_bound(self, values: Any) -> Fraction:
         """The smooth bound S of these records, in the units of the bounds. Secret for real data."""
-        return self._smooth(self._ordered(values)) * self.cells.step
+        return self._smooth(self._order(values)) * self.cells.step
 
-    def _ordered(self, values: Any) -> Ordered:
-        return self.cells.ordered(values, self.neighbours)
+    def _order(self, values: Any) -> Ordered:
+        return self.cells.order(values, self.neighbours)
 
     def _smooth(self, records: Ordered) -> Fraction:
         last = self.cells.last

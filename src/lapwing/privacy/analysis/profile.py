@@ -144,7 +144,7 @@ def short(value: Amount, *, up: bool) -> Amount:
 
 
 def _read(law: Law, name: str) -> dict[Hashable, Enclosure]:
-    chances = dict(law) if isinstance(law, Mapping) else dict(enumerate(_listed(law, name)))
+    chances = dict(law) if isinstance(law, Mapping) else dict(enumerate(_as_list(law, name)))
     read = {outcome: _bounds(chance, name) for outcome, chance in chances.items()}
     slack = _ROUGH if any(isinstance(chance, float) for chance in chances.values()) else Fraction(0)
     low, high = (sum((bounds[end] for bounds in read.values()), Fraction(0)) for end in (0, 1))
@@ -156,7 +156,7 @@ def _read(law: Law, name: str) -> dict[Hashable, Enclosure]:
     return read
 
 
-def _listed(law: object, name: str) -> list[Any]:
+def _as_list(law: object, name: str) -> list[Any]:
     if isinstance(law, np.ndarray) and law.ndim == 1:
         return list(law.tolist())
     if isinstance(law, Sequence) and not isinstance(law, str | bytes):
