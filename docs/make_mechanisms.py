@@ -13,9 +13,9 @@ PAGE = Path(__file__).with_name("mechanisms.md")
 HEAD = """\
 # The mechanisms
 
-One row a mechanism, written from its docstring by `python docs/make_mechanisms.py`; the docstring also has the law and
-the proof. The figure is what the expression before it gives. All are in `lw.mechanisms`. Every mechanism is a frozen
-value with a `.loss`; running ones begin with `.start()`.
+One row per mechanism, generated from its docstring by `python docs/make_mechanisms.py`; the docstring also has the law
+and the proof. The figure is the value of the expression before it. All are in `lw.mechanisms`. Every mechanism is a
+frozen value with a `.loss`; running mechanisms start with `.start()`.
 
 | mechanism | when to use it | guarantee | error | figure |
 |---|---|---|---|---|

@@ -80,27 +80,26 @@ RELATED = Catalog(
 HEAD = """\
 # SQL
 
-Which questions are answered, what they cost, what is refused and what to write instead. Written by `python
-docs/make_sql.py` from the tables in the code, so it says what the code does. The same operations are read from
-Ibis expressions, and give the same question at the same price.
+What you can ask, what it costs, what is refused and what to write instead. Generated from the code by `python
+docs/make_sql.py`. Ibis expressions support the same operations, at the same price.
 
-SQL is read as DuckDB writes it. The text never reaches the engine: what is read becomes a plan, and the plan
-becomes the engine's query. A refusal costs nothing and is decided without a look at the data.
+The dialect is DuckDB's. The text never reaches the engine: it is parsed into a plan, and the plan becomes the
+engine's query. A refusal is free and never depends on the data.
 
 ## Clauses
 
-| clause | what is read |
+| clause | what is supported |
 |---|---|
 | `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; `AS` names a column |
-| `FROM` | a table of the catalog, a sub-query, or a name of `WITH`, alone or joined |
+| `FROM` | a table of the catalog, a sub-query or a name from `WITH`, alone or joined |
 | `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)` |
 | `UNION ALL` | of rows, in a sub-query or in `WITH` |
 | `WHERE` | any condition over the columns of one row |
-| `GROUP BY` | columns, expressions, names or numbers of columns after `SELECT`; not the protected unit |
-| `HAVING` | conditions over keys and aggregates. It chooses among released numbers |
+| `GROUP BY` | columns, expressions, names or positions of selected columns; not the protected unit |
+| `HAVING` | conditions over keys and aggregates; they filter released numbers |
 | `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last |
-| `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds take part |
-| `WITH`, sub-queries | rows, computed row by row; groups, with arithmetic on released numbers; or one row a unit |
+| `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds count |
+| `WITH`, sub-queries | rows, computed row by row; groups, with arithmetic on released numbers; or one row per unit |
 
 ## Aggregates
 
@@ -112,19 +111,18 @@ RELATIONS = (
     (
         "Joins",
         f"""\
-A private table is joined with a public one on a key of the public table: columns of which no two of its rows hold
-the same values. So a private row has one partner at most, and nobody's rows multiply. Columns that are keys by
-themselves are found when the public table is loaded; keys of several columns are declared. Values and bounds of
-public columns are read from the table, so they can be keys of `GROUP BY` and can be summed as they are.
+Join a private table with a public one on a key of the public table: columns that no two of its rows share. So a private
+row has at most one partner, and nobody's rows multiply. Single-column keys are found when the public table is loaded;
+declare keys of several columns. Values and bounds of public columns are read from the table, so you can group by them
+and sum them as they are.
 
-Both sides of `=` are compared as one type: whole numbers as 64-bit integers, or as float64 beside a real; text byte by
-byte. Public whole numbers above 2^53 are not compared with reals, since several of them are one float64.
+Both sides of `=` are compared as one type: whole numbers as 64-bit integers, or as float64 against a real; text byte by
+byte. Public whole numbers above 2^53 are not compared with reals, since several of them share one float64.
 
-Private tables are joined on the protected unit, and on more columns if you like, so rows of one person meet only
-rows of the same person. Units are compared as they are stored. The limit of rows is the product of both limits; the
-limit of groups is the smaller one, where a table with one row a unit does not count. All limits hold for the
-joined rows, however many a person has. At most {MOST_DEGREE} private tables with several rows a unit are joined,
-and {MOST_TABLES} tables are read.
+Join private tables on the protected unit, and on more columns if you like, so rows of a person meet only rows of the
+same person. Units are compared as stored. The row limit is the product of both limits; the group limit is the smaller
+one, ignoring tables with one row per unit. All limits hold for the joined rows, however many a person has. A question
+can join at most {MOST_DEGREE} private tables with several rows per unit, and read {MOST_TABLES} tables.
 """,
         (
             "SELECT r.name, AVG(v.cost) AS mean FROM visits v JOIN regions r ON v.region = r.code GROUP BY r.name",
@@ -138,8 +136,8 @@ and {MOST_TABLES} tables are read.
     (
         "Unions",
         """\
-The sides are private rows with the same names of columns in the same order. A person's rows in all of them count
-together: limits add up, and bounds and values hold those of every side.
+The sides are private rows with the same column names in the same order. A person's rows on all sides count together:
+limits add up, and bounds and values cover those of every side.
 """,
         (
             "SELECT AVG(x) AS m FROM (SELECT age AS x FROM visits UNION ALL SELECT nights AS x FROM stays)",
@@ -147,12 +145,12 @@ together: limits add up, and bounds and values hold those of every side.
         ),
     ),
     (
-        "One row a unit",
+        "One row per unit",
         """\
-A sub-query that groups by the protected unit gives one row for each of them, or for each unit and key. Nothing
-inside is released, so it has no noise and takes no part of the price. Inside are `COUNT`, `SUM`, `AVG`, `MIN` and
-`MAX`; sums and averages need bounds. Outside, a count lies between 0 and `rows_per_unit`, and a sum within
-`rows_per_unit` times the bounds; where that is not declared, use `CLIP`.
+A sub-query that groups by the protected unit gives one row per unit, or per unit and key. Nothing inside is released,
+so it has no noise and costs nothing. It supports `COUNT`, `SUM`, `AVG`, `MIN` and `MAX`; sums and averages need bounds.
+Outside, a count lies between 0 and `rows_per_unit`, and a sum within `rows_per_unit` times the bounds; where that limit
+is not declared, use `CLIP`.
 """,
         (
             "SELECT AVG(total) AS m FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
@@ -166,44 +164,43 @@ inside is released, so it has no noise and takes no part of the price. Inside ar
 PRICES = f"""
 ## Prices
 
-A question is asked at a price (`epsilon=`) or at a precision (`within=`), whatever it says. What it says
-decides how far that price goes.
+You ask at a price (`epsilon=`) or at a precision (`within=`). The question decides how far the price goes.
 
-- Every different aggregate takes a part of the price: those after `SELECT`, in `HAVING` and in `ORDER BY`. The
-  same aggregate written twice is paid once, and so are `COUNT(x)` and `SUM(x)` beside `AVG(x)`.
-- An aggregate that an outer `SELECT` leaves out is not paid.
-- `SELECT town ... GROUP BY town ORDER BY COUNT(*) DESC LIMIT 5` shows no number, so only the five names are paid: they
-  are chosen privately, and it does not matter in how many groups a unit is. If a unit is in fewer groups than are
-  asked for, noisy counts decide, which err less then.
-- Everything computed from released numbers is free: arithmetic, `CASE`, `HAVING`, `ORDER BY`, `LIMIT`, and
-  whatever is done with the answer later.
+- Every distinct aggregate in `SELECT`, `HAVING` and `ORDER BY` takes part of the price. The same aggregate written
+  twice is paid once; `COUNT(x)` and `SUM(x)` are paid with `AVG(x)`.
+- An aggregate that an outer `SELECT` drops costs nothing.
+- `SELECT town ... GROUP BY town ORDER BY COUNT(*) DESC LIMIT 5` shows no number, so you pay only for the five names:
+  they are chosen privately, however many groups a unit is in. If a unit is in fewer groups than you ask for, noisy
+  counts decide, which err less in that case.
+- Everything computed from released numbers is free: arithmetic, `CASE`, `HAVING`, `ORDER BY`, `LIMIT`, and anything
+  you do with the answer later.
 - `SUM` and `AVG` need bounds. They follow from the declared bounds of columns through every operator below:
-  `MONTH(d)` lies in 1 to 12, `CASE WHEN c THEN 1 ELSE 0 END` in 0 to 1. `CLIP(x, 0, 100)` bounds anything; the
-  tighter, the less noise.
-- With `bounds="auto"` (or where the steward wrote that) a share of the price first finds the bounds of columns that
-  have none, on the stored table; with `limits="auto"` how many rows of a unit count in a group, and in how many groups.
-  What was found is stored, the answer says it, and the next question that needs it pays nothing for it. The share is
-  `find_share`, 0.35 unless you say otherwise. `within=` works once all is found.
-- Half of the price of a quantile buys its interval. With `intervals=False` all of it goes to the estimate.
-- `curator.batch([...], epsilon=...)` asks several questions at one price. Those over the same rows and keys are
-  answered together, and what two of them need is paid once.
-- Asking the same question again costs nothing and gives the same answer.
+  `MONTH(d)` lies in 1 to 12, `CASE WHEN c THEN 1 ELSE 0 END` in 0 to 1. `CLIP(x, 0, 100)` bounds anything;
+  tighter bounds mean less noise.
+- With `bounds="auto"` (or where the steward declared it) a share of the price first finds the bounds of columns without
+  any, on the stored table; with `limits="auto"`, how many rows of a unit count in a group, and in how many groups. The
+  answer shows what was found. It is stored, and free for the next question. The share is `find_share`, 0.35 by default.
+  `within=` works once everything is found.
+- Half of the price of a quantile pays for its interval. With `intervals=False` all of it goes to the estimate.
+- `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
+  keys are answered together, and shared parts are paid once.
+- Asking the same question again is free and returns the same answer.
 
 ## Missing values
 
-Every operator gives a value or NULL on every row, whatever the row holds; none can fail. What is not a number,
-a date that does not exist, a text that does not read as the wanted type: all are NULL. A row whose argument is
-NULL takes no part in its aggregate. Numbers are computed in float64; whole numbers are exact up to 2^53. Texts
-that are put together are cut at {MOST_TEXT:,} characters.
+Every operator returns a value or NULL on every row, whatever the row holds; none can fail. NaN, a date that does not
+exist, and text that cannot be converted are all NULL. A row whose argument is NULL does not count in its aggregate.
+Numbers are computed in float64; whole numbers are exact up to 2^53. Concatenated text is cut at {MOST_TEXT:,}
+characters.
 
 ## Limits
 
-A question has at most {MOST_CHARACTERS:,} characters and {MOST_PARTS:,} parts; an expression, with sub-queries
-written out, {MOST_SIZE:,} parts, all expressions together {MOST_TOTAL:,}.
+A question has at most {MOST_CHARACTERS:,} characters and {MOST_PARTS:,} parts. With sub-queries expanded, an
+expression has at most {MOST_SIZE:,} parts, and all expressions together {MOST_TOTAL:,}.
 
 ## Operators
 
-x and y are numbers, n a whole number, s a text, d a date, t a time, c a condition.
+x and y are numbers, n is a whole number, s text, d a date, t a timestamp, c a condition.
 """
 
 GROUPS = {
@@ -240,7 +237,7 @@ def page() -> str:
 
 def _table(group: tuple[Operator, ...]) -> str:
     rows = "".join(f"| {_code(operator.sql)} | {_cell(operator.meaning)} |\n" for operator in group)
-    return f"| write | what it gives |\n|---|---|\n{rows}"
+    return f"| write | result |\n|---|---|\n{rows}"
 
 
 def _refused() -> str:
@@ -249,8 +246,8 @@ def _refused() -> str:
     rows = [*dict.fromkeys(CLAUSES.values()), *sorted(functions)]
     table = "".join(f"| {_code(what)} | {_cell(why)} | {_cell(instead)} |\n" for what, why, instead in rows)
     return (
-        "\n## Refused\n\nWhatever is not listed above is refused. These are refused with a reason of their own.\n\n"
-        f"| written | why it is refused | what to write instead |\n|---|---|---|\n{table}"
+        "\n## Refused\n\nAnything not listed above is refused. These have a reason of their own.\n\n"
+        f"| you write | why it is refused | write instead |\n|---|---|---|\n{table}"
     )
 
 

@@ -1,6 +1,6 @@
 """Four small questions from the lectures: a hospital's count, scores above 80, a sum of an array, a table of five rows.
 
-Run it with `python examples/first_answers.py`. Noisy numbers are drawn afresh, so no two runs agree.
+Run it with `python examples/first_answers.py`. The noise is fresh, so no two runs agree.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
     print(f"Five people; the table without Ellen Jones is at distance {distance}. Smokers with lung cancer:\n{answer}")
     print(
         "With and without her every answer is about equally likely: the chances differ by a factor of at most "
-        f"e^1 = {math.e:.2f}.\nOf five people that tells next to nothing, which is the point."
+        f"e^1 = {math.e:.2f}.\nWith five people that reveals almost nothing, which is the point."
     )
 
 

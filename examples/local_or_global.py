@@ -34,7 +34,7 @@ def local_error(people: int) -> float:
 
 
 def asked(people: int) -> tuple[int, float]:
-    """One run of both on people of whom a third say yes: how far off each of them was."""
+    """One run of both when a third of the people say yes: the error of each."""
     truth = np.arange(people) % 3 == 0
     response = lw.RandomizedResponse(epsilon=EPSILON)
     estimate = response.estimate(response.respond(truth))[True].share * people

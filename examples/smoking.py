@@ -1,4 +1,4 @@
-"""The smoking parable: a study teaches the world, and through the world about a smoker, with or without his record.
+"""The smoking parable: a study teaches the world, and so teaches about a smoker, with or without his record.
 
 Run it with `python examples/smoking.py`.
 """
@@ -21,7 +21,7 @@ RUNS = 2000
 
 
 def risks(table: dict[tuple[bool, bool], int]) -> dict[bool, float]:
-    """The share of ill people among smokers and among the others."""
+    """The share of ill people among smokers and among non-smokers."""
     return {smokes: table[smokes, True] / (table[smokes, True] + table[smokes, False]) for smokes in (True, False)}
 
 
@@ -31,7 +31,7 @@ def released(table: dict[tuple[bool, bool], int]) -> dict[tuple[bool, bool], int
 
 
 def conclusions(table: dict[tuple[bool, bool], int]) -> float:
-    """In which share of runs the published table says that smoking makes the illness more than five times as likely."""
+    """The share of runs in which the published table says that smoking makes the illness over five times as likely."""
     counts = np.array(list(table.values()))[:, None] + STUDY.draw(4 * RUNS).reshape(4, RUNS)
     smokers, others = counts[0] / (counts[0] + counts[1]), counts[2] / (counts[2] + counts[3])
     return float(np.mean(smokers > 5 * others))
@@ -43,13 +43,13 @@ def took_part(prior: float = 0.5) -> Belief:
 
 
 def is_ill(prior: Fraction | float) -> Belief:
-    """What his own record can add to the belief that he is ill: one record changed is one removed and one added."""
+    """What his own record can add to the belief that he is ill: a changed record is one removed and one added."""
     return posterior(prior, STUDY.loss.group(2).epsilon)
 
 
 def main() -> None:
     everybody = sum(ill for (_, sick), ill in WITH_BOB.items() if sick) / sum(WITH_BOB.values())
-    print(f"Before the study an insurer gives Bob, like everybody, a risk of {everybody:.1%}.\n")
+    print(f"Before the study an insurer gives Bob, like everyone, a risk of {everybody:.1%}.\n")
     for name, table in (("with Bob", WITH_BOB), ("without Bob", WITHOUT_BOB)):
         found = risks(released(table))
         print(f"Study {name}: risk of smokers {found[True]:.1%}, of others {found[False]:.1%}.", end=" ")

@@ -51,7 +51,7 @@ def histogram(names: Any, counts: Any) -> None:
 
 
 def most_popular(names: Any, counts: Any) -> None:
-    """Noisy max tells the winner and nothing else; its price does not grow with the number of names."""
+    """Noisy max reveals the winner and nothing else; its price does not grow with the number of names."""
     heading("The most popular name, by noisy max")
     for epsilon in (0.1, 0.001, 0.00001):
         winner = lw.NoisyMax(epsilon=epsilon, monotone=True).choose(names, counts)

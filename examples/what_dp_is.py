@@ -25,7 +25,7 @@ def coin(_: list[str]) -> dict[Hashable, Fraction]:
 
 
 def hint(records: list[str]) -> dict[Hashable, Fraction]:
-    """The same coin, with the slightest lean towards the truth."""
+    """The same coin, with a slight bias towards the truth."""
     lean = Fraction(1, 1000) if 2 * records.count("yes") > len(records) else Fraction(0)
     return {"no": Fraction(1, 2) - lean, "yes": Fraction(1, 2) + lean}
 
@@ -69,7 +69,7 @@ def one_record(records: list[str]) -> dict[Hashable, Fraction]:
 
 
 def sacrifice(people: int) -> tuple[Refutation | None, Refutation | None]:
-    """(0, 1/n)-DP does not refute publishing somebody's record; any smaller delta does."""
+    """(0, 1/n)-DP does not refute publishing someone's record; any smaller delta does."""
     exactly, less = Fraction(1, people), Fraction(1, people) - Fraction(1, 10**9)
     universe = ("healthy", "ill", "very ill")
     return (
@@ -97,7 +97,7 @@ def main() -> None:
             f"with any smaller delta: {refuted is None}."
         )
     print(
-        "   At delta = 1/n somebody is exposed in every run. Choose delta below 1/n by a factor of a thousand or more."
+        "   At delta = 1/n someone is exposed in every run. Choose delta below 1/n by a factor of a thousand or more."
     )
 
 

@@ -22,7 +22,7 @@ REACH = {1: 36, 4: 90, 16: 330}
 
 
 def panel(axes: Axes, kappa: int) -> dict[str, int]:
-    """Draws the probability of being shown for one number of keys a unit; returns the units for an even chance."""
+    """Draws the probability of being shown for one number of keys per unit; returns the units for an even chance."""
     units = np.arange(REACH[kappa] + 1)
     geometric = TruncatedGeometric(epsilon=EPSILON, delta=DELTA, keys_per_unit=kappa)
     laplace = LaplaceThreshold(epsilon=EPSILON, delta=DELTA, keys_per_unit=kappa)

@@ -29,12 +29,12 @@ CLOSED = [*GAP, 30_000]
 
 
 def incomes(n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The n quantiles of a lognormal law with median 40,000: data without luck."""
+    """The n quantiles of a lognormal law with median 40,000: data without chance."""
     return 40_000 * np.exp(0.8 * ndtri((np.arange(n) + 0.5) / n))
 
 
 def exponential_error(values: np.ndarray[Any, np.dtype[np.float64]], share: float = 0.5) -> float:
-    """What this share of runs of `Quantile` keeps on a fine grid at epsilon = 1.
+    """The error that this share of `Quantile` runs stays within, on a fine grid at epsilon = 1.
 
     Its law: weight exp(-ranks off), uniform between two records.
     """
@@ -52,7 +52,7 @@ def exponential_error(values: np.ndarray[Any, np.dtype[np.float64]], share: floa
 
 
 def errors() -> dict[str, list[float]]:
-    """The error that half of all runs keep, for each size of data, at epsilon = 1."""
+    """The error that half of all runs stay within, for each size of data, at epsilon = 1."""
     pure, light = SmoothMedian(epsilon=1, bounds=BOUNDS), SmoothMedian(epsilon=1, delta=DELTA, bounds=BOUNDS)
     found = {
         "exponential": [exponential_error(incomes(n)) for n in SIZES],
@@ -61,7 +61,7 @@ def errors() -> dict[str, list[float]]:
     }
     for proposed in PROPOSALS:
         mechanism = ProposedMedian(proposed=proposed, epsilon=1, delta=DELTA, bounds=BOUNDS)
-        answers = [mechanism.distance(incomes(n)) >= mechanism.needed(0.5) for n in SIZES]
+        answers = [mechanism.distance(incomes(n)) >= mechanism.needed_distance(0.5) for n in SIZES]
         found[f"proposed {proposed}"] = [mechanism.error(0.5) if yes else math.nan for yes in answers]
     return found
 

@@ -1,4 +1,4 @@
-"""How much a mean costs: the soft histogram beside a split budget, and intervals that hold for every number of rows.
+"""How much a mean costs: `Mean` beside a split budget, and intervals that hold for every number of rows.
 
 Run it with `python docs/gallery/moments.py`. The lines of the left picture are formulas, the dots are simulated.
 """
@@ -13,14 +13,14 @@ import matplotlib as mpl
 import numpy as np
 
 from lapwing.mechanisms.moments.intervals import tail_of
-from lapwing.mechanisms.moments.mean import GRID, SoftMean
+from lapwing.mechanisms.moments.mean import GRID, Mean
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
 
 BLUE, RED, GREEN, FILL = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea"
 PICTURE = Path(__file__).resolve().parent.parent / "pictures" / "moments.png"
-MECHANISM = SoftMean(epsilon=1, bounds=(0, 1))
+MECHANISM = Mean(epsilon=1, bounds=(0, 1))
 ROWS = (1, 2, 5, 10, 20, 50, 100, 300)
 RUNS = 20_000
 
@@ -37,7 +37,7 @@ def main() -> Path:
     figure.savefig(PICTURE, dpi=150)
     plt.close(figure)
     print(
-        f"RMSE of a mean of 1,000 rows, times n eps / range, at .5, .8 and .95: soft histogram {shares}, centred sum "
+        f"RMSE of a mean of 1,000 rows, times n eps / range, at .5, .8 and .95: Mean {shares}, centred sum "
         "and count 1.41, 1.65, 1.90. "
         f"At 2 rows its 95 % interval holds in {ours:.0%} of runs, the delta method's in {usual:.0%}."
     )
@@ -77,7 +77,7 @@ def draw_coverage(axes: Any) -> tuple[float, float]:
     axes.axhspan(0.95, 1.0, color=FILL, zorder=0)
     axes.plot(ROWS, held[:, 0], "o-", color=BLUE, lw=2, ms=6)
     axes.plot(ROWS, held[:, 1], "s-", color=RED, lw=2, ms=5)
-    axes.text(1, 0.992, "interval of SoftMean: an exact test", color=BLUE, fontsize=9.5, va="center")
+    axes.text(1, 0.992, "interval of Mean: an exact test", color=BLUE, fontsize=9.5, va="center")
     axes.text(1.9, 0.79, "estimate ± 1.96 standard errors", color=RED, fontsize=9.5, va="center")
     axes.text(300, 0.915, "95 % is promised: the shaded part", color="#555555", fontsize=9, va="top", ha="right")
     axes.set(

@@ -1,4 +1,4 @@
-"""What one output tells: output laws on two neighbours, their privacy loss, and many releases together.
+"""What one output reveals: output laws on two neighbours, their privacy loss, and many releases together.
 
 Run: python docs/gallery/privacy_loss.py
 """

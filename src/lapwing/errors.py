@@ -4,13 +4,13 @@ LapwingError
 ├── Misconfigured    a parameter or a steward's file breaks a rule; the message names the rule and the next step
 ├── Refused          the question cannot be answered privately; says which part, why, what to write instead
 ├── BudgetExceeded   the charge does not fit; it was not made; carries `asked` and `remaining`
-├── Halted           a running mechanism has given all the answers it paid for
+├── Halted           a running mechanism has given all the answers that were paid for
 ├── EngineFailed     the engine failed after the charge; constant text and an incident number
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
 └── Bug              Lapwing broke its own rule; please report it
 
 Each has a `code` for programs, which docs/errors.md lists, and `charged`, what stays charged for the failed request.
-`WeakBudget` is the only warning: a budget that promises next to nothing.
+`WeakBudget` is the only warning: a budget that promises almost nothing.
 A message to an analyst never contains data.
 """
 
@@ -83,14 +83,14 @@ class LapwingError(Exception):
 
     code: Code = "bug"
     part: str | None = None
-    """The part of the question that is meant."""
+    """The part of the question that failed."""
     why: str | None = None
     instead: str | None = None
     """What to write instead."""
     charged: Any = None
-    """The `Cost` that stays charged for the request that failed; None if nothing was charged."""
+    """The `Cost` that stays charged for the failed request; None if nothing was charged."""
     more: str | None = None
-    """What else the message says."""
+    """An extra sentence at the end of the message."""
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self._message(), self.more)))
@@ -113,7 +113,7 @@ class Misconfigured(LapwingError, ValueError):
     def __init__(self, message: str, *, located: bool = False) -> None:
         super().__init__(message)
         self.located = located
-        """Whether the message names the file and the key already."""
+        """Whether the message already names the file and the key."""
 
 
 class Refused(LapwingError):
@@ -132,7 +132,7 @@ class Refused(LapwingError):
 
 
 class BudgetExceeded(LapwingError):
-    """The charge does not fit into what remains. It was not made."""
+    """The charge does not fit the remaining budget. It was not made."""
 
     code: Code = "budget-exceeded"
     why: str
@@ -171,7 +171,7 @@ class LedgerFailed(LapwingError):
 
 
 class WeakBudget(UserWarning):
-    """A budget was made whose epsilon or delta is so large that it promises next to nothing."""
+    """The epsilon or delta of a budget is so large that it promises almost nothing."""
 
 
 class Bug(LapwingError):

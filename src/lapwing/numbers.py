@@ -1,4 +1,4 @@
-"""Exact numbers: how a parameter is read, and the one outward rounding at the edge.
+"""Exact numbers: how parameters are read, and the one outward rounding at the edge.
 
 A float is read as its shortest decimal (0.1 is 1/10), so that ten questions at 0.1 fill a budget of 1 exactly.
 Real functions (exp, log, erfc) are evaluated as balls (python-flint); `enclose` gives proven bounds.
@@ -20,17 +20,19 @@ from lapwing.errors import Bug, Misconfigured
 
 Number = int | float | Fraction | Decimal
 """What a parameter may be. numpy's integers and floats are read too."""
+Enclosure = tuple[Fraction, Fraction]
+"""(low, high) with low <= the number <= high."""
 
 _MOST_DIGITS = 400
 _MOST_BITS = 13_000  # Python prints integers of up to 4,300 digits
 _LARGEST = Fraction(10**40)
 _SHOWN = 60
 _FARTHEST = 1 << 20  # ends of balls lie between 2^-1,048,576 and its inverse, or are cut
-_TOO_LARGE = "a parameter is so large or so small that no result can be computed. Pass ordinary numbers."
+_TOO_LARGE = "a parameter is too large or too small to compute with. Pass ordinary numbers."
 
 
 class _Precision:
-    """python-flint keeps one precision for the whole process; whoever changes it holds this lock.
+    """python-flint keeps one precision for the whole process; code that changes it holds this lock.
 
     A signal handler may hold it again in the thread that it interrupts.
     """
@@ -42,14 +44,16 @@ class _Precision:
         cls.lock = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_Precision.renew)  # the parent's lock may be held by a thread that is not here
+os.register_at_fork(after_in_child=_Precision.renew)  # a thread that does not exist here may hold the parent's lock
 
 
 def exact(value: object, name: str) -> Fraction:
-    """Reads a parameter as the number that its user wrote."""
+    """Reads a parameter as the number the user wrote."""
     match value:
         case bool():
-            raise Misconfigured(f"`{name}` is {value!r}; it must be a number, not a truth value. Pass a number.")
+            raise Misconfigured(
+                f"`{name}` is {value!r}; it must be a number, not a truth value. Pass an int or a float."
+            )
         case Fraction():
             return _printable(value, name)
         case Integral() | Rational():
@@ -68,7 +72,7 @@ def exact(value: object, name: str) -> Fraction:
 
 def _printable(number: Fraction, name: str) -> Fraction:
     if max(abs(number.numerator), number.denominator).bit_length() > _MOST_BITS:
-        raise Misconfigured(f"`{name}` is a number of thousands of digits. Pass an ordinary number.")
+        raise Misconfigured(f"`{name}` has thousands of digits. Pass an ordinary number.")
     return number
 
 
@@ -125,12 +129,12 @@ def inside_unit(value: object, name: str) -> Fraction:
 
 def confidence_of(value: object) -> Fraction:
     """Reads a confidence whose distances from 0 and from 1 are ordinary numbers."""
-    level = inside_unit(value, "confidence")
-    if not 1 / _LARGEST <= level <= 1 - 1 / _LARGEST:
+    number = inside_unit(value, "confidence")
+    if not 1 / _LARGEST <= number <= 1 - 1 / _LARGEST:
         raise Misconfigured(
             f"`confidence` is {shown(value)}; it must lie between 1e-40 and 1 - 1e-40. Pass for example 0.95."
         )
-    return level
+    return number
 
 
 def count(value: object, name: str, *, least: int = 1) -> int:
@@ -148,7 +152,7 @@ def ball(value: Fraction | int) -> arb:
 
 
 def enclose(formula: Callable[[], arb], *, bits: int = 128) -> tuple[Fraction, Fraction]:
-    """Rationals (low, high) that hold the formula's value between them, computed at this precision.
+    """Rationals (low, high) that enclose the formula's value, computed at this precision.
 
     A nested call, from a formula or from a signal handler, ends before the outer one goes on and restores the precision
     that it found, however it ends: every step of a formula runs at the formula's own precision.
@@ -171,7 +175,7 @@ def decide(margin: Callable[[], arb]) -> bool:
         if low > 0 or high < 0:
             return low > 0
         bits *= 2
-    raise Bug("a comparison of real numbers does not settle")
+    raise Bug("a comparison of real numbers does not converge")
 
 
 def round_up(value: Fraction, *, digits: int = 18) -> Fraction:
@@ -198,7 +202,7 @@ def root_down(value: Fraction) -> Fraction:
 
 
 def _dyadic(value: arb, *, up: bool) -> Fraction:
-    """The end of a ball; next to 0 it is rounded to one side, as nobody can write so many digits."""
+    """The end of a ball; next to 0 it is rounded to one side, which keeps it short."""
     if not value.is_finite():
         raise Misconfigured(_TOO_LARGE)
     mantissa, exponent = (int(part) for part in value.man_exp())
@@ -211,7 +215,7 @@ def _dyadic(value: arb, *, up: bool) -> Fraction:
 
 
 def _length(value: Decimal) -> int:
-    """How many digits it takes to write it, on the longer side of the point."""
+    """The number of digits on the longer side of the point."""
     return max(abs(value.adjusted()), len(value.as_tuple().digits))
 
 

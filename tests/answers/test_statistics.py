@@ -20,9 +20,9 @@ from lapwing.answers.readings import intervals_of, values_of
 from lapwing.cells.release import Arranged, Released, release
 from lapwing.curator import Curator
 from lapwing.mechanisms.cells import CellQuantiles
-from lapwing.mechanisms.moments.mean import SoftMean, SoftVariance
-from lapwing.mechanisms.moments.pair import SoftPair
-from lapwing.mechanisms.moments.rows import scaled_down
+from lapwing.mechanisms.moments.mean import Mean, Variance
+from lapwing.mechanisms.moments.pair import PairMoments
+from lapwing.mechanisms.moments.rows import scale_down
 from lapwing.planning.plan import Plan
 from support.cells import exact_cells
 
@@ -62,15 +62,15 @@ def test_the_engine_makes_the_cells_of_the_mechanisms(rows: list[Any]) -> None:
     """gate:G13 by hand in Python and in the engine, the same whole numbers."""
     asked = curator(rows)
     bounds = (-5, 10)
-    assert cells(asked, "SELECT AVG(x) FROM t") == list(SoftMean(epsilon=1, bounds=bounds).cells(usable(rows)))
-    assert cells(asked, "SELECT VARIANCE(x) FROM t") == list(SoftVariance(epsilon=1, bounds=bounds).cells(usable(rows)))
+    assert cells(asked, "SELECT AVG(x) FROM t") == list(Mean(epsilon=1, bounds=bounds).cells(usable(rows)))
+    assert cells(asked, "SELECT VARIANCE(x) FROM t") == list(Variance(epsilon=1, bounds=bounds).cells(usable(rows)))
 
 
 def test_the_engine_makes_the_cells_of_a_pair() -> None:
     x = [*HOSTILE, 3.0, 4.0, None]
     y = [*reversed(HOSTILE), None, 7.0, 8.0]
     both = [(a, b) for a, b in zip(x, y, strict=True) if a is not None and a == a and b is not None and b == b]
-    mechanism = SoftPair(epsilon=1, x_bounds=(-5, 10), y_bounds=(0, 20))
+    mechanism = PairMoments(epsilon=1, x_bounds=(-5, 10), y_bounds=(0, 20))
     expected = mechanism.cells([a for a, _ in both], [b for _, b in both])
     assert cells(curator(x, y), "SELECT CORR(y, x) FROM t") == list(expected)
 
@@ -79,12 +79,12 @@ def test_a_unit_with_many_rows_is_scaled_down_in_whole_numbers() -> None:
     """threat:A34 three rows of weight for eleven rows, exactly as the mechanism's lemma has it."""
     x = [float(i % 13) - 4 for i in range(11)]
     asked = curator(x, unit=[7] * 11, rows_per_unit=3)
-    mean = SoftMean(epsilon=1, bounds=(-5, 10)).cells(x)
-    spread = SoftVariance(epsilon=1, bounds=(-5, 10)).cells(x)
-    assert cells(asked, "SELECT AVG(x) FROM t") == list(scaled_down(mean, 11, 3, 1))
-    assert cells(asked, "SELECT VARIANCE(x) FROM t") == list(scaled_down(spread, 11, 3, 1))
-    pair = SoftPair(epsilon=1, x_bounds=(-5, 10), y_bounds=(0, 20)).cells(x, x)
-    assert cells(asked, "SELECT CORR(y, x) FROM t") == list(scaled_down(pair, 11, 3, 4))
+    mean = Mean(epsilon=1, bounds=(-5, 10)).cells(x)
+    spread = Variance(epsilon=1, bounds=(-5, 10)).cells(x)
+    assert cells(asked, "SELECT AVG(x) FROM t") == list(scale_down(mean, 11, 3, 1))
+    assert cells(asked, "SELECT VARIANCE(x) FROM t") == list(scale_down(spread, 11, 3, 1))
+    pair = PairMoments(epsilon=1, x_bounds=(-5, 10), y_bounds=(0, 20)).cells(x, x)
+    assert cells(asked, "SELECT CORR(y, x) FROM t") == list(scale_down(pair, 11, 3, 4))
 
 
 def test_the_histogram_gives_each_unit_its_weight() -> None:

@@ -113,7 +113,7 @@ def test_relation_and_sizes_are_respected() -> None:
 
 @pytest.mark.parametrize("law", [{0: 0.5}, {0: 2}, {0: -1, 1: 2}, {0: (0.6, 0.5), 1: 0.5}, {}])
 def test_what_is_no_law_is_refused(law: dict[Hashable, Any]) -> None:
-    with pytest.raises(Misconfigured, match="no probabilities"):
+    with pytest.raises(Misconfigured, match="not probabilities"):
         refute(lambda _: law, range(2), epsilon=1, size=1)
 
 

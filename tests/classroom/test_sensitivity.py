@@ -131,7 +131,7 @@ def test_no_neighbours_give_no_pair() -> None:
 
 
 def test_too_large_enumerations_are_refused_with_their_number() -> None:
-    with pytest.raises(Misconfigured, match="about 160934410000 pairs of databases; at most 1000000 are done"):
+    with pytest.raises(Misconfigured, match="about 160934410000 pairs of databases; at most 1000000 are supported"):
         global_sensitivity(sum, range(100), size=6, least=6, neighbours=CHANGE)
     with pytest.raises(Misconfigured, match="a smaller universe, fewer records or a smaller distance"):
         local_sensitivity_at_distance(sum, [1, 2], range(150), 2)

@@ -247,7 +247,7 @@ def test_columns_of_a_frame_are_taken_by_place(mechanism: Mechanism) -> None:
 def test_candidates_must_match_their_scores(mechanism: Mechanism) -> None:
     made = mechanism(epsilon=1)
     for candidates in (["a"], np.array(["a", "b", "c"]), [], pa.array(["a"])):
-        with pytest.raises(Misconfigured, match="differ in length"):
+        with pytest.raises(Misconfigured, match="different lengths"):
             made.choose(candidates, [SECRET, 2])
     for unordered in ({"a", "b"}, {"a": 1, "b": 2}, iter("ab"), 5, None, np.array(3)):
         with pytest.raises(Misconfigured, match="order must be known"):

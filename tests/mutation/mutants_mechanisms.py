@@ -25,8 +25,8 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant(
         "a value spreads twice",
         "mechanisms/moments/mean.py",
-        "noise_of(epsilon, rho, rows * GRID)",
-        "noise_of(epsilon, rho, rows * GRID // 2)",
+        "noise_for(epsilon, rho, rows * GRID)",
+        "noise_for(epsilon, rho, rows * GRID // 2)",
         "half the noise",
         SOFT,
     ),
@@ -65,8 +65,8 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant(
         "geometric step rounded up",
         "mechanisms/keys/selection.py",
-        "step = min((grown * last >> more) + slip,",
-        "step = min((grown * last >> more) + slip + 1,",
+        "step = min((grown * last >> more) + scaled_delta,",
+        "step = min((grown * last >> more) + scaled_delta + 1,",
         "a ratio above e^epsilon",
         KEYS,
     ),

@@ -23,12 +23,10 @@ from lapwing.noise.bernoulli import (
 from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.noise.bits import BitSource
 from lapwing.noise.lazy import LazyUniform
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 from support.chi import assert_fits, assert_misfits, finite
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape
-
-Enclosure = tuple[Fraction, Fraction]
 
 EXPONENTS = [Fraction(0), Fraction(1, 1000), Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(10)]
 

@@ -9,12 +9,10 @@ import pytest
 
 from lapwing.noise.bernoulli_exp import flip_exp, run_exp
 from lapwing.noise.lazy import LazyUniform
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 from support.chi import assert_fits, assert_misfits, geometric
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape
-
-Enclosure = tuple[Fraction, Fraction]
 
 RATES = [(1, 1), (1, 2), (3, 2), (4, 2), (2, 3), (5, 4)]
 

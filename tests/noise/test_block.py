@@ -18,23 +18,21 @@ from flint import arb
 from lapwing.noise import block
 from lapwing.noise.bits import BitSource, Words
 from lapwing.noise.block import sample_block
-from lapwing.noise.table import Law, Table, WordSizes, build_table, table_of
-from lapwing.numbers import ball, enclose
+from lapwing.noise.table import NoiseLaw, NoiseTable, WordSizes, build_table, table_of
+from lapwing.numbers import Enclosure, ball, enclose
 from support import chi
 from support.chi import assert_fits, assert_misfits
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape
-
-Enclosure = tuple[Fraction, Fraction]
 
 REJECTED = 10**9
 TAIL = 10**8
 CHUNK = block._CHUNK
 
 LAWS = {
-    "laplace": Law(Fraction(2, 3), 1),
-    "geometric": Law(Fraction(1, 2), 1, two_sided=False),
-    "gaussian": Law(Fraction(1, 4), 2),
+    "laplace": NoiseLaw(Fraction(2, 3), 1),
+    "geometric": NoiseLaw(Fraction(1, 2), 1, two_sided=False),
+    "gaussian": NoiseLaw(Fraction(1, 4), 2),
 }
 SIZES = [
     WordSizes(guide=2, threshold=5, accept=2, accept_more=6, tail=2, band=0.2, block_bits=0),
@@ -50,11 +48,11 @@ each_size = pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"block_bi
 # The mathematical laws, by balls
 
 
-def weight(law: Law, x: int) -> arb:
+def weight(law: NoiseLaw, x: int) -> arb:
     return (-ball(law.rate * abs(x) ** law.power)).exp()
 
 
-def total_weight(law: Law) -> arb:
+def total_weight(law: NoiseLaw) -> arb:
     """W: closed for power 1; for power 2 the sum up to 100, beyond which less than 2^-300 is left at these rates."""
     ratio = (-ball(law.rate)).exp()
     if law.power == 1:
@@ -62,18 +60,18 @@ def total_weight(law: Law) -> arb:
     return 1 + 2 * sum((weight(law, x) for x in range(1, 100)), arb(0)) + arb(0, 2.0**-300)
 
 
-def tail_hat(built: Table, start: int) -> arb:
+def tail_hat(built: NoiseTable, start: int) -> arb:
     """The mass of the geometric hat over start, start + 1, ..."""
     falls = built.law.rate if built.law.power == 1 else 2 * built.law.rate * start
     return weight(built.law, start) / (1 - (-ball(falls)).exp())
 
 
-def sides(built: Table) -> tuple[int, ...]:
+def sides(built: NoiseTable) -> tuple[int, ...]:
     """Where each side of the law begins."""
     return (0, 1) if built.law.two_sided else (0,)
 
 
-def hat(built: Table) -> arb:
+def hat(built: NoiseTable) -> arb:
     """H: each block as high as its end near zero, and the tails."""
     size = 1 << built.block_bits
     lefts = [first + q * size for first in sides(built) for q in range(built.blocks)]
@@ -81,12 +79,12 @@ def hat(built: Table) -> arb:
     return size * sum((weight(built.law, left) for left in lefts), arb(0)) + sum(tails, arb(0))
 
 
-def draw_law(built: Table) -> Callable[[int], Enclosure]:
+def draw_law(built: NoiseTable) -> Callable[[int], Enclosure]:
     """P[x] = w(x) / W."""
     return cache(lambda x: enclose(lambda: weight(built.law, x) / total_weight(built.law)))
 
 
-def try_law(built: Table) -> Callable[[int], Enclosure]:
+def try_law(built: NoiseTable) -> Callable[[int], Enclosure]:
     """P[x] = w(x) / H; tails may be taken as a whole."""
 
     def mass(x: int) -> arb:
@@ -99,7 +97,7 @@ def try_law(built: Table) -> Callable[[int], Enclosure]:
     return cache(lambda x: enclose(lambda: mass(x) / hat(built)))
 
 
-def block_try_law(built: Table) -> Callable[[int], Enclosure]:
+def block_try_law(built: NoiseTable) -> Callable[[int], Enclosure]:
     """As `try_law`, when tails are not entered: what they would reject is part of them."""
     edge = built.blocks << built.block_bits
 
@@ -124,12 +122,12 @@ def pairs(law: Callable[[int], Enclosure]) -> Callable[[tuple[int, ...]], Enclos
 # The same by scale
 
 
-def scaled(kind: str, scale: Fraction) -> tuple[Law, chi.Discrete]:
+def scaled(kind: str, scale: Fraction) -> tuple[NoiseLaw, chi.Discrete]:
     """A law by its scale (sigma for the Gaussian), and what chi-square compares it with."""
     if kind == "gaussian":
-        return Law(1 / (2 * scale**2), 2), chi.gaussian(scale**2)
+        return NoiseLaw(1 / (2 * scale**2), 2), chi.gaussian(scale**2)
     two_sided = kind == "laplace"
-    return Law(1 / scale, 1, two_sided), (chi.laplace if two_sided else chi.geometric)(scale)
+    return NoiseLaw(1 / scale, 1, two_sided), (chi.laplace if two_sided else chi.geometric)(scale)
 
 
 each_kind = pytest.mark.parametrize("kind", ["laplace", "geometric", "gaussian"])
@@ -144,7 +142,7 @@ class Again(Exception):
 
 
 @pytest.fixture
-def one_scalar_try(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, BitSource], int]:
+def one_scalar_try(monkeypatch: pytest.MonkeyPatch) -> Callable[[NoiseTable, BitSource], int]:
     """Draws one value by the scalar path; a rejection ends it."""
     settle = block._settle
 
@@ -156,7 +154,7 @@ def one_scalar_try(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, BitSourc
 
     monkeypatch.setattr(block, "_settle", settle_once)
 
-    def draw(built: Table, bits: BitSource) -> int:
+    def draw(built: NoiseTable, bits: BitSource) -> int:
         try:
             return int(sample_block(built, 1, bits)[0])
         except Again:
@@ -166,7 +164,7 @@ def one_scalar_try(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, BitSourc
 
 
 @pytest.fixture
-def one_vector_try(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, BitSource], tuple[int, ...]]:
+def one_vector_try(monkeypatch: pytest.MonkeyPatch) -> Callable[[NoiseTable, BitSource], tuple[int, ...]]:
     """Draws two values by the vector path; rejected ones are not drawn again."""
     monkeypatch.setattr(block, "sample_block", lambda _, count, __: np.full(count, REJECTED))
     return lambda built, bits: tuple(sample_block(built, 2, bits).tolist())
@@ -197,7 +195,7 @@ class Beside:
 @each_size
 @each_law
 def test_scalar_try_has_exactly_its_law(
-    name: str, sizes: WordSizes, one_scalar_try: Callable[[Table, BitSource], int], one_digit: None
+    name: str, sizes: WordSizes, one_scalar_try: Callable[[NoiseTable, BitSource], int], one_digit: None
 ) -> None:
     """Blocks, rejections and the values inside the tails."""
     built = build_table(LAWS[name], sizes)
@@ -210,7 +208,7 @@ def test_scalar_try_has_exactly_its_law(
 def test_vector_try_has_exactly_its_law(
     name: str,
     sizes: WordSizes,
-    one_vector_try: Callable[[Table, BitSource], tuple[int, ...]],
+    one_vector_try: Callable[[NoiseTable, BitSource], tuple[int, ...]],
     closed_tails: None,
     one_digit: None,
 ) -> None:
@@ -223,7 +221,7 @@ def test_vector_try_has_exactly_its_law(
 @pytest.mark.parametrize("word", [0b01, 0b10, 0b11])
 def test_vector_try_is_not_moved_by_its_neighbour(
     word: int,
-    one_vector_try: Callable[[Table, BitSource], tuple[int, ...]],
+    one_vector_try: Callable[[NoiseTable, BitSource], tuple[int, ...]],
     closed_tails: None,
     one_digit: None,
 ) -> None:
@@ -237,7 +235,7 @@ def test_vector_try_is_not_moved_by_its_neighbour(
 def test_two_lanes_are_exactly_independent(
     name: str,
     chunk: int,
-    one_vector_try: Callable[[Table, BitSource], tuple[int, ...]],
+    one_vector_try: Callable[[NoiseTable, BitSource], tuple[int, ...]],
     closed_tails: None,
     monkeypatch: pytest.MonkeyPatch,
     one_digit: None,
@@ -255,7 +253,7 @@ def test_two_lanes_are_exactly_independent(
 def test_tries_with_longer_words_have_exactly_their_law(
     name: str,
     sizes: WordSizes,
-    one_vector_try: Callable[[Table, BitSource], tuple[int, ...]],
+    one_vector_try: Callable[[NoiseTable, BitSource], tuple[int, ...]],
     one_digit: None,
 ) -> None:
     longer = WordSizes(guide=3, threshold=6, accept=3, accept_more=7, tail=4, band=0.2, block_bits=sizes.block_bits)
@@ -290,7 +288,7 @@ def test_rejected_draws_start_again(name: str, closed_tails: None, one_digit: No
 # Tails
 
 
-TAILS = {"laplace": LAWS["laplace"], "gaussian": Law(Fraction(1, 2), 2)}
+TAILS = {"laplace": LAWS["laplace"], "gaussian": NoiseLaw(Fraction(1, 2), 2)}
 NEAR_TAIL = WordSizes(guide=2, threshold=5, accept=2, accept_more=6, tail=1, band=0.2, block_bits=0)
 
 
@@ -389,7 +387,7 @@ def test_low_digits_are_uniform_at_large_scales(kind: str, scale: int, shift: in
 @pytest.mark.parametrize("scale", [Fraction(10), Fraction(1000)])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 1])
 def test_block_gives_as_many_as_asked(count: int, scale: Fraction) -> None:
-    draws = sample_block(table_of(Law(1 / scale, 1)), count, SeededBits(5))
+    draws = sample_block(table_of(NoiseLaw(1 / scale, 1)), count, SeededBits(5))
     assert (draws.dtype, draws.shape) == (np.int64, (count,))
     assert (np.abs(draws) < 50 * scale).all()
     if count >= CHUNK - 1:
@@ -428,14 +426,14 @@ def digits(*words: tuple[int, int]) -> Iterator[int]:
 
 def test_scalar_draw_reads_a_decided_cell_with_sixteen_bits() -> None:
     tape = Tape(digits((0, 16)))
-    assert sample_block(table_of(Law(Fraction(1, 10), 1)), 1, tape).tolist() == [0]
+    assert sample_block(table_of(NoiseLaw(Fraction(1, 10), 1)), 1, tape).tolist() == [0]
     assert tape.left == 0
 
 
 @pytest.mark.parametrize(("digit", "value"), [(0, 0), (1, 1)])
 def test_word_at_a_threshold_is_decided_by_further_digits(digit: int, value: int) -> None:
     """The word equals floor(F_0 2^64); all digits 0 lie below F_0, all digits 1 above."""
-    built = table_of(Law(Fraction(1, 10), 1))
+    built = table_of(NoiseLaw(Fraction(1, 10), 1))
     word = int(built.thresholds[0])
     for count in (1, 2):
         guides, rests = ((word >> 48, 16),) * count, ((word & (2**48 - 1), 48),) * count
@@ -446,7 +444,7 @@ def test_word_at_a_threshold_is_decided_by_further_digits(digit: int, value: int
 
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_word_beside_a_threshold_is_decided_at_once(shift: int) -> None:
-    built = table_of(Law(Fraction(1, 10), 1))
+    built = table_of(NoiseLaw(Fraction(1, 10), 1))
     word = int(built.thresholds[0]) + shift
     tape = Tape(digits((word >> 48, 16), (word & (2**48 - 1), 48)))
     assert sample_block(built, 1, tape).tolist() == [0 if shift < 0 else 1]

@@ -18,13 +18,12 @@ from lapwing.noise import choice, sample_choice, sample_heads
 from lapwing.noise.bernoulli import Exponent, Flags, Floats, decide_exp
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 from support import chi
 from support.chi import assert_fits, assert_misfits
 from support.law import assert_law, exact_law
 from support.tape import SeededBits
 
-Enclosure = tuple[Fraction, Fraction]
 Draw = Callable[..., int]
 
 RATE = Fraction(1, 2)

@@ -16,12 +16,10 @@ from lapwing.errors import Misconfigured
 from lapwing.noise import exponential_race as race
 from lapwing.noise.exponential_race import SHARE, SLACK, sample_race
 from lapwing.noise.lazy import LazyUniform
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 from support.chi import assert_fits, assert_misfits, finite
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape
-
-Enclosure = tuple[Fraction, Fraction]
 
 FIELDS = [
     pytest.param([0, 0], Fraction(1), None, id="equal"),

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Bug
-from lapwing.noise.lazy import Bounds, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
+from lapwing.noise.lazy import BoundsAt, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
 from lapwing.numbers import ball, enclose
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape
@@ -66,7 +66,7 @@ def test_rational_bounds_enclose_within_one_unit(numerator: int, denominator: in
 
 
 @pytest.mark.parametrize(("bounds", "theta"), NUMBERS)
-def test_is_below_has_exactly_its_probability(bounds: Bounds, theta: tuple[Fraction, Fraction], step: int) -> None:
+def test_is_below_has_exactly_its_probability(bounds: BoundsAt, theta: tuple[Fraction, Fraction], step: int) -> None:
     """On all tapes of 16 bits. Needing more than k digits has probability at most 2^(1-k)."""
     law = exact_law(lambda bits: is_below(LazyUniform(bits), bounds), depth=16)
     assert law.remainder <= Fraction(2, 1 << 16)

@@ -15,23 +15,23 @@ from flint import arb
 from lapwing.errors import Bug, Misconfigured
 from lapwing.noise import bernoulli, sample_gaussian, sample_geometric, sample_laplace, table
 from lapwing.noise.block import sample_block
-from lapwing.noise.table import UNDECIDED, Law, Table, WordSizes, build_table, table_of
+from lapwing.noise.table import UNDECIDED, NoiseLaw, NoiseTable, WordSizes, build_table, table_of
 from lapwing.numbers import ball, enclose
 from support.tape import SeededBits
 
 SMALL_WORDS = WordSizes(guide=3, threshold=7, accept=3, accept_more=8, tail=3, band=0.2)
 
 
-def laplace(scale: Fraction | int) -> Law:
-    return Law(1 / Fraction(scale), 1)
+def laplace(scale: Fraction | int) -> NoiseLaw:
+    return NoiseLaw(1 / Fraction(scale), 1)
 
 
-def geometric(scale: Fraction | int) -> Law:
-    return Law(1 / Fraction(scale), 1, two_sided=False)
+def geometric(scale: Fraction | int) -> NoiseLaw:
+    return NoiseLaw(1 / Fraction(scale), 1, two_sided=False)
 
 
-def gaussian(variance: Fraction | int) -> Law:
-    return Law(1 / (2 * Fraction(variance)), 2)
+def gaussian(variance: Fraction | int) -> NoiseLaw:
+    return NoiseLaw(1 / (2 * Fraction(variance)), 2)
 
 
 LAWS = {
@@ -54,18 +54,18 @@ LAWS = {
 each_law = pytest.mark.parametrize("name", LAWS)
 
 
-def weight(law: Law, x: int) -> arb:
+def weight(law: NoiseLaw, x: int) -> arb:
     """exp(-rate |x|^power) as a ball."""
     return (-ball(law.rate * abs(x) ** law.power)).exp()
 
 
-def left_ends(built: Table) -> list[int]:
+def left_ends(built: NoiseTable) -> list[int]:
     """The value of each category that is closest to zero, tails included, in the order of the table."""
     right = [q << built.block_bits for q in range(built.blocks + 1)]
     return right + ([-1 - x for x in reversed(right)] if built.law.two_sided else [])
 
 
-def hat(built: Table, category: int, left: int) -> arb:
+def hat(built: NoiseTable, category: int, left: int) -> arb:
     """The mass of a category: a block as high as its left end, or a geometric tail."""
     law = built.law
     if category not in built.tails:
@@ -75,7 +75,7 @@ def hat(built: Table, category: int, left: int) -> arb:
 
 
 @cache
-def shares(built: Table) -> list[tuple[Fraction, Fraction]]:
+def shares(built: NoiseTable) -> list[tuple[Fraction, Fraction]]:
     """Enclosures of F_j for every category but the last: cumulated hat masses over their sum, by balls of 400 bits."""
     found: list[arb] = []
 
@@ -122,17 +122,17 @@ def test_bounds_enclose_the_shares_narrowly(name: str, precision: int) -> None:
 
 
 @pytest.mark.parametrize("built", SMALL_TABLES, ids=repr)
-def test_small_thresholds_are_the_floors_of_the_shares(built: Table) -> None:
+def test_small_thresholds_are_the_floors_of_the_shares(built: NoiseTable) -> None:
     assert built.thresholds.tolist() == [math.floor(low * 2**7) for low, _ in shares(built)]
 
 
-def end_categories(built: Table, cell: int) -> tuple[int, int]:
+def end_categories(built: NoiseTable, cell: int) -> tuple[int, int]:
     """The categories of the smallest uniform in a guide cell and of those just below its upper end."""
     size, cuts = 1 << built.sizes.guide, [low for low, _ in shares(built)]
     return bisect_right(cuts, Fraction(cell, size)), bisect_left(cuts, Fraction(cell + 1, size))
 
 
-def assert_cell_decides_rightly(built: Table, cell: int, decided: bool) -> None:
+def assert_cell_decides_rightly(built: NoiseTable, cell: int, decided: bool) -> None:
     first, last = end_categories(built, cell)
     whole = first == last and first not in built.tails
     assert decided is whole
@@ -152,13 +152,13 @@ def test_guide_cells_decide_only_what_every_continuation_decides(name: str) -> N
 
 
 @pytest.mark.parametrize("built", [t for t in SMALL_TABLES if not t.block_bits], ids=repr)
-def test_small_guide_cells_decide_only_what_every_continuation_decides(built: Table) -> None:
+def test_small_guide_cells_decide_only_what_every_continuation_decides(built: NoiseTable) -> None:
     for cell, base in enumerate(built.guide_base):
         assert_cell_decides_rightly(built, cell, bool(base != UNDECIDED))
 
 
 @pytest.mark.parametrize("built", SMALL_TABLES, ids=repr)
-def test_blocks_and_tails_hold_each_integer_once(built: Table) -> None:
+def test_blocks_and_tails_hold_each_integer_once(built: NoiseTable) -> None:
     size, edge = 1 << built.block_bits, built.blocks << built.block_bits
     inner = [c for c in range(built.base.size) if c not in built.tails]
     values = sorted(int(built.base[c]) + offset for c in inner for offset in range(size))
@@ -175,7 +175,7 @@ def test_mirrored_blocks_end_at_their_left_end(name: str) -> None:
             assert built.base[category] == (left if left >= 0 else left - (1 << built.block_bits) + 1)
 
 
-def least_acceptance(built: Table, left: int) -> tuple[Fraction, Fraction]:
+def least_acceptance(built: NoiseTable, left: int) -> tuple[Fraction, Fraction]:
     """w(far end) / w(left end): what every value of the block is accepted with at least."""
     law, far = built.law, abs(left) + (1 << built.block_bits) - 1
     grown = law.rate * (far**law.power - abs(left) ** law.power)
@@ -198,7 +198,7 @@ def test_guide_accepts_below_the_least_acceptance_of_the_block(name: str) -> Non
 
 
 @pytest.mark.parametrize("built", [t for t in SMALL_TABLES if t.block_bits], ids=repr)
-def test_small_guide_accepts_below_the_least_acceptance_of_the_block(built: Table) -> None:
+def test_small_guide_accepts_below_the_least_acceptance_of_the_block(built: NoiseTable) -> None:
     bases = built.base.tolist()
     for base, accepted in zip(built.guide_base.tolist(), built.guide_accept.tolist(), strict=True):
         if accepted:
@@ -240,13 +240,13 @@ def test_block_without_offset_is_always_accepted() -> None:
         (gaussian(2**100), 44),
     ],
 )
-def test_blocks_grow_with_the_scale(law: Law, block_bits: int) -> None:
+def test_blocks_grow_with_the_scale(law: NoiseLaw, block_bits: int) -> None:
     assert table_of(law).block_bits == block_bits
 
 
 @pytest.mark.parametrize("start", [1, 7, 1000])
 @pytest.mark.parametrize("law", [laplace(Fraction(5, 3)), gaussian(Fraction(7, 2))])
-def test_tail_hat_lies_above_the_law(law: Law, start: int) -> None:
+def test_tail_hat_lies_above_the_law(law: NoiseLaw, start: int) -> None:
     """In exact exponents: rate (start + k)^power >= rate start^power + k a."""
     falls = Fraction(*law.tail_rate(start))
     for k in range(50):

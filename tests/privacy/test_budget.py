@@ -212,7 +212,7 @@ def test_the_affordable_epsilon_fits_and_the_next_does_not() -> None:
         (
             Budget(10**6),
             "epsilon = 1000000 (pure accounting: epsilon = 1000000)",
-            "An epsilon of 1000000 promises next to nothing.",
+            "An epsilon of 1000000 promises almost nothing.",
         ),
     ],
     ids=["pure", "basic", "zcdp", "absurd"],
@@ -256,11 +256,11 @@ def test_a_budget_that_promises_next_to_nothing_warns_once_where_it_is_made(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         budget = Budget(*given)
-        Budget.recorded(*budget_terms(budget))
+        Budget.from_record(*budget_terms(budget))
         str(budget), budget.capacity, budget.weakness
     assert [(str(one.message), one.category, one.filename) for one in caught] == [(sentence, WeakBudget, __file__)]
     assert budget.weakness == sentence
-    assert Budget.recorded(*budget_terms(budget)) == budget
+    assert Budget.from_record(*budget_terms(budget)) == budget
 
 
 def budget_terms(budget: Budget) -> tuple[Fraction, Fraction, Accounting]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-Answers = tuple[bool, ...]
+AboveAnswers = tuple[bool, ...]
 Exact = Any
 """A Fraction, or a ball."""
 
@@ -28,10 +28,10 @@ class Model:
     two_sided: bool = False
     refreshed: bool = False
 
-    def law(self, values: Sequence[int]) -> dict[Answers, Exact]:
+    def law(self, values: Sequence[int]) -> dict[AboveAnswers, Exact]:
         return {outcome: self.chance(values, outcome) for outcome in outcomes(len(values), self.answers)}
 
-    def chance(self, values: Sequence[int], outcome: Answers) -> Exact:
+    def chance(self, values: Sequence[int], outcome: AboveAnswers) -> Exact:
         if self.refreshed and True in outcome[:-1]:
             end = outcome.index(True) + 1
             return self.chance(values[:end], outcome[:end]) * self.chance(values[end:], outcome[end:])
@@ -46,7 +46,7 @@ class Model:
         tail = self.query ** (z if z >= 0 else 1 - z) / (1 + self.query)
         return tail if z >= 0 else 1 - tail
 
-    def _rising(self, offsets: list[int], outcome: Answers, start: int) -> Exact:
+    def _rising(self, offsets: list[int], outcome: AboveAnswers, start: int) -> Exact:
         """All t >= 0; from `start` on every comparison needs N >= z with z >= 0."""
         factor = 1 / (1 + self.query) if self.two_sided else 1
         ends = [self.query**a * factor for a in (max(a + start, 0) for a in offsets)]
@@ -55,7 +55,7 @@ class Model:
             + self.bar**start * self._series(ends, outcome, [True] * len(ends))
         )
 
-    def _falling(self, offsets: list[int], outcome: Answers) -> Exact:
+    def _falling(self, offsets: list[int], outcome: AboveAnswers) -> Exact:
         """All t = -s < 0; from some s on every comparison needs N >= z with z < 0."""
         start = max(1, *(a + 1 for a in offsets)) if offsets else 1
         ends = [self.query ** (1 - a + start) / (1 + self.query) for a in offsets]
@@ -64,7 +64,7 @@ class Model:
             + self.bar**start * self._series(ends, outcome, [False] * len(ends))
         )
 
-    def _series(self, ends: list[Exact], outcome: Answers, tails: list[bool]) -> Exact:
+    def _series(self, ends: list[Exact], outcome: AboveAnswers, tails: list[bool]) -> Exact:
         """sum_k bar^k prod (x_i or 1 - x_i), x_i = end_i query^k: x_i itself where "above" is a tail, or it is not."""
         polynomial = [1 + 0 * self.bar]
         for end, above, tail in zip(ends, outcome, tails, strict=True):
@@ -73,7 +73,7 @@ class Model:
             polynomial = [constant * a + slope * b for a, b in zip(longer, [0, *polynomial], strict=True)]
         return sum((c / (1 - self.bar * self.query**j) for j, c in enumerate(polynomial)), start=0 * self.bar)
 
-    def _product(self, offsets: list[int], outcome: Answers, t: int) -> Exact:
+    def _product(self, offsets: list[int], outcome: AboveAnswers, t: int) -> Exact:
         total = 1 + 0 * self.bar
         for a, above in zip(offsets, outcome, strict=True):
             reached = self.reach(a + t)
@@ -85,7 +85,7 @@ class Model:
         return (1 - self.bar) / (1 + self.bar) if self.two_sided else 1 - self.bar
 
 
-def outcomes(questions: int, answers: int) -> Iterator[Answers]:
+def outcomes(questions: int, answers: int) -> Iterator[AboveAnswers]:
     """All lists of answers, cut after the last one that is paid for."""
     if not questions or not answers:
         yield ()
@@ -106,9 +106,9 @@ def worst_ratio(model: Model, here: Sequence[int], there: Sequence[int]) -> Exac
 
 def worst_of_all(model: Model, values: Sequence[int], moves: Sequence[int], questions: int) -> Fraction:
     """The largest ratio, both ways, over all inputs from `values` and all neighbours that move each by `moves`."""
-    known: dict[tuple[int, ...], dict[Answers, Fraction]] = {}
+    known: dict[tuple[int, ...], dict[AboveAnswers, Fraction]] = {}
 
-    def law(point: tuple[int, ...]) -> dict[Answers, Fraction]:
+    def law(point: tuple[int, ...]) -> dict[AboveAnswers, Fraction]:
         if point not in known:
             known[point] = model.law(point)
         return known[point]

@@ -24,7 +24,7 @@ from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured, Refused
 from lapwing.language.types import Interval, Type
-from lapwing.mechanisms.ranges.components import summed
+from lapwing.mechanisms.ranges.components import sum_over
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.marginals import Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
@@ -126,7 +126,7 @@ def test_exact_tables_are_those_of_the_definition(asked: dict[str, Any], price: 
     for cell, many in Counter(cell for cell in found if None not in cell).items():
         full[cell] = many
     for one, exactly in read(strategy, table, rows).items():
-        assert exactly.tolist() == summed(full, tuple(range(len(axes))), one).tolist()
+        assert exactly.tolist() == sum_over(full, tuple(range(len(axes))), one).tolist()
     assert full.sum() > 20
 
 

@@ -18,14 +18,12 @@ from math import floor, log10
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.wording import label, percent
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type
-
-Floats = npt.NDArray[np.float64]
 
 MOST_BARS, MOST_COLOURS, MOST_PANELS = 100, 4, 12
 LINE_ABOVE = {Type.DATE: 2, Type.TIMESTAMP: 2, Type.INTEGER: 12, Type.REAL: 12}

@@ -1,10 +1,10 @@
-"""Databases as histograms: the objects that the definition of differential privacy speaks of.
+"""Databases as histograms: the objects in the definition of differential privacy.
 
 A database is a multiset of records: how often each element of a universe occurs, and in no order. Two databases have a
 distance, and neighbours are at distance one. To protect a person with many rows, make the person the record: `units`
 collects all rows of an owner into one record, so that a step adds or removes all of them at once.
 
-Everything here is small and exact, for definitions, proofs by enumeration and tests. Real tables live elsewhere.
+Everything here is small and exact, for definitions, proofs by enumeration and tests; not for real tables.
 Checked by: tests/classroom/test_database.py
 """
 
@@ -32,12 +32,12 @@ class Database:
     """Each record that occurs, and how often."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        _set_histogram(self, _counted(records))
+        _set_histogram(self, _count_records(records))
 
     @property
     def records(self) -> tuple[Record, ...]:
         """All records in one fixed order, equal ones side by side: a database has no order of its own."""
-        return tuple(chain.from_iterable([record] * times for record, times in self._ordered()))
+        return tuple(chain.from_iterable([record] * times for record, times in self._sorted_records()))
 
     def __len__(self) -> int:
         return sum(times for _, times in self.histogram)
@@ -52,7 +52,7 @@ class Database:
         return (mine - theirs).total() + (theirs - mine).total()
 
     def changes(self, other: Database) -> int | None:
-        """How many records to change, or None if no number of changes leads there: sizes stay what they are."""
+        """How many records to change, or None if that is impossible: a change keeps the size."""
         return self.distance(other) // 2 if len(self) == len(other) else None
 
     def neighbours(self, relation: Neighbours, universe: Iterable[Record]) -> Iterator[Database]:
@@ -60,18 +60,18 @@ class Database:
         values = distinct(universe)
         match relation:
             case Neighbours.ADD_OR_REMOVE:
-                yield from (self._moved(None, added) for added in values)
-                yield from (self._moved(removed, None) for removed, _ in self._ordered())
+                yield from (self._change_one(None, added) for added in values)
+                yield from (self._change_one(removed, None) for removed, _ in self._sorted_records())
             case Neighbours.CHANGE_ONE:
-                steps = ((old, new) for old, _ in self._ordered() for new in values if new != old)
-                yield from (self._moved(old, new) for old, new in steps)
+                steps = ((old, new) for old, _ in self._sorted_records() for new in values if new != old)
+                yield from (self._change_one(old, new) for old, new in steps)
             case _:
                 assert_never(relation)
 
-    def _ordered(self) -> list[tuple[Record, int]]:
+    def _sorted_records(self) -> list[tuple[Record, int]]:
         return sorted(self.histogram, key=lambda entry: (type(entry[0]).__name__, repr(entry[0])))
 
-    def _moved(self, removed: Record | None, added: Record | None) -> Database:
+    def _change_one(self, removed: Record | None, added: Record | None) -> Database:
         """This database without the one and with the other; None means no record, and no universe holds it."""
         counts = Counter(dict(self.histogram))
         if removed is not None:
@@ -118,7 +118,7 @@ def distinct(universe: Iterable[Record]) -> Sequence[Record]:
     return values
 
 
-def _counted(records: Iterable[Record]) -> Counter[Record]:
+def _count_records(records: Iterable[Record]) -> Counter[Record]:
     counts = Counter(records)
     if None in counts:
         raise Misconfigured("a record is None, which stands for no record. Leave it out.")

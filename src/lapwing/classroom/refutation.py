@@ -24,11 +24,11 @@ from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonn
 from lapwing.privacy.neighbours import Neighbours
 
 Chance = Number | tuple[Number, Number]
-"""A probability, or two numbers that hold it between them."""
+"""A probability, or bounds (low, high) of one."""
 Algorithm = Callable[[list[Any]], Mapping[Hashable, Chance]]
 _Law = dict[Hashable, tuple[Fraction, Fraction]]
 
-_SLACK = Fraction(1, 10**9)  # probabilities whose bounds miss 1 by more are no law
+_SLACK = Fraction(1, 10**9)  # probabilities that miss 1 by more are not a law
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ def refute(
     The event is the best one there is: all outputs that are more than e^epsilon times as likely on the first.
     """
     values, most, fewest = distinct(universe), count(size, "size", least=0), count(least, "least", least=0)
-    factor, slip = _factor(nonnegative(epsilon, "epsilon")), below_one(delta, "delta")
+    factor, exact_delta = _factor(nonnegative(epsilon, "epsilon")), below_one(delta, "delta")
     require_feasible(number_of_databases(len(values), up_to=most, least=fewest), len(values))
     laws = {x: _law(algorithm(list(x.records))) for x in databases(values, up_to=most, least=fewest)}
     pairs = ((x, y) for x in laws for y in x.neighbours(neighbours, values) if y in laws)
-    return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, slip)) is not None), None)
+    return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, exact_delta)) is not None), None)
 
 
 def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
@@ -73,21 +73,23 @@ def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
 
 
 def _compare(
-    first: Database, second: Database, laws: Mapping[Database, _Law], factor: Fraction, slip: Fraction
+    first: Database, second: Database, laws: Mapping[Database, _Law], factor: Fraction, exact_delta: Fraction
 ) -> Refutation | None:
     here, there = laws[first], laws[second]
     nothing = (Fraction(0), Fraction(0))
     event = tuple(output for output in here if here[output][0] > factor * there.get(output, nothing)[1])
     likely = sum((here[output][0] for output in event), Fraction(0))
     rare = sum((there.get(output, nothing)[1] for output in event), Fraction(0))
-    return Refutation(first, second, event, likely, rare) if likely > factor * rare + slip else None
+    return Refutation(first, second, event, likely, rare) if likely > factor * rare + exact_delta else None
 
 
 def _law(given: Mapping[Hashable, Chance]) -> _Law:
     law = {output: _bounds(chance) for output, chance in given.items()}
     lows, highs = sum(low for low, _ in law.values()), sum(high for _, high in law.values())
     if any(not 0 <= low <= high for low, high in law.values()) or lows > 1 or highs < 1 - _SLACK:
-        raise Misconfigured("the algorithm gives numbers that are no probabilities; they must sum to 1.")
+        raise Misconfigured(
+            "the algorithm returns numbers that are not probabilities; they must be at least 0 and sum to 1."
+        )
     return law
 
 

@@ -2,12 +2,12 @@
 
 The *local* sensitivity of f at x is the largest ||f(x) - f(y)|| over the neighbours y of x; the *global* sensitivity is
 the largest local one; the local sensitivity *at distance k* is the largest over all databases within k steps of x.
-Noise may be scaled to the global sensitivity. Scaled to the local one it tells where x lies:
+Noise may be scaled to the global sensitivity. Scaled to the local one, it reveals where x lies:
 see mechanisms/local/smooth.py.
 
 A function takes the list of records, in a fixed order, and gives a number or a sequence of numbers. Numbers are read
 exactly, a float as its shortest decimal; compute with integers or Fractions to be exact throughout.
-What would take too long is refused, with the number of pairs that would be compared.
+What would take too long is refused, and the message says how many pairs would be compared.
 Checked by: tests/classroom/test_sensitivity.py
 """
 
@@ -25,11 +25,11 @@ from lapwing.errors import Misconfigured
 from lapwing.numbers import count, exact
 from lapwing.privacy.neighbours import Neighbours
 
-Function = Callable[[list[Any]], Any]
+Statistic = Callable[[list[Any]], Any]
 Vector = tuple[Fraction, ...]
 
 MOST_PAIRS = 1_000_000
-"""More pairs of databases than about this many are refused."""
+"""The most pairs of databases that are compared."""
 
 _ROOT_DIGITS = 18
 
@@ -69,7 +69,7 @@ class Sensitivity:
 
 
 def global_sensitivity(
-    function: Function,
+    function: Statistic,
     universe: Iterable[Record],
     *,
     size: int,
@@ -87,7 +87,7 @@ def global_sensitivity(
 
 
 def local_sensitivity(
-    function: Function,
+    function: Statistic,
     database: Database | Iterable[Record],
     universe: Iterable[Record],
     *,
@@ -99,7 +99,7 @@ def local_sensitivity(
 
 
 def local_sensitivity_at_distance(
-    function: Function,
+    function: Statistic,
     database: Database | Iterable[Record],
     universe: Iterable[Record],
     distance: int,
@@ -122,7 +122,7 @@ def local_sensitivity_at_distance(
 
 
 def within(start: Database, universe: Sequence[Record], steps: int, neighbours: Neighbours) -> set[Database]:
-    """Every database that at most this many steps lead to, itself included."""
+    """Every database within `steps` steps, itself included."""
     found, border = {start}, {start}
     for _ in range(steps):
         border = {y for x in border for y in x.neighbours(neighbours, universe)} - found
@@ -138,14 +138,16 @@ def _largest(
     for x, y in pairs:
         here, there = answer(x), answer(y)
         if len(here) != len(there):
-            raise Misconfigured("the function gives answers of different lengths, which have no distance.")
+            raise Misconfigured(
+                "the function returns answers of different lengths, which cannot be compared. Return one length."
+            )
         moved = norm.squared(a - b for a, b in zip(here, there, strict=True))
         if best.pair is None or moved > best.squared:
             best = Sensitivity(moved, (x, y))
     return best
 
 
-def _read(function: Function, database: Database) -> Vector:
+def _read(function: Statistic, database: Database) -> Vector:
     """The answer as a tuple of exact numbers."""
     given = function(list(database.records))
     parts = given if isinstance(given, Iterable) else (given,)
@@ -153,9 +155,9 @@ def _read(function: Function, database: Database) -> Vector:
 
 
 def require_feasible(number: int, values: int) -> None:
-    """Refuses to compare this many databases with their neighbours, about one for each value."""
+    """Refuses to compare too many databases with their neighbours, about one for each value."""
     if number * values > MOST_PAIRS:
         raise Misconfigured(
             f"Enumeration would compare about {number * values} pairs of databases; at most {MOST_PAIRS} are "
-            "done. Use a smaller universe, fewer records or a smaller distance."
+            "supported. Use a smaller universe, fewer records or a smaller distance."
         )

@@ -136,7 +136,7 @@ class LedgerTerms:
             raise ValueError("the first entry lacks a term")
         epsilon, delta, accounting, salt_hash = texts
         try:
-            budget = Budget.recorded(read_ratio(epsilon), read_ratio(delta), accounting)
+            budget = Budget.from_record(read_ratio(epsilon), read_ratio(delta), accounting)
         except Misconfigured as error:
             raise ValueError(f"the first entry names no budget: {error}") from None
         recorded, proven = cost_of(budget.accounting, entry.amount, entry.delta), budget.capacity

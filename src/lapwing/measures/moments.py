@@ -27,16 +27,16 @@ from lapwing.measures.kind import Band, Kind, Measure, Reading
 from lapwing.measures.total import COUNT_VALUES, SUM
 from lapwing.mechanisms.cells import Cells, Columns
 from lapwing.mechanisms.moments import spread, values
-from lapwing.mechanisms.moments.intervals import reach
+from lapwing.mechanisms.moments.intervals import tail_bound
 from lapwing.mechanisms.moments.mean import (
-    SoftMean,
-    SoftVariance,
+    Mean,
+    Variance,
     mean_error,
     mean_error_of_three,
     stddev_error,
     variance_error,
 )
-from lapwing.mechanisms.moments.values import GRID, SoftColumn
+from lapwing.mechanisms.moments.values import GRID, ColumnCells
 
 Reader = tuple[Callable[..., Cells], Callable[..., Band]]
 """How values and intervals of a statistic are read off noisy cells."""
@@ -118,9 +118,9 @@ class Moments(RowShares):
         low, width = float(self.bounds.low), float(self.bounds.high) - float(self.bounds.low)
         match statistic:
             case COUNT_VALUES.name:
-                return Fraction(reach(noise, (1.0,) * len(places), outside) / GRID)
+                return Fraction(tail_bound(noise, (1.0,) * len(places), outside) / GRID)
             case SUM.name:
-                return Fraction(reach(noise, tuple((low + width * place) / GRID for place in places), outside))
+                return Fraction(tail_bound(noise, tuple((low + width * place) / GRID for place in places), outside))
             case MEAN.name if rows is not None:
                 error = mean_error_of_three if self.squares else mean_error
                 return Fraction(error(noise, width, confidence, rows=rows))
@@ -133,11 +133,11 @@ class Moments(RowShares):
 
     @property
     def _places(self) -> tuple[float, ...]:
-        return SoftVariance.places if self.squares else SoftMean.places
+        return Variance.places if self.squares else Mean.places
 
-    def _column(self, measure: Measure) -> SoftColumn:
+    def _column(self, measure: Measure) -> ColumnCells:
         bounds = self.bounds.low, self.bounds.high
-        return SoftColumn(measure.noise, bounds, self._places, SoftVariance.squares if self.squares else ())
+        return ColumnCells(measure.noise, bounds, self._places, Variance.squares if self.squares else ())
 
 
 def scaled_product(a: exp.Expression, b: exp.Expression) -> exp.Expression:
@@ -180,7 +180,7 @@ def weigh(cells: list[exp.Expression], held: exp.Expression, rows: int, *, rest:
     return scaled
 
 
-def _counts(_: SoftColumn, cells: Columns) -> Cells:
+def _counts(_: ColumnCells, cells: Columns) -> Cells:
     return np.rint(values.counts(cells)).astype(np.int64)
 
 

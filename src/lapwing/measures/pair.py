@@ -79,9 +79,9 @@ class PairMoments(RowShares):
     def half_width(self, measure: Measure, statistic: str, confidence: Fraction, rows: int | None) -> Fraction | None:
         return None
 
-    def _columns(self, measure: Measure) -> regression.SoftColumns:
+    def _columns(self, measure: Measure) -> regression.PairCells:
         x, y = ((bounds.low, bounds.high) for bounds in (self.x_bounds, self.y_bounds))
-        return regression.SoftColumns(measure.noise, x, y)
+        return regression.PairCells(measure.noise, x, y)
 
 
 def _thirds(a: exp.Expression) -> tuple[exp.Expression, exp.Expression, exp.Expression]:

@@ -1,4 +1,4 @@
-"""The textbook mechanisms, one a file: values in; noisy values, their loss and their error out."""
+"""The textbook mechanisms, one per file: values in; noisy values, their loss and their error out."""
 
 from lapwing.mechanisms.additive.comparison import Comparison, laplace_or_gaussian
 from lapwing.mechanisms.additive.gaussian import Gaussian
@@ -15,8 +15,8 @@ from lapwing.mechanisms.keys.threshold import GaussianThreshold, LaplaceThreshol
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.local.propose_test_release import ProposedMedian, ProposeTestRelease, StableMode
 from lapwing.mechanisms.local.smooth import SmoothMedian, SmoothSensitivity
-from lapwing.mechanisms.moments.mean import MeanRelease, SoftMean, SoftVariance, VarianceRelease
-from lapwing.mechanisms.moments.pair import PairRelease, SoftPair
+from lapwing.mechanisms.moments.mean import Mean, MeanRelease, Variance, VarianceRelease
+from lapwing.mechanisms.moments.pair import PairMoments, PairRelease
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles, QuantileTable
 from lapwing.mechanisms.quantiles.several import Quantiles
@@ -44,9 +44,11 @@ __all__ = [
     "LaplaceMarginals",
     "LaplaceThreshold",
     "Marginals",
+    "Mean",
     "MeanRelease",
     "NoisyMax",
     "NumericSparse",
+    "PairMoments",
     "PairRelease",
     "PermuteAndFlip",
     "PrefixSums",
@@ -62,14 +64,12 @@ __all__ = [
     "Shown",
     "SmoothMedian",
     "SmoothSensitivity",
-    "SoftMean",
-    "SoftPair",
-    "SoftVariance",
     "Sparse",
     "StableMode",
     "ToeplitzCounter",
     "TopK",
     "TruncatedGeometric",
+    "Variance",
     "VarianceRelease",
     "WeightedGaussian",
     "best_selection",

@@ -1,4 +1,4 @@
-"""Which mechanism fits a price: the one place where the kind of a loss chooses its noise.
+"""Which mechanism fits a price: the one place where the kind of loss decides the noise.
 
 Guarantee:  the loss of whatever is made here is at most the price, for what one unit may change.
 Proof:      each mechanism is made for the epsilon, or for the rho, and the delta of the price; its own file proves that
@@ -43,7 +43,7 @@ class Family(Protocol):
         """About the sensitivity over the scale of the noise."""
 
     def additive(self, *, sensitivity: int, groups: int) -> Noise:
-        """Noise for a unit that changes so many groups, and in each at most this much in either norm."""
+        """Noise for a unit that changes `groups` groups, each by at most `sensitivity` in either norm."""
 
     def top_k(self, k: int, *, sensitivity: int, monotone: bool) -> TopK:
         """The choice of the k best."""
@@ -60,7 +60,7 @@ class Family(Protocol):
         """Counts over these sets of axes."""
 
     def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
-        """What shows a key of the fewest units; `counted` if it must release the number of units too."""
+        """The rule that shows keys of the fewest units; `counted` if the number of units is released too."""
 
 
 @dataclass(frozen=True, slots=True)

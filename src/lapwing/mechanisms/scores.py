@@ -1,4 +1,4 @@
-"""Scores of candidates: what every mechanism that chooses one of many is told, read exactly.
+"""Scores of candidates, read exactly: the input of every mechanism that chooses one of many.
 
 A score is a whole number, a float (read as its shortest decimal), a Fraction or a Decimal. Choosing needs the gaps to
 the best score only, as whole multiples of one exact unit: the samplers of noise/choice.py take them from there.
@@ -19,20 +19,18 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Number, count, exact, positive, shown
+from lapwing.numbers import Enclosure, Number, count, exact, positive, shown
 from lapwing.privacy.neighbours import Neighbours
 
 T = TypeVar("T")
 Wholes = npt.NDArray[Any]
 """An integer array, or Python integers of any size in an object array."""
-Floats = npt.NDArray[np.float64]
-Enclosure = tuple[Fraction, Fraction]
-"""(low, high) with low <= the number <= high."""
 
 _DIGITS = 15  # a decimal of at most 15 digits is determined by its float64
-_GLANCE = 64  # how many floats are looked at before all of them
+_GLANCE = 64  # floats checked before all of them are
 _FAR = 2000  # a weight below e^-2000 is enclosed without care for its relative width
 
 
@@ -62,7 +60,7 @@ class Selection:
         object.__setattr__(self, "monotone", flag(monotone, "monotone"))
         object.__setattr__(self, "neighbours", neighbours)
         if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
         if self.monotone and neighbours is Neighbours.CHANGE_ONE:
             raise Misconfigured(
                 "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it "
@@ -71,7 +69,7 @@ class Selection:
 
     @property
     def rate(self) -> Fraction:
-        """By how much the logarithm of a candidate's weight grows with one unit of score."""
+        """How much the log-weight of a candidate grows per unit of score."""
         return self.epsilon / (self.sensitivity if self.monotone else 2 * self.sensitivity)
 
 
@@ -103,7 +101,7 @@ def read(values: object, name: str) -> Scores:
         case "f" if array.dtype == np.float64 and (digits := _decimals(array)) is not None:
             return Scores(np.rint(array * 10.0**digits).astype(np.int64), Fraction(1, 10**digits), whole=False)
         case "f" if array.dtype == np.float64:
-            return _combined([Decimal(repr(value)).as_integer_ratio() for value in array.tolist()], whole=False)
+            return _combine([Decimal(repr(value)).as_integer_ratio() for value in array.tolist()], whole=False)
         case "f" | "O":
             return _read_each(list(array), name)
         case _:
@@ -129,7 +127,7 @@ def wholes(numbers: list[int]) -> Wholes:
 
 
 def times(numbers: Wholes, factor: Fraction) -> Floats:
-    """numbers * factor in float64, each within a share 2^-51; what float64 cannot hold becomes infinite."""
+    """numbers * factor in float64, with a relative error below 2^-51 each; what float64 cannot hold is infinite."""
     if numbers.dtype != object and 1e-280 < factor < 1e280:
         products: Floats = numbers.astype(np.float64) * float(factor)
         return products
@@ -145,7 +143,7 @@ def nearest(value: Fraction) -> float:
 
 
 def at_least(value: Fraction) -> float:
-    """A float64 that is not below the value, and hardly above it."""
+    """A float64 at or barely above the value."""
     near = nearest(value)
     return near if near == math.inf or Fraction(near) >= value else math.nextafter(near, math.inf)
 
@@ -175,9 +173,11 @@ def shares(exponents: Wholes, rate: Fraction) -> tuple[Enclosure, ...]:
 def require_one_each(candidates: Any, size: int, name: str) -> None:
     """Refuses candidates that are not a sequence or an array of this length."""
     if not isinstance(candidates, Sequence) and (not hasattr(candidates, "__array__") or not np.ndim(candidates)):
-        raise Misconfigured("`candidates` is no sequence; their order must be known. Pass a list, a tuple or an array.")
+        raise Misconfigured(
+            "`candidates` is not a sequence; the order must be known. Pass a list, a tuple or an array."
+        )
     if len(candidates) != size:
-        raise Misconfigured(f"`candidates` and `{name}` differ in length. Pass one number for each candidate.")
+        raise Misconfigured(f"`candidates` and `{name}` have different lengths. Pass one number for each candidate.")
 
 
 def candidate_at(candidates: Sequence[T] | Any, index: int) -> T | Any:
@@ -189,7 +189,7 @@ def candidate_at(candidates: Sequence[T] | Any, index: int) -> T | Any:
     return np.asarray(candidates)[index]
 
 
-def counted(candidates: int, best: int) -> tuple[int, int]:
+def read_candidates(candidates: int, best: int) -> tuple[int, int]:
     """Reads how many candidates there are, and how many of them are known to reach the best score."""
     total, optimal = count(candidates, "candidates"), count(best, "best")
     if optimal > total:
@@ -198,7 +198,7 @@ def counted(candidates: int, best: int) -> tuple[int, int]:
 
 
 def flag(value: object, name: str) -> bool:
-    """Reads a truth value; nothing else counts as one."""
+    """Reads a truth value, and nothing else."""
     if not isinstance(value, bool):
         raise Misconfigured(f"`{name}` is {shown(value)}; it must be True or False.")
     return value
@@ -207,10 +207,10 @@ def flag(value: object, name: str) -> bool:
 def _array(values: object, name: str) -> Wholes:
     if isinstance(values, str | bytes):
         raise _unreadable(name)
-    if hasattr(values, "__array__"):  # numpy, Arrow, pandas; a missing value arrives as NaN or as no number
+    if hasattr(values, "__array__"):  # numpy, Arrow, pandas; a missing value arrives as NaN or as a non-number
         return np.asarray(values)
     if not isinstance(values, Sequence):
-        raise Misconfigured(f"`{name}` is no sequence of numbers. Pass a list, a tuple or an array.")
+        raise Misconfigured(f"`{name}` is not a sequence of numbers. Pass a list, a tuple or an array.")
     kinds = set(map(type, values))
     if kinds <= {int}:
         return wholes(list(values))
@@ -237,15 +237,15 @@ def _are_decimals(values: Floats, digits: int) -> bool:
 
 
 def _read_each(values: list[Any], name: str) -> Scores:
-    """One number at a time: the slow way that reads everything."""
+    """One number at a time: the slow path that reads everything."""
     try:
         ratios = [exact(value, name).as_integer_ratio() for value in values]
     except Misconfigured:
         raise _unreadable(name) from None  # the first message shows the value
-    return _combined(ratios, whole=all(isinstance(value, Integral) for value in values))
+    return _combine(ratios, whole=all(isinstance(value, Integral) for value in values))
 
 
-def _combined(ratios: list[tuple[int, int]], *, whole: bool) -> Scores:
+def _combine(ratios: list[tuple[int, int]], *, whole: bool) -> Scores:
     """Fractions brought to one denominator."""
     common = math.lcm(*{denominator for _, denominator in ratios})
     ticks = [numerator * (common // denominator) for numerator, denominator in ratios]
@@ -254,6 +254,6 @@ def _combined(ratios: list[tuple[int, int]], *, whole: bool) -> Scores:
 
 def _unreadable(name: str) -> Misconfigured:
     return Misconfigured(
-        f"`{name}` holds something that is no finite number; every entry must be an int, float, Fraction or Decimal. "
-        "Leave out candidates without one."
+        f"`{name}` holds something that is not a finite number; every entry must be an int, float, Fraction or "
+        "Decimal. Leave out candidates without one."
     )

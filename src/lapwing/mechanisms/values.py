@@ -1,9 +1,9 @@
 """Values in, values out: a number, a list, a numpy array or an Arrow array, of integers or of reals.
 
-`noised` takes the numbers out of whatever was passed, adds the noise of an additive mechanism and gives back the same
-kind of thing. Reals go over a power-of-two grid (grid.py). Whether a value is an integer or a real is a matter of its
-type, and a type must not depend on the data: sum integers to an int, reals to a float, also when nobody is there.
-An aggregate that is not a finite number is a bug of the caller, so it is refused; the message never shows it.
+`add_noise` adds the noise of an additive mechanism and returns the same kind of container that it was given. Reals go
+through a power-of-two grid (grid.py). The type of a value decides whether it is an integer or a real, and a type must
+not depend on the data: sum integers to an int and reals to a float, also when there are no rows.
+An aggregate that is not finite is a bug in the caller, so it is refused; the message never shows it.
 Checked by: tests/mechanisms/test_values.py
 """
 
@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.grid import Grid
 
-Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 
@@ -37,37 +37,37 @@ class Additive(Protocol):
 
     @property
     def grid(self) -> Grid:
-        """Where real values are rounded to."""
+        """The grid that real values are rounded to."""
 
     @property
     def on_grid(self) -> Additive:
         """The integer mechanism for real values, in grid units."""
 
     def draw(self, count: int) -> Integers:
-        """Noise alone."""
+        """Draws noise."""
 
 
-def noised(values: Any, mechanism: Additive) -> Any:
-    """The values with noise: int in, int out; float in, float out; lists and arrays likewise."""
+def add_noise(values: Any, mechanism: Additive) -> Any:
+    """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
     match values:
         case bool() | np.bool_() | str() | bytes() | None:
             raise Misconfigured("the value is not a number; pass an int, a float, or an array of them.")
         case int() | np.integer():
             return int(values) + int(mechanism.draw(1)[0])
         case float() | np.floating():
-            return float(_noised_array(np.array([values], np.float64), mechanism)[0])
+            return float(_add_noise_to_array(np.array([values], np.float64), mechanism)[0])
         case np.ndarray():
-            return _noised_array(values, mechanism)
+            return _add_noise_to_array(values, mechanism)
         case list() | tuple():
-            return _noised_array(np.asarray(values), mechanism).tolist()
+            return _add_noise_to_array(np.asarray(values), mechanism).tolist()
         case _ if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
-            return _noised_arrow(values, mechanism)
+            return _add_noise_to_arrow(values, mechanism)
         case _:
             raise Misconfigured("the values are of an unknown kind; pass a number, a list, a numpy or an Arrow array.")
 
 
 def saturating_sum(values: Integers, noise: Integers) -> Integers:
-    """values + noise, held inside int64; overwrites `noise`. |noise| <= 2^62, so only values beyond that need care.
+    """values + noise, kept inside int64; overwrites `noise`. |noise| <= 2^62, so only values beyond that need care.
 
     Cutting the *sum* is post-processing; both paths give the same numbers where neither leaves int64.
     """
@@ -79,7 +79,7 @@ def saturating_sum(values: Integers, noise: Integers) -> Integers:
     return total
 
 
-def _noised_array(values: Numbers, mechanism: Additive) -> Numbers:
+def _add_noise_to_array(values: Numbers, mechanism: Additive) -> Numbers:
     match values.dtype.kind:
         case "i" | "u":
             _check_size(values.size, mechanism.most_integers)
@@ -90,7 +90,7 @@ def _noised_array(values: Numbers, mechanism: Additive) -> Numbers:
         case "f":
             _check_size(values.size, mechanism.size)
             if not np.isfinite(values).all():
-                raise Misconfigured("a value is not finite; noise protects real numbers. Clip and filter first.")
+                raise Misconfigured("a value is not finite; clip and filter before adding noise.")
             grid = mechanism.grid
             noise = mechanism.on_grid.draw(values.size).reshape(values.shape)
             return grid.reals(saturating_sum(grid.integers(values.astype(np.float64)), noise))
@@ -98,13 +98,13 @@ def _noised_array(values: Numbers, mechanism: Additive) -> Numbers:
             raise Misconfigured("the array holds neither integers nor floats; convert it to one of them.")
 
 
-def _noised_arrow(values: Any, mechanism: Additive) -> Any:
+def _add_noise_to_arrow(values: Any, mechanism: Additive) -> Any:
     import pyarrow as pa
 
     array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
     if array.null_count:
         raise Misconfigured("the Arrow array holds nulls; fill them before adding noise.")
-    return pa.array(_noised_array(array.to_numpy(zero_copy_only=False), mechanism))
+    return pa.array(_add_noise_to_array(array.to_numpy(zero_copy_only=False), mechanism))
 
 
 def _check_size(given: int, most: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Exact randomness. The only package that draws random bits; it knows nothing of privacy."""
+"""Exact randomness. The only package that draws random bits; it knows nothing about privacy."""
 
 from lapwing.noise.bernoulli import sample_bernoulli, sample_bernoulli_exp, sample_coins
 from lapwing.noise.bits import SYSTEM, BitSource

@@ -15,15 +15,13 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Flags, Floats
 from lapwing.errors import Misconfigured
 from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.noise.bits import SYSTEM, BitSource, Words
-from lapwing.noise.lazy import Bounds, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
+from lapwing.noise.lazy import BoundsAt, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
 
-Flags = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 Exponent = Callable[[int], tuple[int, int]]
 """exponent(i) = integers (n, d): the exact exponent n / d of coin i."""
 
@@ -43,7 +41,7 @@ def sample_bernoulli_exp(x: Fraction, count: int, *, bits: BitSource = SYSTEM, w
     return sample_coins(exp_bounds(x.numerator, x.denominator), count, bits=bits, width=width)
 
 
-def sample_coins(bounds: Bounds, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> Flags:
+def sample_coins(bounds: BoundsAt, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> Flags:
     """Coins whose P[heads] is known by enclosures."""
     threshold = _floor(bounds, width)
     if threshold >> width:  # p = 1
@@ -98,7 +96,7 @@ def _exp_is_near(point: float, estimate: float) -> bool:
     return low * ((1 << 21) - 1) * denominator <= scaled <= high * ((1 << 21) + 1) * denominator
 
 
-def _floor(bounds: Bounds, width: int) -> int:
+def _floor(bounds: BoundsAt, width: int) -> int:
     """floor(p 2^width): the enclosure is narrowed until it holds no multiple of 2^-width but p itself."""
     precision = width + 64
     while True:

@@ -1,18 +1,18 @@
 """Uniform bits: the only place that draws them.
 
 Guarantee:  `SYSTEM` gives independent uniform bits to anyone who cannot tell AES-256 in counter mode from random.
-            No byte is served twice, also to a signal handler that draws in the middle of a draw.
+            No byte is served twice, not even to a signal handler that draws in the middle of a draw.
 Proof:      a draw takes a stream out of the list of idle streams with one `list.pop` and makes a new one if none is
             idle. From then on it alone holds that stream, so a handler, a finalizer or another thread that draws
             between any two of its steps uses another stream with another key. The stream goes back after it has
             advanced past what it served. A draw that an exception ends does not put its stream back: what it took
             is never served, to anyone.
 Keys:       made from OS entropy; old keys and served bytes are erased; each new key mixes in fresh OS entropy, so a
-            copied process or machine image soon goes its own way.
+            copied process or machine image soon diverges.
 Fork:       a child never continues its parent's streams: each remembers the fork count read before its key was made,
-            and a draw uses no stream of another count. A draw in whose middle a signal handler forks begins anew in
-            the child.
-Pickle:     the source travels by name, so whoever unpickles it draws from keys of their own.
+            and a draw uses no stream of another count. A draw that a signal handler interrupts with a fork starts
+            over in the child.
+Pickle:     the source is pickled by name, so the process that unpickles it draws from its own keys.
 There is no seed. Tests bring their own `BitSource`.
 Checked by: tests/noise/test_bits.py, tests/noise/test_bits_nested.py
 """
@@ -51,11 +51,11 @@ class Forks:
     count = 0
 
     @classmethod
-    def happened(cls) -> None:
+    def increment(cls) -> None:
         cls.count += 1
 
 
-os.register_at_fork(after_in_child=Forks.happened)
+os.register_at_fork(after_in_child=Forks.increment)
 
 
 class Stream:
@@ -64,7 +64,7 @@ class Stream:
     __slots__ = ("_cipher", "_next", "_pool", "_used", "born")
 
     def __init__(self) -> None:
-        self.born = Forks.count  # first: a stream begun before a fork never counts as made after it
+        self.born = Forks.count  # first: a stream started before a fork never counts as made after it
         self._pool = np.zeros(_POOL, np.uint8)
         self._next = _POOL
         self._set_key(bytes(32))
@@ -103,7 +103,7 @@ class Stream:
 
 
 class SystemBits:
-    """Uniform bits for all threads, from as many streams as there were ever draws at the same time."""
+    """Uniform bits for all threads, with one stream for each draw in progress."""
 
     def __init__(self) -> None:
         self._idle: list[Stream] = []
@@ -134,7 +134,7 @@ class SystemBits:
         self._idle.append(stream)
 
     def _take(self) -> Stream:
-        """A stream of this process that nobody else holds."""
+        """A stream of this process that no other draw holds."""
         try:
             while (stream := self._idle.pop()).born != Forks.count:  # one step: no two draws get the same stream
                 del stream  # of the parent

@@ -22,13 +22,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lapwing.noise.bernoulli import Flags, decide_exp
+from lapwing.arrays import Flags, Integers
+from lapwing.noise.bernoulli import decide_exp
 from lapwing.noise.bernoulli_exp import flip_exp, run_exp
 from lapwing.noise.bits import BitSource, Words
 from lapwing.noise.lazy import LazyUniform, is_below
-from lapwing.noise.table import UNDECIDED, Table
+from lapwing.noise.table import UNDECIDED, NoiseTable
 
-Integers = npt.NDArray[np.int64]
 OpenLanes = tuple[npt.NDArray[np.intp], Words, Words, Words]
 """Lanes without a value yet, with the words that were drawn for them: guide, accept, offset."""
 
@@ -36,7 +36,7 @@ _CHUNK = 1 << 15  # lanes at a time: the working set stays in the second-level c
 _MOST = 1 << 62
 
 
-def sample_block(table: Table, count: int, bits: BitSource) -> Integers:
+def sample_block(table: NoiseTable, count: int, bits: BitSource) -> Integers:
     """`count` independent draws from the law of the table."""
     if count == 1:
         return np.array([_draw(table, bits)], np.int64)
@@ -61,7 +61,7 @@ def sample_block(table: Table, count: int, bits: BitSource) -> Integers:
     return out
 
 
-def _draw(table: Table, bits: BitSource) -> int:
+def _draw(table: NoiseTable, bits: BitSource) -> int:
     """One draw: the same decisions as below, without the cost of arrays in all but a few cases."""
     sizes, more = table.sizes, table.block_bits
     while True:
@@ -77,7 +77,7 @@ def _draw(table: Table, bits: BitSource) -> int:
             return int(values[0])
 
 
-def _sample_chunk_direct(table: Table, out: Integers, bits: BitSource) -> OpenLanes:
+def _sample_chunk_direct(table: NoiseTable, out: Integers, bits: BitSource) -> OpenLanes:
     """Blocks of one value: a guide cell gives the value or nothing."""
     guide = bits.words(out.size, table.sizes.guide)
     np.take(table.guide_base, guide, out=out, mode="clip")
@@ -86,7 +86,7 @@ def _sample_chunk_direct(table: Table, out: Integers, bits: BitSource) -> OpenLa
     return lanes, guide[lanes], none, none
 
 
-def _sample_chunk(table: Table, out: Integers, bits: BitSource) -> OpenLanes:
+def _sample_chunk(table: NoiseTable, out: Integers, bits: BitSource) -> OpenLanes:
     """Blocks of 2^m values: base + offset, accepted at once in all but a few lanes."""
     offset = bits.words(out.size, table.block_bits)
     guide = bits.words(out.size, table.sizes.guide)
@@ -98,13 +98,13 @@ def _sample_chunk(table: Table, out: Integers, bits: BitSource) -> OpenLanes:
     return lanes, guide[lanes], accept[lanes], offset[lanes]
 
 
-def _settle(table: Table, guide: Words, accept: Words, offset: Words, bits: BitSource) -> tuple[Integers, Flags]:
+def _settle(table: NoiseTable, guide: Words, accept: Words, offset: Words, bits: BitSource) -> tuple[Integers, Flags]:
     """Decides the lanes that the guide left open. Returns their values and which of them are rejected."""
     category = _category(table, guide, bits)
     values = table.base[category] + offset.astype(np.int64)
     rejected = np.zeros(values.size, np.bool_)
     if table.block_bits:
-        rejected = ~_accepted(table, values, accept, bits)
+        rejected = ~_accept(table, values, accept, bits)
     for sign, tail in zip((1, -1), table.tails, strict=False):
         for lane in np.flatnonzero(category == tail):
             drawn = _tail(table, sign, bits)
@@ -113,7 +113,7 @@ def _settle(table: Table, guide: Words, accept: Words, offset: Words, bits: BitS
     return values, rejected
 
 
-def _category(table: Table, guide: Words, bits: BitSource) -> npt.NDArray[np.intp]:
+def _category(table: NoiseTable, guide: Words, bits: BitSource) -> npt.NDArray[np.intp]:
     """The category that a uniform with these first digits falls into."""
     sizes, thresholds = table.sizes, table.thresholds
     more = sizes.threshold - sizes.guide
@@ -128,7 +128,7 @@ def _category(table: Table, guide: Words, bits: BitSource) -> npt.NDArray[np.int
     return category
 
 
-def _accepted(table: Table, values: Integers, accept: Words, bits: BitSource) -> Flags:
+def _accept(table: NoiseTable, values: Integers, accept: Words, bits: BitSource) -> Flags:
     """1[V < w(x) / w(left end)], where `accept` holds the first digits of V."""
     law, sizes = table.law, table.sizes
     mirrored = values < 0
@@ -149,7 +149,7 @@ def _accepted(table: Table, values: Integers, accept: Words, bits: BitSource) ->
     return decide_exp(prefix, sizes.accept_more, grown * float(law.rate), exponent, bits, band=sizes.band)
 
 
-def _tail(table: Table, sign: int, bits: BitSource) -> int | None:
+def _tail(table: NoiseTable, sign: int, bits: BitSource) -> int | None:
     """A value behind the blocks, or None if the hat's draw is rejected."""
     law = table.law
     start = (table.blocks << table.block_bits) + (sign < 0)

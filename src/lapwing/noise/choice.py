@@ -1,4 +1,4 @@
-"""Choosing one of many with probabilities that fall exponentially.
+"""Choosing one of many with exponentially falling probabilities.
 
 Exponents are integers e_i >= 0 with smallest 0; candidate i has weight exp(-rate e_i), rate rational.
 Checked by: tests/noise/test_choice.py
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lapwing.noise.bernoulli import Exponent, Floats, sample_bernoulli_exp_each
+from lapwing.arrays import Floats
+from lapwing.noise.bernoulli import Exponent, sample_bernoulli_exp_each
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.uniform import sample_uniform, uniform_integer
 
@@ -20,7 +21,7 @@ Exponents = npt.NDArray[Any]
 """int64, or Python integers of any size in an object array."""
 
 _MOST_TRIES = 1 << 20  # proposals at a time
-_FAR = Fraction(10**9)  # an exponent at which float64 knows only that the weight is next to nothing
+_FAR = Fraction(10**9)  # an exponent at which the weight is 0 in float64
 
 
 def sample_choice(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYSTEM) -> int:

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.noise.bernoulli import Floats
 from lapwing.noise.bits import SYSTEM, BitSource, Words
 from lapwing.noise.choice import Exponents
 from lapwing.noise.lazy import LazyUniform
@@ -56,7 +56,7 @@ def sample_race(
     _require_race(exponents, multiplicities, count, width)
     field = _Field(exponents, rate, multiplicities, bits.words(exponents.size, width).astype(np.uint64), width)
     lows = field.lows()
-    early = np.argpartition(lows, count - 1)[:count]  # so many arrive before `limit`: whoever does not is no winner
+    early = np.argpartition(lows, count - 1)[:count]  # `count` arrive before `limit`: later ones do not win
     limit = field.highs(early).max()
     inside = np.flatnonzero(lows <= limit)
     order = inside[np.argsort(lows[inside], kind="stable")]
@@ -102,7 +102,7 @@ class _Field:
         return np.where(known, highs, np.inf)
 
     def runner(self, index: int, bits: BitSource) -> _Runner:
-        """The same entrant, known as exactly as one likes."""
+        """The same entrant, to any precision."""
         multiplicity = 1 if self.multiplicities is None else int(self.multiplicities[index])
         uniform = LazyUniform(bits, int(self.prefix[index]), self.width)
         return _Runner(index, self.rate * int(self.exponents[index]), multiplicity, uniform)
@@ -193,10 +193,12 @@ def _floats(exponents: Exponents, rate: Fraction) -> Floats:
 def _require_race(exponents: Exponents, multiplicities: Multiplicities | None, count: int, width: int) -> None:
     if not 1 <= count <= exponents.size:
         raise Misconfigured(f"`count` is {count}; it must be at least 1 and at most the number of entrants.")
-    if not 1 <= width <= 53:  # longer prefixes are no exact floats
+    if not 1 <= width <= 53:  # longer prefixes are not exact floats
         raise Misconfigured(f"`width` is {width}; it must lie between 1 and 53.")
     if exponents.dtype.kind not in "iuO" or exponents.min() < 0:
-        raise Misconfigured("an exponent is negative or not whole; it says how far an entrant lies behind the best.")
+        raise Misconfigured(
+            "an exponent is negative or not whole; it is the distance from the best. Pass whole numbers."
+        )
     if multiplicities is None:
         return
     if multiplicities.shape != exponents.shape or multiplicities.dtype.kind != "i" or multiplicities.min() < 1:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from lapwing.arrays import Integers
 from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.block import Integers, sample_block
-from lapwing.noise.table import Law, table_of
+from lapwing.noise.block import sample_block
+from lapwing.noise.table import NoiseLaw, table_of
 
 
 def sample_gaussian(variance: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
     """`count` independent draws of discrete Gaussian noise."""
-    return sample_block(table_of(Law(1 / (2 * variance), 2)), count, bits)
+    return sample_block(table_of(NoiseLaw(1 / (2 * variance), 2)), count, bits)

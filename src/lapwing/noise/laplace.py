@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from lapwing.arrays import Integers
 from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.block import Integers, sample_block
-from lapwing.noise.table import Law, table_of
+from lapwing.noise.block import sample_block
+from lapwing.noise.table import NoiseLaw, table_of
 
 
 def sample_geometric(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
     """`count` independent draws of geometric noise, at least 0."""
-    return sample_block(table_of(Law(1 / scale, 1, two_sided=False)), count, bits)
+    return sample_block(table_of(NoiseLaw(1 / scale, 1, two_sided=False)), count, bits)
 
 
 def sample_laplace(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
     """`count` independent draws of discrete Laplace noise."""
-    return sample_block(table_of(Law(1 / scale, 1)), count, bits)
+    return sample_block(table_of(NoiseLaw(1 / scale, 1)), count, bits)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from lapwing.errors import Bug
 from lapwing.noise.bits import BitSource
 
-Bounds = Callable[[int], tuple[int, int]]
+BoundsAt = Callable[[int], tuple[int, int]]
 """bounds(p) = integers (low, high) with low <= 2^p theta <= high, as narrow as p allows."""
 
 _GUARD = 32  # the enclosure is this many bits finer than the uniform
@@ -41,7 +41,7 @@ class LazyUniform:
         self.length += self.STEP
 
 
-def is_below(uniform: LazyUniform, bounds: Bounds) -> bool:
+def is_below(uniform: LazyUniform, bounds: BoundsAt) -> bool:
     """Whether the uniform lies below the enclosed number."""
     if not uniform.length:
         uniform.extend()
@@ -54,7 +54,7 @@ def is_below(uniform: LazyUniform, bounds: Bounds) -> bool:
         uniform.extend()
 
 
-def rational_bounds(numerator: int, denominator: int) -> Bounds:
+def rational_bounds(numerator: int, denominator: int) -> BoundsAt:
     """Enclosures of numerator / denominator."""
 
     def bounds(precision: int) -> tuple[int, int]:
@@ -64,7 +64,7 @@ def rational_bounds(numerator: int, denominator: int) -> Bounds:
     return bounds
 
 
-def exp_bounds(numerator: int, denominator: int) -> Bounds:
+def exp_bounds(numerator: int, denominator: int) -> BoundsAt:
     """Enclosures of exp(-numerator / denominator)."""
     return lambda precision: exp_neg(numerator, denominator, precision)
 

@@ -1,7 +1,7 @@
-"""One integer at a time, for a scale that was never seen before and will not come again.
+"""One integer at a time, for a scale that is used once.
 
-The block sampler builds tables for a scale, which pays when many draws share it. Where the scale depends on the data
-every draw has its own; these two need nothing but the scale, of any size.
+The block sampler builds tables for a scale, which pays off when many draws share it. Where the scale depends on the
+data, every draw has its own; these two need only the scale, of any size.
 
 Laplace:    P[z] proportional to exp(-|z| / scale). A geometric size and a fair sign; the zero with a minus is thrown
             back, so that zero occurs once.

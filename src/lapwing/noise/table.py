@@ -20,21 +20,21 @@ import numpy.typing as npt
 
 from lapwing.errors import Bug, Misconfigured
 from lapwing.noise.bernoulli import BAND
-from lapwing.noise.lazy import Bounds, exp_neg
+from lapwing.noise.lazy import BoundsAt, exp_neg
 
 SMALLEST, LARGEST = Fraction(1, 1024), Fraction(1 << 50)
-"""Scales that the samplers serve."""
+"""The scales that the samplers support."""
 
 UNDECIDED = np.iinfo(np.int64).min
 """Marks a guide cell that does not decide the value."""
 
-_TAIL_BITS = 18  # blocks reach out to a hat tail of about 2^-18
+_TAIL_BITS = 18  # blocks extent out to a hat tail of about 2^-18
 _MOST_BITS = 1 << 13
 _ACCEPT_BITS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class NoiseLaw:
     """P[x] proportional to exp(-rate |x|^power) on the integers, or on 0, 1, 2, ... if one-sided."""
 
     rate: Fraction
@@ -69,10 +69,10 @@ class WordSizes:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """Everything the sampler looks up. Get one from `table_of`."""
+class NoiseTable:
+    """The lookup tables of the sampler. Get one from `table_of`."""
 
-    law: Law
+    law: NoiseLaw
     sizes: WordSizes
     block_bits: int
     blocks: int
@@ -84,7 +84,7 @@ class Table:
     guide_accept: npt.NDArray[np.uint16] = field(repr=False)
     """Guide cell -> floor(2^16 a lower bound of the acceptance probability in that block), 0 where undecided."""
 
-    def bounds(self, category: int) -> Bounds:
+    def bounds(self, category: int) -> BoundsAt:
         """Enclosures of F_category."""
         return lambda precision: tuple(side[category] for side in _shares(self, precision))  # type: ignore[return-value]
 
@@ -94,29 +94,29 @@ class Table:
 
 
 @lru_cache(maxsize=64)
-def table_of(law: Law) -> Table:
+def table_of(law: NoiseLaw) -> NoiseTable:
     """The table of a law; the last 64 are kept, 0.7 MB each."""
     return build_table(law, WordSizes())
 
 
-def build_table(law: Law, sizes: WordSizes) -> Table:
+def build_table(law: NoiseLaw, sizes: WordSizes) -> NoiseTable:
     """The table of a law for words of these sizes."""
-    require_served(law)
-    reach = sizes.tail * math.log(2)
-    reach = reach if law.power == 1 else math.sqrt(2 * reach)
+    require_supported(law)
+    extent = sizes.tail * math.log(2)
+    extent = extent if law.power == 1 else math.sqrt(2 * extent)
     direct = 64 if law.power == 1 else 160
     block_bits = sizes.block_bits
     if block_bits is None:
         block_bits = 0 if law.width <= direct else int(math.log2(law.width / 64))
-    blocks = max(2, math.ceil(reach * law.width / (1 << block_bits)))
+    blocks = max(2, math.ceil(extent * law.width / (1 << block_bits)))
     thresholds = _thresholds(law, block_bits, blocks, sizes.threshold)
     base = _bases(law, block_bits, blocks)
     accept = _least_acceptance(law, sizes, block_bits, blocks)
     guide_base, guide_accept = _guide(law, sizes, accept, thresholds, base, block_bits)
-    return Table(law, sizes, block_bits, blocks, thresholds, base, guide_base, guide_accept)
+    return NoiseTable(law, sizes, block_bits, blocks, thresholds, base, guide_base, guide_accept)
 
 
-def require_served(law: Law) -> None:
+def require_supported(law: NoiseLaw) -> None:
     """Compares in rationals: a scale far outside the limits may not fit a float."""
     squared = 1 / law.rate**2 if law.power == 1 else 1 / (2 * law.rate)
     if law.rate <= 0 or not SMALLEST**2 <= squared <= LARGEST**2:
@@ -126,7 +126,7 @@ def require_served(law: Law) -> None:
         )
 
 
-def _side(law: Law, block_bits: int, blocks: int, first: int, precision: int) -> list[tuple[int, int]]:
+def _side(law: NoiseLaw, block_bits: int, blocks: int, first: int, precision: int) -> list[tuple[int, int]]:
     """Enclosures, times 2^precision, of the hat masses of one side that starts at |x| = first.
 
     w(first + qB) by recurrence: w_{q+1} = w_q r_q, r_{q+1} = r_q c with c constant, every product rounded outward.
@@ -148,7 +148,7 @@ def _side(law: Law, block_bits: int, blocks: int, first: int, precision: int) ->
     return masses
 
 
-def _cumulative(law: Law, block_bits: int, blocks: int, precision: int) -> tuple[list[int], list[int]]:
+def _cumulative(law: NoiseLaw, block_bits: int, blocks: int, precision: int) -> tuple[list[int], list[int]]:
     masses = _side(law, block_bits, blocks, 0, precision)
     if law.two_sided:
         masses += reversed(_side(law, block_bits, blocks, 1, precision))
@@ -161,7 +161,7 @@ def _cumulative(law: Law, block_bits: int, blocks: int, precision: int) -> tuple
     return lows, highs
 
 
-def _thresholds(law: Law, block_bits: int, blocks: int, width: int) -> npt.NDArray[np.uint64]:
+def _thresholds(law: NoiseLaw, block_bits: int, blocks: int, width: int) -> npt.NDArray[np.uint64]:
     """floor(F_j 2^width) for every category but the last. F_j < 1, so no threshold reaches 2^width."""
     most = (1 << width) - 1
     precision = 128
@@ -171,11 +171,11 @@ def _thresholds(law: Law, block_bits: int, blocks: int, width: int) -> npt.NDArr
         if floors == [min(most, (high << width) // lows[-1]) for high in highs[:-1]]:
             return np.array(floors, np.uint64)
         precision *= 2
-    raise Bug("a threshold of a noise table does not settle")
+    raise Bug("a threshold of a noise table does not converge")
 
 
 @lru_cache(maxsize=8)
-def _shares(table: Table, precision: int) -> tuple[list[int], list[int]]:
+def _shares(table: NoiseTable, precision: int) -> tuple[list[int], list[int]]:
     """Enclosures of every F_j, times 2^precision."""
     lows, highs = _cumulative(table.law, table.block_bits, table.blocks, precision + 96)
     low = [(value << precision) // highs[-1] for value in lows[:-1]]
@@ -183,7 +183,7 @@ def _shares(table: Table, precision: int) -> tuple[list[int], list[int]]:
     return low, high
 
 
-def _bases(law: Law, block_bits: int, blocks: int) -> npt.NDArray[np.int64]:
+def _bases(law: NoiseLaw, block_bits: int, blocks: int) -> npt.NDArray[np.int64]:
     starts = np.arange(blocks, dtype=np.int64) << block_bits
     tail = np.zeros(1, np.int64)
     if not law.two_sided:
@@ -192,7 +192,7 @@ def _bases(law: Law, block_bits: int, blocks: int) -> npt.NDArray[np.int64]:
 
 
 def _guide(
-    law: Law,
+    law: NoiseLaw,
     sizes: WordSizes,
     accept: npt.NDArray[np.uint16],
     thresholds: npt.NDArray[np.uint64],
@@ -211,7 +211,7 @@ def _guide(
     return guide_base, guide_accept
 
 
-def _least_acceptance(law: Law, sizes: WordSizes, block_bits: int, blocks: int) -> npt.NDArray[np.uint16]:
+def _least_acceptance(law: NoiseLaw, sizes: WordSizes, block_bits: int, blocks: int) -> npt.NDArray[np.uint16]:
     """floor(2^accept p) with p below the acceptance probability of every value of the block: that of its far end.
 
     For a block that starts at s the exponent there is rate ((s + B - 1)^power - s^power). It is the same for all blocks

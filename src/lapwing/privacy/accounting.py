@@ -12,7 +12,7 @@ from lapwing.privacy.loss import ZCDP, Loss, Pure
 from lapwing.privacy.wording import decimal_text
 
 FINEST = 40
-"""Amounts have at most this many decimals, or are fractions as short."""
+"""Amounts are exact fractions with denominators up to 10^40, or rounded to 40 decimals."""
 
 
 class Rules(Protocol):
@@ -34,16 +34,16 @@ class Rules(Protocol):
         """Raises Misconfigured if no such budget has this delta."""
 
     def amount(self, epsilon: Fraction, delta: Fraction) -> Fraction:
-        """The most that one question at this epsilon may take, never overstated."""
+        """The most that one question at this epsilon may take, rounded down."""
 
     def spendable(self, delta: Fraction) -> Fraction:
-        """What of the delta questions may take."""
+        """The part of the delta that questions may take."""
 
     def affordable(self, amount: Fraction, delta: Fraction) -> Fraction:
         """The largest epsilon whose amount is at most this, to six decimals where it is a root."""
 
     def loss(self, amount: Fraction, delta: Fraction = Fraction(0)) -> Loss:
-        """The loss of this amount that a question may have, if it also takes this delta."""
+        """The loss that a question of this amount and delta may have."""
 
     def convert(self, loss: Loss) -> Loss:
         """The loss in this currency; refused if no rule proves a bound."""
@@ -79,14 +79,16 @@ class PureRules(BasicRules):
 
     def check(self, delta: Fraction) -> None:
         if delta > 0:
-            raise Misconfigured(f"`delta` is {delta}; pure accounting has none. Leave one of the two out.")
+            raise Misconfigured(
+                f"`delta` is {delta}; pure accounting has none. Leave out `delta`, or use another accounting."
+            )
 
     def loss(self, amount: Fraction, delta: Fraction = Fraction(0)) -> Loss:
         if delta:
             raise Refused(
                 "delta-not-available",
                 "`delta`",
-                f"A pure budget has no delta to spend; {decimal_text(delta)} was asked.",
+                f"A pure budget has no delta to spend; {decimal_text(delta)} was requested.",
                 "Leave `delta` out.",
             )
         return Pure(amount)
@@ -102,7 +104,9 @@ class ZCDPRules:
 
     def check(self, delta: Fraction) -> None:
         if not delta:
-            raise Misconfigured("`delta` is 0; zcdp accounting needs one above 0. Pass delta=1e-6, or leave both out.")
+            raise Misconfigured(
+                "`delta` is 0; zcdp accounting needs one above 0. Pass delta=1e-6, or leave out `accounting`."
+            )
 
     def amount(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         return round_down(rho_of_epsilon(epsilon, delta / 2), digits=FINEST)

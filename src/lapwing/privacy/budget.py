@@ -1,4 +1,4 @@
-"""How much may ever leak, and what a question costs of it.
+"""How much may ever leak, and how much of it a question costs.
 
 A budget is a value. It fixes once, before the first question, in which currency losses are added up:
 
@@ -35,7 +35,7 @@ from lapwing.privacy.accounting import FINEST, BasicRules, PureRules, Rules, ZCD
 from lapwing.privacy.loss import Loss, read_loss
 from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, weakness
 
-_QUESTION_SHARE = 100  # a question that needs a delta takes this part of what is left, unless it says otherwise
+_QUESTION_SHARE = 100  # by default a question that needs a delta takes this fraction of what is left
 _DELTA_DIGITS = 3
 
 
@@ -74,7 +74,7 @@ class Cost:
 
     @property
     def unit(self) -> str:
-        """What `amount` counts: "epsilon" or "rho"."""
+        """What `amount` measures: "epsilon" or "rho"."""
         return self.accounting.rules.unit
 
     def fits(self, room: Cost) -> bool:
@@ -103,7 +103,9 @@ class Cost:
 
     def _same_currency(self, other: Cost) -> None:
         if self.accounting is not other.accounting:
-            raise Misconfigured(f"({self}) and ({other}) belong to budgets of different kinds. Use one budget's costs.")
+            raise Misconfigured(
+                f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one budget."
+            )
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -120,8 +122,8 @@ class Budget:
             warnings.warn(self.weakness, WeakBudget, stacklevel=2)
 
     @classmethod
-    def recorded(cls, epsilon: Number, delta: Number, accounting: Accounting | str) -> Budget:
-        """The same, read back from a ledger: whoever declared it has been warned."""
+    def from_record(cls, epsilon: Number, delta: Number, accounting: Accounting | str) -> Budget:
+        """The same budget, read back from a ledger: without the warning, which was given when it was declared."""
         budget = cls.__new__(cls)
         budget._set(epsilon, delta, accounting)
         return budget
@@ -141,15 +143,15 @@ class Budget:
 
     @property
     def weakness(self) -> str:
-        """Why this budget promises next to nothing, in a sentence; empty if it does promise something."""
+        """Why this budget promises almost nothing, in a sentence; empty if it is a real promise."""
         return weakness(self.epsilon, self.delta)
 
     def question_delta(self, left: Fraction | None = None, *, many: int = 1) -> Fraction:
-        """The delta of each of so many questions at once that need one (key selection) and name none.
+        """The default delta of each of `many` questions at once that need one (key selection).
 
         It is d = left / (99 + many), rounded down to three digits: a hundredth of what the others leave, since then
-        left - (many - 1) d >= 100 d. So however many are asked, d is above 0 and less is spent than is left; what is
-        left falls by a hundredth a question. Without `left`, of the whole.
+        left - (many - 1) d >= 100 d. So the delta never runs out: what is left falls by a hundredth per question.
+        Without `left`, of the whole budget.
         """
         spendable = self.capacity.delta if left is None else left
         return _leading_digits(spendable / (_QUESTION_SHARE - 1 + many))
@@ -166,9 +168,9 @@ class Budget:
         return self.accounting.rules.loss(self.accounting.rules.amount(asked, self.delta), part)
 
     def cost(self, loss: Loss) -> Cost:
-        """What a loss costs here, never less than it is. Refused if no rule proves a bound in this currency."""
+        """What a loss costs here, rounded up. Refused if no rule proves a bound in this currency."""
         known = self.accounting.rules.convert(read_loss(loss))
-        return Cost(self.accounting, _settled(known.amount), _settled(known.delta))
+        return Cost(self.accounting, _keep_or_round_up(known.amount), _keep_or_round_up(known.delta))
 
     def affordable(self, room: Cost) -> Fraction:
         """The largest epsilon, to six decimals, at which one question still fits into the room; 0 if none does."""
@@ -197,7 +199,7 @@ def _leading_digits(value: Fraction) -> Fraction:
 
 
 def remaining_text(room: Cost) -> str:
-    """What is left, never overstated."""
+    """What is left, rounded down."""
     delta = f", delta = {at_least_text(room.delta)}" if room.accounting.rules.has_delta else ""
     return f"{room.unit} = {at_least_text(room.amount)}{delta}"
 
@@ -211,6 +213,6 @@ def _accounting(value: object) -> Accounting:
     raise Misconfigured(f"`accounting` is {shown(value)}; it must be one of {', '.join(map(repr, choices))}.")
 
 
-def _settled(value: Fraction) -> Fraction:
-    """The value itself while it is short, so that n questions at 1/n fill 1; otherwise rounded up."""
+def _keep_or_round_up(value: Fraction) -> Fraction:
+    """The exact value if it is short, so that n questions at 1/n fill 1; otherwise rounded up."""
     return value if value.denominator <= 10**FINEST else round_up(value, digits=FINEST)

@@ -8,7 +8,7 @@ For x = e^(L - epsilon) > 0, max(0, 1 - 1/x) <= c x^(a-1) with c = (1 - 1/a)^a /
 x = a/(a-1). So delta <= c e^(-(a-1) epsilon) E[e^((a-1) L)], and zCDP says E[e^((a-1) L)] <= e^((a-1) a rho).
 
 Every a > 1 is valid, so the best a is searched in floats, and the formula is then evaluated once in balls at that a:
-the float decides how tight the answer is, never whether it is true. Results keep 24 significant digits.
+the float decides how tight the answer is, never whether it holds. Results keep 24 significant digits.
 
 Below, u = a - 1 > 0, so that ln a = log1p(u) and ln(1 - 1/a) = -log1p(1/u) stay accurate at both ends.
 """
@@ -26,7 +26,7 @@ from lapwing.errors import Misconfigured, Refused
 from lapwing.numbers import Number, ball, below_one, count, enclose, nonnegative, round_down, round_up
 
 _SIGNIFICANT = 24
-_REACH = 370.0  # the search looks at a - 1 between e^-370 and e^370, about 1e-160 to 1e160
+_EXTENT = 370.0  # the search looks at a - 1 between e^-370 and e^370, about 1e-160 to 1e160
 _LEAST_LOG = -2000  # a delta below e^-2000 is stated as e^-2000
 
 
@@ -59,8 +59,8 @@ def group_delta(epsilon: Number, delta: Number, size: int) -> Fraction:
 def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     if rho == 0:
         return Fraction(0)
-    slope, level = _near(rho), -_log(delta)  # d epsilon / d a has the sign of rho u^2 + ln a + ln delta, rising in u
-    u = _root(lambda x: slope * x * x + log1p(x) - level)
+    slope, offset = _near(rho), -_log(delta)  # d epsilon / d a has the sign of rho u^2 + ln a + ln delta, rising in u
+    u = _root(lambda x: slope * x * x + log1p(x) - offset)
     _, high = enclose(lambda: (1 + ball(u)) * ball(rho) - _shrink(u) - (ball(delta).log() + ball(u).log1p()) / ball(u))
     return _up(max(high, Fraction(0)))
 
@@ -69,8 +69,8 @@ def _epsilon(rho: Fraction, delta: Fraction) -> Fraction:
 def _delta(rho: Fraction, epsilon: Fraction) -> Fraction:
     if rho == 0:
         return Fraction(0)
-    slope, level = _near(rho), _near(epsilon) if epsilon else 0.0  # d ln delta / d a = (2u + 1) rho - epsilon + ...
-    u = _root(lambda x: (2 * x + 1) * slope - level - log1p(1 / x))
+    slope, offset = _near(rho), _near(epsilon) if epsilon else 0.0  # d ln delta / d a = (2u + 1) rho - epsilon + ...
+    u = _root(lambda x: (2 * x + 1) * slope - offset - log1p(1 / x))
 
     def logarithm() -> arb:
         return ball(u) * ((1 + ball(u)) * ball(rho) - ball(epsilon) - _shrink(u)) - ball(u).log1p()
@@ -85,8 +85,8 @@ def _delta(rho: Fraction, epsilon: Fraction) -> Fraction:
 @lru_cache(maxsize=4096)
 def _rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Where the best a for rho(a) = (ln(1/delta) - ln a) / u^2 meets epsilon; that epsilon falls as a grows."""
-    target, level = (_near(epsilon) if epsilon else 0.0), -_log(delta)
-    u = _root(lambda x: target + log1p(1 / x) - (level - log1p(x)) * ((2 * x + 1) / x / x))
+    target, offset = (_near(epsilon) if epsilon else 0.0), -_log(delta)
+    u = _root(lambda x: target + log1p(1 / x) - (offset - log1p(x)) * ((2 * x + 1) / x / x))
     low, _ = enclose(
         lambda: (ball(epsilon) + _shrink(u) + (ball(delta).log() + ball(u).log1p()) / ball(u)) / (1 + ball(u))
     )
@@ -128,7 +128,7 @@ def _above_zero(delta: Number) -> Fraction:
 
 def _root(rising: Callable[[float], float]) -> Fraction:
     """A u near the sign change of a rising function, by bisection of ln u. Any result is valid, the best is tight."""
-    low, high = -_REACH, _REACH
+    low, high = -_EXTENT, _EXTENT
     for _ in range(64):
         middle = (low + high) / 2
         low, high = (middle, high) if rising(exp(middle)) < 0 else (low, middle)

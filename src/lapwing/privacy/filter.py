@@ -25,9 +25,9 @@ class Filter:
     """Grants charges until the budget is full. One process, any number of threads; it cannot be copied.
 
     Guarantee:  the charges granted never add up to more than `budget.capacity`; by the theorem of budget.py all
-                releases paid here are together (epsilon, delta)-DP, also if chosen adaptively.
+                releases paid here are together (epsilon, delta)-DP, even if chosen adaptively.
     Proof:      the sums so far are a chain. A charge is granted if it fits what remains after the last of them and
-                becomes its successor, in one `dict.setdefault`; if another thread or a signal handler was faster, it
+                becomes its successor, in one `dict.setdefault`; if another thread or a signal handler came first, it
                 is checked again. So every sum in the chain is the one before plus one charge that fitted. A refused
                 charge changes nothing.
     Checked by: tests/privacy/test_filter.py
@@ -49,7 +49,7 @@ class Filter:
 
     @property
     def total(self) -> Cost:
-        """All there ever was to spend."""
+        """The whole budget."""
         return self._total
 
     @property
@@ -63,7 +63,7 @@ class Filter:
         return self._total - self.spent
 
     def fits(self, loss: Loss) -> bool:
-        """Whether this loss could be spent now. Another thread may be faster; only `spend` decides."""
+        """Whether this loss could be spent now. Another thread may spend first; only `spend` decides."""
         return self._price(loss).fits(self.remaining)
 
     def spend(self, loss: Loss) -> Cost:
@@ -104,7 +104,9 @@ class Filter:
         spent = self.spent
         left = self._total - spent
         most = self.budget.affordable(left)
-        enough = f"enough for one question at epsilon = {at_least_text(most)}" if most else "too little for a question"
+        enough = (
+            f"enough for one question at epsilon = {at_least_text(most)}" if most else "too little for any question"
+        )
         return f"Budget: {self.budget}\nSpent: {spent}\nLeft: {remaining_text(left)}, {enough}"
 
     def __reduce__(self) -> NoReturn:

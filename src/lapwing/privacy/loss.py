@@ -1,16 +1,16 @@
 """What a release costs: privacy loss as data.
 
 A loss is an upper bound on what a release reveals about one unit (or, after `group(k)`, about k units together).
-It is exact, it can only be weakened, and whatever has no proof here is refused.
+It is exact, it can only be weakened, and anything without a proof here is refused.
 
-Prices. A loss also says what a release that is yet to be made may lose. `split`, `scaled`, `minus` and `with_delta`
-make other prices of it; they say nothing about a release that was made. What adds up within a price is its `amount`
-(epsilon or rho) and its `delta`, and the parts of a price never lose more together than the whole.
+Prices. A loss is also the price of a release that is yet to be made: what it may lose. `split`, `scaled`, `minus` and
+`with_delta` make other prices of it; they say nothing about a release that was made. What adds up within a price is its
+`amount` (epsilon or rho) and its `delta`, and the parts of a price never lose more together than the whole.
 
-Zero. A loss of 0 is legal: it is the neutral element of the sum, the cost of post-processing. A price or a budget
-of 0 is not legal, because no question is answered for it; budget.py refuses both.
+Zero. A loss of 0 is valid: the neutral element of the sum, and the cost of post-processing. A price or a budget of 0 is
+not, because it answers no question; budget.py refuses both.
 
-Losses add (`+`) when releases are combined, also when each is chosen after seeing the ones before:
+Losses add (`+`) when releases are combined, even when each is chosen after seeing the ones before:
 
     +              Pure          BoundedRange   ZCDP           Approximate
     Pure           Pure          Pure           ZCDP           Approximate
@@ -62,9 +62,9 @@ class _Shared:
     __slots__ = ()
 
     kind: ClassVar[str]
-    """Its name where it is stored."""
+    """Its name in storage."""
     unit: ClassVar[str] = "epsilon"
-    """What its amount counts."""
+    """What its amount measures."""
     power: ClassVar[int] = 1
     """The error of the noise for a price falls like amount^(-1/power)."""
 
@@ -76,7 +76,7 @@ class _Shared:
 
     @property
     def delta(self) -> Fraction:
-        """0, unless it has one."""
+        """The delta; 0 if it has none."""
         return Fraction(0)
 
     def __add__(self, other: object) -> Loss:
@@ -90,10 +90,10 @@ class _Shared:
     __rmul__ = __mul__
 
     def split(self, weights: Sequence[Number]) -> tuple[Loss, ...]:
-        """The price in parts in proportion to these weights; amounts and deltas add up to its own, exactly."""
+        """Splits the price in proportion to these weights; the amounts and deltas of the parts add up to it exactly."""
         whole, read = read_loss(self), [positive(weight, "weight") for weight in weights]
         if not read:
-            raise Misconfigured("a price is split into no parts. Pass one weight for each part.")
+            raise Misconfigured("`weights` is empty. Pass one weight for each part.")
         total = sum(read, Fraction(0))
         return tuple(whole.scaled(weight / total) for weight in read)
 
@@ -107,7 +107,7 @@ class _Shared:
         return Approximate(self.amount, at) if at else read_loss(self)
 
     def pure_epsilon(self, times: int, *, unit: Fraction) -> Fraction:
-        """The epsilon of each of so many pure releases of this amount together.
+        """The epsilon of each of `times` pure releases that together cost this amount.
 
         Pure losses add up epsilons; under zCDP times epsilon^2 / 2 <= rho, so it is a root, rounded down to units.
         """
@@ -118,7 +118,7 @@ class _Shared:
                 return loss.to_pure().epsilon / count(times, "times")
 
     def encode(self) -> tuple[str, ...]:
-        """Its kind, then its numbers as fractions: what is stored, or told apart by its price, is written so."""
+        """Its kind, then its numbers as fractions: the form for storage and for identities."""
         named: Any = self
         return self.kind, *(str(getattr(named, field.name)) for field in fields(named))
 
@@ -143,7 +143,7 @@ class Pure(_Shared):
         most = size * size / 2
         curve = most if rho is None else nonnegative(rho, "rho")
         if curve > most:
-            raise Misconfigured(f"`rho` is {rho}; epsilon = {epsilon} already proves epsilon^2/2. Leave `rho` out.")
+            raise Misconfigured(f"`rho` is {rho}; epsilon = {epsilon} already proves epsilon^2/2. Leave out `rho`.")
         _set(self, epsilon=size, rho=curve)
 
     def group(self, size: int) -> Pure:
@@ -398,7 +398,7 @@ def _compose(first: Loss, second: Loss) -> Loss:
             raise Refused(
                 "no-such-guarantee",
                 f"({first}) + ({second})",
-                "No rule adds them as they are.",
+                "No rule adds these two losses as they are.",
                 "Convert one of them: approximate.to_zcdp(), or zcdp.to_approximate(delta=...).",
             )
         case (ZCDP(), _) | (_, ZCDP()):
@@ -424,8 +424,8 @@ def _repeat(loss: Loss, times: int) -> Loss:
 
 def _total(delta: Fraction) -> Fraction:
     if delta >= 1:
-        why = f"The deltas add up to {at_most_text(delta)}; from 1 on nothing is promised."
-        raise Refused("no-such-guarantee", "sum of losses", why, "Combine fewer.")
+        why = f"The deltas add up to {at_most_text(delta)}; a delta of 1 or more promises nothing."
+        raise Refused("no-such-guarantee", "sum of losses", why, "Combine fewer losses.")
     return delta
 
 

@@ -1,4 +1,4 @@
-"""Which two databases must look alike: the relation that a guarantee speaks of."""
+"""Which databases are neighbours: the relation behind a guarantee."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""What an answer can do to a belief about one person.
+"""How far an answer can move a belief about one person.
 
-Somebody gives a statement about a person the probability `prior`, sees the output of a private mechanism and updates
-by Bayes' rule. Which statements? Those whose two sides are neighbours whatever the rest of the data may be: "she is in
-the data" under add-or-remove, "her record is r and not r'" under change-one. Under add-or-remove, which is what budgets
-and mechanisms here are about, two records are two steps apart: pass twice the epsilon for what her record says.
+An observer gives a statement about a person the probability `prior`, sees the output of a private mechanism and updates
+by Bayes' rule. The statement must have two sides that are neighbours, whatever the rest of the data: "she is in
+the data" under add-or-remove, "her record is r and not r'" under change-one. Budgets and
+mechanisms here use add-or-remove, where two records are two steps apart: pass twice the epsilon for what her record
+says.
 
-What is *not* bounded is what the answer teaches about the world, and through the world about everybody. Who learns that
-smoking causes cancer now thinks differently of every smoker, those who kept out of the study included.
+What is *not* bounded is what the answer teaches about the world, and through it about everyone. Learning that smoking
+causes cancer changes what you believe about every smoker, including those who stayed out of the study.
 Checked by: tests/privacy/test_posterior.py
 """
 
@@ -28,7 +29,7 @@ _MOST_PLACES = 12
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """It was `prior` and lies between `low` and `high` afterwards, except with a probability of at most `outside`."""
+    """A belief of `prior` before, and between `low` and `high` after, except with probability at most `outside`."""
 
     prior: Fraction
     low: Fraction
@@ -37,8 +38,8 @@ class Belief:
 
     def __str__(self) -> str:
         low, high = _percent(self.low, up=False), _percent(self.high, up=True)
-        before = f"Who gave it {_percent(self.prior, up=False)} before gives it"
-        after = f"between {low} and {high} afterwards"
+        before = f"A belief of {_percent(self.prior, up=False)} before becomes"
+        after = f"between {low} and {high} after"
         if self.outside:
             return f"{before} {after}, except with probability {at_most_text(self.outside)}."
         return f"{before} {after}, whatever the answer is."
@@ -61,19 +62,21 @@ def posterior(prior: Number, epsilon: Number, delta: Number = 0, *, slack: Numbe
                 Both together bound the probability to leave the interval if the statement is true; exchange P and Q
                 if it is false.
     """
-    before, size, slip = exact(prior, "prior"), nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
+    before, size, exact_delta = exact(prior, "prior"), nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
     margin = positive(slack, "slack")
     if not 0 <= before <= 1:
         raise Misconfigured(f"`prior` is {prior}; it must lie between 0 and 1. Pass a probability.")
     if size > _MOST_EPSILON:
-        raise Misconfigured(f"`epsilon` is {epsilon}; above {_MOST_EPSILON} it bounds no belief. Pass less.")
+        raise Misconfigured(f"`epsilon` is {epsilon}; above {_MOST_EPSILON} it does not bound any belief. Pass less.")
     if before in (0, 1):
-        return Belief(before, before, before, Fraction(0))  # who is certain learns nothing
-    reach = size + margin if slip else size
-    return Belief(before, _moved(before, -reach)[0], _moved(before, reach)[1], _outside(size, slip, margin))
+        return Belief(before, before, before, Fraction(0))  # certainty does not move
+    shift = size + margin if exact_delta else size
+    return Belief(
+        before, _shift_odds(before, -shift)[0], _shift_odds(before, shift)[1], _outside(size, exact_delta, margin)
+    )
 
 
-def _moved(prior: Fraction, shift: Fraction) -> tuple[Fraction, Fraction]:
+def _shift_odds(prior: Fraction, shift: Fraction) -> tuple[Fraction, Fraction]:
     """Bounds of the probability whose odds are e^shift times those of the prior, cut to [0, 1]."""
     if not shift:
         return prior, prior
@@ -93,7 +96,7 @@ def _outside(epsilon: Fraction, delta: Fraction, slack: Fraction) -> Fraction:
 
 
 def _percent(share: Fraction, *, up: bool) -> str:
-    """Per cent with three digits of the share, or of what it lacks to 1, whichever is smaller."""
+    """A percentage with three digits of the share, or of its distance to 1, whichever is smaller."""
     rest = min(share, 1 - share)
     places = next((p for p in range(1, _MOST_PLACES) if not rest or rest * 10**p >= 1), _MOST_PLACES)
     scaled = share * 100 * 10**places

@@ -1,4 +1,4 @@
-"""What was spent of a budget and what is left, in words for the person who signs for the risk."""
+"""How much of a budget is spent and how much is left, in words for the person who signs for the risk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lapwing.privacy.budget import Budget, Cost, remaining_text
 from lapwing.privacy.posterior import posterior
 from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning
 
-_MOST_EPSILON = 20  # above it the odds say nothing to a reader
+_MOST_EPSILON = 20  # above it the odds mean nothing to a reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Statement:
 
     @property
     def total(self) -> Cost:
-        """All there ever was to spend."""
+        """The whole budget."""
         return self.budget.capacity
 
     @property
@@ -49,10 +49,10 @@ class Statement:
         lines = [
             f"Spent: {self.spent}, {share} % of the budget. Left: {remaining_text(self.remaining)}.",
             self._next(),
-            f"Once all of it is spent: {meaning(self.budget.epsilon, self.budget.delta)}",
+            f"Once it is all spent: {meaning(self.budget.epsilon, self.budget.delta)}",
         ]
         if self.budget.epsilon <= _MOST_EPSILON:
-            lines.append(f"Is a certain person in the data? {self._belief()}")
+            lines.append(f"Is a given person in the data? {self._belief()}")
         if self.budget.weakness:
             lines.append(self.budget.weakness)
         return "\n".join(lines)
@@ -65,7 +65,7 @@ class Statement:
         price = self.budget.price(epsilon=small).amount
         more = int(self.remaining.amount / price) if price else 0
         return (
-            f"One more question may ask for epsilon = {at_least_text(most)} at most; "
+            f"One more question may cost at most epsilon = {at_least_text(most)}; "
             f"about {more:,} fit at epsilon = {at_least_text(small)} each."
         )
 

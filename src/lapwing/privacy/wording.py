@@ -11,7 +11,7 @@ _EXACT_DIGITS = 18
 _SHORT_DIGITS = 8
 WEAK_EPSILON = 8
 WEAK_DELTA = Fraction(1, 1000)
-_LARGEST_EXPONENT = 100  # above it e^epsilon says nothing to a reader
+_LARGEST_EXPONENT = 100  # above it e^epsilon means nothing to a reader
 
 
 def decimal_text(value: Fraction, *, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -35,14 +35,14 @@ def at_most_text(value: Fraction) -> str:
 
 
 def meaning(epsilon: Fraction, delta: Fraction) -> str:
-    """What (epsilon, delta) promises to one person under add-or-remove, and no more.
+    """What (epsilon, delta) promises one person under add-or-remove, and no more.
 
     Proof for delta = 0: "she is in the data" and "she is not" are neighbours, so Bayes multiplies their odds by at most
     e^epsilon; two records that she may have are two steps apart (one removed, one added), so theirs by e^(2 epsilon).
-    What is true of everybody like her is learned without her as well, and no epsilon bounds it.
+    What is true of everyone like her is learned without her too, and no epsilon bounds it.
     """
     if epsilon > _LARGEST_EXPONENT:
-        return f"An epsilon of {decimal_text(epsilon)} promises next to nothing."
+        return f"An epsilon of {decimal_text(epsilon)} promises almost nothing."
     factor = f"e^{decimal_text(epsilon)} = {_factor(epsilon)}"
     if delta == 0:
         twice = f"e^{decimal_text(2 * epsilon)} = {_factor(2 * epsilon)}"
@@ -56,11 +56,11 @@ def meaning(epsilon: Fraction, delta: Fraction) -> str:
 
 
 def weakness(epsilon: Fraction, delta: Fraction) -> str:
-    """Why (epsilon, delta) is next to no promise; empty if it is one.
+    """Why (epsilon, delta) promises almost nothing; empty if it is a real promise.
 
-    The limits are those at which the promise says little to one person. At epsilon = 8 the answers may raise the chance
-    that she is in the data from 1 in 1,000 to 75 %. Publishing every record as it is with probability delta is within
-    the promise, and at delta = 1/1,000 that exposes one person in every 1,000.
+    The limits are those at which the promise means little to one person. At epsilon = 8 the answers may raise the
+    chance that she is in the data from 1 in 1,000 to 75 %. Publishing every record as it is with probability delta is
+    within the promise, and at delta = 1/1,000 that exposes one person in every 1,000.
     """
     found = []
     if epsilon > WEAK_EPSILON:

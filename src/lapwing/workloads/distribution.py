@@ -19,11 +19,11 @@ from lapwing.answers.formats.text import show
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import condition, percent
+from lapwing.arrays import Floats
 from lapwing.catalog.table import Catalog
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, text_of
-from lapwing.mechanisms.additive.tails import Floats
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.numbers import Number, exact, inside_unit

@@ -32,7 +32,7 @@ from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.measures.kind import Measure
 from lapwing.mechanisms.fitting import mechanisms_for
-from lapwing.mechanisms.ranges.components import MarginalRelease, Set, coverings, summed
+from lapwing.mechanisms.ranges.components import MarginalRelease, Set, coverings, sum_over
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.planning.payload import read_payload, write_payload
 from lapwing.planning.plan import Outline, Plan, Prices, make_outline
@@ -228,7 +228,7 @@ def _larger(strategy: Strategy) -> tuple[Set, ...]:
 
 def _summed(tables: Tables, one: Set) -> npt.NDArray[np.int64]:
     whole = next(known for known in tables if set(one) <= set(known))
-    table: npt.NDArray[np.int64] = summed(tables[whole], whole, one)
+    table: npt.NDArray[np.int64] = sum_over(tables[whole], whole, one)
     return table
 
 

@@ -15,8 +15,8 @@ mpmath.mp.dps = 60
 
 def exact_delta(variance: float, epsilon: float, shift: int) -> mpmath.mpf:
     """The hockey-stick divergence of two shifted discrete Gaussians, by its definition."""
-    reach = int(45 * math.sqrt(variance)) + abs(shift) + 5
-    weight = {z: mpmath.exp(-mpmath.mpf(z * z) / (2 * mpmath.mpf(variance))) for z in range(-reach, reach + 1)}
+    extent = int(45 * math.sqrt(variance)) + abs(shift) + 5
+    weight = {z: mpmath.exp(-mpmath.mpf(z * z) / (2 * mpmath.mpf(variance))) for z in range(-extent, extent + 1)}
     total = mpmath.fsum(weight.values())
     factor = mpmath.exp(mpmath.mpf(epsilon))
     gains = (weight.get(z, mpmath.mpf(0)) - factor * weight.get(z - shift, mpmath.mpf(0)) for z in weight)
@@ -56,10 +56,10 @@ def test_smoothed_delta_is_an_upper_bound(sigma: int, smoothing: Fraction) -> No
 
 def test_smoothed_delta_bounds_two_coordinates_by_brute_force() -> None:
     """Two integers that both move by one: the divergence in the plane, against the bound at l2 = sqrt(2)."""
-    variance, epsilon, reach = 25.0, 0.3, 80
-    weight = {z: math.exp(-z * z / (2 * variance)) for z in range(-reach - 1, reach + 1)}
+    variance, epsilon, extent = 25.0, 0.3, 80
+    weight = {z: math.exp(-z * z / (2 * variance)) for z in range(-extent - 1, extent + 1)}
     total = sum(weight.values()) ** 2
-    plane = ((a, b) for a in range(-reach, reach + 1) for b in range(-reach, reach + 1))
+    plane = ((a, b) for a in range(-extent, extent + 1) for b in range(-extent, extent + 1))
     truth = math.fsum(
         max(0.0, weight[a] * weight[b] - math.exp(epsilon) * weight[a - 1] * weight[b - 1]) for a, b in plane
     )

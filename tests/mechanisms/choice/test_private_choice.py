@@ -172,5 +172,5 @@ def test_bad_parts_are_refused() -> None:
         BestOf([Choice(1)], score=5, stop=0.5)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="zCDP"):
         BestOf([Gaussian(rho=1)], score=float, stop=0.5)
-    with pytest.raises(Misconfigured, match=r"a score is no finite number; `score` must"):
+    with pytest.raises(Misconfigured, match=r"a score is not a finite number; `score` must"):
         BestOf([Laplace(epsilon=1)], score=lambda _: math.nan, stop=0.5)(987654321)

@@ -242,7 +242,7 @@ def test_parameters_are_refused_with_their_rule(name: str, bad: Any) -> None:
 
 
 def test_a_table_without_end_is_refused() -> None:
-    with pytest.raises(Misconfigured, match=r"more than 200,000 units .* Use WeightedGaussian"):
+    with pytest.raises(Misconfigured, match=r"over 200,000 units .* Use WeightedGaussian"):
         TruncatedGeometric(epsilon=1e-6, delta=1e-9)
 
 

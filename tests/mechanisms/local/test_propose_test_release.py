@@ -18,8 +18,7 @@ from lapwing.classroom.sensitivity import local_sensitivity, within
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.propose_test_release import DistanceTest, ProposedMedian, ProposeTestRelease, StableMode
-from lapwing.mechanisms.scores import Enclosure
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 from lapwing.privacy.loss import Approximate
 from lapwing.privacy.neighbours import Neighbours
 from support.audit import assert_caught, assert_private
@@ -50,7 +49,7 @@ def median_law(mechanism: ProposedMedian) -> Callable[[list[Any]], dict[Hashable
     noise = mechanism.released.noise
 
     def law(records: list[Any]) -> dict[Hashable, Enclosure]:
-        middle = mechanism.cells.ordered(records, mechanism.neighbours).median
+        middle = mechanism.cells.order(records, mechanism.neighbours).median
         passed = passing(mechanism.released.test, mechanism.distance(records))
         last = mechanism.cells.last
         answers = {y: noise.law(y - middle) for y in range(1, last)}
@@ -113,8 +112,14 @@ def test_threshold_is_the_least_that_keeps_delta(epsilon: float, delta: float) -
 def test_needed_distance_passes_as_often_as_it_says(confidence: float) -> None:
     test = DistanceTest(epsilon=0.5, delta=1e-6)
     level = Fraction(str(confidence))
-    assert passing(test, test.needed(confidence))[0] >= level > passing(test, test.needed(confidence) - 1)[1]
-    assert ProposeTestRelease(proposed=1, epsilon=1, delta=1e-6).needed(confidence) == test.needed(confidence)
+    assert (
+        passing(test, test.needed_distance(confidence))[0]
+        >= level
+        > passing(test, test.needed_distance(confidence) - 1)[1]
+    )
+    assert ProposeTestRelease(proposed=1, epsilon=1, delta=1e-6).needed_distance(confidence) == test.needed_distance(
+        confidence
+    )
 
 
 @pytest.mark.usefixtures("seeded")
@@ -170,7 +175,7 @@ PAIRS = [
 
 def runs(mechanism: ProposedMedian, values: list[int], n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """What n calls give, refused ones as -1; the distance is computed once."""
-    ordered, distance = mechanism.cells.ordered(values, mechanism.neighbours), mechanism.distance(values)
+    ordered, distance = mechanism.cells.order(values, mechanism.neighbours), mechanism.distance(values)
     answers = [mechanism.released(ordered.median, distance) for _ in range(n)]
     return np.array([-1 if y is None else min(max(y, 0), mechanism.cells.last) for y in answers])
 
@@ -181,7 +186,7 @@ def test_auditor_accepts_the_proposed_median_and_catches_one_without_a_test() ->
     mechanism = ProposedMedian(proposed=1, epsilon=2, delta=0.05, bounds=(0, LAST), step=1)
     left, right = PAIRS[3]
     assert_private(runs(mechanism, left, 4000), runs(mechanism, right, 4000), 2.0, 0.05)
-    middles = [mechanism.cells.ordered(values, ADD).median for values in (left[:-1], left + [LAST] * 2)]
+    middles = [mechanism.cells.order(values, ADD).median for values in (left[:-1], left + [LAST] * 2)]
     assert_caught(*(mechanism.released.noise(np.full(4000, middle)) for middle in middles), 2.0, 0.05)
 
 
@@ -234,7 +239,7 @@ def test_stable_mode_tells_the_exact_winner_or_nothing() -> None:
     mechanism = StableMode(epsilon=1, delta=1e-6)
     assert {mechanism.choose("abc", [5, 90, 7]) for _ in range(30)} == {"b"}
     assert {mechanism.choose("abc", np.array([50, 50, 7])) for _ in range(30)} == {None}
-    assert mechanism.needed(0.95) == 16
+    assert mechanism.needed_distance(0.95) == 16
     assert mechanism.distance([10, 4, 4]) == 6
     assert StableMode(epsilon=1, delta=1e-6, neighbours=CHANGE).distance([10, 4, 4]) == 3
 
@@ -255,15 +260,15 @@ def test_stability_moves_by_one_step_at_most(counts: list[int], place: int, chan
         (lambda: ProposeTestRelease(proposed=0, epsilon=1, delta=0.1), "`proposed` is 0"),
         (lambda: ProposeTestRelease(proposed=1, epsilon=0, delta=0.1), "`epsilon` is 0"),
         (lambda: ProposeTestRelease(proposed=1, epsilon=1, delta=0), "`delta` is 0"),
-        (lambda: ProposeTestRelease(proposed=1, epsilon=1, delta=0.1)(5, -1), "distance is no whole number"),
-        (lambda: ProposeTestRelease(proposed=1, epsilon=1, delta=0.1)(5, 1.5), "distance is no whole number"),
+        (lambda: ProposeTestRelease(proposed=1, epsilon=1, delta=0.1)(5, -1), "distance is not a whole number"),
+        (lambda: ProposeTestRelease(proposed=1, epsilon=1, delta=0.1)(5, 1.5), "distance is not a whole number"),
         (lambda: ProposedMedian(proposed=10, epsilon=1, delta=0.1, bounds=(0, 10)), "less than the bounds are apart"),
         (lambda: ProposedMedian(proposed=0.5, epsilon=1, delta=0.1, bounds=(0, 10), step=1), "at least a step"),
-        (lambda: ProposedMedian(proposed=1, epsilon=1, delta=0.1, bounds=(0, 9), neighbours=1), "no relation"),
-        (lambda: StableMode(epsilon=1, delta=0.1, neighbours="x"), "no relation"),
+        (lambda: ProposedMedian(proposed=1, epsilon=1, delta=0.1, bounds=(0, 9), neighbours=1), "not a relation"),
+        (lambda: StableMode(epsilon=1, delta=0.1, neighbours="x"), "not a relation"),
         (lambda: StableMode(epsilon=1, delta=0.1).choose("a", [5]), "at least two whole numbers"),
         (lambda: StableMode(epsilon=1, delta=0.1).choose("ab", [5.0, 987.5]), "at least two whole numbers"),
-        (lambda: StableMode(epsilon=1, delta=0.1).choose("ab", [5]), "differ in length"),
+        (lambda: StableMode(epsilon=1, delta=0.1).choose("ab", [5]), "different lengths"),
     ],
 )
 def test_bad_parameters_are_refused_without_data(make: Callable[[], object], message: str) -> None:

@@ -15,9 +15,9 @@ from lapwing.classroom.refutation import refute
 from lapwing.classroom.sensitivity import local_sensitivity_at_distance
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.local.ordered import Cells
+from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.local.smooth import SmoothMedian, SmoothSensitivity
-from lapwing.mechanisms.scores import Enclosure
+from lapwing.numbers import Enclosure
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
 from support.audit import assert_caught, assert_private
@@ -56,7 +56,7 @@ def median_law(mechanism: SmoothMedian) -> Callable[[list[Any]], dict[Hashable, 
     """The exact law of the mechanism on a grid small enough to write it down."""
 
     def law(records: list[Any]) -> dict[Hashable, Enclosure]:
-        ordered = mechanism.cells.ordered(records, mechanism.neighbours)
+        ordered = mechanism.cells.order(records, mechanism.neighbours)
         smooth = mechanism.smooth_bound(records) / mechanism.cells.step
         return cut_law(ordered.median, lambda z: mechanism.noise.law(z, smooth), mechanism.cells.last)
 
@@ -67,7 +67,7 @@ def naive_law(epsilon: int, last: int, relation: Neighbours) -> Callable[[list[A
     """Laplace noise scaled to the local sensitivity itself; none where it is zero."""
 
     def law(records: list[Any]) -> dict[Hashable, Enclosure]:
-        ordered = Cells((0, last), step=1).ordered(records, relation)
+        ordered = BoundedGrid((0, last), step=1).order(records, relation)
         if not ordered.gap(0):
             return {ordered.median: (Fraction(1), Fraction(1))}
         return cut_law(ordered.median, Laplace(epsilon=epsilon, sensitivity=ordered.gap(0)).law, last)
@@ -101,7 +101,7 @@ def test_smooth_bound_of_neighbours_differs_by_the_decay(relation: Neighbours, d
     mechanism = SmoothMedian(epsilon=1, delta=delta, bounds=(0, 3), step=1, neighbours=relation)
     found = {x: mechanism.smooth_bound(x.records) for x in databases(range(4), up_to=5)}
     for x, smooth in found.items():
-        assert smooth >= max(1, mechanism.cells.ordered(x.records, relation).gap(0))
+        assert smooth >= max(1, mechanism.cells.order(x.records, relation).gap(0))
         assert all(smooth <= found[y] / mechanism.noise.decay for y in x.neighbours(relation, range(4)) if y in found)
 
 
@@ -123,7 +123,7 @@ def test_smooth_bound_is_the_textbook_maximum(relation: Neighbours) -> None:
 
 def runs(mechanism: SmoothMedian, values: list[int], n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """What n calls give on the grid 0, 1, ..., last; the smooth bound is computed once."""
-    ordered = mechanism.cells.ordered(values, mechanism.neighbours)
+    ordered = mechanism.cells.order(values, mechanism.neighbours)
     smooth, last = mechanism.smooth_bound(values), mechanism.cells.last
     return np.array([min(max(ordered.median + mechanism.noise.draw(smooth), 0), last) for _ in range(n)])
 
@@ -153,7 +153,7 @@ def test_auditor_catches_naive_local_sensitivity() -> None:
     quiet, loud = [0] * 6 + [LAST] * 4, [0] * 5 + [LAST] * 5
     samples = []
     for values in (quiet, loud):
-        ordered = Cells((0, LAST), step=1).ordered(values, ADD)
+        ordered = BoundedGrid((0, LAST), step=1).order(values, ADD)
         zeros = np.full(2000, ordered.median)
         samples.append(Laplace(epsilon=1, sensitivity=ordered.gap(0))(zeros) if ordered.gap(0) else zeros)
     assert_caught(samples[0], samples[1], 4.0)
@@ -222,10 +222,10 @@ def test_general_interface_agrees_with_the_median() -> None:
     """The same data, the distances handed over as a function or as a list; the grid costs one step."""
     values = [1.0, 2.0, 4.0, 4.5, 9.0]
     median = SmoothMedian(epsilon=1, bounds=(0, 10), step=0.5)
-    ordered = median.cells.ordered(values, ADD)
+    ordered = median.cells.order(values, ADD)
     general = SmoothSensitivity(epsilon=1, cap=10, step=0.5)
     as_function = general.smooth_bound(lambda k: ordered.gap(min(k, 6)) * 0.5)
-    assert as_function == general.smooth_bound([ordered.gap(min(k, 6)) * 0.5 for k in range(general.reach)])
+    assert as_function == general.smooth_bound([ordered.gap(min(k, 6)) * 0.5 for k in range(general.distances)])
     assert as_function == general.smooth_bound([ordered.gap(min(k, 6)) * 0.5 for k in range(8)])  # then the cap
     assert median.smooth_bound(values) <= as_function <= median.smooth_bound(values) + Fraction(1, 2)
 
@@ -253,7 +253,7 @@ def test_general_error_is_the_quantile_of_the_noise() -> None:
 def test_bad_values_are_refused_without_showing_them(bad: Any) -> None:
     mechanism = SmoothSensitivity(epsilon=1, cap=10)
     for call in (lambda: mechanism(bad, [1]), lambda: mechanism(1, [bad])):
-        with pytest.raises(Misconfigured, match="no finite number") as refusal:
+        with pytest.raises(Misconfigured, match="not a finite number") as refusal:
             call()
         assert "secret" not in str(refusal.value)
 
@@ -263,7 +263,7 @@ def test_bad_values_are_refused_without_showing_them(bad: Any) -> None:
     [
         (lambda: SmoothMedian(epsilon=0, bounds=(0, 1)), "`epsilon` is 0"),
         (lambda: SmoothMedian(epsilon=1, bounds=(1, 0)), "`bounds`"),
-        (lambda: SmoothMedian(epsilon=1, bounds=(0, 1), neighbours="one"), "no relation"),
+        (lambda: SmoothMedian(epsilon=1, bounds=(0, 1), neighbours="one"), "not a relation"),
         (lambda: SmoothMedian(epsilon=1e-6, bounds=(0, 1)), "too small"),
         (lambda: SmoothSensitivity(epsilon=1, cap=0), "`cap` is 0"),
         (lambda: SmoothSensitivity(epsilon=1, cap=10**15, step=1), "`step` is 1"),

@@ -27,8 +27,8 @@ def exp_above(epsilon: Fraction) -> Fraction:
 
 def worst_ratio(noise: SmoothNoise, smooth: tuple[Fraction, Fraction], shift: int) -> Fraction:
     """The largest P[Z = z] / P[Z' = z + shift] over z near the middle and far out, where it is largest for Cauchy."""
-    reach = math.ceil(4 * max(smooth) / noise.slide)
-    places = [*range(-reach, reach + 1, max(1, reach // 60)), 10**9, -(10**9)]
+    extent = math.ceil(4 * max(smooth) / noise.slide)
+    places = [*range(-extent, extent + 1, max(1, extent // 60)), 10**9, -(10**9)]
     return max(noise.law(z, smooth[0])[0] / noise.law(z + shift, smooth[1])[1] for z in places)
 
 
@@ -134,7 +134,7 @@ def test_smooth_bound_is_smooth(bounds: list[int], first: int, jitter: int) -> N
 def test_missing_bounds_count_as_the_most() -> None:
     noise = SmoothNoise(epsilon=1)
     assert noise.smooth_bound([], 100) == 100
-    assert noise.smooth_bound([0] * noise.reach(100), 100) == 1
+    assert noise.smooth_bound([0] * noise.terms(100), 100) == 1
     assert noise.smooth_bound([10**9], 100) == 100
 
 
@@ -183,4 +183,4 @@ def test_bad_parameters_are_refused(arguments: dict[str, object], message: str) 
 
 def test_too_many_terms_are_refused() -> None:
     with pytest.raises(Misconfigured, match="more than 100,000 steps away"):
-        SmoothNoise(epsilon=1e-5).reach(1 << 30)
+        SmoothNoise(epsilon=1e-5).terms(1 << 30)

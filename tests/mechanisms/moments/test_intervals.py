@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import gaussian_reach, laplace_reach
-from lapwing.mechanisms.moments.intervals import reach, reaches, share_bands, tail_of
+from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
+from lapwing.mechanisms.moments.intervals import share_bands, tail_bound, tail_bounds, tail_of
 
 M = 1 << 30
 LAPLACE, GAUSSIAN = Laplace(epsilon=1, sensitivity=M), Gaussian(rho=0.5, sensitivity=M)
@@ -37,14 +37,14 @@ def test_tail_agrees_with_fourier_sums(w: float) -> None:
     noise = Laplace(epsilon=1, sensitivity=1 << 20)
     tail = tail_of(noise)
     for outside in LEVELS:
-        x = laplace_reach(np.array([1 - w, w]), float(noise.scale), outside)
+        x = laplace_tail_bound(np.array([1 - w, w]), float(noise.scale), outside)
         assert tail(1 - w, w, x) <= outside
         assert tail(1 - w, w, 0.97 * x) > outside
-        assert 0.97 * x <= reach(noise, (w, 1 - w), outside) <= x
+        assert 0.97 * x <= tail_bound(noise, (w, 1 - w), outside) <= x
 
 
 def test_mixed_noise_strays_less_than_that_of_one_cell() -> None:
-    """The lemma behind `SoftMean.error`: P[|(1 - w) L1 - w L2| > x] <= P[|L1| > x]."""
+    """The lemma behind `Mean.error`: P[|(1 - w) L1 - w L2| > x] <= P[|L1| > x]."""
     tail = tail_of(Laplace(epsilon=1, sensitivity=1 << 40))
     for w, x in itertools.product(np.linspace(0, 1, 41), np.linspace(0.01, 30, 200) * 2.0**40):
         assert tail(1 - w, w, x) <= tail(1, 0, x) * (1 + 1e-5)
@@ -54,17 +54,17 @@ def test_mixed_noise_strays_less_than_that_of_one_cell() -> None:
 @pytest.mark.parametrize("outside", LEVELS)
 def test_reach_of_fixed_weights_does_not_depend_on_sign_or_order(outside: float) -> None:
     for noise, weights in itertools.product(BOTH, WEIGHTS):
-        far = reach(noise, weights, outside)
-        turned = reach(noise, tuple(-weight for weight in reversed(weights)), outside)
+        far = tail_bound(noise, weights, outside)
+        turned = tail_bound(noise, tuple(-weight for weight in reversed(weights)), outside)
         assert turned == pytest.approx(far, rel=1e-5)
-        assert reach(noise, (*weights, 0.0), outside) == pytest.approx(far, rel=1e-5)
-    assert reach(LAPLACE, (0.0, 0.0), outside) == 0
+        assert tail_bound(noise, (*weights, 0.0), outside) == pytest.approx(far, rel=1e-5)
+    assert tail_bound(LAPLACE, (0.0, 0.0), outside) == 0
 
 
 @pytest.mark.parametrize("noise", BOTH, ids=["laplace", "gaussian"])
 def test_reach_of_one_cell_is_the_exact_quantile(noise: Laplace | Gaussian) -> None:
     for confidence in (0.5, 0.9, 0.95, 0.999):
-        assert reach(noise, (1.0,), 1 - confidence) == pytest.approx(noise.error(confidence), rel=1e-5)
+        assert tail_bound(noise, (1.0,), 1 - confidence) == pytest.approx(noise.error(confidence), rel=1e-5)
 
 
 @pytest.mark.parametrize("outside", LEVELS[1:])
@@ -72,17 +72,17 @@ def test_reach_of_one_cell_is_the_exact_quantile(noise: Laplace | Gaussian) -> N
 def test_reaches_of_many_groups_are_valid_and_near_the_least(weights: tuple[float, ...], outside: float) -> None:
     """Against Fourier sums, which are up to 1 % above the least themselves. The bound of tilted densities."""
     columns = np.array([weights, [2 * weight for weight in weights]]).T
-    one, two = reaches(LAPLACE, columns, outside) / M
-    least = laplace_reach(np.array(weights), float(M), outside) / M
+    one, two = tail_bounds(LAPLACE, columns, outside) / M
+    least = laplace_tail_bound(np.array(weights), float(M), outside) / M
     assert 0.985 * least <= one <= 1.3 * least
     assert two == pytest.approx(2 * one)
-    normal = gaussian_reach(np.array(weights), GAUSSIAN.variance, outside)
-    assert normal * (1 - 1e-6) <= reaches(GAUSSIAN, columns, outside)[0] <= normal * (1 + 1e-6)
+    normal = gaussian_tail_bound(np.array(weights), GAUSSIAN.variance, outside)
+    assert normal * (1 - 1e-6) <= tail_bounds(GAUSSIAN, columns, outside)[0] <= normal * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("t", [0.3, 0.7, 0.95])
 def test_peak_of_a_tilted_density_is_below_one_over_its_deviation(t: float) -> None:
-    """sup f_t <= 1 / sigma_t for the tilted density of w1 L1 + w2 L2, on a grid: the step behind `reaches`."""
+    """sup f_t <= 1 / sigma_t for the tilted density of w1 L1 + w2 L2, on a grid: the step behind `tail_bounds`."""
     x = np.linspace(-400, 400, 400_001)
     for less in (0.2, 0.5, 0.9, 0.999):
         density = (np.exp(-np.abs(x)) - less * np.exp(-np.abs(x) / less)) / (2 * (1 - less * less))
@@ -96,7 +96,7 @@ def test_peak_of_a_tilted_density_is_below_one_over_its_deviation(t: float) -> N
 
 
 def test_no_weight_means_no_noise() -> None:
-    assert reaches(LAPLACE, np.zeros((3, 2)), 0.05).tolist() == pytest.approx([0, 0], abs=1e-9)
+    assert tail_bounds(LAPLACE, np.zeros((3, 2)), 0.05).tolist() == pytest.approx([0, 0], abs=1e-9)
 
 
 @given(st.lists(st.floats(-5, 40), min_size=2, max_size=2), st.sampled_from([0.3, 0.05, 1e-4]))
@@ -122,7 +122,7 @@ def test_shares_of_three_cells_hold_all_that_the_test_keeps(cells: list[float]) 
             assert (low[0], high[0]) == (0, 1)
         for m in np.linspace(0, 1, 21):
             weights = np.array([-m, 0.5 - m, 1 - m])
-            if sum(cells) > 0 and abs(weights @ cells) * M <= 0.98 * reach(noise, tuple(weights.tolist()), 0.05):
+            if sum(cells) > 0 and abs(weights @ cells) * M <= 0.98 * tail_bound(noise, tuple(weights.tolist()), 0.05):
                 assert low[0] <= m <= high[0]
 
 

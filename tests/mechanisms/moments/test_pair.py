@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.pair import PairRelease, SoftPair, row_cells
+from lapwing.mechanisms.moments.pair import PairMoments, PairRelease, row_cells
 from lapwing.mechanisms.moments.regression import (
     correlation_intervals,
     covariance_intervals,
@@ -28,8 +28,8 @@ UNIVERSE = [-math.inf, -5.0, 0.0, 1e-300, 1 / 3, 5.0, 9.999999999, 10.0, 1e308, 
 steps = st.integers(0, GRID)
 
 
-def pair(**options: Any) -> SoftPair:
-    return SoftPair(**({"epsilon": 1, "x_bounds": (0, 10), "y_bounds": (0, 10)} | options))
+def pair(**options: Any) -> PairMoments:
+    return PairMoments(**({"epsilon": 1, "x_bounds": (0, 10), "y_bounds": (0, 10)} | options))
 
 
 @pytest.mark.parametrize("x", UNIVERSE)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.moments.pair import SoftPair
+from lapwing.mechanisms.moments.pair import PairMoments
 from lapwing.mechanisms.moments.regression import (
-    SoftColumns,
+    PairCells,
     correlation_intervals,
     correlations,
     covariance_intervals,
@@ -22,7 +22,7 @@ from lapwing.mechanisms.moments.regression import (
     slope_intervals,
     slopes,
 )
-from lapwing.mechanisms.moments.rows import scaled_down
+from lapwing.mechanisms.moments.rows import scale_down
 from lapwing.mechanisms.moments.values import GRID
 
 PRICES = [{"epsilon": 1}, {"rho": 0.5}]
@@ -63,11 +63,11 @@ def held(band: Any, truth: float) -> float:
     return float(np.mean((low <= truth) & (truth <= high)))
 
 
-def pair(**price: Any) -> SoftPair:
-    return SoftPair(x_bounds=(0, 10), y_bounds=(-5, 5), **price)
+def pair(**price: Any) -> PairMoments:
+    return PairMoments(x_bounds=(0, 10), y_bounds=(-5, 5), **price)
 
 
-def released(mechanism: SoftPair, x: Any, y: Any, runs: int) -> list[Any]:
+def released(mechanism: PairMoments, x: Any, y: Any, runs: int) -> list[Any]:
     return [cell + mechanism.noise.draw(runs) for cell in mechanism.cells(x, y)]
 
 
@@ -120,7 +120,7 @@ def test_intervals_shrink_with_the_rows(price: dict[str, float]) -> None:
 @pytest.mark.usefixtures("seeded")
 def test_slope_has_less_error_than_a_split_budget() -> None:
     """n, x, y, x^2 and x y centred, at a fifth of the price each; 5,000 rows, where both have settled."""
-    mechanism = SoftPair(epsilon=1, x_bounds=(0, 1), y_bounds=(0, 1))
+    mechanism = PairMoments(epsilon=1, x_bounds=(0, 1), y_bounds=(0, 1))
     x = np.linspace(0, 1, 5000)
     y = np.clip(0.25 + 0.5 * x + 0.2 * np.sin(40 * x), 0, 1)
     found = slopes(mechanism.columns, released(mechanism, x, y, 2000))
@@ -177,8 +177,8 @@ def test_rounding_stays_within_what_is_said(rows: list[tuple[float, float]], mos
     """Places by 12 steps and covariances by six times that, also for units that are scaled down."""
     mechanism = pair(epsilon=1)
     x, y = np.array(rows).T
-    cells = np.array(scaled_down(mechanism.cells(x, y), len(rows), most, rest), object)[:, None]
-    columns: SoftColumns = mechanism.columns
+    cells = np.array(scale_down(mechanism.cells(x, y), len(rows), most, rest), object)[:, None]
+    columns: PairCells = mechanism.columns
     shares = (cells / cells.sum()).astype(np.float64)
     u, v = x / 10, (y + 5) / 10
     for column, place in ((columns.x, u), (columns.y, v)):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.moments.mean import SoftMean, SoftVariance
-from lapwing.mechanisms.moments.pair import SoftPair
-from lapwing.mechanisms.moments.rows import scaled_down
+from lapwing.mechanisms.moments.mean import Mean, Variance
+from lapwing.mechanisms.moments.pair import PairMoments
+from lapwing.mechanisms.moments.rows import scale_down
 from lapwing.mechanisms.moments.values import GRID
 
 steps = st.integers(0, GRID)
@@ -21,15 +21,15 @@ steps = st.integers(0, GRID)
 def test_a_unit_with_too_many_rows_counts_for_no_more_than_it_may(rows: list[tuple[int, int]], most: int) -> None:
     """Lemma (scaling): cells of at least 0 that sum to M times the rows counted, whichever cell takes the rest."""
     a, b = np.array(rows, np.float64).T
-    mean, variance = (kind(epsilon=1, bounds=(0, GRID), rows_per_unit=most) for kind in (SoftMean, SoftVariance))
-    pair = SoftPair(epsilon=1, x_bounds=(0, GRID), y_bounds=(0, GRID), rows_per_unit=most)
+    mean, variance = (kind(epsilon=1, bounds=(0, GRID), rows_per_unit=most) for kind in (Mean, Variance))
+    pair = PairMoments(epsilon=1, x_bounds=(0, GRID), y_bounds=(0, GRID), rows_per_unit=most)
     for cells, noise in (
         (mean.cells(a), mean.noise),
         (variance.cells(a), variance.noise),
         (pair.cells(a, b), pair.noise),
     ):
         for rest in range(len(cells)):
-            scaled = scaled_down(cells, len(rows), most, rest)
+            scaled = scale_down(cells, len(rows), most, rest)
             assert min(scaled) >= 0
             assert sum(scaled) == GRID * min(len(rows), most) <= noise.sensitivity
             share = min(1, most / len(rows))
@@ -42,11 +42,11 @@ def test_a_unit_with_too_many_rows_counts_for_no_more_than_it_may(rows: list[tup
 @pytest.mark.parametrize("most", [1, 2])
 def test_scaled_units_move_the_cells_by_no_more_than_the_sensitivity(most: int) -> None:
     """Brute force over units of up to 4 rows: l1 and l2 of what a unit adds, against the noise's sensitivity."""
-    mechanism = SoftMean(epsilon=1, bounds=(0, 10), rows_per_unit=most)
+    mechanism = Mean(epsilon=1, bounds=(0, 10), rows_per_unit=most)
     largest = 0
     for many in range(5):
         for rows in itertools.combinations_with_replacement([0.0, 0.1, 5.0, 10.0], many):
-            cells = scaled_down(mechanism.cells(list(rows)), many, most, 1)
+            cells = scale_down(mechanism.cells(list(rows)), many, most, 1)
             assert sum(cell * cell for cell in cells) <= mechanism.noise.sensitivity**2
             largest = max(largest, sum(map(abs, cells)))
     assert largest == mechanism.noise.sensitivity

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.moments.mean import SoftVariance, VarianceRelease
+from lapwing.mechanisms.moments.mean import Variance, VarianceRelease
 from lapwing.mechanisms.moments.spread import (
     Products,
     stddev_intervals,
@@ -43,7 +43,7 @@ def held(band: Any, truth: float) -> float:
     return float(np.mean((low <= truth) & (truth <= high)))
 
 
-def released(mechanism: SoftVariance, rows: Any, runs: int) -> list[Any]:
+def released(mechanism: Variance, rows: Any, runs: int) -> list[Any]:
     return [cell + mechanism.noise.draw(runs) for cell in mechanism.cells(rows)]
 
 
@@ -57,7 +57,7 @@ def sample_variance(rows: Any) -> float:
 @pytest.mark.parametrize("n", DATA)
 def test_intervals_hold_as_often_as_they_say(n: int, price: dict[str, float], confidence: float) -> None:
     """gate:G08 of the variance and the standard deviation, of the rows and of a sample; of no rows any one value."""
-    mechanism = SoftVariance(bounds=(0, 10), **price)
+    mechanism = Variance(bounds=(0, 10), **price)
     for rows in DATA[n]:
         cells = released(mechanism, rows, RUNS)
         some = np.clip(rows, 0, 10) if n else np.array([1.0, 4.0])
@@ -72,7 +72,7 @@ def test_intervals_hold_as_often_as_they_say(n: int, price: dict[str, float], co
 @pytest.mark.parametrize(("price", "expected"), [(PRICES[0], 0.28), (PRICES[1], 0.18)], ids=["pure", "rho"])
 def test_intervals_are_not_much_wider_than_they_need_be(price: dict[str, float], expected: float) -> None:
     """A thousand rows spread evenly: half the width of a box around the noisy cells; and a power twin at half of it."""
-    mechanism = SoftVariance(bounds=(0, 10), **price)
+    mechanism = Variance(bounds=(0, 10), **price)
     rows = np.linspace(0, 10, 1000)
     low, high = variance_intervals(mechanism, released(mechanism, rows, 2000), 0.95)
     assert float(np.median(high - low)) < expected
@@ -82,7 +82,7 @@ def test_intervals_are_not_much_wider_than_they_need_be(price: dict[str, float],
 
 @pytest.mark.usefixtures("seeded")
 def test_simultaneous_intervals_hold_all_at_once() -> None:
-    mechanism = SoftVariance(epsilon=1, bounds=(0, 10))
+    mechanism = Variance(epsilon=1, bounds=(0, 10))
     rows = np.linspace(1, 7, 400)
     low, high = variance_intervals(mechanism, released(mechanism, rows, 300 * 20), 0.9, simultaneous=20)
     assert ((low <= rows.var()) & (rows.var() <= high)).reshape(300, 20).all(axis=1).mean() >= least(0.9, 300)
@@ -92,7 +92,7 @@ def test_simultaneous_intervals_hold_all_at_once() -> None:
 @pytest.mark.parametrize("sample", [False, True])
 def test_any_noisy_cells_give_answers(price: dict[str, float], sample: bool) -> None:
     """gate:G08 never an error, never NaN, never negative, and the interval holds the estimate."""
-    mechanism = SoftVariance(bounds=(-3, 7), **price)
+    mechanism = Variance(bounds=(-3, 7), **price)
     cells = list(np.array(np.meshgrid(*[np.array(WILD, object)] * 3)).reshape(3, -1))
     values, (low, high) = (
         variances(mechanism, cells, sample=sample),
@@ -105,7 +105,7 @@ def test_any_noisy_cells_give_answers(price: dict[str, float], sample: bool) -> 
 
 
 def test_no_groups_and_one_group_have_the_same_shape() -> None:
-    mechanism = SoftVariance(epsilon=1, bounds=(0, 10))
+    mechanism = Variance(epsilon=1, bounds=(0, 10))
     for many in (0, 1, 3):
         cells = [np.full(many, GRID)] * 3
         assert [end.shape for end in stddev_intervals(mechanism, cells, sample=True)] == [(many,)] * 2
@@ -113,7 +113,7 @@ def test_no_groups_and_one_group_have_the_same_shape() -> None:
 
 
 def test_without_noise_values_are_those_of_the_rows() -> None:
-    mechanism, rows = SoftVariance(epsilon=1, bounds=(-2, 10)), np.array([1.5, 2.0, 8.25, 30.0, -4.0])
+    mechanism, rows = Variance(epsilon=1, bounds=(-2, 10)), np.array([1.5, 2.0, 8.25, 30.0, -4.0])
     clipped, cells = np.clip(rows, -2, 10), [np.array([cell]) for cell in mechanism.cells(rows)]
     assert variances(mechanism, cells)[0] == pytest.approx(clipped.var(), abs=1e-5)
     assert variances(mechanism, cells, sample=True)[0] == pytest.approx(clipped.var(ddof=1), abs=1e-5)
@@ -123,10 +123,10 @@ def test_without_noise_values_are_those_of_the_rows() -> None:
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=30), st.integers(1, 3))
 def test_rounding_stays_within_what_is_said(rows: list[float], scale: int) -> None:
     """Also for units that are scaled down: 6 r steps of the squared range."""
-    from lapwing.mechanisms.moments.rows import scaled_down
+    from lapwing.mechanisms.moments.rows import scale_down
 
-    mechanism = SoftVariance(epsilon=1, bounds=(0, 10))
-    cells = scaled_down(mechanism.cells(rows), len(rows), scale, 1)
+    mechanism = Variance(epsilon=1, bounds=(0, 10))
+    cells = scale_down(mechanism.cells(rows), len(rows), scale, 1)
     known = tied_products(mechanism)
     total = sum(cells)
     square, mean = cells[2] / total, (cells[2] + cells[1] / 2) / total
@@ -156,7 +156,7 @@ def test_ranges_over_bands_are_found(sums: Any, xs: Any, ys: Any, tied: bool) ->
 
 @given(st.tuples(*[st.integers(-6 * GRID, 60 * GRID)] * 3))
 def test_a_release_is_the_case_of_one_group(cells: tuple[int, int, int]) -> None:
-    mechanism = SoftVariance(epsilon=1, bounds=(0, 10))
+    mechanism = Variance(epsilon=1, bounds=(0, 10))
     release, columns = VarianceRelease(cells, mechanism), [np.array([cell]) for cell in cells]
     assert release.variance == variances(mechanism, columns)[0]
     assert release.sample_variance == variances(mechanism, columns, sample=True)[0] >= release.variance

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.moments.mean import MeanRelease, SoftMean, SoftVariance
+from lapwing.mechanisms.moments.mean import Mean, MeanRelease, Variance
 from lapwing.mechanisms.moments.values import (
     GRID,
-    SoftColumn,
+    ColumnCells,
     count_intervals,
     counts,
     mean_intervals,
@@ -25,7 +25,7 @@ from lapwing.mechanisms.moments.values import (
 )
 
 PRICES = [{"epsilon": 1}, {"rho": 0.5}]
-KINDS = [SoftMean, SoftVariance]
+KINDS = [Mean, Variance]
 RUNS = 600
 DATA: dict[int, list[Any]] = {
     0: [np.array([])],
@@ -36,7 +36,7 @@ DATA: dict[int, list[Any]] = {
 WILD = [0, -1, 1, GRID, -(2**62), 2**62, 10**30, -(10**30), 10**400]
 
 
-def released(mechanism: SoftMean | SoftVariance, rows: Any, runs: int) -> list[Any]:
+def released(mechanism: Mean | Variance, rows: Any, runs: int) -> list[Any]:
     """The noisy cells of so many groups that all hold these rows."""
     return [cell + mechanism.noise.draw(runs) for cell in mechanism.cells(rows)]
 
@@ -83,7 +83,7 @@ def test_intervals_of_counts_and_sums_are_tight(kind: Any, price: dict[str, floa
 
 @pytest.mark.usefixtures("seeded")
 def test_simultaneous_intervals_hold_all_at_once() -> None:
-    mechanism = SoftMean(epsilon=1, bounds=(0, 10))
+    mechanism = Mean(epsilon=1, bounds=(0, 10))
     cells = released(mechanism, np.linspace(1, 7, 50), 400 * 25)
     for intervals, truth in ((mean_intervals, 4.0), (count_intervals, 50), (sum_intervals, 200.0)):
         low, high = intervals(mechanism, cells, 0.9, simultaneous=25)
@@ -120,7 +120,7 @@ def grid_fits(grid: Any) -> Any:
 @given(st.lists(st.tuples(*[st.integers(-(2**50), 2**61)] * 3), min_size=1, max_size=5))
 def test_narrow_and_wide_integers_give_the_same(groups: list[tuple[int, int, int]]) -> None:
     """threat:A20 how integers are held never shows."""
-    mechanism = SoftVariance(epsilon=1, bounds=(0, 10))
+    mechanism = Variance(epsilon=1, bounds=(0, 10))
     narrow = [np.array(column, np.int64) for column in zip(*groups, strict=True)]
     wide = [column.astype(object) for column in narrow]
     for function in (means, sums, mean_intervals, sum_intervals, count_intervals):
@@ -154,7 +154,7 @@ def test_without_noise_values_are_those_of_the_rows() -> None:
 
 @given(st.tuples(st.integers(-4 * GRID, 40 * GRID), st.integers(-4 * GRID, 40 * GRID)))
 def test_a_release_is_the_case_of_one_group(cells: tuple[int, int]) -> None:
-    mechanism = SoftMean(epsilon=1, bounds=(0, 10))
+    mechanism = Mean(epsilon=1, bounds=(0, 10))
     release, columns = MeanRelease(cells, mechanism), [np.array([cell]) for cell in cells]
     assert (release.mean, release.count, release.sum) == (
         means(mechanism, columns)[0],
@@ -171,15 +171,15 @@ def test_a_release_is_the_case_of_one_group(cells: tuple[int, int]) -> None:
 
 def test_a_sum_of_values_of_one_sign_keeps_that_sign() -> None:
     cells = [np.array([-GRID, 5 * GRID]), np.array([-GRID, 0])]
-    assert (sum_intervals(SoftMean(epsilon=1, bounds=(2, 10)), cells)[0] >= 0).all()
-    assert (sum_intervals(SoftMean(epsilon=1, bounds=(-10, -2)), cells)[1] <= 0).all()
-    assert sum_intervals(SoftMean(epsilon=1, bounds=(-1, 1)), cells)[0][0] < 0
+    assert (sum_intervals(Mean(epsilon=1, bounds=(2, 10)), cells)[0] >= 0).all()
+    assert (sum_intervals(Mean(epsilon=1, bounds=(-10, -2)), cells)[1] <= 0).all()
+    assert sum_intervals(Mean(epsilon=1, bounds=(-1, 1)), cells)[0][0] < 0
 
 
 def test_noise_of_the_caller_decides_the_width() -> None:
     """A unit in several groups needs more noise; the same functions serve it."""
-    once, thrice = (SoftMean(epsilon=1, bounds=(0, 10), rows_per_unit=k) for k in (1, 3))
-    column = SoftColumn(thrice.noise, once.bounds, once.places)
+    once, thrice = (Mean(epsilon=1, bounds=(0, 10), rows_per_unit=k) for k in (1, 3))
+    column = ColumnCells(thrice.noise, once.bounds, once.places)
     cells = [np.array([90 * GRID]), np.array([10 * GRID])]
     assert (
         mean_intervals(column, cells)[0][0] == mean_intervals(thrice, cells)[0][0] < mean_intervals(once, cells)[0][0]
@@ -188,6 +188,6 @@ def test_noise_of_the_caller_decides_the_width() -> None:
 
 @pytest.mark.parametrize("bad", [{"confidence": 1}, {"confidence": 0}, {"simultaneous": 0}, {"simultaneous": 1.5}])
 def test_bad_levels_are_refused(bad: dict[str, Any]) -> None:
-    mechanism = SoftMean(epsilon=1, bounds=(0, 10))
+    mechanism = Mean(epsilon=1, bounds=(0, 10))
     with pytest.raises(Misconfigured, match=next(iter(bad))):
         mean_intervals(mechanism, [np.array([1]), np.array([1])], **bad)

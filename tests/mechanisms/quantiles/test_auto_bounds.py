@@ -31,7 +31,7 @@ def exp_above(epsilon: Fraction) -> Fraction:
 
 def law(mechanism: AutoBounds, exponents: list[int]) -> Law:
     """Bounds of the chance of every exponent: the answers up to the first "above"."""
-    tails = mechanism.reaching(exponents, [1] * len(exponents))
+    tails = mechanism.counts_from(exponents, [1] * len(exponents))
     answers = mechanism.scan.law([-tail for tail in tails.tolist()])
     return {mechanism.first + (a.index(True) if True in a else len(a)): chance for a, chance in answers.items()}
 
@@ -78,7 +78,7 @@ def test_more_values_than_declared_are_found() -> None:
 @given(st.lists(st.integers(-5, 12), max_size=20))
 def test_reaching_counts_values_from_each_power_on(exponents: list[int]) -> None:
     mechanism = AutoBounds(epsilon=1, first=0, last=8)
-    found = mechanism.reaching(exponents, [2] * len(exponents))
+    found = mechanism.counts_from(exponents, [2] * len(exponents))
     assert found.tolist() == [2 * sum(e >= i for e in exponents) for i in range(8)]
 
 
@@ -181,7 +181,7 @@ def test_sums_clipped_by_it_are_close(make: Any, n: int, most: float) -> None:
 @pytest.mark.parametrize(
     ("exponents", "counts", "rule"),
     [
-        ([1], [1, 2], "differ in length"),
+        ([1], [1, 2], "different lengths"),
         ([1], [-987654], "must not be negative"),
         ([1, 2], [2**60, 2**60], "must not be negative"),
         ([1.5], [1], "whole numbers"),

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles import axis as module
-from lapwing.mechanisms.quantiles.axis import Axis, Tally, whole_numbers
+from lapwing.mechanisms.quantiles.axis import PointAxis, Tally, whole_numbers
 
-WHOLE = Axis((-3, 10), None)
-REAL = Axis((-1, 1), 0.25)
+WHOLE = PointAxis((-3, 10), None)
+REAL = PointAxis((-1, 1), 0.25)
 SECRET = 987654321
 
 
@@ -27,7 +27,7 @@ def counted(tally: Tally) -> dict[int, int]:
     return dict(zip(tally.cells.tolist(), tally.counts.tolist(), strict=True))
 
 
-def expected(values: list[Any], axis: Axis) -> dict[int, int]:
+def expected(values: list[Any], axis: PointAxis) -> dict[int, int]:
     """The definition: the nearest point, halves to the even one, each row by itself."""
     places = (round((Fraction(value) - axis.low) / axis.step) for value in values)
     return dict(Counter(min(max(place, 0), axis.size - 1) for place in places))
@@ -65,9 +65,10 @@ def test_reals_go_to_the_next_point(sixteenths: list[int]) -> None:
 
 
 @given(
-    st.floats(allow_nan=False), st.sampled_from([REAL, Axis((0, 100), 0.1), Axis((-(10**6), 10**6), Fraction(1, 3))])
+    st.floats(allow_nan=False),
+    st.sampled_from([REAL, PointAxis((0, 100), 0.1), PointAxis((-(10**6), 10**6), Fraction(1, 3))]),
 )
-def test_any_real_gets_the_nearest_point_up_to_rounding(value: float, axis: Axis) -> None:
+def test_any_real_gets_the_nearest_point_up_to_rounding(value: float, axis: PointAxis) -> None:
     ((place, count),) = counted(axis.tally([value])).items()
     high = axis.low + (axis.size - 1) * axis.step
     clipped = min(max(Fraction(value), axis.low), high) if math.isfinite(value) else (high if value > 0 else axis.low)
@@ -94,7 +95,7 @@ def test_exact_numbers_of_any_kind_are_read() -> None:
 
 @pytest.mark.parametrize("values", [[], (), np.zeros(0), np.zeros(0, np.int64), pa.array([], pa.int64())])
 def test_no_rows_are_fine(values: Any) -> None:
-    for axis in (WHOLE, REAL, Axis((0, 2**61), None)):
+    for axis in (WHOLE, REAL, PointAxis((0, 2**61), None)):
         assert counted(axis.tally(values)) == {}
         assert counted(axis.tally(values, [])) == {}
         assert axis.tally(values).rows == 0
@@ -104,8 +105,8 @@ def test_points_are_integers_or_floats_as_declared() -> None:
     assert [WHOLE.point(k) for k in (0, 13)] == [-3, 10]
     assert [REAL.point(k) for k in (0, 1, 8)] == [-1.0, -0.75, 1.0]
     assert isinstance(WHOLE.point(0), int)
-    assert isinstance(Axis((0, 3), 1).point(1), float)
-    assert (WHOLE.size, REAL.size, Axis((5, 5), None).size) == (14, 9, 1)
+    assert isinstance(PointAxis((0, 3), 1).point(1), float)
+    assert (WHOLE.size, REAL.size, PointAxis((5, 5), None).size) == (14, 9, 1)
 
 
 @pytest.mark.parametrize(
@@ -135,18 +136,18 @@ def test_what_has_no_place_is_refused_without_showing_it(values: Any) -> None:
 
 
 def test_reals_need_a_declared_step() -> None:
-    with pytest.raises(Misconfigured, match=r"declare the distance of points"):
+    with pytest.raises(Misconfigured, match=r"declare the spacing of the points"):
         WHOLE.tally([1.0, 2.0])
     with pytest.raises(Misconfigured, match="an integer unless `step` is declared"):
         WHOLE.tally([Fraction(1, 2)])
-    with pytest.raises(Misconfigured, match="one number a row"):
+    with pytest.raises(Misconfigured, match="one number per row"):
         WHOLE.tally(np.zeros((2, 2), np.int64))
 
 
 @pytest.mark.parametrize(
     ("counts", "rule"),
     [
-        ([1], "differ in length"),
+        ([1], "different lengths"),
         ([1, -1], "must not be negative"),
         ([1, 2**62], "more than 2"),
         ([2**42, 1], "more than 2"),
@@ -162,24 +163,24 @@ def test_bad_counts_are_refused(counts: Any, rule: str) -> None:
 @pytest.mark.parametrize(
     ("bounds", "step", "rule"),
     [
-        ((1, 0), None, "must not exceed"),
+        ((1, 0), None, "the lower bound exceeds the upper bound"),
         ((0.5, 2), None, "not whole numbers"),
         ((0, 1), 0.3, "whole number of steps"),
         ((0, 1), 0, "`step` is 0"),
         ((0, 2**62), None, r"2\^62 points"),
         ((2**62, 2**62 + 1), None, r"2\^62 points"),
         ((0, 1), Fraction(1, 2**70), r"2\^62 points"),
-        ((-(10**310), 0), 10**309, "beyond what a float holds"),
-        ((0, Fraction(1, 10**309)), Fraction(1, 10**310), "beyond what a float holds"),
+        ((-(10**310), 0), 10**309, "too large for a float"),
+        ((0, Fraction(1, 10**309)), Fraction(1, 10**310), "too large for a float"),
         ((0, math.inf), None, "must be finite"),
-        ((0, 1, 2), None, "must be two numbers"),
-        ("01", None, "must be two numbers"),
-        (5, None, "must be two numbers"),
+        ((0, 1, 2), None, "must be a pair \\(low, high\\)"),
+        ("01", None, "must be a pair \\(low, high\\)"),
+        (5, None, "must be a pair \\(low, high\\)"),
     ],
 )
 def test_bad_axes_are_refused(bounds: Any, step: Any, rule: str) -> None:
     with pytest.raises(Misconfigured, match=rule):
-        Axis(bounds, step)
+        PointAxis(bounds, step)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.axis import Tally
-from lapwing.mechanisms.quantiles.grid_quantile import MOST_WEIGHT, UNIT, Aim, Choice, offsets, reach, read_histogram
+from lapwing.mechanisms.quantiles.grid_quantile import (
+    MOST_WEIGHT,
+    UNIT,
+    Aim,
+    Choice,
+    offsets,
+    read_histogram,
+    weight_within,
+)
 from lapwing.numbers import ball, enclose
 from support.chi import assert_fits, assert_misfits, finite
 
@@ -227,8 +235,8 @@ def test_offsets_grow_by_the_root_of_two() -> None:
 
 
 def test_reach_is_the_logarithm() -> None:
-    assert reach(Fraction(1, 1000), Fraction(99 * 19)) == math.ceil(1000 * math.log(99 * 19))
-    assert reach(Fraction(1), Fraction(0)) == reach(Fraction(1), Fraction(1)) == 0
+    assert weight_within(Fraction(1, 1000), Fraction(99 * 19)) == math.ceil(1000 * math.log(99 * 19))
+    assert weight_within(Fraction(1), Fraction(0)) == weight_within(Fraction(1), Fraction(1)) == 0
     for flips, odds in ((True, 99 / 2 / 0.05), (False, 99 * 19)):
         off = aim(Fraction(1, 2), 100, flips=flips).off(Fraction(19, 20))
         assert off / UNIT == pytest.approx(2 * math.log(odds), abs=1e-5)
@@ -267,9 +275,9 @@ def test_histograms_are_put_in_order() -> None:
 @pytest.mark.parametrize(
     ("cells", "weights", "rule"),
     [
-        ([1], [1, 2], "differ in length"),
-        ([6], [1], "does not lie in 0 to 5"),
-        ([-1], [1], "does not lie in 0 to 5"),
+        ([1], [1, 2], "different lengths"),
+        ([6], [1], "lies outside 0 to 5"),
+        ([-1], [1], "lies outside 0 to 5"),
         ([1], [-987654], "must not be negative"),
         ([1, 2], [2**60, 2**60], "must not be negative"),
         ([1], [np.uint64(2**63)], "whole numbers"),

@@ -18,12 +18,11 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles import several as module
 from lapwing.mechanisms.quantiles.several import Quantiles
 from lapwing.mechanisms.scores import shares
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 from lapwing.privacy.loss import ZCDP, BoundedRange, Pure
 from support.audit import assert_caught, assert_private
 from support.chi import assert_fits, assert_misfits, finite
 
-Enclosure = tuple[Fraction, Fraction]
 Places = tuple[int, ...]
 
 QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.quantiles.axis import Axis
+from lapwing.mechanisms.quantiles.axis import PointAxis
 from lapwing.mechanisms.quantiles.spread import Spread, place_of, rows_before
 
-AXIS = Axis((0, 5), None)
+AXIS = PointAxis((0, 5), None)
 BITS = pytest.mark.parametrize("bits", [0, 1, 2, 3, 5])
 rows = st.lists(st.integers(0, 5), max_size=40)
 

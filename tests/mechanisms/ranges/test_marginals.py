@@ -15,7 +15,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import continuous_delta
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.ranges import laplace_marginals, marginals
-from lapwing.mechanisms.ranges.components import MOST_COUNT, closure, contrasts, gains, maximal, subsets, summed
+from lapwing.mechanisms.ranges.components import MOST_COUNT, closure, contrasts, gains, maximal, subsets, sum_over
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.marginals import Marginals
 from lapwing.privacy.loss import ZCDP, Pure
@@ -40,7 +40,7 @@ def split(sizes: tuple[int, ...] = (4, 5, 6), **more: Any) -> LaplaceMarginals:
 def counted(mechanism: Mechanism, full: Any) -> dict[tuple[int, ...], Any]:
     """The tables that the mechanism reads, from the counts over all attributes."""
     every = tuple(range(len(mechanism.sizes)))
-    return {one: summed(np.asarray(full), every, one) for one in mechanism.measured}
+    return {one: sum_over(np.asarray(full), every, one) for one in mechanism.measured}
 
 
 def silent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
@@ -68,7 +68,7 @@ def spent(mechanism: Marginals, added: Any) -> Fraction:
     """The exact rho of what a unit adds: the sum over all parts of |k T m|^2 / (2 v)."""
     every, total = tuple(range(added.ndim)), Fraction(0)
     for part, (k, v) in mechanism.noise.items():
-        moved = contrasts(summed(added, every, part))
+        moved = contrasts(sum_over(added, every, part))
         total += Fraction(sum(int(entry) ** 2 for entry in np.ravel(moved)) * k * k, 2 * v)
     return total
 
@@ -116,7 +116,7 @@ def test_without_noise_every_table_is_exact(sets: Any, monkeypatch: pytest.Monke
     for mechanism in both(sets=sets):
         release = mechanism.release(counted(mechanism, full))
         for one in mechanism.sets:
-            exactly = summed(full, (0, 1, 2), one)
+            exactly = sum_over(full, (0, 1, 2), one)
             assert release.tables[one] == pytest.approx(exactly, abs=1e-9)
             assert release.tables[one].shape == exactly.shape
 
@@ -130,7 +130,7 @@ def test_tables_agree_with_each_other(sizes: tuple[int, ...]) -> None:
         release = mechanism.release(counted(mechanism, np.full(sizes, 9)))
         for one, other in itertools.product(mechanism.sets, repeat=2):
             common = tuple(i for i in one if i in other)
-            sums = [summed(release.tables[each], each, common) for each in (one, other)]
+            sums = [sum_over(release.tables[each], each, common) for each in (one, other)]
             assert sums[0] == pytest.approx(sums[1], abs=1e-6)
             assert release.table(reversed(common)) == pytest.approx(sums[0], abs=1e-6)
 
@@ -276,7 +276,7 @@ def test_errors_stated_beforehand_hold_and_are_not_idle() -> None:
         counts, every = counted(mechanism, full), tuple(range(full.ndim))
         releases = [mechanism.release(counts) for _ in range(400)]
         for one in [*mechanism.sets, ()]:
-            off = np.array([(each.table(one) - summed(full, every, one)).ravel()[0] for each in releases])
+            off = np.array([(each.table(one) - sum_over(full, every, one)).ravel()[0] for each in releases])
             held = np.mean(np.abs(off) <= mechanism.error(one, 0.9))
             assert 0.9 - 3 * math.sqrt(0.09 / 400) <= held <= 0.97
             assert np.std(off) == pytest.approx(mechanism.standard_error(one), rel=0.15)

@@ -17,7 +17,7 @@ from lapwing.mechanisms.additive.calibration import continuous_delta
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.ranges import ranges
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
-from lapwing.mechanisms.ranges.toeplitz import coefficients, decoder, encoded, squared_norm
+from lapwing.mechanisms.ranges.toeplitz import coefficients, decoder, encode, squared_norm
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private, audit_profile
 from support.chi import assert_fits, assert_misfits, gaussian, laplace
@@ -51,7 +51,7 @@ def triangle(size: int) -> Any:
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 def test_sensitivity_is_the_longest_column_exactly(size: int) -> None:
     """Every unit in every cell, in whole numbers: the squared length of what it adds to A x."""
-    moved = [sum(entry * entry for entry in encoded(np.eye(size, dtype=np.int64)[j])) for j in range(size)]
+    moved = [sum(entry * entry for entry in encode(np.eye(size, dtype=np.int64)[j])) for j in range(size)]
     assert max(moved) == moved[0] == squared_norm(size)
     assert PrefixSums(size=size, rho=0.5).variance == squared_norm(size)
     assert PrefixSums(size=size, rho=0.5, cells_per_unit=3).variance == 9 * squared_norm(size)
@@ -67,7 +67,7 @@ def test_several_cells_of_a_unit_stay_within_the_sensitivity(kappa: int) -> None
     for n in range(kappa + 1):
         for places in itertools.combinations_with_replacement(range(4), n):
             added = np.bincount(np.array(places, np.int64), minlength=4)
-            assert sum(entry**2 for entry in encoded(added)) <= 2 * prefix.rho * prefix.variance
+            assert sum(entry**2 for entry in encode(added)) <= 2 * prefix.rho * prefix.variance
             for block in tree.blocks:
                 level = np.add.reduceat(added, range(0, 4, block))
                 assert np.abs(level).sum() <= tree.noise.sensitivity
@@ -77,7 +77,7 @@ def test_encoding_is_exact_beyond_64_bits() -> None:
     """threat:A4 whole numbers of any length: no overflow, no rounding."""
     cells = np.array([2**61, -(2**61), 2**61 - 1, 1])
     expected = [sum(a * x for a, x in zip(row, cells.tolist(), strict=True)) for row in triangle(4)]
-    assert encoded(cells) == expected
+    assert encode(cells) == expected
     assert max(map(abs, expected)) > 2**80
 
 
@@ -250,13 +250,13 @@ def test_errors_stated_beforehand_hold_and_are_not_idle(size: int) -> None:
     counts = np.arange(size) * 3
     for mechanism in both(size):
         for low, high in ((0, size), (1, 3), (size // 2, size // 2 + 1)):
-            truth, reach = int(counts[low:high].sum()), mechanism.error(low, high, 0.9)
+            truth, error = int(counts[low:high].sum()), mechanism.error(low, high, 0.9)
             answers = np.array([mechanism.release(counts).range(low, high) for _ in range(500)])
-            held = np.mean(np.abs(answers - truth) <= reach)
+            held = np.mean(np.abs(answers - truth) <= error)
             assert 0.9 - 3 * math.sqrt(0.09 / 500) <= held <= 0.98
             assert np.std(answers) == pytest.approx(mechanism.standard_error(low, high), rel=0.15)
             release = RangeRelease(np.concatenate([[0.0], np.cumsum(counts)]), mechanism)
-            assert release.interval(low, high, 0.9) == pytest.approx((max(0, truth - reach), truth + reach))
+            assert release.interval(low, high, 0.9) == pytest.approx((max(0, truth - error), truth + error))
 
 
 def test_many_answers_at_once_need_more_room() -> None:

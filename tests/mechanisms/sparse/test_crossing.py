@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.sparse.crossing import Crossing, Ticks
 from lapwing.numbers import ball, enclose
-from support.sparse_exact import Answers, Model, outcomes, worst_of_all, worst_ratio
+from support.sparse_exact import AboveAnswers, Model, outcomes, worst_of_all, worst_ratio
 
 SMALL = range(-2, 3)
 BOTH_WAYS, UP = (-1, 0, 1), (0, 1)
@@ -38,12 +38,12 @@ def crossing(**changes: Any) -> Crossing:
     return Crossing(**(given | changes))
 
 
-def by_definition(model: Model, values: list[int], outcome: Answers, reach: int) -> float:
-    """Every bar within reach, every question by itself. One bar only."""
+def by_definition(model: Model, values: list[int], outcome: AboveAnswers, extent: int) -> float:
+    """Every bar within extent, every question by itself. One bar only."""
     r, s = float(model.bar), float(model.query)
-    first = -reach if model.two_sided else 0
-    weights = {t: r ** abs(t) for t in range(first, reach + 1)}
-    noise = {n: s ** abs(n) for n in range(first, reach + 1)}
+    first = -extent if model.two_sided else 0
+    weights = {t: r ** abs(t) for t in range(first, extent + 1)}
+    noise = {n: s ** abs(n) for n in range(first, extent + 1)}
     total = sum(noise.values())
     chance = 0.0
     for t, weight in weights.items():
@@ -159,7 +159,7 @@ def test_law_agrees_with_the_closed_form(changes: dict[str, Any]) -> None:
     assert sorted(law) == list(outcomes(3, test.answers))
     for outcome, (low, high) in law.items():
 
-        def closed(outcome: Answers = outcome) -> Any:
+        def closed(outcome: AboveAnswers = outcome) -> Any:
             bar, query = (-ball(1 / test.bar_scale)).exp(), (-ball(1 / test.query_scale)).exp()
             return Model(bar, query, test.answers, test.two_sided, test.refreshed).chance([1, -2, 0], outcome)
 
@@ -175,7 +175,9 @@ def test_law_of_no_question_is_certain() -> None:
 
 
 def test_law_refuses_sums_that_are_too_long() -> None:
-    with pytest.raises(Misconfigured, match=r"sum of \d+ terms; at most 500000 are done\. Ask for fewer questions"):
+    with pytest.raises(
+        Misconfigured, match=r"sum of \d+ terms; at most 500000 are supported\. Ask for fewer questions"
+    ):
         crossing(bar_scale=Fraction(10**6)).law([0])
 
 
@@ -195,7 +197,7 @@ def test_every_kind_of_integer_is_read(value: object) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, "987654321", None, True, [987654321.5]])
 def test_unreadable_reals_are_refused_without_showing_them(value: object) -> None:
     ticks = Ticks.of(Fraction(1), Fraction(2), reals=True)
-    with pytest.raises(Misconfigured, match="no finite number") as refusal:
+    with pytest.raises(Misconfigured, match="not a finite number") as refusal:
         ticks.read(value)
     assert "987654321" not in str(refusal.value)
 
@@ -234,7 +236,7 @@ def test_outcomes_are_all_lists_of_answers_cut_at_the_last_one_paid_for() -> Non
     assert sorted(found) == sorted({_cut(full, 2) for full in itertools.product((False, True), repeat=4)})
 
 
-def _cut(answers: Answers, most: int) -> Answers:
+def _cut(answers: AboveAnswers, most: int) -> AboveAnswers:
     for length in range(len(answers) + 1):
         if sum(answers[:length]) == most:
             return answers[:length]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.sparse.crossing import Answers
+from lapwing.mechanisms.sparse.crossing import AboveAnswers
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.mechanisms.sparse.vector import Sparse
 from lapwing.numbers import ball, enclose
@@ -34,7 +34,7 @@ def mechanism(**changes: Any) -> GeometricSparse:
     return GeometricSparse(**({"threshold": 100, "epsilon": 1, "queries": 5} | changes))
 
 
-def answers_of(sparse: GeometricSparse, values: list[int]) -> Answers:
+def answers_of(sparse: GeometricSparse, values: list[int]) -> AboveAnswers:
     """One run over values that are given relative to the bar without noise, until it halts."""
     run, bar = sparse.start(), sparse.crossing.threshold + sparse.crossing.shift
     found: list[bool] = []
@@ -93,7 +93,7 @@ def test_monotone_is_refused_under_change_one() -> None:
     with pytest.raises(Misconfigured, match=r"may lower one value and raise another\. Leave monotone=False"):
         mechanism(monotone=True, neighbours=Neighbours.CHANGE_ONE)
     assert mechanism(neighbours=Neighbours.CHANGE_ONE).scales == mechanism().scales
-    with pytest.raises(Misconfigured, match="`neighbours` is no relation"):
+    with pytest.raises(Misconfigured, match="`neighbours` is not a relation"):
         mechanism(neighbours="change one unit")
 
 

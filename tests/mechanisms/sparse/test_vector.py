@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.sparse.crossing import Answers
+from lapwing.mechanisms.sparse.crossing import AboveAnswers
 from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import Pure
@@ -30,7 +30,7 @@ PAIRS = {
 }
 
 
-def answers_of(mechanism: Any, values: list[int], threshold: int = 100) -> Answers:
+def answers_of(mechanism: Any, values: list[int], threshold: int = 100) -> AboveAnswers:
     """One run over these values, given relative to the threshold, until it halts."""
     run = mechanism.start()
     found: list[bool] = []

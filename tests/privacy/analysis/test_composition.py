@@ -18,7 +18,7 @@ from lapwing.mechanisms.additive.calibration import continuous_delta
 from lapwing.mechanisms.choice.exponential import Exponential
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.analysis.composition import compose_fixed
-from lapwing.privacy.analysis.convolution import Grid, Measure, from_above, from_below
+from lapwing.privacy.analysis.convolution import LossGrid, LossMeasure, from_above, from_below
 from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import highest, hockey_stick
 from lapwing.privacy.loss import ZCDP, BoundedRange, Pure
@@ -321,14 +321,14 @@ def test_a_measure_on_the_grid_bounds_its_pair(
     """Domination, at one epsilon after the other: what the proof rests on."""
     atoms = highest(PrivacyLoss(p, q).pairs)
 
-    def delta(measure: Measure) -> float:
+    def delta(measure: LossMeasure) -> float:
         masses = enumerate(measure.finite, measure.first)
         finite = sum(m * max(0.0, 1 - math.exp(float(epsilon - j * step))) for j, m in masses)
         return (finite + measure.infinite) / 2**96
 
     true = float(hockey_stick(atoms, epsilon)[1])
-    assert delta(from_below(atoms, Grid(step))) <= true + 1e-12
-    assert true <= delta(from_above(atoms, Grid(step))) + 1e-12
+    assert delta(from_below(atoms, LossGrid(step))) <= true + 1e-12
+    assert true <= delta(from_above(atoms, LossGrid(step))) + 1e-12
 
 
 @pytest.mark.parametrize("up", [True, False])
@@ -337,7 +337,7 @@ def test_mass_is_never_lost_from_above_nor_gained_from_below(times: int, up: boo
     """Rounded products and cut tails, at both ends and at infinity."""
     one = 1 << 96
     thin = [3, 1 << 20, one // 3, one // 3, 1 << 18, 5]
-    single = Measure(-2, tuple(thin), one - sum(thin), up)
+    single = LossMeasure(-2, tuple(thin), one - sum(thin), up)
     many = single**times
     total = sum(many.finite) + many.infinite
     assert (total >= one) if up else (total <= one)
@@ -366,5 +366,5 @@ def test_bad_steps_are_refused(step: object) -> None:
 def test_a_grid_that_does_not_fit_is_refused() -> None:
     with pytest.raises(Misconfigured, match="larger `step`"):
         compose_fixed([PrivacyLoss.laplace(scale=1)], step=Fraction(1, 10**9))
-    with pytest.raises(Misconfigured, match="no PrivacyLoss"):
+    with pytest.raises(Misconfigured, match="not a PrivacyLoss"):
         compose_fixed([Pure(1)])  # type: ignore[list-item]

@@ -117,7 +117,7 @@ def _candidates(
 
 
 def _continuous_guess(epsilon: float, delta: float, sensitivity: float) -> float:
-    from scipy.optimize import brentq  # slow to import
+    from scipy.optimize import brentq  # slow import
     from scipy.special import log_ndtr
 
     def excess(log_sigma: float) -> float:

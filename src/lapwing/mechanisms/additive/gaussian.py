@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
 from lapwing.mechanisms.grid import Grid
-from lapwing.mechanisms.values import Integers, noised
+from lapwing.mechanisms.values import add_noise
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, ball, below_one, confidence_of, count, enclose, ordinary, positive, round_up, shown
 from lapwing.privacy.loss import ZCDP, Approximate
@@ -27,7 +28,7 @@ _MOST_EPSILON = 700
 class Gaussian:
     """Adds discrete Gaussian noise to integers, and to reals on a fine grid.
 
-    Use:        many values that one unit changes together, and every answer under zCDP; for few values `Laplace`.
+    Use:        many values that one unit changes together, and every answer under zCDP; for few values, `Laplace`.
     Law:        y_i = x_i + Z_i, P[Z = z] proportional to exp(-z^2 / (2 variance)), independent.
     Guarantee:  made with `rho`: rho-zCDP for all integer vectors with ||x - x'||_2 <= sensitivity, variance =
                 sensitivity^2 / (2 rho). Made with `epsilon` and `delta`: (epsilon, delta)-DP for all such vectors of
@@ -60,12 +61,14 @@ class Gaussian:
             price = ordinary(positive(rho, "rho"), "rho")
             self._set(distance, distance**2 / (2 * price), ZCDP(price), coordinates)
         elif rho is None and epsilon is not None and delta is not None:
-            eps, slip = positive(epsilon, "epsilon"), _positive_delta(delta)
+            eps, exact_delta = positive(epsilon, "epsilon"), _positive_delta(delta)
             if eps > _MOST_EPSILON:
                 raise Misconfigured(
                     f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less."
                 )
-            self._set(distance, calibrate(eps, slip, distance, coordinates), Approximate(eps, slip), coordinates)
+            self._set(
+                distance, calibrate(eps, exact_delta, distance, coordinates), Approximate(eps, exact_delta), coordinates
+            )
         else:
             raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")
 
@@ -73,31 +76,31 @@ class Gaussian:
     def classic(cls, *, epsilon: Number, delta: Number, sensitivity: Number = 1, size: int = 1) -> Gaussian:
         """The textbook calibration sigma = sensitivity sqrt(2 ln(1.25 / delta)) / epsilon, for teaching.
 
-        `sensitivity` is that in l2 of all `size` values together, so the noise of each does not grow with `size`.
-        It is proved for epsilon < 1 only and more noise than needed there; `Gaussian(...)` is exact for every epsilon.
+        `sensitivity` is the l2 sensitivity of all `size` values together, so the noise does not grow with `size`.
+        Proved only for epsilon < 1, where it adds more noise than needed; `Gaussian(...)` is exact for every epsilon.
         The guarantee is checked on the discrete law (calibration.py); where it would fail, it is refused.
         """
-        eps, slip = ordinary(positive(epsilon, "epsilon"), "epsilon"), _positive_delta(delta)
+        eps, exact_delta = ordinary(positive(epsilon, "epsilon"), "epsilon"), _positive_delta(delta)
         distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
         if eps >= 1:
             raise Misconfigured(
                 f"`epsilon` is {shown(epsilon)}; the classic formula is proved only below 1. "
                 "Use Gaussian(epsilon=..., delta=...), which is exact for every epsilon."
             )
-        logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / slip)).log())[1]
+        logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / exact_delta)).log())[1]
         variance = round_up(logarithm * (distance / eps) ** 2)
-        if variance < calibrate(eps, slip, distance, coordinates):
+        if variance < calibrate(eps, exact_delta, distance, coordinates):
             raise Misconfigured("the classic formula gives too little noise on integers here. Use Gaussian(...).")
         classic = object.__new__(cls)
-        classic._set(distance, variance, Approximate(eps, slip), coordinates, textbook=True)
+        classic._set(distance, variance, Approximate(eps, exact_delta), coordinates, textbook=True)
         return classic
 
     def __call__(self, values: Any) -> Any:
-        """The values with noise: int in, int out; float in, float out; lists and arrays likewise."""
-        return noised(values, self)
+        """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
+        return add_noise(values, self)
 
     def draw(self, count: int) -> Integers:
-        """Integer noise alone."""
+        """Draws integer noise."""
         return sample_gaussian(self.variance, count)
 
     @property
@@ -117,7 +120,7 @@ class Gaussian:
 
     @property
     def grid(self) -> Grid:
-        """Where real values are rounded to."""
+        """The grid that real values are rounded to."""
         sigma = Fraction(math.isqrt(math.floor(self.variance * (1 << 60))), 1 << 30)
         return Grid.fine(sigma, self.sensitivity, self.size)
 
@@ -145,12 +148,16 @@ class Gaussian:
         Up to sigma = 4,096 it is the smallest such t (sums in float64, rounded to the safe side by a share 1e-9);
         beyond, P[Z >= m] <= P[N >= m - 1] with N normal makes it at most one too large. [CKS20, Prop. 25]
         """
-        level = confidence_of(confidence)
+        exact_confidence = confidence_of(confidence)
         k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
-        inside = math.log1p(-float(1 - level)) if level > Fraction(1, 2) else math.log(level)
+        inside = (
+            math.log1p(-float(1 - exact_confidence))
+            if exact_confidence > Fraction(1, 2)
+            else math.log(exact_confidence)
+        )
         outside = -math.expm1(inside / k) * (1 - 1e-9)  # what one value may leave out
         if self.scale > _SUMMED:
-            from scipy.special import ndtri  # slow to import
+            from scipy.special import ndtri  # slow import
 
             return math.ceil(-self.scale * float(ndtri(outside / 2)))
         return _summed_error(self.scale, outside)

@@ -9,8 +9,9 @@ from typing import Any
 
 from flint import arb
 
+from lapwing.arrays import Integers
 from lapwing.mechanisms.grid import Grid
-from lapwing.mechanisms.values import Integers, noised
+from lapwing.mechanisms.values import add_noise
 from lapwing.noise import sample_laplace
 from lapwing.numbers import Number, ball, confidence_of, count, decide, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.loss import Pure
@@ -43,11 +44,11 @@ class Laplace:
         object.__setattr__(self, "size", count(size, "size"))
 
     def __call__(self, values: Any) -> Any:
-        """The values with noise: int in, int out; float in, float out; lists and arrays likewise."""
-        return noised(values, self)
+        """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
+        return add_noise(values, self)
 
     def draw(self, count: int) -> Integers:
-        """Integer noise alone."""
+        """Draws integer noise."""
         return sample_laplace(self.scale, count)
 
     @property
@@ -64,7 +65,7 @@ class Laplace:
 
     @property
     def grid(self) -> Grid:
-        """Where real values are rounded to."""
+        """The grid that real values are rounded to."""
         return Grid.fine(self.scale, self.sensitivity, self.size)
 
     @property
@@ -84,14 +85,18 @@ class Laplace:
 
     def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
         """The smallest t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values."""
-        level = confidence_of(confidence)
+        exact_confidence = confidence_of(confidence)
         k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
-        inside = math.log1p(-float(1 - level)) if level > Fraction(1, 2) else math.log(level)
+        inside = (
+            math.log1p(-float(1 - exact_confidence))
+            if exact_confidence > Fraction(1, 2)
+            else math.log(exact_confidence)
+        )
         scale, outside = float(ordinary(self.scale, "scale")), -math.expm1(inside / k)
         t = max(0, math.ceil(scale * math.log(2 / (outside * (1 + math.exp(-1 / scale))))) - 1)
-        while not self._covers(t, level, k):
+        while not self._covers(t, exact_confidence, k):
             t += 1
-        while t and self._covers(t - 1, level, k):
+        while t and self._covers(t - 1, exact_confidence, k):
             t -= 1
         return t
 
@@ -128,12 +133,12 @@ class Laplace:
             return 0.0
         return 0.5 / math.sinh(0.5 / float(ordinary(self.scale, "scale"))) ** 2
 
-    def _covers(self, t: int, level: Fraction, k: int) -> bool:
-        """Whether (1 - 2 r^(t+1) / (1 + r))^k >= level, decided by balls of growing precision."""
+    def _covers(self, t: int, exact_confidence: Fraction, k: int) -> bool:
+        """Whether (1 - 2 r^(t+1) / (1 + r))^k >= exact_confidence, decided by balls of growing precision."""
         rate = 1 / self.scale
 
         def margin() -> arb:
             outside = 2 * (-ball(rate * (t + 1))).exp() / (1 + (-ball(rate)).exp())
-            return (1 - outside) ** k - ball(level)
+            return (1 - outside) ** k - ball(exact_confidence)
 
         return decide(margin)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import gaussian_reach, laplace_reach
+from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
 
 Floats = npt.NDArray[np.float64]
 
@@ -69,11 +69,11 @@ def mean_error(parts: tuple[Part, ...], confidence: Fraction, simultaneous: int)
     if isinstance(parts[0].noise, Gaussian):
         variances = [variance_of(part.noise) for part in parts]
         wider = np.array([math.sqrt(variance / min(variances)) for variance in variances])
-        found = gaussian_reach(weights * wider, min(variances), outside)
+        found = gaussian_tail_bound(weights * wider, min(variances), outside)
         if max(variances) <= _WIDE and outside >= _LEAST:
             found = min(found, _summed_up(weights, [float(variance) for variance in variances], outside))
     else:
-        found = laplace_reach(weights, np.array([_scale(part.noise) for part in parts]), outside)
+        found = laplace_tail_bound(weights, np.array([_scale(part.noise) for part in parts]), outside)
     return math.floor(found * _SAFE + 0.5)
 
 

@@ -1,7 +1,7 @@
-"""How far a weighted sum of independent noises strays: the error of answers that add up many noisy numbers.
+"""Tail bounds for weighted sums of independent noise: the error of answers that add up many noisy numbers.
 
-`laplace_reach` and `gaussian_reach` give an x with P[|sum_i w_i Z_i| > x] <= outside, and hardly more than the least.
-They state accuracy; no guarantee of privacy rests on them, so floats may compute them.
+`laplace_tail_bound` and `gaussian_tail_bound` return an x with P[|sum_i w_i Z_i| > x] <= outside, close to the least.
+They state accuracy; no privacy guarantee depends on them, so floats are enough.
 
 Laplace. Z has the characteristic function 1 / (1 + (sin(t/2) / sinh(1 / (2 scale)))^2), and their sum W the product.
 With N standard normal and h = std / 400,
@@ -25,22 +25,25 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Times = npt.NDArray[np.int64]
+from lapwing.arrays import Floats
+
+Repetitions = npt.NDArray[np.int64]
 
 _SMOOTH = 400.0
 _KEPT = 0.99993  # P[|N| <= 4] = 0.999937
-_LEAST = 1e-9  # what float64 sums to 1 can still tell from 0 with a few digits
-_WRAPPED = 1e-13  # the chance to stray so far that the period folds it back
+_LEAST = 1e-9  # below this, float64 sums to 1 keep too few digits
+_WRAPPED = 1e-13  # the probability that a sum wraps around the period
 _COARSE = 500.0  # noise that is nearly always 0: the series would be long, and Chernoff's bound is good
 _BLOCK = 512
 
 
-def laplace_reach(weights: Floats, scales: Floats | float, outside: float, times: Times | None = None) -> float:
-    """For discrete Laplace noise of these scales, one for each weight or one for all; each weight so many times."""
+def laplace_tail_bound(
+    weights: Floats, scales: Floats | float, outside: float, times: Repetitions | None = None
+) -> float:
+    """For discrete Laplace noise of these scales, one for each weight or one for all; `times` repeats each weight."""
     pairs = np.stack(np.broadcast_arrays(np.abs(weights), np.asarray(scales, np.float64)))
     used = pairs[0] > 0
-    kinds, kind_of = np.unique(_rounded(pairs[:, used]), axis=1, return_inverse=True)
+    kinds, kind_of = np.unique(_round_up(pairs[:, used]), axis=1, return_inverse=True)
     counted = np.ones(weights.size, np.int64) if times is None else times
     times = np.bincount(kind_of.ravel(), counted[used], minlength=kinds.shape[1]).astype(np.int64)
     if not kinds.size:
@@ -49,25 +52,25 @@ def laplace_reach(weights: Floats, scales: Floats | float, outside: float, times
     return min(most, _by_fourier(kinds, times, outside, most)) if outside >= _LEAST else most
 
 
-def gaussian_reach(weights: Floats, variance: Fraction, outside: float) -> float:
+def gaussian_tail_bound(weights: Floats, variance: Fraction, outside: float) -> float:
     """For discrete Gaussian noise of this variance; a little more than the normal quantile."""
-    from scipy.special import ndtri  # slow to import
+    from scipy.special import ndtri  # slow import
 
     used = np.abs(weights[weights != 0])
-    slip = used.size / (16 * float(variance))
+    distance = used.size / (16 * float(variance))
     std = math.sqrt(float((used * used).sum()) * float(variance))
-    if variance < 1 or slip > outside / 2:  # E[e^(tZ)] <= e^(t^2 variance / 2) [CKS20]
+    if variance < 1 or distance > outside / 2:  # E[e^(tZ)] <= e^(t^2 variance / 2) [CKS20]
         return std * math.sqrt(2 * math.log(2 / outside))
-    return -std * float(ndtri((outside - slip) / 2)) + float(used.sum()) / 2
+    return -std * float(ndtri((outside - distance) / 2)) + float(used.sum()) / 2
 
 
-def _rounded(pairs: Floats) -> Floats:
+def _round_up(pairs: Floats) -> Floats:
     """Rounded up to 40 bits, so that equal weights are seen to be equal; wider noise strays no less."""
     mantissa, exponent = np.frexp(pairs)
     return np.ldexp(np.ceil(mantissa * 2.0**40) / 2.0**40, exponent)
 
 
-def _chernoff(kinds: Floats, times: Times, outside: float) -> float:
+def _chernoff(kinds: Floats, times: Repetitions, outside: float) -> float:
     """The best x over a few t with 2 e^(-t x) E[e^(t W)] = outside."""
     weight, half = kinds[0], 0.5 / kinds[1]
     found = []
@@ -83,7 +86,7 @@ def _sinh_ratio(a: Floats, b: Floats) -> Floats:
     return np.exp(a - b) * np.expm1(-2 * a) / np.expm1(-2 * b)
 
 
-def _by_fourier(kinds: Floats, times: Times, outside: float, most: float) -> float:
+def _by_fourier(kinds: Floats, times: Repetitions, outside: float, most: float) -> float:
     """Bisects P[|W + h N| > y] between 0 and a bound; see above."""
     weight, narrow = kinds[0], np.sinh(0.5 / kinds[1])
     std = math.sqrt(float((times * (weight / narrow) ** 2).sum() / 2))
@@ -105,7 +108,7 @@ def _by_fourier(kinds: Floats, times: Times, outside: float, most: float) -> flo
     return high + 4 * smooth
 
 
-def _series(weight: Floats, narrow: Floats, times: Times, smooth: float, period: float) -> tuple[Floats, Floats]:
+def _series(weight: Floats, narrow: Floats, times: Repetitions, smooth: float, period: float) -> tuple[Floats, Floats]:
     """Where the characteristic function of the smoothed sum is taken, and its values, until they vanish."""
     angles, heights = [], []
     for start in range(1, math.ceil(8.5 / smooth * period / (2 * math.pi)) + 1, _BLOCK):

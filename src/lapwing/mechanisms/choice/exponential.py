@@ -11,22 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.arrays import Floats
 from lapwing.mechanisms.scores import (
-    Enclosure,
-    Floats,
     Selection,
     T,
     at_least,
     candidate_at,
-    counted,
     gaps,
     read,
+    read_candidates,
     require_one_each,
     shares,
     times,
 )
 from lapwing.noise import sample_choice
-from lapwing.numbers import Number, ball, enclose, inside_unit
+from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
 from lapwing.privacy.loss import BoundedRange
 
 
@@ -34,7 +33,7 @@ from lapwing.privacy.loss import BoundedRange
 class Exponential(Selection):
     """Chooses a candidate, better ones exponentially more often.
 
-    Use:        choosing under zCDP, where it costs epsilon^2/8; under pure DP `PermuteAndFlip` loses less.
+    Use:        choosing one of many under zCDP, where it costs epsilon^2/8; under pure DP `PermuteAndFlip` errs less.
     Law:        P[r] proportional to exp(rate u(x, r)), rate = epsilon / (2 sensitivity), or epsilon / sensitivity if
                 the utilities are monotone.
     Guarantee:  pure DP with epsilon, and the log-ratio L(r) = ln P[r | x] / P[r | x'] lies in an interval of length
@@ -67,7 +66,7 @@ class Exponential(Selection):
         return shares(exponents, self.rate * unit)
 
     def probabilities(self, utilities: object) -> Floats:
-        """Every candidate's probability in float64; those above 1e-300 are off by a share of 1e-12 at most."""
+        """Every candidate's probability in float64; those above 1e-300 have a relative error of at most 1e-12."""
         exponents, unit = gaps(utilities)
         relative = np.exp(-times(exponents, self.rate * unit))
         probabilities: Floats = relative / relative.sum()
@@ -86,6 +85,6 @@ class Exponential(Selection):
         `best` is how many candidates are known to reach the optimum; 1 is always true.
         """
         miss = 1 - inside_unit(confidence, "confidence")
-        total, optimal = counted(candidates, best)
+        total, optimal = read_candidates(candidates, best)
         _, high = enclose(lambda: ball(total / (optimal * miss)).log() / ball(self.rate))
         return at_least(high)

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.scores import (
-    Enclosure,
-    Floats,
     Selection,
     T,
     Wholes,
@@ -32,13 +31,13 @@ from lapwing.mechanisms.scores import (
     wholes,
 )
 from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Number, count
+from lapwing.numbers import Enclosure, Number, count
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 
 _BITS = 192
-_PROVEN_REACH = 90  # noise scales to both sides that `law` sums over: e^-90 is left out
-_REACH = 45  # and `probabilities`
+_PROVEN_EXTENT = 90  # noise scales to both sides that `law` sums over: e^-90 is left out
+_EXTENT = 45  # and `probabilities`
 _MOST_PROVEN = 200_000
 _MOST = 50_000_000
 _CHUNK = 1 << 20
@@ -46,7 +45,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, init=False)
 class NoisyMax(Selection):
-    """Adds Laplace noise to every score and tells which is largest, and nothing else.
+    """Adds Laplace noise to every score and reports which is largest, and nothing else.
 
     Use:        as taught, for counts; `PermuteAndFlip` chooses better at the same price.
     Law:        the least i with y_i = max_j y_j, y_j = s_j + Z_j, P[Z = z] proportional to exp(-|z| / scale), scale =
@@ -89,7 +88,7 @@ class NoisyMax(Selection):
 
     @property
     def noise(self) -> Laplace:
-        """What is added to each score: noise that hides a move of two scores at once, or of one if monotone."""
+        """The noise added to each score: it hides a move of two scores at once, or of one if monotone."""
         moves = 1 if self.monotone else 2
         return Laplace(epsilon=self.epsilon, sensitivity=moves * self.sensitivity, size=moves)
 
@@ -113,9 +112,9 @@ class NoisyMax(Selection):
         P[y_i = z] prod_{j < i} P[y_j < z] prod_{j > i} P[y_j <= z].
         """
         exponents = self._whole_gaps(scores)
-        reach = math.ceil(_PROVEN_REACH * self.scale)
-        _require_feasible(exponents.size * (2 * reach + 1), _MOST_PROVEN, "Use probabilities(), which is much faster.")
-        sums = _summed(exponents.tolist(), self.scale, reach)
+        extent = math.ceil(_PROVEN_EXTENT * self.scale)
+        _require_feasible(exponents.size * (2 * extent + 1), _MOST_PROVEN, "Use probabilities(), which is much faster.")
+        sums = _sum_chances(exponents.tolist(), self.scale, extent)
         return tuple((Fraction(low, 1 << _BITS), Fraction(high, 1 << _BITS)) for low, high in sums)
 
     def probabilities(self, scores: object) -> Floats:
@@ -124,13 +123,13 @@ class NoisyMax(Selection):
         Off by at most (n + 1) e^-45, and a share of n 1e-15.
         """
         exponents = self._whole_gaps(scores)
-        reach = math.ceil(_REACH * self.scale)
+        extent = math.ceil(_EXTENT * self.scale)
         steps = max(1, _CHUNK // exponents.size)
-        _require_feasible(exponents.size * (2 * reach + 1), _MOST, "Use a larger epsilon or fewer candidates.")
-        offsets = np.minimum(exponents, 4 * reach).astype(np.int64)  # no difference to float64 beyond that
+        _require_feasible(exponents.size * (2 * extent + 1), _MOST, "Use a larger epsilon or fewer candidates.")
+        offsets = np.minimum(exponents, 4 * extent).astype(np.int64)  # no difference to float64 beyond that
         total = np.zeros(exponents.size)
-        for start in range(-reach, reach + 1, steps):
-            z = np.arange(start, min(start + steps, reach + 1))[:, None] + offsets
+        for start in range(-extent, extent + 1, steps):
+            z = np.arange(start, min(start + steps, extent + 1))[:, None] + offsets
             total += self._at(z).sum(axis=0)
         return total
 
@@ -176,10 +175,10 @@ class NoisyMax(Selection):
         return wins
 
 
-def _summed(exponents: list[int], scale: Fraction, reach: int) -> list[tuple[int, int]]:
-    """Bounds, times 2^192, of the chance that each candidate wins with a noisy score within `reach` of the best."""
+def _sum_chances(exponents: list[int], scale: Fraction, extent: int) -> list[tuple[int, int]]:
+    """Bounds, times 2^192, of the chance that each candidate wins with a noisy score within `extent` of the best."""
     one = 1 << _BITS
-    tails = _tails(scale, reach)
+    tails = _tails(scale, extent)
     ratio_low, ratio_high = exp_neg(scale.denominator, scale.numerator, _BITS)
     stop = (one - ratio_high, one - ratio_low)
 
@@ -192,7 +191,7 @@ def _summed(exponents: list[int], scale: Fraction, reach: int) -> list[tuple[int
         return (low, high) if k < 0 else (one - high, one - low)
 
     sums = [(0, 0)] * len(exponents)
-    for z in range(-reach, reach + 1):
+    for z in range(-extent, extent + 1):
         below = [at_most(z + e - 1) for e in exponents[:-1]]
         held = [at_most(z + e) for e in exponents[:0:-1]]
         before = accumulate(below, _product, initial=(one, one))
@@ -200,14 +199,14 @@ def _summed(exponents: list[int], scale: Fraction, reach: int) -> list[tuple[int
         here = (_product(tail(abs(z + e)), stop) for e in exponents)
         terms = (_product(_product(a, b), c) for a, b, c in zip(here, before, after, strict=True))
         sums = [(s[0] + t[0], s[1] + t[1]) for s, t in zip(sums, terms, strict=True)]
-    beyond = (len(exponents) + 1) * tails[-1][1]  # some noisy score above `reach`, or the best one's below -reach
+    beyond = (len(exponents) + 1) * tails[-1][1]  # some noisy score above `extent`, or the best one's below -extent
     return [(low, min(one, high + beyond)) for low, high in sums]
 
 
-def _tails(scale: Fraction, reach: int) -> list[tuple[int, int]]:
-    """Bounds, times 2^192, of P[Z >= k] = r^k / (1 + r), r = e^(-1 / scale), for k from 1 to reach + 1 (and at 0)."""
+def _tails(scale: Fraction, extent: int) -> list[tuple[int, int]]:
+    """Bounds, times 2^192, of P[Z >= k] = r^k / (1 + r), r = e^(-1 / scale), for k from 1 to extent + 1 (and at 0)."""
     one = 1 << _BITS
-    powers = [exp_neg(k * scale.denominator, scale.numerator, _BITS) for k in range(reach + 2)]
+    powers = [exp_neg(k * scale.denominator, scale.numerator, _BITS) for k in range(extent + 2)]
     ratio_low, ratio_high = powers[1]
     return [((low << _BITS) // (one + ratio_high), -(-(high << _BITS) // (one + ratio_low))) for low, high in powers]
 

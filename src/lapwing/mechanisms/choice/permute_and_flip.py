@@ -16,22 +16,21 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.scores import (
-    Enclosure,
-    Floats,
     Selection,
     T,
     at_least,
     candidate_at,
-    counted,
     gaps,
+    read_candidates,
     require_one_each,
     times,
     weights,
 )
 from lapwing.noise import sample_heads
-from lapwing.numbers import Number, ball, enclose, inside_unit
+from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
 from lapwing.privacy.loss import Pure
 
 _MOST_PROVEN = 32
@@ -84,7 +83,7 @@ class PermuteAndFlip(Selection):
         if exponents.size > _MOST_PROVEN:
             raise Misconfigured(
                 f"`utilities` has {exponents.size} entries; proven bounds are computed for at most {_MOST_PROVEN}. "
-                "Use probabilities(), which is accurate to a share of 1e-12."
+                "Use probabilities(), which is accurate to a relative error of 1e-12."
             )
         lows, highs, bits = weights(exponents, self.rate * unit)
         return tuple(
@@ -93,7 +92,7 @@ class PermuteAndFlip(Selection):
         )
 
     def probabilities(self, utilities: object) -> Floats:
-        """Every candidate's probability in float64; those above 1e-300 are off by a share of 1e-12 at most.
+        """Every candidate's probability in float64; those above 1e-300 have a relative error of at most 1e-12.
 
         Gauss-Legendre on panels [a, a sqrt 2] and a first one [0, h], h <= 1 / S, S the sum of the p. With m = 32
         nodes the error on a panel is its length^(2m+1) (m!)^4 / ((2m + 1) (2m)!^3) times the 2m-th derivative, which
@@ -114,7 +113,7 @@ class PermuteAndFlip(Selection):
         `best` is how many candidates are known to reach the optimum; 1 is always true.
         """
         miss = 1 - inside_unit(confidence, "confidence")
-        total, optimal = counted(candidates, best)
+        total, optimal = read_candidates(candidates, best)
         odds = Fraction(total - optimal, optimal + 1) / miss
         if odds <= 1:
             return 0.0

@@ -29,10 +29,10 @@ class Candidate(Protocol):
 class BestOf:
     """Runs randomly drawn mechanisms a random number of times, and releases the best result only.
 
-    Use:        to choose parameters by trying them out, many runs for the price of three. For one of many candidates
+    Use:        to tune parameters by trial: many runs for the price of three. For one of many candidates
                 whose scores have a known sensitivity, PermuteAndFlip errs less and costs a third.
     Law:        K is geometric, P[K = k] = stop (1 - stop)^(k-1), k = 1, 2, ... Each of K runs takes one of the
-                mechanisms, all as likely. Of the results with the highest score the first is released, with the place
+                mechanisms, uniformly. Of the results with the highest score the first is released, with the place
                 of its mechanism. `score` must be a function of a result alone: what it says about the data must be
                 part of the private result.
     Guarantee:  pure DP with 3 epsilon, epsilon the largest of the mechanisms, whatever their number and the number of
@@ -80,9 +80,9 @@ class BestOf:
         return place, result
 
     def error(self, confidence: Number = 0.95) -> float:
-        """With this probability the result is among the best so large a share of single runs; rounded up."""
-        level = inside_unit(confidence, "confidence")
-        return at_least(self.stop * level / (self.stop + (1 - level) * (1 - self.stop)))
+        """With this probability the result is in the best fraction returned here of all single runs; rounded up."""
+        exact_confidence = inside_unit(confidence, "confidence")
+        return at_least(self.stop * exact_confidence / (self.stop + (1 - exact_confidence) * (1 - self.stop)))
 
     def _run(self, data: Any) -> tuple[Fraction, int, Any]:
         place = uniform_integer(len(self.mechanisms))
@@ -90,4 +90,4 @@ class BestOf:
         try:
             return exact(self.score(result), "score"), place, result
         except Misconfigured:
-            raise Misconfigured("a score is no finite number; `score` must return one for every result.") from None
+            raise Misconfigured("a score is not a finite number; `score` must return one for every result.") from None

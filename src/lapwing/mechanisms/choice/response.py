@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.scores import Enclosure, Floats, shares
+from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_coins, sample_uniform
-from lapwing.noise.lazy import Bounds, exp_neg, rational_bounds
-from lapwing.numbers import Number, ball, enclose, inside_unit, positive, round_up
+from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
+from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 
@@ -28,7 +29,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the answers tell about the share of one true answer among those who answered.
+    """The estimated share of people whose true answer is this one.
 
     `share` is unbiased, so it may lie outside [0, 1]; `low` and `high` do not. `standard_error` is that of the coins.
     """
@@ -43,10 +44,10 @@ class Share:
 class RandomizedResponse:
     """Each person answers for themselves: the truth with some probability, otherwise one of the other answers.
 
-    Use:        nobody may see the true answers, not even the one who asks; with a trusted curator, `Laplace`.
+    Use:        when nobody may see the true answers, not even the one who asks; with a trusted curator, `Laplace`.
     Law:        k answers; P[truth] = p = e^epsilon / (e^epsilon + k - 1), every other answer q = (1 - p) / (k - 1).
                 `two_coins` is p = 3/4 of two answers, exactly.
-    Guarantee:  pure DP with epsilon for a change of one person's true answer to any other, before anybody else sees
+    Guarantee:  pure DP with epsilon for a change of one person's true answer to any other, before anyone else sees
                 it (the local model). Answering the same question twice costs twice.
     Error:      E[share of answer v] = q + f (p - q) if a share f of people hold v, so (y / n - q) / (p - q) is
                 unbiased for f; its variance is (q (1 - q) + f (p (1 - p) - q (1 - q))) / (n (p - q)^2).
@@ -88,8 +89,8 @@ class RandomizedResponse:
     def respond(self, truth: Any) -> Any:
         """A randomized answer; a list, a numpy array or an Arrow array of them for one of truths."""
         if _is_many(truth):
-            return self._like(truth, self._randomized(self._places(truth)))
-        return self.answers[int(self._randomized(self._places([truth]))[0])]
+            return self._like(truth, self._randomize(self._places(truth)))
+        return self.answers[int(self._randomize(self._places([truth]))[0])]
 
     def law(self) -> tuple[tuple[Enclosure, ...], ...]:
         """Proven bounds: row i, column j holds P[the answer is answers[j]], given that the truth is answers[i]."""
@@ -119,7 +120,7 @@ class RandomizedResponse:
         return {answer: self._share(y, n, outside) for answer, y in zip(self.answers, counts, strict=True)}
 
     def _share(self, y: int, n: int, outside: float) -> Share:
-        from scipy.special import betaincinv  # slow to import
+        from scipy.special import betaincinv  # slow import
 
         p, q, margin = self._floats()
         share = (y / n - q) / margin
@@ -130,7 +131,7 @@ class RandomizedResponse:
         return Share(share, math.sqrt(variance / n) / margin, low, high)
 
     def _chances(self) -> tuple[Enclosure, Enclosure]:
-        """Bounds of p and of q."""
+        """BoundsAt of p and of q."""
         if self.truthful is not None:
             lie = 1 - self.truthful
             return (self.truthful, self.truthful), (lie, lie)
@@ -145,7 +146,7 @@ class RandomizedResponse:
         _, shrunk = enclose(lambda: -(-ball(self.epsilon)).expm1())
         return p, q, p * float(shrunk)
 
-    def _bounds(self) -> Bounds:
+    def _bounds(self) -> BoundsAt:
         """Enclosures of p = 1 / (1 + (k - 1) e^-epsilon) for the exact coin."""
         if self.truthful is not None:
             return rational_bounds(self.truthful.numerator, self.truthful.denominator)
@@ -159,8 +160,8 @@ class RandomizedResponse:
 
         return bounds
 
-    def _randomized(self, truths: Places) -> Places:
-        """Both draws are made for everybody; `others` steps away from the truth is uniform among the others."""
+    def _randomize(self, truths: Places) -> Places:
+        """Both draws are made for everyone; `others` steps away from the truth is uniform among the others."""
         keep = sample_coins(self._bounds(), truths.size).reshape(truths.shape)
         steps = sample_uniform(len(self.answers) - 1, truths.size).reshape(truths.shape)
         return np.where(keep, truths, (truths + 1 + steps) % len(self.answers))
@@ -168,13 +169,12 @@ class RandomizedResponse:
     def _places(self, values: Any) -> Places:
         """Where each value stands in `answers`."""
         place = {answer: i for i, answer in enumerate(self.answers)}
-        flat = values.ravel().tolist() if isinstance(values, np.ndarray) else _listed(values)
+        flat = values.ravel().tolist() if isinstance(values, np.ndarray) else _as_list(values)
         try:
             places = np.array([place[value] for value in flat], np.int64)
         except (KeyError, TypeError):
             raise Misconfigured(
-                "a value is not among the declared answers, which are all that may be given or counted. "
-                "Declare it in `answers`, or leave it out."
+                "a value is not among the declared answers. Declare it in `answers`, or leave it out."
             ) from None
         return places.reshape(values.shape) if isinstance(values, np.ndarray) else places
 
@@ -206,12 +206,12 @@ def _is_many(value: object) -> bool:
     return isinstance(value, list | np.ndarray) or hasattr(value, "to_pylist")
 
 
-def _listed(values: Any) -> list[Any]:
+def _as_list(values: Any) -> list[Any]:
     return values if isinstance(values, list) else list(values.to_pylist())
 
 
 def _as_array(answers: tuple[Hashable, ...]) -> npt.NDArray[Any]:
-    """The answers as a numpy array of their own type, or of objects if they differ in type or are no scalars."""
+    """The answers as a numpy array of their own type, or of objects if they differ in type or are not scalars."""
     kinds = set(map(type, answers))
     if kinds <= {bool} or kinds <= {int} or kinds <= {float} or kinds <= {str}:
         return np.array(answers)

@@ -13,10 +13,10 @@ import numpy as np
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.choice.exponential import Exponential
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
-from lapwing.mechanisms.scores import Enclosure, Selection, T, Wholes, candidate_at, flag, gaps, read, require_one_each
+from lapwing.mechanisms.scores import Selection, T, Wholes, candidate_at, flag, gaps, read, require_one_each
 from lapwing.noise import sample_heads
 from lapwing.noise.exponential_race import sample_race
-from lapwing.numbers import Number, count, inside_unit
+from lapwing.numbers import Enclosure, Number, count, inside_unit
 from lapwing.privacy.loss import Loss
 from lapwing.privacy.neighbours import Neighbours
 
@@ -27,7 +27,7 @@ _MOST_LISTS = 20_000
 class TopK(Selection):
     """Chooses k different candidates, one after another, better ones exponentially more often.
 
-    Use:        the names of the k best; their scores need a further release. Under a pure budget `peeling=True` errs
+    Use:        the names of the k best; their scores need another release. Under a pure budget `peeling=True` errs
                 less; under a budget with a delta, or for a large k, the one-shot form costs a quarter of the rho.
     Law:        one-shot: the first k of an exponential race, which is k times the exponential mechanism (Exponential)
                 on the candidates that are left, each with epsilon / k. peeling: k times permute-and-flip
@@ -78,7 +78,7 @@ class TopK(Selection):
 
     @property
     def rate(self) -> Fraction:
-        """By how much the logarithm of a candidate's weight grows with one unit of score, in one choice."""
+        """How much the log-weight of a candidate grows per unit of score, in one choice."""
         return self.once.rate
 
     @property
@@ -128,7 +128,7 @@ class TopK(Selection):
 
 
 def _peel(exponents: Wholes, rate: Fraction, times: int) -> list[int]:
-    """Permute-and-flip on what is left, so many times."""
+    """Repeats permute-and-flip on the candidates that are left."""
     left, chosen = np.arange(exponents.size), []
     for _ in range(times):
         rest = exponents[left]

@@ -1,6 +1,6 @@
 """Running counts of a stream: a noisy total after every step, for the price of one count.
 
-At step t = 1, 2, ... a whole number x_t arrives (how many people came by) and the total so far is wanted. A unit
+At step t = 1, 2, ... a whole number x_t arrives (how many people came by) and the total so far is released. A unit
 changes at most `steps_per_unit` of the increments, each by at most 1. Fresh noise on every total would cost one price
 a step; noise on every increment lets the error grow with the root of the time. Both counters measure sums of a few
 increments instead.
@@ -33,7 +33,7 @@ import numpy as np
 
 from lapwing.errors import Halted, Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import gaussian_reach, laplace_reach
+from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
 from lapwing.mechanisms.ranges.ranges import MOST_CELLS, read_size
 from lapwing.mechanisms.ranges.toeplitz import coefficients, decoder, squared_norm
 from lapwing.noise import sample_gaussian
@@ -75,7 +75,7 @@ class BinaryCounter:
                 horizon, T = steps_per_unit. The total at t is the sum of the noisy blocks that fill steps 1 to t, one
                 for each 1 among the binary digits of t.
     Guarantee:  pure DP with epsilon for a unit that changes at most T increments by at most 1 each, for all totals
-                together, also if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
+                together, even if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
     Error:      at step t the sum of as many noises as t has binary ones: `error(t)`.
     Proof:      step j lies in the blocks closed at j, j + lowbit(j), ...: lowbit at least doubles each time, so within
                 the horizon they are at most b. One increment moves the noisy sums by at most b in l1: Laplace
@@ -104,7 +104,7 @@ class BinaryCounter:
         return CounterRun(self)
 
     def noise(self, horizon: int) -> Laplace:
-        """What is added to every block of an epoch of so many steps."""
+        """The noise added to every block of an epoch of this many steps."""
         return Laplace(epsilon=self.epsilon, sensitivity=self.steps_per_unit * horizon.bit_length())
 
     def totals(self, horizon: int) -> _Totals:
@@ -116,7 +116,7 @@ class BinaryCounter:
         parts = list(_epochs(_read_step(step, self.horizon), self))
         scales = [float(self.noise(length).scale) for at, length in parts for _ in range(at.bit_count())]
         outside = float(1 - inside_unit(confidence, "confidence"))
-        return math.floor(laplace_reach(np.ones(len(scales)), np.array(scales), outside))
+        return math.floor(laplace_tail_bound(np.ones(len(scales)), np.array(scales), outside))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -127,7 +127,7 @@ class ToeplitzCounter:
     Law:        y_t = sum_k c_k x_(t-k) + Z_t, total = sum_k g_k y_(t-k), with c, g and the variance of `PrefixSums` for
                 the horizon (times steps_per_unit^2). Increments beyond 2^41 are cut.
     Guarantee:  rho-zCDP for a unit that changes at most `steps_per_unit` increments by at most 1 each, for all totals
-                together, also if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
+                together, even if increments are chosen after seeing earlier totals. Without a horizon: lemma (epochs).
     Error:      that of sum_k g_k Z_(t-k): `error(t)`; at rho = 1/2 the standard deviation is at most ln(n) / pi + 1.07.
     Proof:      given earlier answers a changed x_j moves the mean of y_t by c_(t-j), so y_t costs c_(t-j)^2 / (2
                 variance) [CKS20]; rhos add along an adaptive path, to at most sum c_k^2 / (2 variance). T changes:
@@ -157,7 +157,7 @@ class ToeplitzCounter:
         return CounterRun(self)
 
     def variance(self, horizon: int) -> Fraction:
-        """That of the noise of each step, in an epoch of so many steps."""
+        """That of the noise of each step, in an epoch of this many steps."""
         return Fraction(self.steps_per_unit**2 * squared_norm(horizon)) / (2 * self.rho)
 
     def totals(self, horizon: int) -> _Totals:
@@ -170,15 +170,14 @@ class ToeplitzCounter:
         least = min(self.variance(length) for _, length in parts)
         stretch = [math.sqrt(self.variance(length) / least) for _, length in parts]
         weights = [s * decoder(length)[:at] for (at, length), s in zip(parts, stretch, strict=True)]
-        return gaussian_reach(np.concatenate(weights), least, float(1 - inside_unit(confidence, "confidence")))
+        return gaussian_tail_bound(np.concatenate(weights), least, float(1 - inside_unit(confidence, "confidence")))
 
 
 class CounterRun:
     """A running counter: increments in, noisy totals out, until the horizon.
 
-    A second copy would measure the same sums again with other noise, which nobody has paid for: so there is no
-    copying, no pickling, and a child process cannot go on with its parent's run. A step that was interrupted ends the
-    run.
+    A second copy would measure the same sums again with fresh noise that was never paid for. So a run cannot be copied
+    or pickled, and a child process cannot continue its parent's run. An interrupted step ends the run.
     """
 
     __slots__ = ("_born", "_counter", "_done", "_left", "_length", "_lock", "_sound", "_step", "_totals")
@@ -186,7 +185,7 @@ class CounterRun:
     def __init__(self, counter: _Counter) -> None:
         self._counter = counter
         self._born = Forks.count
-        self._lock = RLock()  # a signal handler that adds is refused, not blocked for ever
+        self._lock = RLock()  # a signal handler that adds is refused, not deadlocked
         self._sound = True
         self._step = 0
         self._done: float = 0
@@ -203,7 +202,7 @@ class CounterRun:
         number = _read_increment(increment)
         if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
             raise Halted(
-                "This run belongs to the process that started it; here its sums would be measured twice. "
+                "This run belongs to the process that started it; here it would measure its sums twice. "
                 f"Start another with start(); it costs {self._counter.loss} again."
             )
         with self._lock:
@@ -238,7 +237,7 @@ class CounterRun:
 
     def __reduce__(self) -> NoReturn:
         raise Misconfigured(
-            "A run cannot be copied or pickled: its copy would measure again what was paid for once. "
+            "A run cannot be copied or pickled: a copy would measure again what was paid for once. "
             "Start another with start(), and pay for it."
         )
 
@@ -302,10 +301,10 @@ def _read_step(step: object, horizon: int | None) -> int:
 
 
 def _read_increment(increment: object) -> int:
-    """A whole number; a truth value or a float is none, whatever its value, and no message shows it."""
+    """A whole number, never a truth value or a float; no message shows it."""
     if isinstance(increment, bool | np.bool_):
-        raise Misconfigured("the increment is a truth value; pass a whole number.")
+        raise Misconfigured("the increment is a truth value; it must be a whole number. Pass an int.")
     try:
         return index(increment)  # type: ignore[arg-type]
     except TypeError:
-        raise Misconfigured("the increment is not a whole number; pass an int.") from None
+        raise Misconfigured("the increment is not a whole number. Pass an int.") from None

@@ -1,6 +1,6 @@
-"""What it costs to show keys whose noisy number passes a threshold, and numbers that prove it.
+"""The cost of showing keys whose noisy number passes a threshold, with proofs.
 
-Setting.  Every key is decided by itself. A key that nobody holds is never shown. A key that somebody holds has a whole
+Setting.  Every key is decided by itself. A key that nobody holds is never shown. A key that someone holds has a whole
 number x (its count of units, or the sum of their weights) and noise Z of its own; it is shown if x + Z > threshold, or
 with probability `edge` if x + Z = threshold; with x + Z or without. What is seen of a key is so made of x + Z and of a
 coin that knows no data. A unit holds w <= kappa keys and adds c to each. It shares some of them with others; t of them
@@ -48,23 +48,20 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.noise.table import Law, require_served
+from lapwing.noise.table import NoiseLaw, require_supported
 from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
 from lapwing.privacy.loss import ZCDP, Approximate
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 MOST_EPSILON = 700
 MOST_KEYS = 10**9
 TAIL_SHARE = 1e-5
-"""The float64 tails below are right to this share."""
+"""The relative error of the float64 tails below."""
 
 _EDGES = 1 << 20
 _SUMMED = 64  # up to this sigma the tail is summed; beyond, the normal law is at most 0.5 % too careful
@@ -87,7 +84,7 @@ def read_counts(values: object, name: str = "counts") -> Integers:
 
 
 def read_epsilon(epsilon: Number) -> Fraction:
-    """An epsilon that protects somebody."""
+    """An epsilon of at most 700."""
     value = positive(epsilon, "epsilon")
     if value > MOST_EPSILON:
         raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {MOST_EPSILON} it protects nobody. Pass less.")
@@ -98,7 +95,7 @@ def read_delta(delta: Number) -> Fraction:
     """A delta above 0: without one no key that a single unit holds may ever be shown."""
     value = below_one(delta, "delta")
     if not value:
-        raise Misconfigured("`delta` is 0; then no key may depend on the data. Pass a delta above 0, or list the keys.")
+        raise Misconfigured("`delta` is 0; private keys need a delta above 0. Pass one, or list the keys.")
     return ordinary(value, "delta")
 
 
@@ -106,12 +103,12 @@ def read_keys(keys: object) -> int:
     """How many keys a unit holds at most."""
     most = count(keys, "keys_per_unit")
     if most > MOST_KEYS:
-        raise Misconfigured(f"`keys_per_unit` is {shown(most)}; at most {MOST_KEYS:,} are served. Sample them down.")
+        raise Misconfigured(f"`keys_per_unit` is {shown(most)}; at most {MOST_KEYS:,} are supported. Sample them down.")
     return most
 
 
 def share_of_key(delta: Fraction, keys: int) -> Fraction:
-    """1 - (1 - delta)^(1/keys), rounded down: the chance with which each of so many new keys may be shown."""
+    """1 - (1 - delta)^(1/keys), rounded down: the chance with which each of this many new keys may be shown."""
     if keys == 1:
         return delta
     return enclose(lambda: -((-ball(delta)).log1p() / keys).expm1())[0]
@@ -161,16 +158,16 @@ def gaussian_loss(
 
     A unit moves `size` whole numbers at most, by an l2 norm of at most sqrt(squared) <= distance.
     """
-    slip = read_delta(delta)
+    exact_delta = read_delta(delta)
     if rho is not None and epsilon is None:
         price = ordinary(positive(rho, "rho"), "rho")
         variance = squared / (2 * price)
-        require_served(Law(1 / (2 * variance), 2))
-        return ZCDP(price, slip), variance
+        require_supported(NoiseLaw(1 / (2 * variance), 2))
+        return ZCDP(price, exact_delta), variance
     if epsilon is None or rho is not None:
         raise Misconfigured("pass either `epsilon` or `rho`, together with `delta`.")
     value = read_epsilon(epsilon)
-    return Approximate(value, slip), _proportional_variance(value, slip, distance, size)
+    return Approximate(value, exact_delta), _proportional_variance(value, exact_delta, distance, size)
 
 
 @lru_cache(maxsize=256)
@@ -180,9 +177,9 @@ def _proportional_variance(epsilon: Fraction, delta: Fraction, distance: Fractio
     if size == 1:  # then y is 0 or 1, and nothing is left to prove
         return variance
     convex = enclose(lambda: ball((distance / epsilon) ** 2) * ((1 + ball(epsilon) ** 2).sqrt() + 1) / 2)[1]
-    variance = max(variance, _rounded_up(convex))
+    variance = max(variance, _round_up(convex))
     while not _is_proportional(variance, epsilon, delta, distance, size):
-        variance = _rounded_up(variance * Fraction(257, 256))
+        variance = _round_up(variance * Fraction(257, 256))
     return variance
 
 
@@ -218,7 +215,7 @@ def gaussian_tails(variance: Fraction, m: Integers) -> Floats:
         table = _tail_table(variance)
         beyond = table[np.minimum(side, table.size - 1)]
     else:
-        from scipy.special import ndtr  # slow to import
+        from scipy.special import ndtr  # slow import
 
         beyond = ndtr((0.5 - side) / math.sqrt(variance))
     return np.where(m > 0, beyond, 1 - beyond)
@@ -263,6 +260,6 @@ def _doublings(share: Fraction) -> int:
     return share.denominator.bit_length() - share.numerator.bit_length() + 1
 
 
-def _rounded_up(variance: Fraction) -> Fraction:
+def _round_up(variance: Fraction) -> Fraction:
     """A multiple of 2^-30 at or above."""
     return Fraction(math.ceil(variance * (1 << 30)), 1 << 30)

@@ -1,4 +1,4 @@
-"""Which keys may be shown, when a key itself could expose a unit: the optimal rule for counts, and which rule to take.
+"""Which keys may be shown when a key itself could expose a unit: the optimal rule for counts, and which rule to use.
 
 Keys that are public are never selected: give every one of them noise and show them all, empty ones too.
 [DVGM22] Desfontaines, Voss, Gipson, Mandayam: Differentially private partition selection.
@@ -12,16 +12,14 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Flags, Integers
 from lapwing.errors import Bug, Misconfigured
-from lapwing.mechanisms.keys.accounting import Integers, read_counts, read_delta, read_epsilon, read_keys
+from lapwing.mechanisms.keys.accounting import read_counts, read_delta, read_epsilon, read_keys
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import Approximate
-
-Flags = npt.NDArray[np.bool_]
 
 _BITS = 64
 _MOST_STEPS = 200_000
@@ -32,10 +30,10 @@ class TruncatedGeometric:
     """Shows a key with a probability that grows with the number of units that hold it, as fast as privacy allows.
 
     The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds
-    more than keys_per_unit of them. Keys come back in the order given, which must not depend on the data: sort them.
+    more than keys_per_unit of them. Keys are returned in the order given, which must not depend on the data: sort them.
 
-    Use:        a unit holds one key or two and only the keys are wanted; WeightedGaussian for more keys a unit,
-                LaplaceThreshold if the counts are wanted too.
+    Use:        a unit holds one or two keys and you need only the keys; WeightedGaussian for more keys per unit,
+                LaplaceThreshold if you also need the counts.
     Law:        n units: shown with probability pi(n), independently; pi(0) = 0, and with E = epsilon / keys_per_unit,
                 D = delta / keys_per_unit,
                 pi(n) = min(e^E pi(n - 1) + D, 1 - e^-E (1 - pi(n - 1) - D), 1), each step rounded down to the grid
@@ -67,7 +65,7 @@ class TruncatedGeometric:
         return Approximate(self.epsilon, self.delta)
 
     def keep(self, counts: object) -> Flags:
-        """Which keys are shown: one exact coin a key, thrown together for keys of the same count."""
+        """Which keys are shown: one exact coin per key, drawn together for keys of the same count."""
         table, bits = self._table()
         held = np.minimum(read_counts(counts), len(table) - 1)
         order = np.argsort(held.astype(np.uint16) if len(table) <= 1 << 16 else held, kind="stable")
@@ -79,16 +77,16 @@ class TruncatedGeometric:
         return keep
 
     def probability(self, units: int) -> Fraction:
-        """The chance that a key held by so many units is shown, exactly."""
+        """The chance that a key held by this many units is shown, exactly."""
         table, bits = self._table()
         return Fraction(table[min(count(units, "units", least=0), len(table) - 1)], 1 << bits)
 
     def half(self) -> int:
-        """How many units a key needs to be shown at least every second time."""
+        """The number of units at which a key is shown at least half of the time."""
         return self.error(Fraction(1, 2))
 
     def error(self, confidence: Number = 0.95) -> int:
-        """A key held by at least so many units is shown with this probability."""
+        """A key held by at least this many units is shown with this probability."""
         table, bits = self._table()
         return bisect_left(table, inside_unit(confidence, "confidence") * (1 << bits))
 
@@ -113,10 +111,10 @@ class KeyChoice:
 
 
 def best_selection(*, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> KeyChoice:
-    """The rule that shows a key of the fewest units every second time, if every unit holds as many keys as it may.
+    """The rule that shows a key of the fewest units half of the time, if every unit holds as many keys as it may.
 
     That is the worst case of WeightedGaussian, and all cases are alike to TruncatedGeometric; so WeightedGaussian has
-    a tie. With one key a unit TruncatedGeometric is optimal, at usual deltas the other is better from three on.
+    a tie. With one key per unit TruncatedGeometric is optimal, at usual deltas the other is better from three on.
     """
     kappa = read_keys(keys_per_unit)
     weighted = WeightedGaussian(epsilon=epsilon, delta=delta, keys_per_unit=kappa)
@@ -131,7 +129,7 @@ def best_selection(*, epsilon: Number, delta: Number, keys_per_unit: int = 1) ->
         best,
         half,
         worst,
-        f"{type(best).__name__} is better here. To show a key every second time, TruncatedGeometric needs {half:,} "
+        f"{type(best).__name__} is better here. To show a key half of the time, TruncatedGeometric needs {half:,} "
         f"units; WeightedGaussian needs {worst:,} if each of them holds as many keys as it may ({kappa:,}), "
         f"and {least:,} if each holds one.",
     )
@@ -142,29 +140,29 @@ def _probabilities(epsilon: Fraction, delta: Fraction) -> tuple[tuple[int, ...],
     """pi(0), pi(1), ... up to the first that is 1, in units of 2^-bits; and bits.
 
     All in integers: `grown` / 2^more is at most e^epsilon, `shrunk` / 2^more at least its inverse.
-    Each step grows by `slip`, the delta, at least, so the table ends.
+    Each step grows by `scaled_delta`, the delta, at least, so the table ends.
     """
     bits = max(_BITS, 32 + (delta.denominator // delta.numerator).bit_length())
     more, one = bits + 64, 1 << bits
     grown = int(enclose(lambda: ball(epsilon).exp(), bits=more + 1200)[0] * (1 << more))
     shrunk = -(-(1 << 2 * more) // grown)
-    slip = int(delta * one)
+    scaled_delta = int(delta * one)
     table = [0]
     while (last := table[-1]) < one:
         if len(table) > _MOST_STEPS:
             raise Misconfigured(
-                f"epsilon / keys_per_unit is so small that more than {_MOST_STEPS:,} units are needed for certainty. "
+                f"epsilon / keys_per_unit is too small: a key would need over {_MOST_STEPS:,} units to be certain. "
                 "Use WeightedGaussian, or a larger epsilon."
             )
-        step = min((grown * last >> more) + slip, one + (-shrunk * (one - last - slip) >> more), one)
-        _check(last, step, grown, slip << more, one, more)
+        step = min((grown * last >> more) + scaled_delta, one + (-shrunk * (one - last - scaled_delta) >> more), one)
+        _check(last, step, grown, scaled_delta << more, one, more)
         table.append(step)
     return tuple(table), bits
 
 
-def _check(p: int, q: int, grown: int, slip: int, one: int, more: int) -> None:
+def _check(p: int, q: int, grown: int, scaled_delta: int, one: int, more: int) -> None:
     """The inequalities of the proof, for one step from p to q."""
-    if not (p < q and q << more <= grown * p + slip and one - p << more <= grown * (one - q) + slip):
+    if not (p < q and q << more <= grown * p + scaled_delta and one - p << more <= grown * (one - q) + scaled_delta):
         raise Bug("a step of the truncated geometric rule breaks its guarantee")
 
 

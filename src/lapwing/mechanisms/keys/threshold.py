@@ -1,7 +1,7 @@
 """Showing keys whose noisy count passes a threshold, together with the noisy count.
 
 The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds more
-than `keys_per_unit` of them. Keys come back in the order given, which must not depend on the data: sort them.
+than `keys_per_unit` of them. Keys are returned in the order given, which must not depend on the data: sort them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Flags, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.keys.accounting import (
     TAIL_SHARE,
-    Floats,
-    Integers,
     edge_of,
     gaussian_loss,
     gaussian_margin,
@@ -41,12 +39,10 @@ from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.numbers import Number, count, inside_unit, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 
-Flags = npt.NDArray[np.bool_]
-
 MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
-"""Of intervals: what lies beyond the reach of the search is far less likely than the rest."""
+"""The largest confidence of an interval: what lies beyond the search is far less likely than 1 minus this."""
 
-_REACH = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
+_EXTENT = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +57,7 @@ class Shown:
 class CountThreshold(ABC):
     """A key with n > 0 units is shown, with n + Z, if n + Z > threshold, and with probability `edge` if they are equal.
 
-    Subclasses say what Z is. Delta seldom is what a whole threshold takes; `edge` uses the rest of it.
+    Subclasses define Z. A whole threshold rarely uses delta up exactly; `edge` uses the rest of it.
 
     Lemma (interval).  `interval` holds the true count of a *shown* key with the stated probability, given that it is
     shown. The plain n + Z +- t does not: a key of one unit is shown only when its noise is far out.
@@ -84,7 +80,7 @@ class CountThreshold(ABC):
 
     @abstractmethod
     def draw(self, count: int) -> Integers:
-        """Noise alone."""
+        """Draws noise."""
 
     @abstractmethod
     def tails(self, m: Integers) -> Floats:
@@ -104,19 +100,19 @@ class CountThreshold(ABC):
         return self.release(counts).keep
 
     def probability(self, units: int) -> float:
-        """The chance that a key held by so many units is shown."""
+        """The chance that a key held by this many units is shown."""
         n = count(units, "units", least=0)
-        return float(self._shown(np.array([n]))[0]) if n else 0.0
+        return float(self._shown_probability(np.array([n]))[0]) if n else 0.0
 
     def half(self) -> int:
-        """How many units a key needs to be shown at least every second time: Z is symmetric."""
+        """The number of units at which a key is shown at least half of the time, as Z is symmetric."""
         return self.threshold + (self.edge < Fraction(1, 2))
 
     def error(self, confidence: Number = 0.95) -> int:
-        """A key held by at least so many units is shown with this probability."""
+        """A key held by at least this many units is shown with this probability."""
         hidden = _outside(confidence)
-        most = self.threshold + 2 + math.ceil(_REACH * self.width)
-        return 1 + bisect_left(range(1, most), True, key=lambda n: self._missed(n) <= hidden)
+        most = self.threshold + 2 + math.ceil(_EXTENT * self.width)
+        return 1 + bisect_left(range(1, most), True, key=lambda n: self._hidden_probability(n) <= hidden)
 
     def interval(self, noisy: object, confidence: Number = 0.95) -> tuple[Integers, Integers]:
         """For each noisy count that was released, the least and the largest true count; lemma (interval)."""
@@ -124,25 +120,25 @@ class CountThreshold(ABC):
         seen, place = np.unique(read_counts(noisy, "noisy"), return_inverse=True)
         if seen.size and seen[0] < self.threshold + (not self.edge):
             raise Misconfigured("`noisy` holds a count that is too small to have been released here.")
-        t, far = self.threshold, seen + math.ceil(_REACH * self.width) + 1
+        t, far = self.threshold, seen + math.ceil(_EXTENT * self.width) + 1
 
         def not_too_small(n: Integers) -> Flags:
-            return self.tails(seen - n) >= np.where(n <= t + 1, outside, outside / 2) * self._shown(n)
+            return self.tails(seen - n) >= np.where(n <= t + 1, outside, outside / 2) * self._shown_probability(n)
 
         def too_large(n: Integers) -> Flags:
-            return (n > t + 1) & (self.tails(seen + 1 - n) > (1 - outside / 2) * self._shown(n) + 1e-14)
+            return (n > t + 1) & (self.tails(seen + 1 - n) > (1 - outside / 2) * self._shown_probability(n) + 1e-14)
 
         low = _first(not_too_small, np.ones_like(seen), far)
         high = np.maximum(_first(too_large, np.ones_like(seen), far) - 1, low)
         return low[place], high[place]
 
-    def _shown(self, n: Integers) -> Floats:
+    def _shown_probability(self, n: Integers) -> Floats:
         """The chance that a key of n > 0 units is shown."""
         edge = float(self.edge)
         return (1 - edge) * self.tails(self.threshold + 1 - n) + edge * self.tails(self.threshold - n)
 
-    def _missed(self, n: int) -> float:
-        """The chance that it is not, which 1 - _shown knows less exactly: Z is symmetric."""
+    def _hidden_probability(self, n: int) -> float:
+        """The chance that it is not, which 1 - _shown_probability knows less exactly: Z is symmetric."""
         edge, beyond = float(self.edge), self.tails(np.array([n - self.threshold, n + 1 - self.threshold]))
         return float((1 - edge) * beyond[0] + edge * beyond[1])
 
@@ -151,8 +147,8 @@ class CountThreshold(ABC):
 class LaplaceThreshold(CountThreshold):
     """Adds discrete Laplace noise to the count of each key and shows what passes a threshold.
 
-    Use:        a unit holds one or two keys and the counts are wanted too; with more keys GaussianThreshold, and
-                TruncatedGeometric or WeightedGaussian if the keys alone are wanted.
+    Use:        a unit holds one or two keys and you need the counts too; GaussianThreshold for more keys per unit,
+                TruncatedGeometric or WeightedGaussian if you need only the keys.
     Law:        n units: shown with n + Z if n > 0 and n + Z > threshold, and with probability `edge` if n + Z is the
                 threshold, P[Z = z] proportional to exp(-|z| / scale), scale = keys_per_unit / epsilon.
     Guarantee:  (epsilon, delta)-DP for adding or removing one unit with at most keys_per_unit keys.
@@ -168,9 +164,9 @@ class LaplaceThreshold(CountThreshold):
     scale: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        price, slip, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
-        scale, share = kappa / price, share_of_key(slip, kappa)
-        object.__setattr__(self, "loss", Approximate(price, slip))
+        price, exact_delta, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
+        scale, share = kappa / price, share_of_key(exact_delta, kappa)
+        object.__setattr__(self, "loss", Approximate(price, exact_delta))
         object.__setattr__(self, "keys_per_unit", kappa)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "threshold", laplace_margin(scale, share))
@@ -181,7 +177,7 @@ class LaplaceThreshold(CountThreshold):
         return float(self.scale)
 
     def draw(self, count: int) -> Integers:
-        """Integer noise alone."""
+        """Draws integer noise."""
         return sample_laplace(self.scale, count)
 
     def tails(self, m: Integers) -> Floats:
@@ -193,8 +189,8 @@ class LaplaceThreshold(CountThreshold):
 class GaussianThreshold(CountThreshold):
     """Adds discrete Gaussian noise to the count of each key and shows what passes a threshold.
 
-    Use:        a unit holds three keys or more and the counts are wanted too; WeightedGaussian finds more keys if the
-                counts are not wanted.
+    Use:        a unit holds three or more keys and you need the counts too; without the counts WeightedGaussian
+                finds more keys.
     Law:        n units: shown with n + Z if n > 0 and n + Z > threshold, and with probability `edge` if n + Z is the
                 threshold, P[Z = z] proportional to exp(-z^2 / (2 variance)).
     Guarantee:  for adding or removing one unit with at most keys_per_unit keys: (epsilon, delta)-DP if made with
@@ -229,7 +225,7 @@ class GaussianThreshold(CountThreshold):
         return math.sqrt(self.variance)
 
     def draw(self, count: int) -> Integers:
-        """Integer noise alone."""
+        """Draws integer noise."""
         return sample_gaussian(self.variance, count)
 
     def tails(self, m: Integers) -> Floats:
@@ -239,10 +235,10 @@ class GaussianThreshold(CountThreshold):
 
 def _outside(confidence: Number) -> float:
     """1 - confidence, less than the tails' error allows for."""
-    level = inside_unit(confidence, "confidence")
-    if level > MOST_CONFIDENCE:
+    exact_confidence = inside_unit(confidence, "confidence")
+    if exact_confidence > MOST_CONFIDENCE:
         raise Misconfigured(f"`confidence` is {shown(confidence)}; it must be at most 1 - 1e-15. Pass less.")
-    return float(1 - level) * (1 - 3 * TAIL_SHARE)
+    return float(1 - exact_confidence) * (1 - 3 * TAIL_SHARE)
 
 
 def _first(holds: Callable[[Integers], Flags], low: Integers, high: Integers) -> Integers:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.keys.accounting import (
     TAIL_SHARE,
@@ -27,9 +27,7 @@ from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import ZCDP, Approximate
 
-Flags = npt.NDArray[np.bool_]
-
-_EACH = 64  # up to so many keys the threshold is proved for each number, beyond for ranges of a sixteenth
+_EACH = 64  # up to this many keys the threshold is proved for each number, beyond for ranges of a sixteenth
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -39,8 +37,8 @@ class WeightedGaussian:
     The caller promises: a unit holds at most keys_per_unit keys (more are sampled down first); if it holds w, it adds
     weight(w), a whole number, to each of them; `totals` has the sum for each key that occurs, 0 for one that does not.
 
-    Use:        units hold several keys and only the keys are wanted; a unit with few keys counts for more, so that
-                keys_per_unit may be generous. TruncatedGeometric if a unit holds one key or two.
+    Use:        units hold several keys and you need only the keys. A unit with few keys counts for more, so
+                keys_per_unit can be generous. TruncatedGeometric if a unit holds one or two keys.
     Law:        a key of weight x is shown if x > 0 and x + Z > threshold, P[Z = z] proportional to
                 exp(-z^2 / (2 variance)), all in units of 2^-20; weight(w) = floor(2^20 / sqrt w).
     Guarantee:  for adding or removing one unit with at most keys_per_unit keys: (epsilon, delta)-DP if made with
@@ -81,7 +79,7 @@ class WeightedGaussian:
         return math.sqrt(self.variance) / self.one
 
     def weight(self, keys: int) -> int:
-        """What a unit that holds so many keys adds to each of them: 2^20 / sqrt(keys), rounded down."""
+        """What a unit that holds this many keys adds to each of them: 2^20 / sqrt(keys), rounded down."""
         held = count(keys, "keys")
         if held > self.keys_per_unit:
             raise Misconfigured(
@@ -101,15 +99,15 @@ class WeightedGaussian:
         return float(gaussian_tails(self.variance, np.array([self.threshold + 1 - weight]))[0]) if weight else 0.0
 
     def half(self, *, keys: int = 1) -> int:
-        """How many units, each with `keys` keys in all, show a key at least every second time: Z is symmetric."""
+        """How many units, each with `keys` keys in all, show a key at least half of the time, as Z is symmetric."""
         return math.ceil(Fraction(self.threshold + 1, self.weight(keys)))
 
     def error(self, confidence: Number = 0.95, *, keys: int = 1) -> int:
-        """A key is shown with this probability if so many units hold it, each of which holds `keys` keys in all.
+        """A key is shown with this probability if this many units hold it, each of which holds `keys` keys in all.
 
         Hidden is a key of weight threshold + 1 + q with probability P[Z > q], at most P[N > q] (1 + TAIL_SHARE).
         """
-        from scipy.special import ndtri  # slow to import
+        from scipy.special import ndtri  # slow import
 
         hidden = float(1 - inside_unit(confidence, "confidence")) * (1 - TAIL_SHARE)
         q = math.ceil(-math.sqrt(self.variance) * float(ndtri(hidden)))

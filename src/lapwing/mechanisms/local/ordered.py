@@ -1,8 +1,8 @@
 """Records in order on a public grid, and how far a few steps could move their median.
 
-Each record is cut to the bounds and rounded to the grid low, low + step, ..., high by itself, so neighbours stay
-neighbours. What has no place there (a missing value, NaN, text) is a bug of the caller and is refused, as on an axis
-(axis.py). From there on all is integers: x_1 <= ... <= x_n in 0..last, with x_i = 0 for i <= 0 and x_i = last for
+Each record is clipped to the bounds and rounded to the grid low, low + step, ..., high by itself, so neighbours stay
+neighbours. A missing value, NaN or text is a bug in the caller and is refused, as on an axis (axis.py). From there on
+everything is an integer: x_1 <= ... <= x_n in 0..last, with x_i = 0 for i <= 0 and x_i = last for
 i > n. The median is the lower one, x_m with m = ceil(n / 2); of no records it is x_0 = 0.
 
 Lemma (gap). Let A_k(x) be the largest local sensitivity of the median among all databases within k steps of x.
@@ -39,20 +39,19 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.scores import nearest
 from lapwing.numbers import Number, exact, positive
 from lapwing.privacy.neighbours import Neighbours
 
-Integers = npt.NDArray[np.int64]
-
 FINEST = 1 << 30
-"""How many steps the bounds are apart unless the caller says otherwise."""
+"""Default number of steps between the bounds."""
 _MOST = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Cells:
+class BoundedGrid:
     """The public grid low, low + step, ..., high."""
 
     low: Fraction
@@ -71,7 +70,7 @@ class Cells:
         object.__setattr__(self, "step", size)
         object.__setattr__(self, "last", int(cells))
 
-    def ordered(self, values: Any, relation: Neighbours) -> Ordered:
+    def order(self, values: Any, relation: Neighbours) -> Ordered:
         """The records as cell numbers, in order. Each one's cell depends on that record alone."""
         numbers = _floats(values)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -130,17 +129,19 @@ class Ordered:
 
 def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:
     if not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be two numbers, the least and the largest value. Pass (low, high).")
+        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example (0, 100).")
     low, high = exact(bounds[0], "bounds"), exact(bounds[1], "bounds")
     if low >= high:
-        raise Misconfigured(f"`bounds` is {tuple(bounds)}; the first must lie below the second. Pass (low, high).")
+        raise Misconfigured(
+            f"`bounds` is {tuple(bounds)}; the lower bound must be below the upper bound. Pass (low, high)."
+        )
     return low, high
 
 
 def _floats(values: Any) -> npt.NDArray[np.float64]:
     """Every record as a float64; integers too large for it are infinite."""
     try:
-        numbers = _converted(values if hasattr(values, "__array__") else list(values))
+        numbers = _convert(values if hasattr(values, "__array__") else list(values))
     except (TypeError, ValueError):
         raise _unreadable() from None
     if np.isnan(numbers).any():
@@ -148,7 +149,7 @@ def _floats(values: Any) -> npt.NDArray[np.float64]:
     return numbers
 
 
-def _converted(given: Any) -> npt.NDArray[np.float64]:
+def _convert(given: Any) -> npt.NDArray[np.float64]:
     try:
         return np.asarray(given, np.float64).ravel()
     except OverflowError:
@@ -157,4 +158,4 @@ def _converted(given: Any) -> npt.NDArray[np.float64]:
 
 
 def _unreadable() -> Misconfigured:
-    return Misconfigured("the values are not all numbers; pass a list or an array of numbers. Leave out missing ones.")
+    return Misconfigured("some values are not numbers; pass a list or an array of numbers. Drop missing values first.")

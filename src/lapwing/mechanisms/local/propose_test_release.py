@@ -25,7 +25,7 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.local.ordered import Cells
+from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.scores import T, at_least, candidate_at, read, require_one_each
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
@@ -34,7 +34,7 @@ from lapwing.privacy.neighbours import Neighbours
 
 @dataclass(frozen=True, slots=True, init=False)
 class DistanceTest:
-    """Tells whether a distance is safely above zero, and nothing else.
+    """Reports whether a distance is safely above zero, and nothing else.
 
     Law:        passes if d + Z > threshold, P[Z = z] proportional to exp(-epsilon |z|); the threshold is the least
                 integer t with P[Z > t] = r^(t+1) / (1 + r) <= delta, r = e^-epsilon.
@@ -57,7 +57,7 @@ class DistanceTest:
     def threshold(self) -> int:
         return _threshold(self.epsilon, self.delta)
 
-    def needed(self, confidence: Number = 0.95) -> int:
+    def needed_distance(self, confidence: Number = 0.95) -> int:
         """From this distance on the test passes with at least this probability."""
         outside = 1 - inside_unit(confidence, "confidence")
         return self.threshold + 1 + _threshold(self.epsilon, outside)  # Z and -Z have the same law
@@ -67,14 +67,14 @@ class DistanceTest:
 class ProposeTestRelease:
     """Answers with noise for the proposed sensitivity, or refuses if the data may not allow it.
 
-    Use:        when a good guess of the local sensitivity is at hand and a refusal is acceptable; the noise is as small
-                as if the guess were the global sensitivity.
+    Use:        when you have a good guess of the local sensitivity and can accept a refusal; the noise is as small as
+                if the guess were the global sensitivity.
     Law:        passes the test at distance d with half of epsilon: then the value plus Laplace noise of scale
                 2 proposed / epsilon; otherwise None.
     Guarantee:  (epsilon, delta)-DP for all neighbours with |d(x) - d(x')| <= 1, and d(x) = d(x') = 0 or
                 |f(x) - f(x')| <= proposed. The textbook calls half of this epsilon "epsilon", so that it says
                 (2 epsilon, delta).
-    Error:      that of the Laplace mechanism once it answers; `needed` is the distance at which it does.
+    Error:      that of the Laplace mechanism once it answers; `needed_distance` is the distance at which it does.
     Proof:      If |f(x) - f(x')| <= proposed: test and answer are epsilon/2-DP each, and losses add. Otherwise
                 d(x) = d(x') = 0: the test has the same law on both, so a set S of outcomes has
                 P[S | x] <= P[S and refused | x] + P[passed | x] <= P[S | x'] + delta.
@@ -104,9 +104,9 @@ class ProposeTestRelease:
         """With this probability an answer to an integer question is within this, if there is one."""
         return self.noise.error(confidence)
 
-    def needed(self, confidence: Number = 0.95) -> int:
+    def needed_distance(self, confidence: Number = 0.95) -> int:
         """From this distance on it answers with at least this probability."""
-        return self.test.needed(confidence)
+        return self.test.needed_distance(confidence)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -118,7 +118,7 @@ class ProposedMedian:
     Law:        records are cut to the bounds and rounded to a public grid; propose-test-release with the distance to
                 the nearest database whose median could move by more than `proposed` in one step.
     Guarantee:  (epsilon, delta)-DP for all neighbouring sets of records, none and one included.
-    Error:      `error` once it answers; `needed` is the distance at which it does.
+    Error:      `error` once it answers; `needed_distance` is the distance at which it does.
     Proof:      the distance is the least k with A_k > proposed (ordered.py), on the grid, in whole steps; then as
                 ProposeTestRelease. Cutting the answer to the bounds is post-processing. [DL09]
     Figure:     `ProposedMedian(proposed=2, epsilon=1, delta=1e-6, bounds=(0, 1000), step=1).error(0.95)` = 13.0
@@ -126,7 +126,7 @@ class ProposedMedian:
     """
 
     released: ProposeTestRelease
-    cells: Cells
+    cells: BoundedGrid
     neighbours: Neighbours
 
     def __init__(
@@ -139,7 +139,7 @@ class ProposedMedian:
         step: Number | None = None,
         neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
     ) -> None:
-        cells = Cells(bounds, step)
+        cells = BoundedGrid(bounds, step)
         steps = math.floor(positive(proposed, "proposed") / cells.step)
         if not 1 <= steps < cells.last:
             raise Misconfigured(
@@ -147,14 +147,14 @@ class ProposedMedian:
                 "Propose how far apart neighbouring records lie in the middle of the data."
             )
         if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
         object.__setattr__(self, "released", ProposeTestRelease(proposed=steps, epsilon=epsilon, delta=delta))
         object.__setattr__(self, "cells", cells)
         object.__setattr__(self, "neighbours", neighbours)
 
     def __call__(self, values: Any) -> float | None:
         """The noisy median of a list or an array of numbers, or None."""
-        records = self.cells.ordered(values, self.neighbours)
+        records = self.cells.order(values, self.neighbours)
         answer = self.released(records.median, records.steps_to_exceed(int(self.released.noise.sensitivity)))
         return None if answer is None else self.cells.value(answer)
 
@@ -164,15 +164,15 @@ class ProposedMedian:
 
     def distance(self, values: Any) -> int:
         """How many steps lead from these records to some whose median is too sensitive. Secret for real data."""
-        return self.cells.ordered(values, self.neighbours).steps_to_exceed(int(self.released.noise.sensitivity))
+        return self.cells.order(values, self.neighbours).steps_to_exceed(int(self.released.noise.sensitivity))
 
     def error(self, confidence: Number = 0.95) -> float:
         """With this probability an answer is within this of the median, if there is one."""
         return at_least((self.released.error(confidence) + 1) * self.cells.step)  # one more for the grid
 
-    def needed(self, confidence: Number = 0.95) -> int:
+    def needed_distance(self, confidence: Number = 0.95) -> int:
         """From this distance on it answers with at least this probability."""
-        return self.released.needed(confidence)
+        return self.released.needed_distance(confidence)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -182,12 +182,12 @@ class StableMode:
     Use:        when one candidate is far ahead; `NoisyMax` and `PermuteAndFlip` need no delta and always answer.
     Law:        the first of the largest counts, if the test passes at the number of steps that keep it; otherwise None.
     Guarantee:  (epsilon, delta)-DP for counts over disjoint candidates, for neighbours under either relation.
-    Error:      none once it answers; `needed` is the lead, in steps, at which it does.
+    Error:      none once it answers; `needed_distance` is the lead, in steps, at which it does.
     Proof:      D(x) = the least number of steps to a database with another winner; d = D - 1. If neighbours have the
                 same winner, D differs by at most 1 and the test is epsilon-DP. If not, D = 1 and d = 0 on both: the
                 test has the same law on both and passes with probability at most delta, as in ProposeTestRelease.
                 Adding or removing closes a lead by one a step, a change by two; a tie goes to the first. [ST13]
-    Figure:     `StableMode(epsilon=1, delta=1e-6).needed(0.95)` = 16
+    Figure:     `StableMode(epsilon=1, delta=1e-6).needed_distance(0.95)` = 16
     Checked by: tests/mechanisms/local/test_propose_test_release.py
     """
 
@@ -198,7 +198,7 @@ class StableMode:
         object.__setattr__(self, "test", DistanceTest(epsilon=epsilon, delta=delta))
         object.__setattr__(self, "neighbours", neighbours)
         if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
 
     def choose(self, candidates: Sequence[T] | Any, counts: object) -> T | Any | None:
         """The candidate with the largest count, or None; `counts` holds a whole number for each of at least two."""
@@ -209,9 +209,9 @@ class StableMode:
     def loss(self) -> Approximate:
         return Approximate(self.test.epsilon, self.test.delta)
 
-    def needed(self, confidence: Number = 0.95) -> int:
+    def needed_distance(self, confidence: Number = 0.95) -> int:
         """From this distance on it answers with at least this probability."""
-        return self.test.needed(confidence)
+        return self.test.needed_distance(confidence)
 
     def distance(self, counts: object) -> int:
         """How many steps leave the winner as it is, whatever they are. Secret for real data."""
@@ -259,4 +259,4 @@ def _whole(distance: int) -> int:
     try:
         return count(exact(distance, "distance"), "distance", least=0)
     except Misconfigured:
-        raise Misconfigured("the distance is no whole number of at least 0. Pass an integer.") from None
+        raise Misconfigured("the distance is not a whole number of at least 0. Pass an int.") from None

@@ -1,4 +1,4 @@
-"""Smooth sensitivity: noise scaled to these data, and not to the worst ones."""
+"""Smooth sensitivity: noise scaled to these data, not to the worst case."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.local.ordered import Cells, Ordered
+from lapwing.mechanisms.local.ordered import BoundedGrid, Ordered
 from lapwing.mechanisms.local.smooth_noise import SmoothNoise
 from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.numbers import Number, exact, positive
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
 
-Bounds = Callable[[int], Number] | Sequence[Number]
+LocalSensitivities = Callable[[int], Number] | Sequence[Number]
 """The local sensitivity at distance k, as a function of k or as a list."""
 
-_FINE = 30  # unless told, the grid has between 2^29 and 2^30 steps up to the cap
+_FINE = 30  # by default the grid has between 2^29 and 2^30 steps up to the cap
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class SmoothSensitivity:
     """Adds noise scaled to how much the function can change near these data.
 
-    Use:        when the global sensitivity is hopeless, and the local one is small and known at every distance, as for
-                triangles in a graph; for medians `Quantile` is better.
+    Use:        when the global sensitivity is too large, and the local one is small and known at every distance, as
+                for triangles in a graph; for medians `Quantile` is better.
     Law:        y = step (round(value / step) + Z); Z is Cauchy if delta is 0, Laplace otherwise, of scale
                 2 S / epsilon, S a smooth upper bound of the local sensitivity in steps (smooth_noise.py).
     Guarantee:  pure DP with epsilon if delta = 0, otherwise (epsilon, delta)-DP, for all neighbours x, x' with
                 |f(x) - f(x')| <= A_0(x), A_k(x) <= A_(k+1)(x') for every k, and A_k <= cap. The local sensitivities at
-                distance k are such. A list may be shorter than `reach`: missing terms count as the cap, and its length
-                may then differ between neighbours by at most one.
-    Error:      depends on the data through S: `error(confidence, smooth=...)` says it for a bound that you assume.
+                distance k are such. A list may be shorter than `distances`: missing terms count as the cap, and its
+                length may then differ between neighbours by at most one.
+    Error:      depends on the data through S: `error(confidence, smooth=...)` gives it for a bound that you assume.
     Proof:      floor(A_k / step) + 1 are integer bounds of the rounded function with the same property: two roundings
                 add less than one step each way, and the map is monotone. The theorems of smooth_noise.py apply. The
                 number of terms looked at, the grid and the weights are public. [NRS07]
@@ -54,9 +54,9 @@ class SmoothSensitivity:
         object.__setattr__(self, "noise", SmoothNoise(epsilon=epsilon, delta=delta))
         object.__setattr__(self, "cap", most)
         object.__setattr__(self, "step", size)
-        self.noise.reach(self._most)  # refuses an epsilon that would need too many terms
+        self.noise.terms(self._most)  # refuses an epsilon that would need too many terms
 
-    def __call__(self, value: Number, at_distance: Bounds) -> float:
+    def __call__(self, value: Number, at_distance: LocalSensitivities) -> float:
         """The value with noise; `at_distance` gives the local sensitivity at distance 0, 1, 2, ..."""
         units = round(_read(value) / self.step)
         return nearest((units + self.noise.draw(self._smooth(at_distance))) * self.step)
@@ -66,9 +66,9 @@ class SmoothSensitivity:
         return self.noise.loss
 
     @property
-    def reach(self) -> int:
-        """How many distances are looked at."""
-        return self.noise.reach(self._most)
+    def distances(self) -> int:
+        """The number of distances that matter."""
+        return self.noise.terms(self._most)
 
     def error(self, confidence: Number = 0.95, *, smooth: Number) -> float:
         """With this probability the answer is within this of the value, if `smooth_bound` is `smooth`.
@@ -78,7 +78,7 @@ class SmoothSensitivity:
         bound = max(positive(smooth, "smooth") / self.step, Fraction(1))
         return at_least((self.noise.error(confidence, bound) + Fraction(1, 2)) * self.step)
 
-    def smooth_bound(self, at_distance: Bounds) -> Fraction:
+    def smooth_bound(self, at_distance: LocalSensitivities) -> Fraction:
         """The smooth bound in the units of the value, the step of the grid included. Secret for real data."""
         return self._smooth(at_distance) * self.step
 
@@ -86,9 +86,9 @@ class SmoothSensitivity:
     def _most(self) -> int:
         return math.floor(self.cap / self.step) + 1
 
-    def _smooth(self, at_distance: Bounds) -> Fraction:
-        reach = self.reach
-        terms = [at_distance(k) for k in range(reach)] if callable(at_distance) else at_distance[:reach]
+    def _smooth(self, at_distance: LocalSensitivities) -> Fraction:
+        most = self.distances
+        terms = [at_distance(k) for k in range(most)] if callable(at_distance) else at_distance[:most]
         bounds = [math.floor(min(max(_read(term), Fraction(0)), self.cap) / self.step) + 1 for term in terms]
         return self.noise.smooth_bound(bounds, self._most)
 
@@ -104,7 +104,7 @@ class SmoothMedian:
                 e^(-beta k) A_k, A_k the local sensitivity of the median at distance k.
     Guarantee:  pure DP with epsilon if delta = 0, otherwise (epsilon, delta)-DP, for all neighbouring sets of records,
                 none and one included.
-    Error:      depends on the data; `error(values)` says it for data that are no secret, such as synthetic ones.
+    Error:      depends on the data; `error(values)` gives it for data that are not secret, such as synthetic ones.
     Proof:      ordered.py proves A_k for either relation; they satisfy A_k(x) <= A_(k+1)(x'), so the theorems of
                 smooth_noise.py apply. Cutting the answer is post-processing. [NRS07]
     Figure:     `SmoothMedian(epsilon=1, bounds=(0, 1000), step=1).error(range(1001), 0.5)` = 4.0
@@ -112,7 +112,7 @@ class SmoothMedian:
     """
 
     noise: SmoothNoise
-    cells: Cells
+    cells: BoundedGrid
     neighbours: Neighbours
 
     def __init__(
@@ -125,15 +125,15 @@ class SmoothMedian:
         neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
     ) -> None:
         object.__setattr__(self, "noise", SmoothNoise(epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "cells", Cells(bounds, step))
+        object.__setattr__(self, "cells", BoundedGrid(bounds, step))
         object.__setattr__(self, "neighbours", neighbours)
         if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
-        self.noise.reach(self.cells.last)  # refuses an epsilon that would need too many terms
+            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+        self.noise.terms(self.cells.last)  # refuses an epsilon that would need too many terms
 
     def __call__(self, values: Any) -> float:
         """The noisy median of a list or an array of numbers."""
-        records = self._ordered(values)
+        records = self._order(values)
         return self.cells.value(records.median + self.noise.draw(self._smooth(records)))
 
     @property
@@ -142,19 +142,19 @@ class SmoothMedian:
 
     def error(self, values: Any, confidence: Number = 0.95) -> float:
         """With this probability the answer for these records is within this of their median. Secret for real data."""
-        steps = self.noise.error(confidence, self._smooth(self._ordered(values))) + 1  # one more for the grid
+        steps = self.noise.error(confidence, self._smooth(self._order(values))) + 1  # one more for the grid
         return at_least(min(steps, self.cells.last) * self.cells.step)
 
     def smooth_bound(self, values: Any) -> Fraction:
         """The smooth bound S of these records, in the units of the bounds. Secret for real data."""
-        return self._smooth(self._ordered(values)) * self.cells.step
+        return self._smooth(self._order(values)) * self.cells.step
 
-    def _ordered(self, values: Any) -> Ordered:
-        return self.cells.ordered(values, self.neighbours)
+    def _order(self, values: Any) -> Ordered:
+        return self.cells.order(values, self.neighbours)
 
     def _smooth(self, records: Ordered) -> Fraction:
         last = self.cells.last
-        return self.noise.smooth_bound(records.gaps(self.noise.reach(last)), last)
+        return self.noise.smooth_bound(records.gaps(self.noise.terms(last)), last)
 
 
 def _power_of_two(value: Fraction) -> Fraction:
@@ -170,4 +170,4 @@ def _read(number: Number) -> Fraction:
     try:
         return exact(number, "value")
     except Misconfigured:
-        raise Misconfigured("the value or a sensitivity is no finite number. Pass ordinary numbers.") from None
+        raise Misconfigured("the value or a sensitivity is not a finite number. Pass ordinary numbers.") from None

@@ -50,9 +50,8 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.scores import Enclosure
 from lapwing.noise.single import cauchy_integer, laplace_integer
-from lapwing.numbers import Number, ball, below_one, enclose, inside_unit, positive
+from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, inside_unit, positive
 from lapwing.privacy.loss import Approximate, Pure
 
 _DECAY_BITS = 40
@@ -71,12 +70,12 @@ class SmoothNoise:
     """q = e^-beta: how much less a database one step farther away counts."""
 
     def __init__(self, *, epsilon: Number, delta: Number = 0) -> None:
-        size, slip = positive(epsilon, "epsilon"), below_one(delta, "delta")
+        size, exact_delta = positive(epsilon, "epsilon"), below_one(delta, "delta")
         if size > _MOST_EPSILON:
             raise Misconfigured(f"`epsilon` is {epsilon}; above {_MOST_EPSILON} it protects nobody. Pass less.")
         object.__setattr__(self, "epsilon", size)
-        object.__setattr__(self, "delta", slip)
-        object.__setattr__(self, "decay", _laplace_decay(size, slip) if slip else _cauchy_decay(size))
+        object.__setattr__(self, "delta", exact_delta)
+        object.__setattr__(self, "decay", _laplace_decay(size, exact_delta) if exact_delta else _cauchy_decay(size))
 
     @property
     def loss(self) -> Pure | Approximate:
@@ -91,8 +90,8 @@ class SmoothNoise:
     def beta(self) -> float:
         return -math.log(self.decay)
 
-    def reach(self, most: int) -> int:
-        """How many of the bounds U_0, U_1, ... are looked at: a matter of public numbers."""
+    def terms(self, most: int) -> int:
+        """How many of the bounds U_0, U_1, ... matter; it depends on public numbers only."""
         return len(_weights(self.decay, most))
 
     def smooth_bound(self, bounds: Sequence[int], most: int) -> Fraction:
@@ -120,11 +119,11 @@ class SmoothNoise:
         Cauchy: the sum of 1 / (z^2 + s^2) over z > t is at most the integral from t on, so
         P[|Z| > t] <= (2 / pi) arctan(s / t), which is 1 - confidence at t = s / tan(pi (1 - confidence) / 2).
         """
-        level = inside_unit(confidence, "confidence")
+        exact_confidence = inside_unit(confidence, "confidence")
         scale = smooth / self.slide
         if self.delta:
-            return Laplace(epsilon=1 / scale).error(level)
-        return math.ceil(enclose(lambda: ball(scale) / (arb.pi() * ball(1 - level) / 2).tan())[1])
+            return Laplace(epsilon=1 / scale).error(exact_confidence)
+        return math.ceil(enclose(lambda: ball(scale) / (arb.pi() * ball(1 - exact_confidence) / 2).tan())[1])
 
 
 @lru_cache(maxsize=256)
@@ -158,16 +157,16 @@ def _laplace_decay(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The least q, by bisection over multiples of 2^-40, that meets both conditions of the theorem."""
     slide = epsilon / 2
 
-    def slip(q: Fraction) -> Fraction:
+    def delta_at(q: Fraction) -> Fraction:
         exponent = (epsilon - slide) * q / (1 - q)
         return enclose(lambda: (1 + ball(slide / 2).tanh()) * ball(1 - q) * (-ball(exponent)).exp())[1]
 
     fails, holds = 0, (1 << _DECAY_BITS) - 1
     while holds - fails > 1:
         middle = (fails + holds) // 2
-        fails, holds = (fails, middle) if slip(Fraction(middle, 1 << _DECAY_BITS)) <= delta else (middle, holds)
+        fails, holds = (fails, middle) if delta_at(Fraction(middle, 1 << _DECAY_BITS)) <= delta else (middle, holds)
     least = Fraction(holds, 1 << _DECAY_BITS)
-    if slip(least) > delta:
+    if delta_at(least) > delta:
         raise _too_small()
     return max(least, _up(enclose(lambda: (-ball(epsilon - slide)).exp())[1]))
 
@@ -180,4 +179,4 @@ def _up(decay: Fraction) -> Fraction:
 
 
 def _too_small() -> Misconfigured:
-    return Misconfigured("`epsilon` or `delta` is too small for smooth sensitivity. Pass more of it.")
+    return Misconfigured("`epsilon` or `delta` is too small for smooth sensitivity. Pass a larger one.")

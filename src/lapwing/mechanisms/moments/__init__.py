@@ -1,3 +1,3 @@
-"""Means, variances, correlation and regression from soft histograms."""
+"""Means, variances, correlation and regression."""
 
 __all__: list[str] = []

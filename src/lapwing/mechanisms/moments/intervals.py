@@ -1,7 +1,7 @@
-"""What noisy soft cells still tell: how far weighted sums of their noise stray, and which means they allow.
+"""Intervals from noisy cells: tail bounds for weighted sums of their noise, and the means they allow.
 
-Everything here is post-processing of noisy numbers, so floats may compute it; rounding goes to the safe side. Arrays
-hold one entry a group, and all groups share one noise.
+Everything here is post-processing of noisy numbers, so floats are enough; rounding goes to the safe side. Arrays
+hold one entry per group, and all groups share one noise.
 
 Discrete Laplace is floor(E1) - floor(E2) with exponential E of the same scale, so it is within 1 of continuous Laplace
 noise L; discrete Gaussian is within 1/2 of a normal number, except with probability 1 / (16 variance) (tails.py). So a
@@ -18,14 +18,13 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import gaussian_reach, laplace_reach
+from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
 
-Floats = npt.NDArray[np.float64]
-Interval = tuple[float, float]
+Ends = tuple[float, float]
 Band = tuple[Floats, Floats]
 """The low and the high ends of the intervals of all groups."""
 Tail = Callable[[float, float, float], float]
@@ -39,19 +38,19 @@ _BLUR = 2.0**-47  # float64 sums of a few cells, as a share of their sizes
 
 
 @lru_cache(maxsize=4096)
-def reach(noise: Laplace | Gaussian, weights: tuple[float, ...], outside: float) -> float:
-    """An x with P[|sum w_i Z_i| > x] <= outside, and hardly more than the least; the order of weights is no matter."""
+def tail_bound(noise: Laplace | Gaussian, weights: tuple[float, ...], outside: float) -> float:
+    """An x with P[|sum w_i Z_i| > x] <= outside, and close to the least; the order of the weights does not matter."""
     if isinstance(noise, Gaussian):
-        return gaussian_reach(np.array(weights), noise.variance, outside)
+        return gaussian_tail_bound(np.array(weights), noise.variance, outside)
     used = [abs(weight) for weight in weights if weight]
     if len(used) > 2:
-        return laplace_reach(np.array(used), float(noise.scale), outside)
+        return laplace_tail_bound(np.array(used), float(noise.scale), outside)
     w1, w2 = (*used, 0.0, 0.0)[:2]
-    return _bisected(tail_of(noise), w1, w2, outside) if used else 0.0
+    return _bisect(tail_of(noise), w1, w2, outside) if used else 0.0
 
 
-def reaches(noise: Laplace | Gaussian, weights: Floats, outside: float) -> Floats:
-    """The same for the weights of many groups: one row a cell, one column a group.
+def tail_bounds(noise: Laplace | Gaussian, weights: Floats, outside: float) -> Floats:
+    """The same for the weights of many groups: one row per cell, one column per group.
 
     It is less than 30 % above the least for outside <= 0.1.
 
@@ -65,7 +64,7 @@ def reaches(noise: Laplace | Gaussian, weights: Floats, outside: float) -> Float
     cells = len(weights)
     if isinstance(noise, Gaussian):
         equal = np.full(cells, 1 / math.sqrt(cells))
-        spread: Floats = np.sqrt((weights * weights).sum(axis=0)) * gaussian_reach(equal, noise.variance, outside)
+        spread: Floats = np.sqrt((weights * weights).sum(axis=0)) * gaussian_tail_bound(equal, noise.variance, outside)
         return spread
     largest = np.maximum(np.abs(weights).max(axis=0), 1e-300)
     squares, best = (weights / largest) ** 2, np.full(weights.shape[1], np.inf)
@@ -79,12 +78,12 @@ def reaches(noise: Laplace | Gaussian, weights: Floats, outside: float) -> Float
 
 
 def share_bands(noise: Laplace | Gaussian, places: tuple[float, ...], cells: Floats, outside: float) -> Band:
-    """The least and the greatest mean place that an exact test does not reject at this level (Fieller).
+    """The least and the greatest mean place that an exact test does not reject at this confidence (Fieller).
 
     The true mean place m of the cells, which stand at `places` in [0, 1] (symmetric about 1/2), makes V(m) = sum
-    (place_i - m) Y_i a sum of noises alone, so m is rejected if |V(m)| is beyond their reach. V is linear in m; the
-    reach is bounded on stretches of m by the largest weights there (more weight, more spread). Where the noisy total
-    is not above 0 nothing is rejected.
+    (place_i - m) Y_i a sum of noises alone, so m is rejected if |V(m)| exceeds their tail bound. V is linear in m; the
+    tail bound is bounded on stretches of m by the largest weights there (more weight, more spread). Where the noisy
+    total is not above 0 nothing is rejected.
     Two cells, (1 - m) Y1 - m Y2: negative cells may be taken as 0. V > x >= 0 then implies Y1 > 0, and cutting Y2
     only lowers V, so P[V > x] is no larger than before, and likewise below -x. The estimate is then never rejected.
     """
@@ -99,7 +98,7 @@ def share_bands(noise: Laplace | Gaussian, places: tuple[float, ...], cells: Flo
 
 
 def _least_shares(above: Floats, total: Floats, blur: Floats, ends: Floats, bounds: Floats) -> Floats:
-    """The first share m with above - m total within the reach; below it all are rejected."""
+    """The first share m with above - m total within the tail bound; below it all are rejected."""
     found = np.zeros(len(total))
     for start in range(0, len(total), _GROUPS_AT_ONCE):
         part = slice(start, start + _GROUPS_AT_ONCE)
@@ -119,10 +118,10 @@ def _stretches(noise: Laplace | Gaussian, places: tuple[float, ...], outside: fl
     ends = np.arange(many + 1) / many
     weights = np.abs(np.array(places)[:, None] - ends)
     widest = np.sort(np.maximum(weights[:, 1:], weights[:, :-1]), axis=0)
-    return ends, np.array([reach(noise, tuple(column), outside) for column in widest.T.tolist()])
+    return ends, np.array([tail_bound(noise, tuple(column), outside) for column in widest.T.tolist()])
 
 
-def _bisected(tail: Tail, w1: float, w2: float, outside: float) -> float:
+def _bisect(tail: Tail, w1: float, w2: float, outside: float) -> float:
     low, high = 0.0, 1.0
     while tail(w1, w2, high) > outside:
         low, high = high, 2 * high
@@ -133,9 +132,9 @@ def _bisected(tail: Tail, w1: float, w2: float, outside: float) -> float:
 
 
 def tail_of(noise: Laplace | Gaussian) -> Tail:
-    """At least P[|w1 Z1 + w2 Z2| >= x], and hardly more while the noise scale is large; weights are not negative.
+    """At least P[|w1 Z1 + w2 Z2| >= x], and barely more while the noise scale is large; weights are not negative.
 
-    Closed forms for continuous noise. Equal weights are told apart by making one a little larger.
+    Closed forms for continuous noise. Equal weights are handled by making one slightly larger.
     """
     scale = float(noise.scale)
 

@@ -3,8 +3,8 @@
 A row x becomes t = (x - low) / (high - low) in [0, 1], then a = round(t M) on a public grid of M = 2^30 steps, then a
 few whole numbers that are not negative and sum to M: the row's shares of two (or three) soft cells.
 
-    SoftMean        (a, M - a)                                           Bernstein polynomials of degree 1
-    SoftVariance    (floor((M - a)^2 / M), the rest, floor(a^2 / M))     Bernstein polynomials of degree 2
+    Mean        (a, M - a)                                           Bernstein polynomials of degree 1
+    Variance    (floor((M - a)^2 / M), the rest, floor(a^2 / M))     Bernstein polynomials of degree 2
 
 Lemma (sensitivity). A unit of at most k rows moves the sums of the cells by exactly M times its number of rows in l1,
 so by at most k M; in l2 by no more, since the l2 norm never exceeds the l1 norm, and by no less when its rows lie on
@@ -37,8 +37,8 @@ from typing import Any, ClassVar
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Interval, tail_of
-from lapwing.mechanisms.moments.rows import LARGEST, LARGEST_TO_SQUARE, noise_of, noisy, read_bounds, steps
+from lapwing.mechanisms.moments.intervals import Ends, tail_of
+from lapwing.mechanisms.moments.rows import LARGEST, LARGEST_TO_SQUARE, add_noise, noise_for, read_bounds, steps
 from lapwing.mechanisms.moments.spread import stddevs, variance_intervals, variances
 from lapwing.mechanisms.moments.values import (
     GRID,
@@ -48,7 +48,7 @@ from lapwing.mechanisms.moments.values import (
     mean_intervals,
     means,
     one_group,
-    only,
+    single_interval,
     sum_intervals,
     sums,
 )
@@ -58,7 +58,7 @@ from lapwing.privacy.neighbours import Neighbours
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class _Soft:
+class _Moments:
     """What both mechanisms share: the bounds of a value, how many rows a unit may have, and the noise of a cell."""
 
     neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
@@ -82,7 +82,7 @@ class _Soft:
         rows = count(rows_per_unit, "rows_per_unit")
         object.__setattr__(self, "bounds", read_bounds(bounds, self.largest))
         object.__setattr__(self, "rows_per_unit", rows)
-        object.__setattr__(self, "noise", noise_of(epsilon, rho, rows * GRID))
+        object.__setattr__(self, "noise", noise_for(epsilon, rho, rows * GRID))
 
     @property
     def loss(self) -> Pure | ZCDP | Approximate:
@@ -94,11 +94,11 @@ class _Soft:
 
 
 @dataclass(frozen=True, slots=True)
-class _Released:
+class _MomentsRelease:
     """What both releases share. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
 
     cells: tuple[int, ...]
-    mechanism: _Soft
+    mechanism: _Moments
 
     @property
     def mean(self) -> float:
@@ -114,16 +114,16 @@ class _Released:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SoftMean(_Soft):
+class Mean(_Moments):
     """The mean and the number of rows, released together.
 
-    Use:        the mean of a bounded column; with the variance as well, `SoftVariance`; a quantile when bounds are
+    Use:        the mean of a bounded column. `Variance` if you also need the variance; a quantile if the bounds are
                 wide.
     Law:        (A, B) + (Z1, Z2), A = sum of a_i, B = sum of M - a_i, Z discrete Laplace of scale k M / epsilon
                 (discrete Gaussian of variance (k M)^2 / (2 rho) with `rho`); count = (A + B) / M, mean = A / (A + B),
                 negative cells taken as 0.
     Guarantee:  pure DP with epsilon (or rho-zCDP) when all rows of one unit are added or removed, at most k =
-                `rows_per_unit` of them; the caller holds units to that, or scales a unit of n > k rows down to
+                `rows_per_unit` of them; the caller enforces that, or scales a unit of n > k rows down to
                 floor(A k / n) and, for B, k M minus this. Also with no rows at all.
     Error:      at least n rows: `error(confidence, rows=n)`, about (high - low) k ln(1 / beta) / (n epsilon) at worst.
                 Afterwards `MeanRelease.interval`, valid for every n; for many groups values.py.
@@ -133,14 +133,14 @@ class SoftMean(_Soft):
                 most P[Z >= n M / 2]. And |(1 - w) L1 - w L2| is stochastically below |L1|: the ratio of their densities
                 is (u e^(-x v/u) - v e^(-x u/v)) / (u - v) for u, v = the larger and the smaller of w, 1 - w; it starts
                 at 1, rises, then falls to 0, so it crosses 1 once. For normal noise (1 - w)^2 + w^2 <= 1 says the same.
-    Figure:     `round(SoftMean(epsilon=1, bounds=(0, 100)).error(0.95, rows=1000), 2)` = 0.3
+    Figure:     `round(Mean(epsilon=1, bounds=(0, 100)).error(0.95, rows=1000), 2)` = 0.3
     Checked by: tests/mechanisms/moments/test_mean.py
     """
 
     places: ClassVar[tuple[float, ...]] = (1.0, 0.0)
 
     def __call__(self, values: Any) -> MeanRelease:
-        """Both steps: the release of these rows."""
+        """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
 
     def cells(self, values: Any) -> tuple[int, int]:
@@ -151,17 +151,17 @@ class SoftMean(_Soft):
         return total, rows * GRID - total
 
     def release(self, cells: Any) -> MeanRelease:
-        """The noisy cells, and what follows from them."""
-        first, second = noisy(cells, self.noise, 2)
+        """Adds the noise to the cells."""
+        first, second = add_noise(cells, self.noise, 2)
         return MeanRelease((first, second), self)
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
-        """With this probability the mean is off by at most this, whatever it is, if there are at least so many rows."""
+        """With this probability the mean is off by at most this, if there are at least `rows` rows."""
         return mean_error(self.noise, self.width, confidence, rows=rows)
 
 
 def mean_error(noise: Laplace | Gaussian, width: float, confidence: Number = 0.95, *, rows: int) -> float:
-    """`SoftMean.error` for bounds of this width under any noise."""
+    """`Mean.error` for bounds of this width under any noise."""
     outside, size = 1 - inside_unit(confidence, "confidence"), count(rows, "rows") * GRID
     lost = Fraction(tail_of(noise)(1.0, 0.0, size / 2) / 2)
     if lost >= outside:
@@ -170,41 +170,41 @@ def mean_error(noise: Laplace | Gaussian, width: float, confidence: Number = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class MeanRelease(_Released):
+class MeanRelease(_MomentsRelease):
     """A released mean and count."""
 
     cells: tuple[int, int]
-    mechanism: SoftMean
+    mechanism: Mean
 
-    def interval(self, confidence: Number = 0.95) -> Interval:
+    def interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the mean of the clipped rows with this probability; of no rows, any one value within the bounds."""
-        return only(mean_intervals(self.mechanism, one_group(self.cells), confidence))
+        return single_interval(mean_intervals(self.mechanism, one_group(self.cells), confidence))
 
     def count_interval(self, confidence: Number = 0.95) -> tuple[int, int]:
         """Holds the number of rows with this probability."""
-        return _whole(only(count_intervals(self.mechanism, one_group(self.cells), confidence)))
+        return _whole(single_interval(count_intervals(self.mechanism, one_group(self.cells), confidence)))
 
-    def sum_interval(self, confidence: Number = 0.95) -> Interval:
+    def sum_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the sum of the clipped rows with this probability."""
-        return only(sum_intervals(self.mechanism, one_group(self.cells), confidence))
+        return single_interval(sum_intervals(self.mechanism, one_group(self.cells), confidence))
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Intervals that all hold at once."""
 
-    variance: Interval
-    stddev: Interval
-    mean: Interval
+    variance: Ends
+    stddev: Ends
+    mean: Ends
     count: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SoftVariance(_Soft):
+class Variance(_Moments):
     """The variance, the standard deviation, the mean and the number of rows, released together.
 
-    Use:        the spread of a bounded column; `SoftMean` if the mean is enough: it is up to 11 % less noisy there.
-    Law:        (b0, b1, b2) + Z, b_i = sums of the three cells, Z as in `SoftMean`; with p_i = the share of cell i,
+    Use:        the spread of a bounded column. If the mean is enough, use `Mean`: it is up to 11 % less noisy.
+    Law:        (b0, b1, b2) + Z, b_i = sums of the three cells, Z as in `Mean`; with p_i = the share of cell i,
                 negative cells taken as 0: mean = p2 + p1/2 and variance = p2 - mean^2 (of the rows themselves: divided
                 by n, not by n - 1) on [0, 1], then scaled to the bounds.
     Guarantee:  pure DP with epsilon (or rho-zCDP) when all rows of one unit are added or removed, at most
@@ -218,7 +218,7 @@ class SoftVariance(_Soft):
                 If neither of the last two is negative, the absolute values sum to (2 p1 + s + d^2) / (2 S), else to
                 (2 |d| + s - d^2) / (2 S): at most 1/S either way. Cutting a cell at 0 only brings it nearer to the
                 truth; S never falls below n M - 3 q on the way.
-    Figure:     `round(SoftVariance(epsilon=1, bounds=(0, 1)).error(0.95, rows=1000), 5)` = 0.00413
+    Figure:     `round(Variance(epsilon=1, bounds=(0, 1)).error(0.95, rows=1000), 5)` = 0.00413
     Checked by: tests/mechanisms/moments/test_mean.py
     """
 
@@ -227,7 +227,7 @@ class SoftVariance(_Soft):
     squares: ClassVar[tuple[float, ...]] = (0.0, 0.0, 1.0)
 
     def __call__(self, values: Any) -> VarianceRelease:
-        """Both steps: the release of these rows."""
+        """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
 
     def cells(self, values: Any) -> tuple[int, int, int]:
@@ -239,12 +239,12 @@ class SoftVariance(_Soft):
         return lowest, rows * GRID - lowest - squares, squares
 
     def release(self, cells: Any) -> VarianceRelease:
-        """The noisy cells, and what follows from them."""
-        lowest, middle, highest = noisy(cells, self.noise, 3)
+        """Adds the noise to the cells."""
+        lowest, middle, highest = add_noise(cells, self.noise, 3)
         return VarianceRelease((lowest, middle, highest), self)
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
-        """With this probability the variance is off by at most this, if there are at least so many rows."""
+        """With this probability the variance is off by at most this, if there are at least `rows` rows."""
         return variance_error(self.noise, self.width, confidence, rows=rows)
 
     def stddev_error(self, confidence: Number = 0.95, *, rows: int, stddev: Number = 0) -> float:
@@ -257,7 +257,7 @@ class SoftVariance(_Soft):
 
 
 def variance_error(noise: Laplace | Gaussian, width: float, confidence: Number = 0.95, *, rows: int) -> float:
-    """The error of a variance under any noise: see `SoftVariance`."""
+    """The error of a variance under any noise: see `Variance`."""
     return width**2 * _error_of_three(noise, confidence, rows, gain=1.0, most=0.25, off=12 * STEP)
 
 
@@ -282,11 +282,11 @@ def _error_of_three(
 
 
 @dataclass(frozen=True, slots=True)
-class VarianceRelease(_Released):
-    """Released moments. Variances and deviations lie where they can lie."""
+class VarianceRelease(_MomentsRelease):
+    """Released moments. Variances and standard deviations are clipped to their possible range."""
 
     cells: tuple[int, int, int]
-    mechanism: SoftVariance
+    mechanism: Variance
 
     @property
     def variance(self) -> float:
@@ -306,14 +306,14 @@ class VarianceRelease(_Released):
         Half of what may be left out goes to the variance, a quarter each to the mean and the count.
         """
         outside, cells = 1 - inside_unit(confidence, "confidence"), one_group(self.cells)
-        low, high = only(variance_intervals(self.mechanism, cells, 1 - outside / 2))
+        low, high = single_interval(variance_intervals(self.mechanism, cells, 1 - outside / 2))
         return Moments(
             variance=(low, high),
             stddev=(math.sqrt(low), math.sqrt(high)),
-            mean=only(mean_intervals(self.mechanism, cells, 1 - outside / 4)),
-            count=_whole(only(count_intervals(self.mechanism, cells, 1 - outside / 4))),
+            mean=single_interval(mean_intervals(self.mechanism, cells, 1 - outside / 4)),
+            count=_whole(single_interval(count_intervals(self.mechanism, cells, 1 - outside / 4))),
         )
 
 
-def _whole(interval: Interval) -> tuple[int, int]:
+def _whole(interval: Ends) -> tuple[int, int]:
     return int(interval[0]), int(interval[1])

@@ -28,10 +28,10 @@ from typing import Any, ClassVar
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Interval
+from lapwing.mechanisms.moments.intervals import Ends
 from lapwing.mechanisms.moments.regression import (
     ROUNDING,
-    SoftColumns,
+    PairCells,
     correlation_intervals,
     correlations,
     covariance_intervals,
@@ -41,8 +41,8 @@ from lapwing.mechanisms.moments.regression import (
     slope_intervals,
     slopes,
 )
-from lapwing.mechanisms.moments.rows import LARGEST_TO_SQUARE, Steps, noise_of, noisy, read_bounds, steps
-from lapwing.mechanisms.moments.values import GRID, STEP, counts, one_group, only
+from lapwing.mechanisms.moments.rows import LARGEST_TO_SQUARE, Steps, add_noise, noise_for, read_bounds, steps
+from lapwing.mechanisms.moments.values import GRID, STEP, counts, one_group, single_interval
 from lapwing.numbers import Number, count
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
@@ -51,12 +51,12 @@ _CELLS = 9
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SoftPair:
+class PairMoments:
     """The covariance, the correlation and the least-squares line of two bounded columns, released together.
 
-    Use:        how two bounded columns go together; also tells the mean and the variance of each. Fewer cells would
+    Use:        how two bounded columns are related; also gives the mean and the variance of each. Fewer cells would
                 serve a covariance alone (2 x 2) or a slope alone (3 x 2), but gain less than 20 % there.
-    Law:        the cells (see above) + Z, Z as in `SoftMean`; with the shares p_ij of the cells, negative ones taken as
+    Law:        the cells (see above) + Z, Z as in `Mean`; with the shares p_ij of the cells, negative ones taken as
                 0, and places c, d = 0, 1/2, 1: mean of x = sum c_i p_ij, mean of x y = sum c_i d_j p_ij, mean
                 of x^2 = sum_j p_2j, covariance = mean of x y - mean of x times mean of y, then scaled to the bounds.
     Guarantee:  pure DP with epsilon (or rho-zCDP) when all rows of one unit are added or removed, at most k =
@@ -68,7 +68,7 @@ class SoftPair:
                 cell (i, j) is ((c_i - m)(d_j - k) - v) / S with means m, k and S the sum of the cells; |c_i - m| sum to
                 at most 3/2, |d_j - k| as well, and |v| <= 1/4, so the absolute values sum to at most 4.5 / S. Cutting a
                 cell at 0 only brings it nearer to the truth; S never falls below n M - 9 q on the way.
-    Figure:     `round(SoftPair(epsilon=1, x_bounds=(0, 1), y_bounds=(0, 1)).error(0.95, rows=1000), 4)` = 0.0244
+    Figure:     `round(PairMoments(epsilon=1, x_bounds=(0, 1), y_bounds=(0, 1)).error(0.95, rows=1000), 4)` = 0.0244
     Checked by: tests/mechanisms/moments/test_pair.py
     """
 
@@ -92,7 +92,7 @@ class SoftPair:
         object.__setattr__(self, "x_bounds", read_bounds(x_bounds, LARGEST_TO_SQUARE))
         object.__setattr__(self, "y_bounds", read_bounds(y_bounds, LARGEST_TO_SQUARE))
         object.__setattr__(self, "rows_per_unit", rows)
-        object.__setattr__(self, "noise", noise_of(epsilon, rho, rows * GRID))
+        object.__setattr__(self, "noise", noise_for(epsilon, rho, rows * GRID))
 
     def __call__(self, x: Any, y: Any) -> PairRelease:
         """Both steps: the release of these rows."""
@@ -103,31 +103,33 @@ class SoftPair:
         return self.noise.loss
 
     @property
-    def columns(self) -> SoftColumns:
+    def columns(self) -> PairCells:
         """What the functions of regression.py need, for many groups."""
-        return SoftColumns(self.noise, self.x_bounds, self.y_bounds)
+        return PairCells(self.noise, self.x_bounds, self.y_bounds)
 
     def cells(self, x: Any, y: Any) -> tuple[int, ...]:
         """The sums of the cells of these rows, exactly; those of one x cell stand next to each other."""
         totals = [0] * _CELLS
         for a, b in zip_longest(steps(x, self.x_bounds), steps(y, self.y_bounds)):
             if a is None or b is None or a.size != b.size:
-                raise Misconfigured("`x` and `y` must be columns of the same length. Pass one value of each for a row.")
+                raise Misconfigured(
+                    "`x` and `y` must be columns of the same length. Pass one value of each for per row."
+                )
             cells = row_cells(a, b)
             totals = [total + int(cell.sum()) for total, cell in zip(totals, cells, strict=True)]
         return tuple(totals)
 
     def release(self, cells: Any) -> PairRelease:
-        """The noisy cells, and what follows from them."""
-        return PairRelease(noisy(cells, self.noise, _CELLS), self)
+        """Adds the noise to the cells."""
+        return PairRelease(add_noise(cells, self.noise, _CELLS), self)
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
-        """With this probability the covariance is off by at most this, if there are at least so many rows."""
+        """With this probability the covariance is off by at most this, if there are at least `rows` rows."""
         return covariance_error(self.noise, self.columns.area, confidence, rows=rows)
 
 
 def covariance_error(noise: Laplace | Gaussian, area: float, confidence: Number = 0.95, *, rows: int) -> float:
-    """The error of a covariance under any noise, `area` = product of the ranges: see `SoftPair`."""
+    """The error of a covariance under any noise, `area` = product of the ranges: see `PairMoments`."""
     size, bound = count(rows, "rows") * GRID, noise.error(confidence, simultaneous=_CELLS)
     if size <= _CELLS * bound:
         return area / 2
@@ -139,7 +141,7 @@ class PairRelease:
     """Released cells of two columns, as one group."""
 
     cells: tuple[int, ...]
-    mechanism: SoftPair
+    mechanism: PairMoments
 
     @property
     def count(self) -> float:
@@ -161,21 +163,21 @@ class PairRelease:
     def intercept(self) -> float:
         return float(intercepts(self.mechanism.columns, one_group(self.cells))[0])
 
-    def covariance_interval(self, confidence: Number = 0.95) -> Interval:
+    def covariance_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the covariance of the clipped rows with this probability."""
-        return only(covariance_intervals(self.mechanism.columns, one_group(self.cells), confidence))
+        return single_interval(covariance_intervals(self.mechanism.columns, one_group(self.cells), confidence))
 
-    def correlation_interval(self, confidence: Number = 0.95) -> Interval:
+    def correlation_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the correlation of the clipped rows with this probability, if they have one."""
-        return only(correlation_intervals(self.mechanism.columns, one_group(self.cells), confidence))
+        return single_interval(correlation_intervals(self.mechanism.columns, one_group(self.cells), confidence))
 
-    def slope_interval(self, confidence: Number = 0.95) -> Interval:
+    def slope_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the slope of y over x with this probability, if the rows have one."""
-        return only(slope_intervals(self.mechanism.columns, one_group(self.cells), confidence))
+        return single_interval(slope_intervals(self.mechanism.columns, one_group(self.cells), confidence))
 
-    def intercept_interval(self, confidence: Number = 0.95) -> Interval:
+    def intercept_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the intercept of the same line with this probability, if the rows have one."""
-        return only(intercept_intervals(self.mechanism.columns, one_group(self.cells), confidence))
+        return single_interval(intercept_intervals(self.mechanism.columns, one_group(self.cells), confidence))
 
 
 def row_cells(a: Steps, b: Steps) -> list[Steps]:

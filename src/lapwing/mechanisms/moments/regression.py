@@ -1,69 +1,75 @@
-"""Covariances, correlations and regression lines of many groups from noisy soft cells of two columns.
+"""Covariances, correlations and regression lines of many groups from the noisy cells of two columns.
 
 There are three by three cells: cell (i, j) holds what falls on the i-th Bernstein polynomial of x and the j-th of y.
 With places c_i and d_j = 0, 1/2, 1 the sums of x, y and x y are the cells weighted by c_i, d_j and c_i d_j; squares are
-the last of the three cells along a column. Post-processing only: it answers for any noisy cells.
+the last of the three cells along a column. Post-processing only: any noisy cells are accepted.
 
 Intervals. The event that spread.py describes, for the covariance and the variances that are needed, each at a
 share of what may be left out; division gives a first range. Then Fieller: let N, S, R belong to the covariance and the
 variances of x and y. For the true slope b, N - b S is a weighted sum of noises alone; so is N - r (l S + R / l) / 2 for
 the true correlation r and the true ratio l of the standard deviations of y and x. The first ranges bound the weights,
-and then b lies in (N +- reach) / S, and r likewise; an error of l only enters squared, as l S + R / l is least there.
+and then b lies in (N +- tail bound) / S, and r likewise; an error of l enters only squared, as l S + R / l is least
+there.
 Checked by: tests/mechanisms/moments/test_regression.py
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
+from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Band, Floats, reaches, share_bands
-from lapwing.mechanisms.moments.spread import Products, covariance_bands, rounded, sample_bands, sampled, tied_products
+from lapwing.mechanisms.moments.intervals import Band, share_bands, tail_bounds
+from lapwing.mechanisms.moments.spread import (
+    Products,
+    covariance_bands,
+    sample_bands,
+    tied_products,
+    to_sample,
+    widen_by_rounding,
+)
 from lapwing.mechanisms.moments.values import (
     STEP,
-    Cells,
-    SoftColumn,
+    CellArrays,
+    ColumnCells,
     as_floats,
     at_share,
     count_bands,
     counts,
-    left_out,
     means,
+    share_outside,
 )
-from lapwing.numbers import Number
-
-Bounds = tuple[Fraction, Fraction]
+from lapwing.numbers import Enclosure, Number
 
 PLACES, SQUARES = (0.0, 0.5, 1.0), (0.0, 0.0, 1.0)
 ROUNDING = 12
-"""By less than how many steps a place is off: 1 for the row, 3 for the floors of cells, 8 for scaling a unit down."""
+"""A place is off by less than this many steps: 1 for the row, 3 for the floors of cells, 8 for scaling a unit down."""
 
 _MEAN, _REST = 0.1, 0.8  # shares of what may be left out: for each of the two means, and for all else
 _ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SoftColumns:
+class PairCells:
     """The cells of two columns under any noise; those of one x cell stand next to each other."""
 
     noise: Laplace | Gaussian
-    x_bounds: Bounds
-    y_bounds: Bounds
+    x_bounds: Enclosure
+    y_bounds: Enclosure
 
     @property
-    def x(self) -> SoftColumn:
+    def x(self) -> ColumnCells:
         """The same cells as cells of x alone."""
         places, squares = (tuple(np.repeat(along, 3).tolist()) for along in (PLACES, SQUARES))
-        return SoftColumn(self.noise, self.x_bounds, places, squares, ROUNDING)
+        return ColumnCells(self.noise, self.x_bounds, places, squares, ROUNDING)
 
     @property
-    def y(self) -> SoftColumn:
+    def y(self) -> ColumnCells:
         """The same cells as cells of y alone."""
-        return SoftColumn(self.noise, self.y_bounds, PLACES * 3, SQUARES * 3, ROUNDING)
+        return ColumnCells(self.noise, self.y_bounds, PLACES * 3, SQUARES * 3, ROUNDING)
 
     @property
     def products(self) -> Products:
@@ -79,74 +85,74 @@ class SoftColumns:
         return _width(self.y_bounds) / _width(self.x_bounds)
 
 
-def covariances(columns: SoftColumns, cells: Cells, *, sample: bool = False) -> Floats:
+def covariances(columns: PairCells, cells: CellArrays, *, sample: bool = False) -> Floats:
     """Of the rows themselves (divided by n), or with `sample` divided by n - 1."""
     share = columns.products.values(as_floats(cells))
-    return columns.area * (sampled(share, counts(cells)) if sample else share)
+    return columns.area * (to_sample(share, counts(cells)) if sample else share)
 
 
-def correlations(columns: SoftColumns, cells: Cells) -> Floats:
-    """Between -1 and 1; drawn to 0 where a variance drowns in the noise."""
+def correlations(columns: PairCells, cells: CellArrays) -> Floats:
+    """Between -1 and 1; pulled towards 0 where a variance is below the noise."""
     values = as_floats(cells)
     spread = np.sqrt(_firm(columns.x, values) * _firm(columns.y, values))
     return np.clip(columns.products.values(values) / spread, -1.0, 1.0)
 
 
-def slopes(columns: SoftColumns, cells: Cells) -> Floats:
-    """Of the least-squares line of y over x; drawn to 0 where the variance of x drowns in the noise."""
+def slopes(columns: PairCells, cells: CellArrays) -> Floats:
+    """Of the least-squares line of y over x; pulled towards 0 where the variance of x is below the noise."""
     values = as_floats(cells)
     return columns.steepness * columns.products.values(values) / _firm(columns.x, values)
 
 
-def intercepts(columns: SoftColumns, cells: Cells) -> Floats:
+def intercepts(columns: PairCells, cells: CellArrays) -> Floats:
     """Of the same line, at x = 0."""
     return means(columns.y, cells) - slopes(columns, cells) * means(columns.x, cells)
 
 
 def covariance_intervals(
-    columns: SoftColumns, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+    columns: PairCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
 ) -> Band:
     """Each holds the covariance of the clipped rows of its group with this probability; of one row, 0."""
-    outside, values = left_out(confidence, simultaneous), as_floats(cells)
+    outside, values = share_outside(confidence, simultaneous), as_floats(cells)
     left = 0.9 * outside if sample else outside
     x, y = _means(columns, values, left)
     products = columns.products
-    band = rounded(covariance_bands(columns.noise, products, values, x, y, _REST * left), products)
+    band = widen_by_rounding(covariance_bands(columns.noise, products, values, x, y, _REST * left), products)
     if sample:
         band = sample_bands(band, count_bands(columns.noise, cells, 0.1 * outside))
     return _hull((columns.area * band[0], columns.area * band[1]), covariances(columns, cells, sample=sample))
 
 
 def correlation_intervals(
-    columns: SoftColumns, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1
+    columns: PairCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1
 ) -> Band:
     """Each holds the correlation of the clipped rows of its group with this probability, if it has one."""
-    outside, values = left_out(confidence, simultaneous), as_floats(cells)
+    outside, values = share_outside(confidence, simultaneous), as_floats(cells)
     x, y = _means(columns, values, outside)
     part, products = _REST * outside, columns.products
-    both = rounded(covariance_bands(columns.noise, products, values, x, y, 0.1 * part), products)
+    both = widen_by_rounding(covariance_bands(columns.noise, products, values, x, y, 0.1 * part), products)
     xx, yy = (_variance(columns.x, values, x, 0.1 * part), _variance(columns.y, values, y, 0.1 * part))
-    first = _divided(both, (np.sqrt(xx[0] * yy[0]), np.sqrt(xx[1] * yy[1])))
+    first = _divide(both, (np.sqrt(xx[0] * yy[0]), np.sqrt(xx[1] * yy[1])))
     ratio = _ratio(xx, yy)
     along, across = tied_products(columns.x), tied_products(columns.y)
-    below = _mixed(ratio, _middle(along, values, x, x), _middle(across, values, y, y))
+    below = _mix(ratio, _middle(along, values, x, x), _middle(across, values, y, y))
     pairs = zip(_weights(along, x, x), _weights(across, y, y), strict=True)
-    weights = [_mixed(ratio, one, two, any_sign=True) for one, two in pairs]
+    weights = [_mix(ratio, one, two, any_sign=True) for one, two in pairs]
     low, high = _fieller(columns, values, (x, y), 0.7 * part, first, below, weights, (ratio[1] + 1 / ratio[0]) / 2)
     return _hull((np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)), correlations(columns, cells))
 
 
-def slope_intervals(columns: SoftColumns, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def slope_intervals(columns: PairCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the slope of its group with this probability, if it has one; infinite where x may not vary at all."""
-    low, high = _slope_bands(columns, as_floats(cells), left_out(confidence, simultaneous))
+    low, high = _slope_bands(columns, as_floats(cells), share_outside(confidence, simultaneous))
     return _hull((columns.steepness * low, columns.steepness * high), slopes(columns, cells))
 
 
 def intercept_intervals(
-    columns: SoftColumns, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1
+    columns: PairCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1
 ) -> Band:
     """Each holds the intercept of its group with this probability, if it has one: mean of y less slope times x."""
-    outside, values = left_out(confidence, simultaneous), as_floats(cells)
+    outside, values = share_outside(confidence, simultaneous), as_floats(cells)
     slope = [columns.steepness * end for end in _slope_bands(columns, values, outside)]
     x, y = (
         _at(column, band) for column, band in zip((columns.x, columns.y), _means(columns, values, outside), strict=True)
@@ -157,18 +163,18 @@ def intercept_intervals(
     return _hull((least, np.where(known, y[1] - drops.min(axis=0), np.inf)), intercepts(columns, cells))
 
 
-def _slope_bands(columns: SoftColumns, values: Floats, outside: float) -> Band:
+def _slope_bands(columns: PairCells, values: Floats, outside: float) -> Band:
     """Slopes of y over x, both as shares of their ranges."""
     x, y = _means(columns, values, outside)
     part, products, squares = _REST * outside, columns.products, tied_products(columns.x)
-    both = rounded(covariance_bands(columns.noise, products, values, x, y, 0.1 * part), products)
-    first = _divided(both, _variance(columns.x, values, x, 0.1 * part))
+    both = widen_by_rounding(covariance_bands(columns.noise, products, values, x, y, 0.1 * part), products)
+    first = _divide(both, _variance(columns.x, values, x, 0.1 * part))
     below, weights = _middle(squares, values, x, x), _weights(squares, x, x)
     return _fieller(columns, values, (x, y), 0.8 * part, first, below, weights, np.ones(1))
 
 
 def _fieller(
-    columns: SoftColumns,
+    columns: PairCells,
     values: Floats,
     means: tuple[Band, Band],
     outside: float,
@@ -190,8 +196,8 @@ def _fieller(
         ends = np.where(known, low, 0.0), np.where(known, high, 0.0)
         most = 1 + np.maximum(-ends[0], ends[1]) * gain
         widest = np.stack([_widest(one, two, ends) + products.off * most for one, two in pairs])
-        far = reaches(columns.noise, widest, outside) / size + (products.off + blur) * most
-        finer = _divided((above[0] - far, above[1] + far), below)
+        far = tail_bounds(columns.noise, widest, outside) / size + (products.off + blur) * most
+        finer = _divide((above[0] - far, above[1] + far), below)
         low = np.where(known, np.maximum(low, finer[0]), low)
         high = np.where(known, np.maximum(low, np.minimum(high, finer[1])), high)
     return low, high
@@ -219,7 +225,7 @@ def _ratio(xx: Band, yy: Band) -> Band:
     return low, high
 
 
-def _mixed(ratio: Band, one: Band, two: Band, *, any_sign: bool = False) -> Band:
+def _mix(ratio: Band, one: Band, two: Band, *, any_sign: bool = False) -> Band:
     """The range of (l p + q / l) / 2 for l, p and q in their bands; for positive p and q it is convex in l."""
     ends = [(much * p + q / less) / 2 for much in ratio for less in ratio for p in one for q in two]
     if any_sign:
@@ -236,25 +242,25 @@ def _widest(one: Band, two: Band, slopes: Band) -> Floats:
     return widest
 
 
-def _means(columns: SoftColumns, values: Floats, outside: float) -> tuple[Band, Band]:
+def _means(columns: PairCells, values: Floats, outside: float) -> tuple[Band, Band]:
     x, y = (share_bands(columns.noise, column.places, values, _MEAN * outside) for column in (columns.x, columns.y))
     return x, y
 
 
-def _variance(column: SoftColumn, values: Floats, mean: Band, outside: float) -> Band:
+def _variance(column: ColumnCells, values: Floats, mean: Band, outside: float) -> Band:
     products = tied_products(column)
-    return rounded(covariance_bands(column.noise, products, values, mean, mean, outside), products)
+    return widen_by_rounding(covariance_bands(column.noise, products, values, mean, mean, outside), products)
 
 
-def _firm(column: SoftColumn, values: Floats) -> Floats:
-    """Variances as shares, but no less than one noise scale over the total: below that they cannot be told from 0."""
+def _firm(column: ColumnCells, values: Floats) -> Floats:
+    """Variances as shares, but no less than one noise scale over the total: less is indistinguishable from 0."""
     scale = float(column.noise.scale)
     total = np.maximum(np.maximum(values, 0.0).sum(axis=0), scale)
     firm: Floats = np.maximum(tied_products(column).values(values), scale / total)
     return firm
 
 
-def _divided(above: Band, below: Band) -> Band:
+def _divide(above: Band, below: Band) -> Band:
     """Quotients of two bands; everything where the divisor may be 0."""
     sure = below[0] > 0
     divisors = [np.where(sure, end, 1.0) for end in below]
@@ -262,7 +268,7 @@ def _divided(above: Band, below: Band) -> Band:
     return np.where(sure, values.min(axis=0), -np.inf), np.where(sure, values.max(axis=0), np.inf)
 
 
-def _at(column: SoftColumn, band: Band) -> Band:
+def _at(column: ColumnCells, band: Band) -> Band:
     off = column.rounding * STEP
     return at_share(column, band[0] - off), at_share(column, band[1] + off)
 
@@ -272,5 +278,5 @@ def _hull(band: Band, values: Floats) -> Band:
     return np.minimum(band[0], values), np.maximum(band[1], values)
 
 
-def _width(bounds: Bounds) -> float:
+def _width(bounds: Enclosure) -> float:
     return float(bounds[1] - bounds[0])

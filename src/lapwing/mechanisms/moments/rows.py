@@ -1,6 +1,6 @@
-"""How soft histograms read their parameters and rows, and the one place where they add noise.
+"""Reads the parameters and rows of soft histograms; the one place where they add noise.
 
-A row is cut to its bounds and put on the grid 0..M as an integer; which rows there are never shows in a message.
+A row is cut to its bounds and put on the grid 0..M as an integer; no message shows a row.
 Checked by: tests/mechanisms/moments/test_rows.py
 """
 
@@ -23,9 +23,9 @@ from lapwing.numbers import Number, exact
 Steps = npt.NDArray[np.int64]
 
 LARGEST = Fraction(10) ** 300
-"""The largest bound of a value that is only added."""
+"""The largest bound of a value that is only summed."""
 LARGEST_TO_SQUARE = Fraction(10) ** 100
-"""The largest bound of a value that is squared or divided by, too: float64 holds what comes of it."""
+"""The largest bound of a value that is also squared or divided by, so that the result fits float64."""
 
 _CHUNK = 1 << 20
 _NARROWEST = Fraction(1, 1 << 20)  # hi - lo against the larger bound: float64 then places a row within one step
@@ -38,23 +38,25 @@ def steps(values: Any, bounds: tuple[Fraction, Fraction]) -> Iterator[Steps]:
     for start in range(0, rows.size, _CHUNK):
         part = np.clip(rows[start : start + _CHUNK].astype(np.float64), low, high)
         if np.isnan(part).any():
-            raise Misconfigured("a value is not a number (NaN). Leave such rows out before asking.")
+            raise Misconfigured("a value is NaN. Drop such rows first.")
         yield np.clip(np.rint((part - low) * (GRID / (high - low))).astype(np.int64), 0, GRID)
 
 
-def noisy(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ...]:
-    """Adds the noise: the only step that costs."""
+def add_noise(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ...]:
+    """Adds the noise: the only step that costs privacy."""
     try:
         true = [index(cell) for cell in cells]
     except TypeError:
-        raise Misconfigured("`cells` must be whole numbers, as `cells` of this mechanism gives them.") from None
+        raise Misconfigured("`cells` must be whole numbers. Pass what the `cells` method returns.") from None
     if len(true) != many:
-        raise Misconfigured(f"`cells` has {len(true)} entries; this mechanism has {many}. Pass what `cells` gives.")
+        raise Misconfigured(
+            f"`cells` has {len(true)} entries; this mechanism has {many}. Pass what the `cells` method returns."
+        )
     return tuple(cell + z for cell, z in zip(true, noise.draw(many).tolist(), strict=True))
 
 
-def scaled_down(cells: Sequence[int], rows: int, most: int, rest: int) -> tuple[int, ...]:
-    """The cells of a unit of so many rows, which may count for `most`; cell number `rest` takes what the floors leave.
+def scale_down(cells: Sequence[int], rows: int, most: int, rest: int) -> tuple[int, ...]:
+    """Scales the cells of a unit of `rows` rows down to `most` rows; cell number `rest` takes the remainder.
 
     They are at least 0 and sum to M min(rows, most): lemma (scaling) of mean.py. Engines do the same.
     """
@@ -65,7 +67,7 @@ def scaled_down(cells: Sequence[int], rows: int, most: int, rest: int) -> tuple[
     return tuple(floors)
 
 
-def noise_of(epsilon: Number | None, rho: Number | None, sensitivity: int) -> Laplace | Gaussian:
+def noise_for(epsilon: Number | None, rho: Number | None, sensitivity: int) -> Laplace | Gaussian:
     """Laplace noise for a price in epsilon, Gaussian for one in rho."""
     if epsilon is not None and rho is None:
         return Laplace(epsilon=epsilon, sensitivity=sensitivity)
@@ -75,12 +77,12 @@ def noise_of(epsilon: Number | None, rho: Number | None, sensitivity: int) -> La
 
 
 def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
-    """Bounds between which float64 places a row within one step; `limit` is the largest number to reckon with."""
+    """Bounds between which float64 places a row within one step; `limit` is the largest magnitude allowed."""
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 100).")
     low, high = exact(bounds[0], "bounds"), exact(bounds[1], "bounds")
     if low >= high:
-        raise Misconfigured(f"`bounds` are {bounds[0]} and {bounds[1]}; the first must be below the second.")
+        raise Misconfigured(f"`bounds` are {bounds[0]} and {bounds[1]}; the lower bound must be below the upper bound.")
     largest = max(abs(low), abs(high))
     if high - low < largest * _NARROWEST or not 1 / limit < largest < limit:
         raise Misconfigured(
@@ -91,7 +93,7 @@ def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def _rows(values: Any) -> npt.NDArray[Any]:
-    """The rows as a flat array of numbers. Which rows there are never shows in a message."""
+    """The rows as a flat array of numbers. No message shows a row."""
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
         values = np.asarray(values)
     if not isinstance(values, np.ndarray):
@@ -99,7 +101,7 @@ def _rows(values: Any) -> npt.NDArray[Any]:
             values = np.array(values, np.float64)
         except (TypeError, ValueError, OverflowError):
             raise Misconfigured(
-                "`values` holds something that is no number. Pass a list or an array of them."
+                "`values` holds something that is not a number. Pass a list or an array of them."
             ) from None
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise Misconfigured("`values` must be one column of integers or floats. Pass a flat list or array.")

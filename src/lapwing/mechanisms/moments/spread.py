@@ -1,11 +1,11 @@
-"""Variances and covariances of many groups from noisy soft cells, with their intervals.
+"""Variances and covariances of many groups from noisy cells, with their intervals.
 
 Let m, k be the true means of x and y as shares of their ranges, and v the true covariance (the variance if y is x).
 With a cell's places c, d and its product place e (what it adds to the sum of x y),
     N(m, k) - v T = sum over cells of (e - k c - m d + m k - v) Y,     N and T sums of noisy cells,
 is a weighted sum of noises alone: in the true cells it is 0. So, except with the probabilities that are left out, m and
-k lie in their bands (intervals.py) and |N(m, k) - v T| stays within the reach of its noise. What follows is
-arithmetic: the weights are bounded over the bands and over what is known of v, which gives a reach, which gives a
+k lie in their bands (intervals.py) and |N(m, k) - v T| stays within the tail bound of its noise. What follows is
+arithmetic: the weights are bounded over the bands and over what is known of v, which gives a tail bound, which gives a
 narrower range of v; a few rounds are enough, and each is valid since the true values stay inside.
 At the start |v| <= sqrt(m (1 - m) k (1 - k)), which holds for all numbers in [0, 1] and for the cells as well.
 Where the noisy total is not above 0 nothing more follows.
@@ -23,18 +23,19 @@ from typing import Protocol
 
 import numpy as np
 
+from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Band, Floats, reaches, share_bands
-from lapwing.mechanisms.moments.values import STEP, Cells, Soft, as_floats, count_bands, counts, left_out
+from lapwing.mechanisms.moments.intervals import Band, share_bands, tail_bounds
+from lapwing.mechanisms.moments.values import STEP, CellArrays, MeanCells, as_floats, count_bands, counts, share_outside
 from lapwing.numbers import Number
 
 _ROUNDS = 3
 _MOST_SAMPLE = 0.5  # two rows, one on each bound: n / (n - 1) times 1 / 4
 
 
-class SoftSquares(Soft, Protocol):
-    """Noisy cells that also tell the sum of squares."""
+class VarianceCells(MeanCells, Protocol):
+    """Cells that also give the sum of squares."""
 
     @property
     def squares(self) -> tuple[float, ...]:
@@ -89,44 +90,44 @@ class Products:
         return np.where(total > 0, np.clip(both - x * y, self.least, 0.25), 0.125 if self.tied else 0.0)
 
 
-def tied_products(soft: SoftSquares) -> Products:
+def tied_products(column: VarianceCells) -> Products:
     """A column with itself."""
-    return Products(soft.places, soft.places, soft.squares, tied=True, rounding=soft.rounding)
+    return Products(column.places, column.places, column.squares, tied=True, rounding=column.rounding)
 
 
-def variances(soft: SoftSquares, cells: Cells, *, sample: bool = False) -> Floats:
+def variances(column: VarianceCells, cells: CellArrays, *, sample: bool = False) -> Floats:
     """Of the rows themselves (divided by n), or with `sample` divided by n - 1; never negative."""
-    share = tied_products(soft).values(as_floats(cells))
-    return _width(soft) ** 2 * (sampled(share, counts(cells)) if sample else share)
+    share = tied_products(column).values(as_floats(cells))
+    return _width(column) ** 2 * (to_sample(share, counts(cells)) if sample else share)
 
 
-def stddevs(soft: SoftSquares, cells: Cells, *, sample: bool = False) -> Floats:
+def stddevs(column: VarianceCells, cells: CellArrays, *, sample: bool = False) -> Floats:
     """Square roots of `variances`."""
-    return np.sqrt(variances(soft, cells, sample=sample))
+    return np.sqrt(variances(column, cells, sample=sample))
 
 
 def variance_intervals(
-    soft: SoftSquares, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+    column: VarianceCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
 ) -> Band:
     """Each holds the variance of the clipped rows of its group with this probability.
 
     Of no rows, it holds any one possible value with this probability; of one row, 0, also with `sample`.
     """
-    outside, products, values = left_out(confidence, simultaneous), tied_products(soft), as_floats(cells)
+    outside, products, values = share_outside(confidence, simultaneous), tied_products(column), as_floats(cells)
     left = 0.9 * outside if sample else outside
-    means = share_bands(soft.noise, soft.places, values, 0.25 * left)
-    band = rounded(covariance_bands(soft.noise, products, values, means, means, 0.75 * left), products)
+    means = share_bands(column.noise, column.places, values, 0.25 * left)
+    band = widen_by_rounding(covariance_bands(column.noise, products, values, means, means, 0.75 * left), products)
     if sample:
-        band = sample_bands(band, count_bands(soft.noise, cells, 0.1 * outside))
-    best, squared = variances(soft, cells, sample=sample), _width(soft) ** 2
+        band = sample_bands(band, count_bands(column.noise, cells, 0.1 * outside))
+    best, squared = variances(column, cells, sample=sample), _width(column) ** 2
     return np.minimum(squared * band[0], best), np.maximum(squared * band[1], best)
 
 
 def stddev_intervals(
-    soft: SoftSquares, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+    column: VarianceCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
 ) -> Band:
     """Each holds the standard deviation of its group with this probability: roots of `variance_intervals`."""
-    low, high = variance_intervals(soft, cells, confidence, simultaneous=simultaneous, sample=sample)
+    low, high = variance_intervals(column, cells, confidence, simultaneous=simultaneous, sample=sample)
     return np.sqrt(low), np.sqrt(high)
 
 
@@ -143,18 +144,18 @@ def covariance_bands(
     blur = 2.0**-46 * np.abs(cells).sum(axis=0) / size
     for _ in range(_ROUNDS):
         widest = np.stack([np.maximum(np.abs(least - high), np.abs(most - low)) for least, most in weights])
-        far = reaches(noise, widest, outside) / size + blur
+        far = tail_bounds(noise, widest, outside) / size + blur
         low = np.where(total > 0, np.maximum(low, middle[0] - far), low)
         high = np.maximum(low, np.where(total > 0, np.minimum(high, middle[1] + far), high))
     return low, high
 
 
-def rounded(band: Band, products: Products) -> Band:
+def widen_by_rounding(band: Band, products: Products) -> Band:
     """Covariances of cells as covariances of rows."""
     return np.clip(band[0] - products.off, products.least, 0.25), np.clip(band[1] + products.off, products.least, 0.25)
 
 
-def sampled(share: Floats, number: Floats) -> Floats:
+def to_sample(share: Floats, number: Floats) -> Floats:
     """n / (n - 1) times the share, for at least two rows, and never more than two rows can have."""
     number = np.maximum(number, 2.0)
     return np.clip(share * (number / (number - 1)), -_MOST_SAMPLE, _MOST_SAMPLE)
@@ -165,8 +166,8 @@ def sample_bands(band: Band, number: Band) -> Band:
     few, many = number
     low, high = band
     return (
-        np.minimum(sampled(low, few), sampled(low, many)),
-        np.maximum(sampled(high, few), sampled(high, many)),
+        np.minimum(to_sample(low, few), to_sample(low, many)),
+        np.maximum(to_sample(high, few), to_sample(high, many)),
     )
 
 
@@ -177,5 +178,5 @@ def _most_variance(means: Band) -> Floats:
     return most
 
 
-def _width(soft: Soft) -> float:
-    return float(soft.bounds[1] - soft.bounds[0])
+def _width(column: MeanCells) -> float:
+    return float(column.bounds[1] - column.bounds[0])

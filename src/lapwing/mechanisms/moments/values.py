@@ -1,10 +1,11 @@
-"""Means, counts and sums of many groups from noisy soft cells, with their intervals.
+"""Means, counts and sums of many groups from noisy cells, with their intervals.
 
-Cells come as one array a cell, one entry a group: int64, or Python integers where those do not fit. Noise was added
-before; everything here is post-processing, answers for any noisy cells, and gives float64 arrays of the same length.
+Cells come as one array per cell, one entry per group: int64, or Python integers where those do not fit. The noise has
+already been added; everything here is post-processing, accepts any noisy cells, and returns float64 arrays of the same
+length.
 
 Rounding. A row's place on the grid is off by less than one step, and the cells of a unit that was scaled down
-(`SoftMean`) by less than one more for each row that it still counts for: together r = 2 steps, more for pairs. So the
+(`Mean`) by less than one more for each row that it still counts for: together r = 2 steps, more for pairs. So the
 sum of n rows is off by less than r n (high - low) / M, where n M is again a sum of cells: the ends of an interval take
 it into their weights.
 Checked by: tests/mechanisms/moments/test_values.py
@@ -20,23 +21,24 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Band, Floats, Interval, reach, share_bands
+from lapwing.mechanisms.moments.intervals import Band, Ends, share_bands, tail_bound
 from lapwing.numbers import Number, count, inside_unit
 
 GRID = 1 << 30
 """M: every row spreads this many steps over its cells."""
 STEP = 1.0 / GRID
 
-Cells = Sequence[npt.NDArray[Any]]
-"""One array of noisy integers a cell, with one entry a group."""
+CellArrays = Sequence[npt.NDArray[Any]]
+"""One array of noisy integers a cell, with one entry per group."""
 
 _FARTHEST = 1 << 200  # no cell gets there; a float64 can hold its square
 
 
-class Soft(Protocol):
-    """What must be known about noisy cells of one column."""
+class MeanCells(Protocol):
+    """What the mean needs to know about the noisy cells of a column."""
 
     @property
     def noise(self) -> Laplace | Gaussian:
@@ -44,7 +46,7 @@ class Soft(Protocol):
 
     @property
     def bounds(self) -> tuple[Fraction, Fraction]:
-        """Between which values the rows lie."""
+        """The bounds of the rows."""
 
     @property
     def places(self) -> tuple[float, ...]:
@@ -52,12 +54,12 @@ class Soft(Protocol):
 
     @property
     def rounding(self) -> int:
-        """By less than how many steps the place of a row may be off."""
+        """The place of a row is off by less than this many steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class SoftColumn:
-    """The cells of one column under any noise, for a caller who made the noise for several groups of a unit."""
+class ColumnCells:
+    """The cells of one column under any noise, for a caller whose noise covers several groups of a unit."""
 
     noise: Laplace | Gaussian
     bounds: tuple[Fraction, Fraction]
@@ -66,77 +68,77 @@ class SoftColumn:
     rounding: int = 2
 
 
-def means(soft: Soft, cells: Cells) -> Floats:
-    """Within the bounds; negative cells are taken as 0, and without any cell above 0 it is the middle."""
+def means(column: MeanCells, cells: CellArrays) -> Floats:
+    """Within the bounds. Negative cells count as 0; if no cell is above 0, the middle of the bounds."""
     kept = np.maximum(as_floats(cells), 0.0)
     total = kept.sum(axis=0)
-    share = np.array(soft.places) @ kept / np.where(total > 0, total, 1.0)
-    return at_share(soft, np.where(total > 0, share, 0.5))
+    share = np.array(column.places) @ kept / np.where(total > 0, total, 1.0)
+    return at_share(column, np.where(total > 0, share, 0.5))
 
 
-def counts(cells: Cells) -> Floats:
-    """Numbers of rows; unbiased, so they may be negative and broken."""
+def counts(cells: CellArrays) -> Floats:
+    """Numbers of rows; unbiased, so they may be negative or fractional."""
     whole, rest = np.sum([cell >> 30 for cell in cells], axis=0), np.sum([cell & (GRID - 1) for cell in cells], axis=0)
     return _as_floats(whole) + _as_floats(rest) / GRID
 
 
-def sums(soft: Soft, cells: Cells) -> Floats:
+def sums(column: MeanCells, cells: CellArrays) -> Floats:
     """Sums of the clipped rows; unbiased."""
-    return _weights(soft, 0.0) @ as_floats(cells)
+    return _weights(column, 0.0) @ as_floats(cells)
 
 
-def mean_intervals(soft: Soft, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def mean_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the mean of the clipped rows of its group with this probability; of no rows, any one value.
 
-    With `simultaneous`, all of so many groups hold at once with this probability.
+    With `simultaneous`, all of that many intervals hold at once with this probability.
     """
-    low, high = share_bands(soft.noise, soft.places, as_floats(cells), left_out(confidence, simultaneous))
-    best, off = means(soft, cells), soft.rounding * STEP
-    return np.minimum(at_share(soft, low - off), best), np.maximum(at_share(soft, high + off), best)
+    low, high = share_bands(column.noise, column.places, as_floats(cells), share_outside(confidence, simultaneous))
+    best, off = means(column, cells), column.rounding * STEP
+    return np.minimum(at_share(column, low - off), best), np.maximum(at_share(column, high + off), best)
 
 
-def count_intervals(soft: Soft, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def count_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the number of rows of its group with this probability; the ends are whole numbers."""
-    return count_bands(soft.noise, cells, left_out(confidence, simultaneous))
+    return count_bands(column.noise, cells, share_outside(confidence, simultaneous))
 
 
-def sum_intervals(soft: Soft, cells: Cells, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def sum_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the sum of the clipped rows of its group with this probability.
 
     A sum is a weighted sum of the true cells, up to rounding (see above), so it is off by a weighted sum of noises.
     Each end leaves out half: the noise is symmetric.
     """
-    outside, values = left_out(confidence, simultaneous), as_floats(cells)
+    outside, values = share_outside(confidence, simultaneous), as_floats(cells)
     ends = []
     for sign in (-1, 1):
-        weights = _weights(soft, sign * soft.rounding * STEP)
-        far = reach(soft.noise, tuple(weights.tolist()), outside) * (1 + 1e-9)
+        weights = _weights(column, sign * column.rounding * STEP)
+        far = tail_bound(column.noise, tuple(weights.tolist()), outside) * (1 + 1e-9)
         ends.append(weights @ values + sign * (far + 2.0**-48 * (np.abs(weights) @ np.abs(values))))
-    least, most = (0.0 if soft.bounds[0] >= 0 else -np.inf), (0.0 if soft.bounds[1] <= 0 else np.inf)
+    least, most = (0.0 if column.bounds[0] >= 0 else -np.inf), (0.0 if column.bounds[1] <= 0 else np.inf)
     return np.clip(np.minimum(*ends), least, most), np.clip(np.maximum(*ends), least, most)
 
 
-def count_bands(noise: Laplace | Gaussian, cells: Cells, outside: float) -> Band:
-    """Whole numbers of rows that the noise does not rule out at this level."""
+def count_bands(noise: Laplace | Gaussian, cells: CellArrays, outside: float) -> Band:
+    """Whole numbers of rows that the noise does not rule out at this confidence."""
     number = counts(cells)
-    far = reach(noise, (1.0,) * len(cells), outside) / GRID * (1 + 1e-9) + 2.0**-50 * np.abs(number)
+    far = tail_bound(noise, (1.0,) * len(cells), outside) / GRID * (1 + 1e-9) + 2.0**-50 * np.abs(number)
     low = np.maximum(np.ceil(number - far), 0.0)
     return low, np.maximum(np.floor(number + far), low)
 
 
-def left_out(confidence: Number, simultaneous: int) -> float:
-    """The chance that one group may be left out: together at most 1 - confidence."""
+def share_outside(confidence: Number, simultaneous: int) -> float:
+    """The probability of error allowed for each group; all together at most 1 - confidence."""
     return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
-def as_floats(cells: Cells) -> Floats:
-    """One row a cell, one column a group; beyond any cell that can occur they are cut, so that this cannot fail."""
+def as_floats(cells: CellArrays) -> Floats:
+    """One row per cell, one column per group; values beyond any possible cell are cut, so that this cannot fail."""
     return np.stack([_as_floats(cell) for cell in cells])
 
 
-def at_share(soft: Soft, share: Floats) -> Floats:
+def at_share(column: MeanCells, share: Floats) -> Floats:
     """The values at these shares of the range, never outside the bounds."""
-    low, high = map(float, soft.bounds)
+    low, high = map(float, column.bounds)
     return np.clip(low + (high - low) * share, low, high)
 
 
@@ -145,7 +147,7 @@ def one_group(cells: tuple[int, ...]) -> list[npt.NDArray[Any]]:
     return [np.array([cell], object) for cell in cells]
 
 
-def only(band: Band) -> Interval:
+def single_interval(band: Band) -> Ends:
     """The interval of a single group."""
     return float(band[0][0]), float(band[1][0])
 
@@ -156,7 +158,7 @@ def _as_floats(cell: npt.NDArray[Any]) -> Floats:
     return np.array([float(min(max(value, -_FARTHEST), _FARTHEST)) for value in cell.tolist()], np.float64)
 
 
-def _weights(soft: Soft, more: float) -> Floats:
+def _weights(column: MeanCells, more: float) -> Floats:
     """What a step of each cell adds to the sum, if rows may be off by this share of the range."""
-    low, high = map(float, soft.bounds)
-    return (low + (high - low) * (np.array(soft.places) + more)) / GRID
+    low, high = map(float, column.bounds)
+    return (low + (high - low) * (np.array(column.places) + more)) / GRID

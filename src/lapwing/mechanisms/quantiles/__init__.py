@@ -1,3 +1,3 @@
-"""Quantiles, and bounds that are found privately."""
+"""Quantiles, and bounds found privately."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""How large values are, to a power of two: bounds for clipping when nobody knows them."""
+"""Bounds for clipping, found privately to a power of two, when none are known."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.axis import whole_numbers
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
-from lapwing.mechanisms.values import Integers
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import Pure
 
@@ -30,16 +30,16 @@ class AutoBounds:
     """Finds a power of two that few values reach, to clip them there.
 
     Use:        the clip of a sum or a mean whose values have no known bounds; where a bound is known, declare it. One
-                value a unit (its total) is best, since the bound serves to clip exactly that.
+                value per unit (its total) is best, since that is what the bound will clip.
     Law:        GeometricSparse is asked for i = first, first + 1, ..., last - 1 whether -#{x >= 2^i} is above
                 -spared, without a shift and with noise twice as wide on a question as on the bar; the first i that is,
                 or else `last`, gives the bound 2^i. spared = ceil(12 values_per_unit / epsilon). `signed` does so for
                 the positive values and for the negative ones.
     Guarantee:  pure DP with epsilon, so epsilon^2/2-zCDP, for adding or removing one unit of at most `values_per_unit`
                 values; also for both sides of `signed` together, and without any rows.
-    Error:      `error(confidence)`: so many values at most lie at or beyond the bound, unless it is 2^last. By
-                one power beyond all values the scan goes with probability `overshoot` at most, by j powers about
-                6 / ((j + 1) (j + 2)) times that. Choose `last` so that even 2^last is a bearable clip.
+    Error:      `error(confidence)`: at most this many values lie at or beyond the bound, unless it is 2^last. The
+                scan goes one power beyond all values with probability at most `overshoot`, j powers with about
+                6 / ((j + 1) (j + 2)) times that. Choose `last` so that even 2^last is an acceptable clip.
     Proof:      one more unit raises every #{x >= 2^i} by 0 to values_per_unit, so all values asked move the same way:
                 the guarantee of GeometricSparse, monotone, for the whole scan. Signed: a unit with a positive and b
                 negative values, a + b <= k, moves one scan by a and the other by b; by lemma (crossing) a scan that is
@@ -71,12 +71,12 @@ class AutoBounds:
         values_per_unit: int = 1,
     ) -> None:
         if (epsilon is None) == (rho is None):
-            raise Misconfigured("say what it may cost, either epsilon=0.1 or rho=0.01.")
+            raise Misconfigured("no price is given. Pass either epsilon or rho, for example epsilon=0.1.")
         price = positive(epsilon, "epsilon") if rho is None else root_down(2 * positive(rho, "rho"))
         values = count(values_per_unit, "values_per_unit")
         low, high = _read_exponent(first, "first"), _read_exponent(last, "last")
         if low >= high:
-            raise Misconfigured(f"`first` is {first} and `last` is {last}; the first power must be the smaller one.")
+            raise Misconfigured(f"`first` is {first} and `last` is {last}; `first` must be below `last`.")
         scan = GeometricSparse(
             threshold=-math.ceil(_SPARED * values / price),
             epsilon=price,
@@ -101,7 +101,7 @@ class AutoBounds:
 
     @property
     def overshoot(self) -> float:
-        """The chance to go on where no value is left."""
+        """The probability of going on where no value is left."""
         bar, query = self.scan.scales
 
         def chance() -> arb:
@@ -116,19 +116,19 @@ class AutoBounds:
         `exponents` holds floor(log2 x) of the positive values, each as often as you like, and `counts` how many
         values have it. Zeros and values below 2^first may be left out.
         """
-        return self._scan(self.reaching(exponents, counts))
+        return self._scan(self.counts_from(exponents, counts))
 
     def signed(self, negative: tuple[object, object], positive: tuple[object, object]) -> tuple[int, int]:
         """The exponents for the negative and for the positive values, from (exponents, counts) of |x| of each."""
-        tails = [self.reaching(*side) for side in (negative, positive)]
+        tails = [self.counts_from(*side) for side in (negative, positive)]
         low, high = map(self._scan, tails)
         return low, high
 
-    def reaching(self, exponents: object, counts: object) -> Integers:
+    def counts_from(self, exponents: object, counts: object) -> Integers:
         """How many values are at least 2^i, for i = first .. last - 1."""
         powers, many = whole_numbers(exponents), whole_numbers(counts)
         if powers.shape != many.shape:
-            raise Misconfigured("`exponents` and `counts` differ in length. Pass one count for each exponent.")
+            raise Misconfigured("`exponents` and `counts` have different lengths. Pass one count for each exponent.")
         if many.size and (many.min() < 0 or float(many.sum(dtype=np.float64)) >= _MOST_COUNT):
             raise Misconfigured("`counts` must not be negative, nor add up to 2^61 or more.")
         held = np.zeros(self.last - self.first, np.int64)
@@ -138,7 +138,7 @@ class AutoBounds:
         return tails
 
     def error(self, confidence: Number = 0.95) -> float:
-        """With this probability at most so many values lie at or beyond a bound below 2^last; rounded up."""
+        """With this probability at most this many values lie at or beyond a bound below 2^last; rounded up."""
         miss, scale = 1 - inside_unit(confidence, "confidence"), self.scan.scales[1]
         _, high = enclose(lambda: ball((self.last - self.first) / miss).log() * ball(scale))
         return at_least(self.spared + max(high, Fraction(0)))

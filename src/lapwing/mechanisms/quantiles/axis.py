@@ -4,7 +4,7 @@ An axis is a finite set of points low, low + step, ..., declared before any row 
 its value, and to an end if it lies outside: a function of that row alone. So one row more or less in the data is one
 row more or less on the axis, and no sensitivity grows. Rounding in float64 may send a row that lies between two points
 to either of them; it is the same function for every data set.
-What has no place on the axis (a missing value, NaN, text) is a bug of the caller and is refused; no message shows it.
+A missing value, NaN or text is a bug in the caller and is refused; no message shows it.
 Checked by: tests/mechanisms/quantiles/test_axis.py
 """
 
@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.values import Integers
 from lapwing.numbers import Number, exact, positive
 
 MOST_ROWS = 1 << 42
 _MOST_POINTS = 1 << 62
-_DENSE = 1 << 22  # so many points are counted in a table; more are sorted
+_DENSE = 1 << 22  # up to this many points are counted in a table; more are sorted
 _LARGEST = Fraction(10**300)  # what lies within is an ordinary float64
 
 
@@ -43,7 +43,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Axis:
+class PointAxis:
     """The points low + k step, k = 0 .. size - 1. `whole`: the rows are integers, and so are the points."""
 
     low: Fraction
@@ -55,15 +55,19 @@ class Axis:
         low, high = _ends(bounds)
         whole = step is None
         if whole and not (low.denominator == high.denominator == 1):
-            raise Misconfigured("`bounds` are not whole numbers; for reals declare the distance of points, step=0.1.")
+            raise Misconfigured(
+                "`bounds` are not whole numbers; for reals, declare the spacing of the points, for example step=0.1."
+            )
         width = Fraction(1) if step is None else positive(step, "step")
         steps = (high - low) / width
         if steps.denominator != 1:
-            raise Misconfigured(f"`step` is {step}; the bounds must lie a whole number of steps apart. Widen them.")
+            raise Misconfigured(f"`step` is {step}; the bounds must be a whole number of steps apart. Widen them.")
         if steps >= _MOST_POINTS or (whole and max(abs(low), abs(high)) >= _MOST_POINTS):
-            raise Misconfigured("`bounds` are too far apart or too large; 2^62 points are served. Use a larger `step`.")
+            raise Misconfigured(
+                "`bounds` are too far apart or too large; at most 2^62 points fit. Use a larger `step`."
+            )
         if max(abs(low), abs(high), 1 / width) > _LARGEST:
-            raise Misconfigured("`bounds` or `step` are beyond what a float holds. Use another unit.")
+            raise Misconfigured("`bounds` or `step` are too large for a float. Use another unit.")
         for name, value in (("low", low), ("step", width), ("size", int(steps) + 1), ("whole", whole)):
             object.__setattr__(self, name, value)
 
@@ -73,7 +77,7 @@ class Axis:
         return int(value) if self.whole else float(value)
 
     def tally(self, values: object, counts: object | None = None) -> Tally:
-        """Counts rows: `values` holds one entry a row, or with `counts` any values and how many rows have each."""
+        """Counts rows: `values` holds one entry per row, or with `counts` any values and how many rows have each."""
         array = _array(values)
         places = self._places(array)
         if counts is None:
@@ -82,7 +86,7 @@ class Axis:
         return _count_weighted(places, weights, self.size)
 
     def _places(self, values: npt.NDArray[Any]) -> Integers:
-        if not values.size:  # without rows there is no type to judge
+        if not values.size:  # without rows there is no type to check
             return np.zeros(0, np.int64)
         match values.dtype.kind:
             case "i" | "u" if self.whole:
@@ -90,7 +94,7 @@ class Axis:
             case "i" | "u" | "f" if not self.whole:
                 return self._from_floats(values.astype(np.float64))
             case "f":
-                raise Misconfigured("the values are reals; declare the distance of points, for example step=0.1.")
+                raise Misconfigured("the values are reals; declare the spacing of the points, for example step=0.1.")
             case "O":
                 return self._from_each(values.tolist())
             case _:
@@ -112,7 +116,7 @@ class Axis:
         return np.clip(places, 0, _MOST_POINTS).astype(np.int64).clip(0, self.size - 1)
 
     def _from_each(self, values: list[Any]) -> Integers:
-        """One number at a time: the slow way that reads everything."""
+        """One number at a time: the slow path that reads everything."""
         try:
             steps = [(exact(value, "values") - self.low) / self.step for value in values]
         except Misconfigured:
@@ -123,7 +127,7 @@ class Axis:
 
 
 def whole_numbers(values: object) -> Integers:
-    """What an engine counted, as int64; an empty list has no type to judge."""
+    """What an engine counted, as int64; an empty list has no type to check."""
     refusal = Misconfigured("what was counted must be a flat list or array of whole numbers below 2^63.")
     try:
         array = _array(values)
@@ -138,10 +142,10 @@ def whole_numbers(values: object) -> Integers:
 
 def _ends(bounds: object) -> tuple[Fraction, Fraction]:
     if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be two numbers, the smallest and the largest value: bounds=(0, 120).")
+        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
     low, high = (exact(end, "bounds") for end in bounds)
     if low > high:
-        raise Misconfigured(f"`bounds` are {bounds}; the first must not exceed the second. Exchange them.")
+        raise Misconfigured(f"`bounds` are {bounds}; the lower bound exceeds the upper bound. Swap them.")
     return low, high
 
 
@@ -150,7 +154,7 @@ def _array(values: object) -> npt.NDArray[Any]:
         raise _unreadable()
     array = np.asarray(values) if hasattr(values, "__array__") else _from_sequence(list(values))  # type: ignore[call-overload]
     if array.ndim != 1:
-        raise Misconfigured("the values must be a plain list, one number a row. Pass a list or a flat array.")
+        raise Misconfigured("the values must be a plain list, one number per row. Pass a list or a flat array.")
     return array
 
 
@@ -169,7 +173,7 @@ def _weights(counts: object, size: int) -> Integers:
     if array.size and array.dtype.kind not in "iu":
         raise Misconfigured("`counts` are not integers; pass how many rows have each value.")
     if array.size != size:
-        raise Misconfigured("`values` and `counts` differ in length. Pass one count for each value.")
+        raise Misconfigured("`values` and `counts` have different lengths. Pass one count for each value.")
     if array.size and (array.min() < 0 or array.max() > MOST_ROWS or float(array.sum(dtype=np.float64)) > MOST_ROWS):
         raise Misconfigured("`counts` must not be negative, nor add up to more than 2^42 rows.")
     return array.astype(np.int64)
@@ -200,6 +204,6 @@ def _nonzero(table: npt.NDArray[Any]) -> Tally:
 
 def _unreadable() -> Misconfigured:
     return Misconfigured(
-        "the values hold something that has no place on the axis; every row must be a number, and an integer unless "
-        "`step` is declared. Leave out rows without one."
+        "some values do not fit the axis; every row must be a number, and an integer unless `step` is declared. "
+        "Drop rows without one."
     )

@@ -54,21 +54,21 @@ from itertools import product
 
 import numpy as np
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.mechanisms.quantiles.axis import Tally, whole_numbers
 from lapwing.mechanisms.quantiles.single import pieces
-from lapwing.mechanisms.scores import Enclosure, shares
-from lapwing.mechanisms.values import Integers
+from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_heads, uniform_integer
 from lapwing.noise.exponential_race import sample_race
-from lapwing.numbers import ball, enclose
+from lapwing.numbers import Enclosure, ball, enclose
 
 UNIT = 1 << 20
 """The weight of a whole row."""
 MOST_CELLS = 1 << 16
 MOST_WEIGHT = 1 << 61
-"""Of a histogram; 2 10^12 rows. With ranks and margins of at most that much, no loss leaves int64."""
+"""The largest weight of a histogram: 2 10^12 rows. With ranks and margins up to that, every loss fits int64."""
 
 _EXTREME = Fraction(1, 10)
 _KEPT = Fraction(19, 20)  # how sure an extreme estimate is not to land behind the last row
@@ -90,9 +90,9 @@ class Aim:
     at: Fraction
     cells: int
     flips: bool
-    """Whether permute-and-flip chooses, and not the exponential law."""
+    """Whether permute-and-flip chooses, rather than the exponential law."""
     estimate_rate: Fraction
-    """By how much a logarithmic weight falls with each unit of weight that an estimate is off; of pairs likewise."""
+    """How much a log-weight falls per unit of weight that an estimate is off; likewise for pairs."""
     interval_rate: Fraction | None
     kept: int
     """K of an extreme quantile."""
@@ -114,7 +114,9 @@ class Aim:
         moves = max(math.ceil(at * most), most - math.floor(at * most))
         first = estimate / (2 * (most if is_extreme(at) else moves))
         second = None if interval is None else interval / (2 * moves)
-        margin = None if second is None else reach(second, _odds(len(offsets(cells)) ** 2 - 1, confidence, flips))
+        margin = (
+            None if second is None else weight_within(second, _odds(len(offsets(cells)) ** 2 - 1, confidence, flips))
+        )
         known = (("at", at), ("cells", cells), ("flips", flips), ("estimate_rate", first), ("interval_rate", second))
         for name, value in known:
             object.__setattr__(self, name, value)
@@ -122,12 +124,12 @@ class Aim:
         object.__setattr__(self, "margin", margin if margin is not None and margin < MOST_WEIGHT else None)
 
     def off(self, confidence: Fraction) -> int:
-        """With this probability the estimate is off the rank T by at most so much weight."""
-        return reach(self.estimate_rate, _odds(self.cells - 1, confidence, self.flips))
+        """With this probability the estimate is off the rank T by at most this much weight."""
+        return weight_within(self.estimate_rate, _odds(self.cells - 1, confidence, self.flips))
 
     def choose(self, tally: Tally) -> Choice:
         """Draws the estimate, then the ends."""
-        estimate = sample_heads(self._losses(tally), self.estimate_rate) if self.flips else self._raced(tally)
+        estimate = sample_heads(self._losses(tally), self.estimate_rate) if self.flips else self._race(tally)
         if self.margin is None or self.interval_rate is None:
             return Choice(estimate, 0, self.cells - 1)
         lows, highs, losses = self._pairs(tally, estimate)
@@ -160,7 +162,7 @@ class Aim:
         up_to = np.cumsum(counts)
         return off_rank(up_to - counts, up_to, self.rank(tally.rows))
 
-    def _raced(self, tally: Tally) -> int:
+    def _race(self, tally: Tally) -> int:
         """An estimate by the exponential law. Cells between two rows have one loss: a piece, then a cell of it."""
         cut = pieces(tally, self.cells)
         (piece,) = sample_race(off_rank(cut.below, cut.up_to, self.rank(tally.rows)), self.estimate_rate, cut.lengths)
@@ -215,7 +217,7 @@ def offsets(cells: int) -> Integers:
     return steps
 
 
-def reach(rate: Fraction, odds: Fraction) -> int:
+def weight_within(rate: Fraction, odds: Fraction) -> int:
     """The least whole t, or one more, with odds e^(-rate t) <= 1."""
     return math.ceil(enclose(lambda: ball(odds).log() / ball(rate))[1]) if odds > 1 else 0
 
@@ -224,9 +226,9 @@ def read_histogram(cells: object, weights: object, size: int) -> Tally:
     """What an engine counted, with cells in order. Cells may repeat: their weights add."""
     places, counts = whole_numbers(cells), whole_numbers(weights)
     if places.shape != counts.shape:
-        raise Misconfigured("`cells` and `weights` differ in length. Pass one weight for each cell.")
+        raise Misconfigured("`cells` and `weights` have different lengths. Pass one weight for each cell.")
     if places.size and (places.min() < 0 or places.max() >= size):
-        raise Misconfigured(f"a cell does not lie in 0 to {size - 1}. Clip values to the bounds before counting them.")
+        raise Misconfigured(f"a cell lies outside 0 to {size - 1}. Clip values to the bounds before counting them.")
     if counts.size and (counts.min() < 0 or float(counts.sum(dtype=np.float64)) >= MOST_WEIGHT):
         raise Misconfigured("`weights` must not be negative, nor add up to 2^61 or more.")
     places, counts = places[counts > 0], counts[counts > 0]
@@ -245,5 +247,5 @@ def _end_losses(ranks: Integers, rank: int) -> Integers:
 
 
 def _odds(others: int, confidence: Fraction, flips: bool) -> Fraction:
-    """If odds e^(-rate t) <= 1, no loss above t is chosen, with this confidence, where so many others may have one."""
+    """If odds e^(-rate t) <= 1, none of the `others` with a loss above t is chosen, with this confidence."""
     return Fraction(others, 2) / (1 - confidence) if flips else others * confidence / (1 - confidence)

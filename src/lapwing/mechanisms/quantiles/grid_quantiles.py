@@ -1,4 +1,4 @@
-"""Quantiles with honest intervals, of histograms that an engine counted, for many groups at once."""
+"""Quantiles with intervals, from histograms that an engine counted, for many groups at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, Choice, is_extreme, read_histogram
 from lapwing.mechanisms.scores import at_least, flag
 from lapwing.numbers import Number, count, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure
-
-Floats = npt.NDArray[np.float64]
 
 _FINEST = 10**6
 _HALF = Fraction(1, 2)
@@ -25,7 +24,7 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantileTable:
-    """Released quantiles: one row a group, one column a quantile; `lows` and `highs` are the ends of their intervals.
+    """Released quantiles: one row per group, one column per quantile; `lows` and `highs` are the interval ends.
 
     The confidence was fixed before the release, since it sets the ranks that the ends aim at.
     """
@@ -46,17 +45,17 @@ class GridQuantiles:
     """Releases quantiles of bounded values and an interval around each, from weights counted on a grid.
 
     Use:        medians, percentiles and approximate extremes (at 0 and 1) of a column, for one group or many, where an
-                engine counts and rows stay where they are; for rows in memory and no interval take Quantile. Up to
-                about four quantiles; for more of them without intervals, Quantiles errs less.
+                engine counts and the rows stay in place; for rows in memory without an interval, use Quantile. Good
+                for up to about four quantiles; for more, without intervals, Quantiles errs less.
     Law:        each of the m quantiles by itself: a cell chosen by its rank at the price epsilon share / m, then a pair
                 of ends around it at epsilon (1 - share) / m, both by permute-and-flip (grid_quantile.py). With rho by
                 the exponential law at rho share / m, that of Quantile, and rho (1 - share) / m. Then the estimates are
                 put in ascending order, and an interval that does not hold its own is widened to do so.
     Guarantee:  pure DP with epsilon and epsilon^2 (share^2 + (1 - share)^2) / (2 m)-zCDP, or rho-zCDP, for adding or
                 removing one unit that adds weights of at least 0 and at most rows_per_unit 2^20 to the histogram of one
-                group; the caller holds units to that. A unit in g groups costs g times as much. For any number of
+                group; the caller enforces that. A unit in g groups costs g times as much. For any number of
                 rows, none included. Under zCDP pass rho: epsilon buys a quarter of what it costs there.
-    Error:      `error(confidence)`: how many rows each estimate is off its rank at most. The interval holds every usual
+    Error:      `error(confidence)`: the most rows that each estimate is off its rank. The interval holds every usual
                 quantile of the clipped values (QUANTILE_CONT too) with the stated confidence, each quantile by itself,
                 for every number of rows; without rows, all values. Its ends aim at `margins` rows off the quantile,
                 and lie up to a factor of about sqrt(2) farther from the estimate than that.
@@ -99,16 +98,16 @@ class GridQuantiles:
         share: Number = _HALF,
         points: bool = False,
     ) -> None:
-        """`cells` cells of equal width; with `points` so many equidistant points from the lower to the upper bound.
+        """`cells` cells of equal width; with `points`, equidistant points from the lower to the upper bound.
 
         `confidence=None` spends the whole price on the estimates and gives no intervals.
         """
         if (epsilon is None) == (rho is None):
-            raise Misconfigured("say what it may cost, either epsilon=0.1 or rho=0.01.")
+            raise Misconfigured("no price is given. Pass either epsilon or rho, for example epsilon=0.1.")
         object.__setattr__(self, "points", flag(points, "points"))
         object.__setattr__(self, "cells", _read_cells(cells))
         object.__setattr__(self, "bounds", _read_bounds(bounds, self.cells, self.points))
-        object.__setattr__(self, "at", _read_levels(at))
+        object.__setattr__(self, "at", _read_quantiles(at))
         object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
         object.__setattr__(self, "epsilon", None if epsilon is None else positive(epsilon, "epsilon"))
         object.__setattr__(self, "rho", None if rho is None else positive(rho, "rho"))
@@ -145,9 +144,9 @@ class GridQuantiles:
         return tuple(math.inf if aim.margin is None else aim.margin / UNIT + 1 for aim in self.aims)
 
     def error(self, confidence: Number = 0.95) -> tuple[float, ...]:
-        """With this probability each estimate, by itself, is off the rank q n by at most so many rows."""
-        level = inside_unit(confidence, "confidence")
-        return tuple(at_least(Fraction(aim.off(level) + aim.kept + 1, UNIT)) for aim in self.aims)
+        """With this probability each estimate, by itself, is off the rank q n by at most this many rows."""
+        exact_confidence = inside_unit(confidence, "confidence")
+        return tuple(at_least(Fraction(aim.off(exact_confidence) + aim.kept + 1, UNIT)) for aim in self.aims)
 
     def __call__(self, cells: object, weights: object) -> QuantileTable:
         """The quantiles of one histogram: which cells hold something, and how much weight in units of 2^-20 rows."""
@@ -189,7 +188,7 @@ class GridQuantiles:
 
 def is_approximate(at: Number) -> bool:
     """Whether a quantile is an extreme one, whose estimate keeps a distance from the last rows: name it `approx`."""
-    return is_extreme(_read_level(at))
+    return is_extreme(_read_quantile(at))
 
 
 def _triple(choice: Choice) -> tuple[int, int, int]:
@@ -205,26 +204,26 @@ def _read_cells(value: object) -> int:
 
 def _read_bounds(bounds: object, cells: int, points: bool) -> tuple[Fraction, Fraction]:
     if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be two numbers, the smallest and the largest value: bounds=(0, 120).")
+        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
     low, high = (exact(end, "bounds") for end in bounds)
     if low > high or (low == high) != (points and cells == 1):
-        raise Misconfigured("`bounds` do not fit: the first must lie below the second, unless there is one point only.")
+        raise Misconfigured("the lower of `bounds` must be below the upper one, unless there is a single point.")
     if max(abs(low), abs(high)) > Fraction(10) ** 300:
-        raise Misconfigured("`bounds` are beyond what a float holds. Use another unit.")
+        raise Misconfigured("`bounds` are too large for a float. Use another unit.")
     return low, high
 
 
-def _read_levels(at: object) -> tuple[Fraction, ...]:
+def _read_quantiles(at: object) -> tuple[Fraction, ...]:
     if isinstance(at, str | bytes) or not isinstance(at, Sequence) or not at:
         raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
-    levels = tuple(_read_level(level) for level in at)
-    if any(low >= high for low, high in pairwise(levels)):
-        raise Misconfigured("`at` is not ascending; pass every quantile once, the smallest first.")
-    return levels
+    quantiles = tuple(_read_quantile(quantile) for quantile in at)
+    if any(low >= high for low, high in pairwise(quantiles)):
+        raise Misconfigured("`at` is not ascending; pass each quantile once, smallest first.")
+    return quantiles
 
 
-def _read_level(value: object) -> Fraction:
-    level = exact(value, "at")
-    if not 0 <= level <= 1 or level.denominator > _FINEST:
-        raise Misconfigured(f"`at` is {value}; it must lie in 0 to 1 with at most six decimals. Round it.")
-    return level
+def _read_quantile(value: object) -> Fraction:
+    quantile = exact(value, "at")
+    if not 0 <= quantile <= 1 or quantile.denominator > _FINEST:
+        raise Misconfigured(f"`at` is {value}; it must be between 0 and 1 with at most six decimals. Round it.")
+    return quantile

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import MOST_ROWS, Axis
+from lapwing.mechanisms.quantiles.axis import MOST_ROWS, PointAxis
 from lapwing.mechanisms.quantiles.single import FINEST, rank_losses, read_share
 from lapwing.mechanisms.quantiles.spread import Spread
 from lapwing.mechanisms.scores import at_least
@@ -26,7 +26,7 @@ _MOST_POINTS = 1 << 42  # all places of an axis fit into int64
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PartQuantile:
     """The quantile number `index`, asked about the part between two others, `low` and `high` (-1 and m: the ends).
 
     `at` is the quantile of the part: where index lies between low and high.
@@ -42,7 +42,7 @@ class Question:
 class Quantiles:
     """Releases values near several quantiles, ascending like the quantiles.
 
-    Use:        quartiles, deciles or percentiles at once; for a single one take Quantile, which errs less on ties.
+    Use:        quartiles, deciles or percentiles at once; for a single one use Quantile, which errs less on ties.
     Law:        the middle quantile first; its value cuts the rows in two, and the quantiles below and above it are
                 asked of their own part alone, and so on: ceil(log2(m + 1)) levels for m quantiles. Each answer has the
                 law of Quantile on its part, with epsilon / levels, on the axis divided into finer places (spread.py).
@@ -74,7 +74,7 @@ class Quantiles:
 
     epsilon: Fraction
     at: tuple[Fraction, ...]
-    axis: Axis
+    axis: PointAxis
     rows_per_unit: int
 
     def __init__(
@@ -88,10 +88,10 @@ class Quantiles:
     ) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "at", _read_shares(at))
-        object.__setattr__(self, "axis", Axis(bounds, step))
+        object.__setattr__(self, "axis", PointAxis(bounds, step))
         object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
         if self.axis.size > _MOST_POINTS:
-            raise Misconfigured("`bounds` hold more than 2^42 points. Declare closer ones, or a larger `step`.")
+            raise Misconfigured("`bounds` hold more than 2^42 points. Declare tighter bounds or a larger `step`.")
 
     @property
     def levels(self) -> int:
@@ -106,7 +106,7 @@ class Quantiles:
     def __call__(self, values: object, counts: object | None = None) -> list[int] | list[float]:
         """A value near every quantile, in order: ints, or with `step` floats.
 
-        `values` holds one entry a row; or, with `counts`, values and how many rows have each.
+        `values` holds one entry per row; or, with `counts`, values and how many rows have each.
         """
         spread = Spread(self.axis.tally(values, counts), _BITS)
         cuts = {-1: 0, len(self.at): self.axis.size << _BITS}  # each quantile's part ends before its cut
@@ -116,7 +116,7 @@ class Quantiles:
             cuts[question.index] = place + 1
         return [self.axis.point((cuts[i] - 1) >> _BITS) for i in range(len(self.at))]
 
-    def questions(self) -> Iterator[Question]:
+    def questions(self) -> Iterator[PartQuantile]:
         """All questions, each after those that cut out its part."""
         ends = [Fraction(0), *self.at, Fraction(1)]
         parts = [(-1, len(self.at))]
@@ -124,11 +124,11 @@ class Quantiles:
             if high - low > 1:
                 middle = (low + high) // 2
                 here, below, above = (ends[i + 1] for i in (middle, low, high))
-                yield Question(middle, low, high, (here - below) / (above - below))
+                yield PartQuantile(middle, low, high, (here - below) / (above - below))
                 parts += [(low, middle), (middle, high)]
 
     def rate(self, at: Fraction) -> Fraction:
-        """By how much a place's logarithmic weight falls with one row of rank error, for this quantile of a part."""
+        """How much the log-weight of a place falls per row of rank error, for this quantile of a part."""
         return self.epsilon / (self.levels * self.rows_per_unit * 2 * max(at, 1 - at))
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
@@ -173,7 +173,7 @@ def _read_shares(at: object) -> tuple[Fraction, ...]:
         raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
     shares = tuple(read_share(share) for share in at)
     if any(low >= high for low, high in pairwise(shares)):
-        raise Misconfigured("`at` is not ascending; pass every quantile once, the smallest first.")
+        raise Misconfigured("`at` is not ascending; pass each quantile once, smallest first.")
     if math.lcm(*(share.denominator for share in shares)) > FINEST:
         raise Misconfigured(f"the quantiles in `at` have no common denominator up to {FINEST}. Round them.")
     return shares

@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import Axis, Tally
-from lapwing.mechanisms.scores import Enclosure, at_least, counted, shares
-from lapwing.mechanisms.values import Integers
+from lapwing.mechanisms.quantiles.axis import PointAxis, Tally
+from lapwing.mechanisms.scores import at_least, read_candidates, shares
 from lapwing.noise import uniform_integer
 from lapwing.noise.exponential_race import sample_race
-from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
+from lapwing.numbers import Enclosure, Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange
 
 FINEST = 10**6
@@ -25,8 +25,8 @@ _MOST_PROVEN = 4096
 class Quantile:
     """Releases a value near a quantile of integers, or of reals on a declared grid.
 
-    Use:        one median or percentile of values with known bounds; for several at once take Quantiles, for the whole
-                distribution a histogram. The true minimum and maximum cannot be had privately: ask for 0.01 or 0.99.
+    Use:        one median or percentile of values with known bounds; for several at once use Quantiles, for the whole
+                distribution a histogram. The exact minimum and maximum cannot be private: ask for 0.01 or 0.99.
     Law:        P[v] proportional to exp(-rate loss(v)) over all points v of the axis,
                 loss(v) = max(#{x < v} - q n, q n - #{x <= v}, 0): how many rows v is off the rank q n.
                 rate = epsilon / (2 max(q, 1 - q) rows_per_unit); the median gets the whole epsilon.
@@ -51,7 +51,7 @@ class Quantile:
 
     epsilon: Fraction
     at: Fraction
-    axis: Axis
+    axis: PointAxis
     rows_per_unit: int
 
     def __init__(
@@ -65,12 +65,12 @@ class Quantile:
     ) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "at", read_share(at))
-        object.__setattr__(self, "axis", Axis(bounds, step))
+        object.__setattr__(self, "axis", PointAxis(bounds, step))
         object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
 
     @property
     def rate(self) -> Fraction:
-        """By how much the logarithm of a point's weight falls with one row of rank error."""
+        """How much the log-weight of a point falls per row of rank error."""
         return self.epsilon / (2 * max(self.at, 1 - self.at) * self.rows_per_unit)
 
     @property
@@ -80,7 +80,7 @@ class Quantile:
     def __call__(self, values: object, counts: object | None = None) -> int | float:
         """A value near the quantile: an int, or with `step` a float.
 
-        `values` holds one entry a row; or, with `counts`, values and how many rows have each.
+        `values` holds one entry per row; or, with `counts`, values and how many rows have each.
         """
         starts, lengths, losses = self._pieces(values, counts)
         (piece,) = sample_race(losses, self.rate / self.at.denominator, lengths)
@@ -95,13 +95,13 @@ class Quantile:
         return shares(np.repeat(losses[order], lengths[order]), self.rate / self.at.denominator)
 
     def error(self, confidence: Number = 0.95, *, best: int = 1) -> float:
-        """With this probability the value is off the rank by less than so many rows; rounded up.
+        """With this probability the value is off the rank by less than this many rows; rounded up.
 
         `best` is how many points are known to have the right rank, such as the points of a gap; 1 is always true.
         """
-        level = inside_unit(confidence, "confidence")
-        points, right = counted(self.axis.size, best)
-        odds = Fraction(points - right, right) * level / (1 - level)
+        exact_confidence = inside_unit(confidence, "confidence")
+        points, right = read_candidates(self.axis.size, best)
+        odds = Fraction(points - right, right) * exact_confidence / (1 - exact_confidence)
         if odds <= 1:
             return 0.0
         _, high = enclose(lambda: ball(odds).log() / ball(self.rate))
@@ -143,7 +143,7 @@ def rank_losses(below: Integers, up_to: Integers, rows: int, at: Fraction) -> In
 
 
 def pieces(tally: Tally, size: int) -> Pieces:
-    """Cuts an axis of so many points where the ranks change; gaps without points are left out."""
+    """Cuts an axis of this many points where the ranks change; gaps without points are left out."""
     up_to = np.cumsum(tally.counts)
     ends = np.concatenate([np.array([-1]), tally.cells, np.array([size])])
     gaps = np.diff(ends) - 1

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lapwing.arrays import Integers
 from lapwing.mechanisms.quantiles.axis import Tally
-from lapwing.mechanisms.values import Integers
 
 _STEPS = 64  # edges to each side of a rank
 
@@ -78,7 +78,7 @@ def rows_before(rows: Integers, place: Integers, bits: int) -> Integers:
 def place_of(rows: Integers, rank: Integers, bits: int) -> Integers:
     """The place p < S with rows_before(rows, p) <= rank < rows_before(rows, p + 1), for 0 <= rank < rows.
 
-    Digit by digit: the half that starts with a 0 holds so many rows; a rank beyond them lies in the other half.
+    Digit by digit: the half that starts with a 0 holds a known number of rows; a rank beyond it lies in the other half.
     """
     rest, rounds = rows & ((1 << bits) - 1), rows >> bits
     place, backwards, rank = np.zeros_like(rank), np.zeros_like(rank), rank.copy()

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.additive.tails import Floats
 from lapwing.numbers import Number, count, inside_unit
 
 Set = tuple[int, ...]
@@ -65,9 +65,9 @@ class MarginalRelease:
         asked = set(attributes)
         for one, table in self.tables.items():
             if asked <= set(one):
-                found: Floats = summed(table, one, tuple(sorted(asked)))
+                found: Floats = sum_over(table, one, tuple(sorted(asked)))
                 return found
-        raise Misconfigured("these attributes stand together in no table of the release. Ask for them with `sets`.")
+        raise Misconfigured("no table of the release holds these attributes together. Ask for them with `sets`.")
 
 
 def read_sizes(sizes: object) -> Sizes:
@@ -121,7 +121,7 @@ def maximal(sets: frozenset[Set] | tuple[Set, ...]) -> tuple[Set, ...]:
 
 @lru_cache(maxsize=64)
 def coverings(sizes: Sizes, sets: tuple[Set, ...], most: int) -> tuple[tuple[Set, ...], ...]:
-    """Ways to hold all sets in larger ones of at most so many cells; the last is the largest sets themselves.
+    """Ways to cover all sets by larger ones of at most `most` cells; the last is the largest sets themselves.
 
     Attributes are put into blocks, and each set becomes all blocks that it touches: with one block the table of all
     attributes, with as many blocks as attributes itself.
@@ -155,13 +155,13 @@ def shape(sizes: Sizes, one: Set) -> tuple[int, ...]:
     return tuple(sizes[i] for i in one)
 
 
-def summed(table: Counts, whole: Set, part: Set) -> Counts:
+def sum_over(table: Counts, whole: Set, part: Set) -> Counts:
     """The table of a part of its attributes."""
     axes = tuple(axis for axis, i in enumerate(whole) if i not in part)
     return table.sum(axis=axes) if axes else table
 
 
-def centred(table: Floats) -> Floats:
+def centre(table: Floats) -> Floats:
     """C along every axis."""
     for axis in range(table.ndim):
         table = table - table.mean(axis=axis, keepdims=True)
@@ -175,7 +175,7 @@ def contrasts(table: Counts) -> Counts:
     return table
 
 
-def assembled(parts: Mapping[Set, Floats], one: Set, sizes: Sizes) -> Floats:
+def assemble(parts: Mapping[Set, Floats], one: Set, sizes: Sizes) -> Floats:
     """The table of a set from the centred parts of all its subsets."""
     total = np.zeros(shape(sizes, one))
     for k in range(len(one) + 1):
@@ -185,7 +185,7 @@ def assembled(parts: Mapping[Set, Floats], one: Set, sizes: Sizes) -> Floats:
     return total
 
 
-def centre(sizes: Sizes, part: Set) -> float:
+def centred_norm(sizes: Sizes, part: Set) -> float:
     """The squared length of the centred part of one record: the product of 1 - 1/n."""
     return math.prod(1 - 1 / sizes[i] for i in part)
 
@@ -198,7 +198,7 @@ def gains(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, float]:
         for k in range(len(one) + 1):
             for part in combinations(one, k):
                 terms[part].append((cells(sizes, part) / cells(sizes, one)) ** 2)
-    return {part: centre(sizes, part) * math.fsum(found) for part, found in terms.items()}
+    return {part: centred_norm(sizes, part) * math.fsum(found) for part, found in terms.items()}
 
 
 def subsets(one: Set) -> list[Set]:
@@ -216,7 +216,7 @@ def set_tables(made: object, sizes: object, sets: Iterable[Iterable[int]] | None
 
 
 def read_counts(counts: Mapping[Set, Any], sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Counts]:
-    """The counts as int64, cut so that no sum overflows: cutting a count moves it no further."""
+    """The counts as int64, cut so that no sum overflows: cutting never increases a difference."""
     held = {}
     for one in sets:
         array = np.asarray(counts.get(one))
@@ -233,17 +233,17 @@ def read_part(one: Iterable[int], sets: tuple[Set, ...]) -> Set:
     """Reads a set of attributes that stand together in a table."""
     asked = tuple(sorted({count(i, "set", least=0) for i in one}))
     if not any(set(asked) <= set(known) for known in sets):
-        raise Misconfigured("these attributes stand together in no table. Ask for them with `sets`.")
+        raise Misconfigured("no table holds these attributes together. Ask for them with `sets`.")
     return asked
 
 
 def outside(confidence: Number, simultaneous: int) -> float:
-    """What one of several answers may leave out (union bound)."""
+    """The probability of error allowed for each of several answers (union bound)."""
     return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
-def frozen(table: Floats) -> Floats:
-    """The table, which nobody changes."""
+def freeze(table: Floats) -> Floats:
+    """Makes the table read-only."""
     kept: Floats = np.array(table)
     kept.flags.writeable = False
     return kept

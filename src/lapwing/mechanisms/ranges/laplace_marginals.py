@@ -12,27 +12,28 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import Floats, laplace_reach
+from lapwing.mechanisms.additive.tails import laplace_tail_bound
 from lapwing.mechanisms.ranges.components import (
     MOST_TABLE,
     Counts,
     MarginalRelease,
     Set,
     Sizes,
-    assembled,
+    assemble,
     cells,
-    centred,
+    centre,
     closure,
     coverings,
-    frozen,
+    freeze,
     gains,
     outside,
     read_counts,
     read_part,
     set_tables,
     subsets,
-    summed,
+    sum_over,
 )
 from lapwing.numbers import Number, positive
 from lapwing.privacy.loss import Pure
@@ -88,25 +89,25 @@ class LaplaceMarginals:
 
     @property
     def noise(self) -> Laplace:
-        """What is added to every cell of every measured table."""
+        """The noise added to every cell of every measured table."""
         return Laplace(epsilon=self.epsilon / len(self.measured), sensitivity=self.cells_per_unit)
 
     def release(self, counts: Mapping[Set, Any]) -> MarginalRelease:
         """Noisy tables from the exact counts of the `measured` sets."""
         held = read_counts(counts, self.sizes, self.measured)
-        noisy = {one: (exact + _shaped(self.noise, exact)).astype(np.float64) for one, exact in held.items()}
-        return MarginalRelease(_averaged(self.sizes, self.sets, noisy), self)
+        noisy = {one: (exact + _draw_noise(self.noise, exact)).astype(np.float64) for one, exact in held.items()}
+        return MarginalRelease(_average(self.sizes, self.sets, noisy), self)
 
     def check(self) -> None:
         """Raises Misconfigured if the noise is too large to be drawn."""
         self.noise.draw(0)
 
     def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability a cell of this table is off by at most this; known beforehand."""
+        """With this probability a cell of this table is off by at most this; known in advance."""
         kinds = _weights(self.sizes, self.sets, read_part(one, self.sets))
         weights, times = (np.array(side) for side in zip(*kinds, strict=True))
         scale, beyond = float(self.noise.scale), outside(confidence, simultaneous)
-        return laplace_reach(weights.astype(np.float64), scale, beyond, times.astype(np.int64))
+        return laplace_tail_bound(weights.astype(np.float64), scale, beyond, times.astype(np.int64))
 
     def standard_error(self, one: Iterable[int]) -> float:
         """The standard deviation of a cell of this table."""
@@ -133,33 +134,33 @@ def _mean_variance(sizes: Sizes, sets: tuple[Set, ...], measured: tuple[Set, ...
 
 
 @lru_cache(maxsize=1024)
-def _mixed(sizes: Sizes, sets: tuple[Set, ...], part: Set) -> tuple[tuple[Set, float], ...]:
+def _weights_of_part(sizes: Sizes, sets: tuple[Set, ...], part: Set) -> tuple[tuple[Set, float], ...]:
     """The measured sets that hold a part, and the weight of each in its estimate."""
     holding = [one for one in _best_sets(sizes, sets) if set(part) <= set(one)]
     total = math.fsum(1 / cells(sizes, one) for one in holding)
     return tuple((one, 1 / (cells(sizes, one) * total)) for one in holding)
 
 
-def _shaped(noise: Laplace, counts: Counts) -> Counts:
+def _draw_noise(noise: Laplace, counts: Counts) -> Counts:
     """Noise for every cell of a table. Counts are cut at 2^40 and noise at 2^62, so that their sum fits."""
     return noise.draw(counts.size).reshape(counts.shape)
 
 
-def _averaged(sizes: Sizes, sets: tuple[Set, ...], noisy: Mapping[Set, Floats]) -> dict[Set, Floats]:
+def _average(sizes: Sizes, sets: tuple[Set, ...], noisy: Mapping[Set, Floats]) -> dict[Set, Floats]:
     """The tables from the noisy counts of the measured sets, by least squares."""
     if len(noisy) == 1:
         ((whole, table),) = noisy.items()
-        return {one: frozen(summed(table, whole, one)) for one in sets}
+        return {one: freeze(sum_over(table, whole, one)) for one in sets}
     parts = {}
     for part in closure(sets):
-        mixed = _mixed(sizes, sets, part)
-        parts[part] = centred(sum((weight * summed(noisy[one], one, part) for one, weight in mixed), np.zeros(())))
-    return {one: frozen(assembled(parts, one, sizes)) for one in sets}
+        mixed = _weights_of_part(sizes, sets, part)
+        parts[part] = centre(sum((weight * sum_over(noisy[one], one, part) for one, weight in mixed), np.zeros(())))
+    return {one: freeze(assemble(parts, one, sizes)) for one in sets}
 
 
 @lru_cache(maxsize=1024)
 def _weights(sizes: Sizes, sets: tuple[Set, ...], asked: Set) -> tuple[tuple[float, int], ...]:
-    """By how much each noisy count counts in a cell of a table, and how many count so much.
+    """The weights of the noisy counts in a cell of a table, and how many counts have each.
 
     It depends on which attributes a count shares with the cell, among those that its table shares with the asked one.
     """
@@ -167,7 +168,7 @@ def _weights(sizes: Sizes, sets: tuple[Set, ...], asked: Set) -> tuple[tuple[flo
     for one in _best_sets(sizes, sets):
         common = tuple(i for i in asked if i in one)
         rest = cells(sizes, tuple(i for i in one if i not in asked))
-        weights = {part: dict(_mixed(sizes, sets, part))[one] for part in subsets(common)}
+        weights = {part: dict(_weights_of_part(sizes, sets, part))[one] for part in subsets(common)}
         for alike in product((True, False), repeat=len(common)):
             same = dict(zip(common, alike, strict=True))
             weight = sum(

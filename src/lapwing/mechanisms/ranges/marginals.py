@@ -27,13 +27,13 @@ from lapwing.mechanisms.ranges.components import (
     MarginalRelease,
     Set,
     Sizes,
-    assembled,
+    assemble,
     cells,
     centre,
-    centred,
+    centred_norm,
     closure,
     contrasts,
-    frozen,
+    freeze,
     gains,
     maximal,
     outside,
@@ -42,7 +42,7 @@ from lapwing.mechanisms.ranges.components import (
     set_tables,
     shape,
     subsets,
-    summed,
+    sum_over,
 )
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, positive
@@ -117,11 +117,11 @@ class Marginals:
         parts = {part: np.zeros(shape(self.sizes, part)) for part in closure(self.sets)}
         for part, (k, variance) in self.noise.items():
             one = next(one for one in held if set(part) <= set(one))
-            exact = contrasts(_roomy(summed(held[one], one, part), cells(self.sizes, part) << len(part)))
+            exact = contrasts(_roomy(sum_over(held[one], one, part), cells(self.sizes, part) << len(part)))
             drawn = sample_gaussian(Fraction(variance), exact.size).reshape(exact.shape)
             noisy = exact.astype(object) * k + drawn.astype(object)
-            parts[part] = centred(np.asarray(noisy).astype(np.float64)) / (k * cells(self.sizes, part))
-        return MarginalRelease({one: frozen(assembled(parts, one, self.sizes)) for one in self.sets}, self)
+            parts[part] = centre(np.asarray(noisy).astype(np.float64)) / (k * cells(self.sizes, part))
+        return MarginalRelease({one: freeze(assemble(parts, one, self.sizes)) for one in self.sets}, self)
 
     def check(self) -> None:
         """Raises Misconfigured if the noise is too large to be drawn."""
@@ -133,21 +133,25 @@ class Marginals:
 
         Every Z is within 1/2 of a normal number of its variance v, except with probability 1 / (16 v) (tails.py).
         """
-        from scipy.special import ndtri  # slow to import
+        from scipy.special import ndtri  # slow import
 
         asked, beyond = read_part(one, self.sets), outside(confidence, simultaneous)
         used = self._used(asked)
-        slip = sum(cells(self.sizes, part) / (16 * v) for part, _, v in used)
-        moved = sum(centre(self.sizes, part) * 2.0 ** len(part) / k for part, k, _ in used) / cells(self.sizes, asked)
+        distance = sum(cells(self.sizes, part) / (16 * v) for part, _, v in used)
+        moved = sum(centred_norm(self.sizes, part) * 2.0 ** len(part) / k for part, k, _ in used) / cells(
+            self.sizes, asked
+        )
         std = self.standard_error(asked)
-        if slip > beyond / 2:  # E[e^(tZ)] <= e^(t^2 v / 2) [CKS20]
+        if distance > beyond / 2:  # E[e^(tZ)] <= e^(t^2 v / 2) [CKS20]
             return std * math.sqrt(2 * math.log(2 / beyond))
-        return -std * float(ndtri((beyond - slip) / 2)) + moved / 2
+        return -std * float(ndtri((beyond - distance) / 2)) + moved / 2
 
     def standard_error(self, one: Iterable[int]) -> float:
         """The standard deviation of a cell of this table."""
         asked = read_part(one, self.sets)
-        parts = (centre(self.sizes, part) * v / (k * cells(self.sizes, asked)) ** 2 for part, k, v in self._used(asked))
+        parts = (
+            centred_norm(self.sizes, part) * v / (k * cells(self.sizes, asked)) ** 2 for part, k, v in self._used(asked)
+        )
         return math.sqrt(math.fsum(parts))
 
     def _used(self, asked: Set) -> list[tuple[Set, int, int]]:
@@ -170,7 +174,7 @@ def _noise(mechanism: Marginals) -> dict[Set, tuple[int, int]]:
 @lru_cache(maxsize=64)
 def _shares(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Fraction]:
     """The share of rho of each part that is not 0, in proportion to c_B sqrt(u_B); they sum to at most 1."""
-    wanted = {part: math.sqrt(centre(sizes, part) * gain) for part, gain in gains(sizes, sets).items() if gain}
+    wanted = {part: math.sqrt(centred_norm(sizes, part) * gain) for part, gain in gains(sizes, sets).items() if gain}
     unit = (_PARTS - 2 * len(wanted)) / math.fsum(wanted.values())
     whole = {part: max(1, math.floor(weight * unit)) for part, weight in wanted.items()}
     if sum(whole.values()) > _PARTS:

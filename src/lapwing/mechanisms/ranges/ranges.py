@@ -20,11 +20,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import Floats, gaussian_reach, laplace_reach
-from lapwing.mechanisms.ranges.toeplitz import decoder, encoded, product, squared_norm
-from lapwing.mechanisms.values import Integers, saturating_sum
+from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
+from lapwing.mechanisms.ranges.toeplitz import decoder, encode, product, squared_norm
+from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit, positive
 from lapwing.privacy.loss import ZCDP, Pure
@@ -57,8 +58,8 @@ class RangeRelease:
 
     def interval(self, low: int, high: int, confidence: Number = 0.95) -> tuple[float, float]:
         """Holds the count of this range with this probability; below 0 it is cut."""
-        middle, reach = self.range(low, high), self.mechanism.error(low, high, confidence)
-        return max(0.0, middle - reach), max(0.0, middle + reach)
+        middle, error = self.range(low, high), self.mechanism.error(low, high, confidence)
+        return max(0.0, middle - error), max(0.0, middle + error)
 
     def prefix(self) -> Floats:
         """For each cell, how many lie in it or before it."""
@@ -76,7 +77,7 @@ class RangeRelease:
         The nearest monotone sequence to the prefix sums, as a share of its last value. A straight line if nothing is
         left to divide by.
         """
-        from scipy.optimize import isotonic_regression  # slow to import
+        from scipy.optimize import isotonic_regression  # slow import
 
         rising = np.maximum(isotonic_regression(self.sums[1:]).x, 0.0)
         if rising[-1] <= 0:
@@ -131,12 +132,12 @@ class PrefixSums:
         """Noisy prefix sums of these counts, one whole number for each cell."""
         cells = _read_counts(counts, self.size)
         noise = sample_gaussian(self.variance, self.size).tolist()
-        noisy = [entry + z for entry, z in zip(encoded(cells), noise, strict=True)]
-        return RangeRelease(_frozen(product(decoder(self.size), np.array(noisy, np.float64), self.size)), self)
+        noisy = [entry + z for entry, z in zip(encode(cells), noise, strict=True)]
+        return RangeRelease(_freeze(product(decoder(self.size), np.array(noisy, np.float64), self.size)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability the count of cells low, ..., high - 1 is off by at most this; known beforehand."""
-        return gaussian_reach(self._weights(low, high), self.variance, _outside(confidence, simultaneous))
+        """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
+        return gaussian_tail_bound(self._weights(low, high), self.variance, _outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -158,7 +159,7 @@ class PrefixSums:
         return _averages(trace * float(self.variance), ones * float(self.variance), n)
 
     def _weights(self, low: int, high: int) -> Floats:
-        """By how much each entry of y counts in the answer."""
+        """The weight of each entry of y in the answer."""
         first, last = _ends(low, high, self.size)
         weights = np.zeros(self.size)
         weights[:last] += decoder(self.size)[:last][::-1]
@@ -210,7 +211,7 @@ class Ranges:
 
     @property
     def noise(self) -> Laplace:
-        """What is added to every block."""
+        """The noise added to every block."""
         return Laplace(epsilon=self.epsilon / len(self.blocks), sensitivity=self.cells_per_unit)
 
     def check(self) -> None:
@@ -219,7 +220,7 @@ class Ranges:
 
     def release(self, counts: Any) -> RangeRelease:
         """Noisy sums of these counts, one whole number for each cell."""
-        cells = np.zeros(_padded(self.size, self.blocks), np.int64)
+        cells = np.zeros(_padded_size(self.size, self.blocks), np.int64)
         cells[: self.size] = _read_counts(counts, self.size)
         levels = [cells.reshape(-1, block).sum(axis=1) for block in self.blocks]
         noise = self.noise.draw(sum(level.size for level in levels))
@@ -230,11 +231,11 @@ class Ranges:
         ):
             spread += np.repeat(level, block)
         estimate = _inverse(spread, self.blocks)[: self.size]
-        return RangeRelease(_frozen(np.cumsum(estimate)), self)
+        return RangeRelease(_freeze(np.cumsum(estimate)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability the count of cells low, ..., high - 1 is off by at most this; known beforehand."""
-        return laplace_reach(self._weights(low, high), float(self.noise.scale), _outside(confidence, simultaneous))
+        """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
+        return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), _outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -251,9 +252,9 @@ class Ranges:
         return math.sqrt(self.noise.variance) * _tree_rmse(self.size, self.blocks)[1]
 
     def _weights(self, low: int, high: int) -> Floats:
-        """By how much each block's noisy count counts in the answer."""
+        """The weight of each block's noisy count in the answer."""
         first, last = _ends(low, high, self.size)
-        asked = np.zeros(_padded(self.size, self.blocks))
+        asked = np.zeros(_padded_size(self.size, self.blocks))
         asked[first:last] = 1
         solved = _inverse(asked, self.blocks)
         return np.concatenate([solved.reshape(-1, block).sum(axis=1) for block in self.blocks])
@@ -263,7 +264,7 @@ def read_size(value: object, name: str) -> int:
     """Reads a number of cells or of steps."""
     size = count(value, name)
     if size > MOST_CELLS:
-        raise Misconfigured(f"`{name}` is {size}; at most {MOST_CELLS} are done. Merge neighbouring ones.")
+        raise Misconfigured(f"`{name}` is {size}; at most {MOST_CELLS} are supported. Merge neighbouring ones.")
     return size
 
 
@@ -298,7 +299,7 @@ def _powers(fanout: int, size: int) -> tuple[int, ...]:
 def _tree_rmse(size: int, blocks: tuple[int, ...]) -> tuple[float, float]:
     """(prefixes, ranges) for noise of variance 1 on every block; |Q_j 1_[0, k)|^2 = k - k mod m + (k mod m)^2 / m."""
     k = np.arange(size + 1)
-    ramp = np.zeros(_padded(size, blocks))
+    ramp = np.zeros(_padded_size(size, blocks))
     ramp[:size] = np.arange(size, 0, -1)
     trace = ones = 0.0
     for block, gain in zip(blocks, np.diff(1 / np.cumsum(blocks), prepend=0.0), strict=True):
@@ -316,12 +317,12 @@ def _averages(trace: float, ones: float, size: int) -> tuple[float, float]:
     return math.sqrt(trace / size), math.sqrt(ranges)
 
 
-def _padded(size: int, blocks: tuple[int, ...]) -> int:
+def _padded_size(size: int, blocks: tuple[int, ...]) -> int:
     return -(-size // blocks[-1]) * blocks[-1]
 
 
 def _read_counts(counts: Any, size: int) -> Integers:
-    """The counts as int64, cut so that no sum overflows: cutting a cell makes it no more sensitive."""
+    """The counts as int64, cut so that no sum overflows: cutting never increases a difference."""
     array = np.asarray(counts)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise Misconfigured("`counts` must be a flat list or array of whole numbers, one for each cell.")
@@ -335,19 +336,17 @@ def _read_counts(counts: Any, size: int) -> Integers:
 def _ends(low: object, high: object, size: int) -> tuple[int, int]:
     first, last = count(low, "low", least=0), count(high, "high", least=0)
     if not first <= last <= size:
-        raise Misconfigured(
-            f"the range {first} to {last} does not lie in 0 to {size}. Pass 0 <= low <= high <= {size}."
-        )
+        raise Misconfigured(f"the range {first} to {last} is outside 0 to {size}. Pass 0 <= low <= high <= {size}.")
     return first, last
 
 
 def _outside(confidence: Number, simultaneous: int) -> float:
-    """What one of several answers may leave out (union bound)."""
+    """The probability of error allowed for each of several answers (union bound)."""
     return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
-def _frozen(sums: Floats) -> Floats:
-    """Sums of the first 0, 1, 2, ... cells, which nobody changes."""
+def _freeze(sums: Floats) -> Floats:
+    """Sums of the first 0, 1, 2, ... cells, read-only."""
     every: Floats = np.concatenate([[0.0], sums])
     every.flags.writeable = False
     return every

@@ -13,8 +13,7 @@ from functools import lru_cache
 import numpy as np
 from flint import fmpz_poly
 
-from lapwing.mechanisms.additive.tails import Floats
-from lapwing.mechanisms.values import Integers
+from lapwing.arrays import Floats, Integers
 
 _FINE = 1 << 20
 
@@ -49,7 +48,7 @@ def decoder(size: int) -> Floats:
     return summed
 
 
-def encoded(cells: Integers) -> list[int]:
+def encode(cells: Integers) -> list[int]:
     """A x in whole numbers of any length."""
     product = fmpz_poly(coefficients(cells.size).tolist()) * fmpz_poly(cells.tolist())
     return [int(product[k]) for k in range(cells.size)]

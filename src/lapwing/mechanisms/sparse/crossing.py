@@ -34,14 +34,14 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.grid import Grid
-from lapwing.mechanisms.scores import Enclosure, at_least, nearest
+from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.noise import sample_geometric, sample_laplace
-from lapwing.numbers import ball, enclose, exact
+from lapwing.numbers import Enclosure, ball, enclose, exact
 
-Answers = tuple[bool, ...]
+AboveAnswers = tuple[bool, ...]
 """One truth value a question: whether it was answered "above"."""
 
-_PROVEN_REACH = 90  # bar scales that `law` sums over: e^-90 is left to the upper bound
+_PROVEN_EXTENT = 90  # bar scales that `law` sums over: e^-90 is left to the upper bound
 _MOST_TERMS = 500_000
 
 
@@ -64,7 +64,7 @@ class Ticks:
         return cls(grid.step, grid.l1_sensitivity(sensitivity, 1))
 
     def read(self, value: object) -> int:
-        """A value in ticks. It is data, so that no message shows it."""
+        """A value in ticks. It is data, so no message shows it."""
         if self.step is not None:
             return self.round(_finite(value))
         match value:
@@ -73,8 +73,8 @@ class Ticks:
             case Integral():
                 return int(value)
         raise Misconfigured(
-            "`value` is not written as an integer; whole and real values get different noise, and the data must not "
-            "decide which. Pass an int, or make the mechanism with reals=True."
+            "`value` is not an int; integers and reals get different noise, and the data must not decide which. "
+            "Pass an int, or make the mechanism with reals=True."
         )
 
     def round(self, number: Fraction) -> int:
@@ -113,14 +113,14 @@ class Crossing:
         """The noise of one question."""
         return self._draw(self.query_scale)
 
-    def law(self, values: Sequence[object]) -> dict[Answers, Enclosure]:
+    def law(self, values: Sequence[object]) -> dict[AboveAnswers, Enclosure]:
         """Proven bounds of the probability of every list of answers to these questions, about e^-90 apart."""
         ticks = [self.ticks.read(value) for value in values]
         outcomes = list(_outcomes(len(ticks), self.answers))
-        terms = len(outcomes) * (len(ticks) + 1) * math.ceil(2 * _PROVEN_REACH * self.bar_scale)
+        terms = len(outcomes) * (len(ticks) + 1) * math.ceil(2 * _PROVEN_EXTENT * self.bar_scale)
         if terms > _MOST_TERMS:
             raise Misconfigured(
-                f"The probabilities would take a sum of {terms} terms; at most {_MOST_TERMS} are done. "
+                f"The probabilities would take a sum of {terms} terms; at most {_MOST_TERMS} are supported. "
                 "Ask for fewer questions, or use a larger epsilon and whole values."
             )
         return {outcome: enclose(lambda o=outcome: self._chance(ticks, o), bits=256) for outcome in outcomes}  # type: ignore[misc]
@@ -128,7 +128,7 @@ class Crossing:
     def _draw(self, scale: Fraction) -> int:
         return int((sample_laplace if self.two_sided else sample_geometric)(scale, 1)[0])
 
-    def _chance(self, ticks: list[int], outcome: Answers) -> arb:
+    def _chance(self, ticks: list[int], outcome: AboveAnswers) -> arb:
         """The probability of these answers: the sum of the lemma, one for each bar that was drawn."""
         total, start = arb(1), 0
         while start < len(outcome):
@@ -139,24 +139,24 @@ class Crossing:
             start = end
         return total
 
-    def _chance_of_one_bar(self, ticks: list[int], outcome: Answers) -> arb:
-        reach = math.ceil(_PROVEN_REACH * self.bar_scale)
+    def _chance_of_one_bar(self, ticks: list[int], outcome: AboveAnswers) -> arb:
+        extent = math.ceil(_PROVEN_EXTENT * self.bar_scale)
         base = self.threshold + self.shift
         total = arb(0)
-        for t in range(-reach if self.two_sided else 0, reach + 1):
+        for t in range(-extent if self.two_sided else 0, extent + 1):
             term = self._mass(t, self.bar_scale)
             for tick, above in zip(ticks, outcome, strict=False):
-                reached = self._reach(base + t - tick, self.query_scale)
+                reached = self._tail(base + t - tick, self.query_scale)
                 term *= reached if above else 1 - reached
             total += term
-        beyond = self._reach(reach + 1, self.bar_scale) * (2 if self.two_sided else 1)
+        beyond = self._tail(extent + 1, self.bar_scale) * (2 if self.two_sided else 1)
         return total + beyond.union(arb(0))
 
     def _mass(self, t: int, scale: Fraction) -> arb:
         weight = (-ball(abs(t) / scale)).exp()
         return weight * ((ball(1 / scale) / 2).tanh() if self.two_sided else -(-ball(1 / scale)).expm1())
 
-    def _reach(self, z: int, scale: Fraction) -> arb:
+    def _tail(self, z: int, scale: Fraction) -> arb:
         """P[N >= z]."""
         if not self.two_sided:
             return (-ball(max(z, 0) / scale)).exp()
@@ -164,7 +164,7 @@ class Crossing:
         return outside if z >= 0 else 1 - outside
 
 
-def _outcomes(questions: int, answers: int) -> Iterator[Answers]:
+def _outcomes(questions: int, answers: int) -> Iterator[AboveAnswers]:
     """All lists of answers to this many questions; one ends early with its last "above"."""
     for above in range(min(questions, answers) + 1):
         for places in combinations(range(questions), above):
@@ -176,4 +176,4 @@ def _finite(value: object) -> Fraction:
     try:
         return exact(value, "value")
     except Misconfigured:  # its message shows the value
-        raise Misconfigured("`value` is no finite number. Pass an int, float, Fraction or Decimal.") from None
+        raise Misconfigured("`value` is not a finite number. Pass an int, float, Fraction or Decimal.") from None

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.scores import Enclosure, flag
-from lapwing.mechanisms.sparse.crossing import Answers, Crossing, Ticks
+from lapwing.mechanisms.scores import flag
+from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
 from lapwing.mechanisms.sparse.margin import margin
 from lapwing.mechanisms.sparse.run import Run
-from lapwing.numbers import Number, count, exact, ordinary, positive
+from lapwing.numbers import Enclosure, Number, count, exact, ordinary, positive
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
-_STEPS = 8  # towards the ratio, which hardly moves after two
+_STEPS = 8  # towards the ratio, which barely moves after two
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class GeometricSparse:
-    """Tells which of many values are above a threshold, with less noise than the textbook.
+    """Reports which of many values are above a threshold, with less noise than the textbook.
 
     Use:        for questions that come one after another, most of them below; the best sparse vector here. If all
                 questions are known at once, choose with PermuteAndFlip. From some hundred answers on, under a budget
@@ -35,7 +35,7 @@ class GeometricSparse:
                 s1 = sensitivity / epsilon1 and s2 = k answers sensitivity / epsilon2; k = 1 if the values are monotone,
                 else 2. R is drawn once. epsilon2 / epsilon1 is `ratio`.
     Guarantee:  pure DP with epsilon = epsilon1 + epsilon2 for all answers together, whatever the number of belows, for
-                all values that move by at most sensitivity each (monotone: all the same way), also if questions depend
+                all values that move by at most sensitivity each (monotone: all the same way), even if questions depend
                 on earlier answers. No smaller epsilon holds for whole values and whole sensitivity.
     Error:      `error` gives the exact margin. To first order it is
                 (s1 ln(a / beta) + s2 ln(queries / beta)) / 2, beta = 1 - confidence; a = 1 for one answer, see Shift.
@@ -98,7 +98,7 @@ class GeometricSparse:
     def start(self) -> Run:
         """A run: ask it `above(value)` for one value after another. Every start costs `loss`.
 
-        `queries` is what you expect, for the shift; it is no limit, and the guarantee does not depend on it.
+        `queries` is the number you expect. It sets the shift only; the guarantee holds for any number.
         """
         return Run(self.crossing, self.loss)
 
@@ -117,7 +117,7 @@ class GeometricSparse:
         """The noise scales of the threshold and of the questions."""
         return self._scales(self.sensitivity)
 
-    def law(self, values: Sequence[Number]) -> dict[Answers, Enclosure]:
+    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
         """Proven bounds of the probability of every list of answers to these values."""
         return self.crossing.law(values)
 
@@ -172,7 +172,7 @@ class GeometricSparse:
 
 def _require_relation(neighbours: object, monotone: bool) -> None:
     if not isinstance(neighbours, Neighbours):
-        raise Misconfigured("`neighbours` is no relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+        raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
     if monotone and neighbours is Neighbours.CHANGE_ONE:
         raise Misconfigured(
             "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it may "

@@ -18,16 +18,14 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.scores import nearest
 from lapwing.mechanisms.sparse.crossing import Crossing
 from lapwing.numbers import Number, count, inside_unit, ordinary
 
-Floats = npt.NDArray[np.float64]
-
-_REACH = 40  # bar scales that are summed over, beyond those that the confidence asks for
+_EXTENT = 40  # bar scales that are summed over, beyond those that the confidence asks for
 _CELLS = 1 << 14
 _SLACK = 1 + 1e-9
 _MOST = 10**15  # questions
@@ -36,8 +34,8 @@ _LEAST = 1e-200  # failures rarer than this are not computed
 
 def margin(crossing: Crossing, confidence: Number, queries: int) -> int | float:
     """The least distance at which all answers are right with this probability, for this many values below."""
-    level, below = inside_unit(confidence, "confidence"), count(queries, "queries", least=0)
-    most = nearest(1 - level)
+    exact_confidence, below = inside_unit(confidence, "confidence"), count(queries, "queries", least=0)
+    most = nearest(1 - exact_confidence)
     if most < _LEAST:
         raise Misconfigured(f"`confidence` is closer to 1 than {_LEAST}; no margin is computed there. Pass less.")
     if below + crossing.answers > _MOST:
@@ -59,11 +57,11 @@ class _Worst:
     """Upper bounds of the chance that some answer is wrong when all values lie at one distance."""
 
     def __init__(self, crossing: Crossing, most: float) -> None:
-        reach = math.ceil(crossing.bar_scale * math.ceil(_REACH - math.log(most)))
-        first = -reach if crossing.two_sided else 0
-        width = -(-(reach + 1 - first) // _CELLS)
+        extent = math.ceil(crossing.bar_scale * math.ceil(_EXTENT - math.log(most)))
+        first = -extent if crossing.two_sided else 0
+        width = -(-(extent + 1 - first) // _CELLS)
         self._crossing = crossing
-        self._left = np.arange(first, reach + 1, width, dtype=np.float64)
+        self._left = np.arange(first, extent + 1, width, dtype=np.float64)
         self._right = self._left + (width - 1)
         edges = np.append(self._left, self._right[-1] + 1)
         below = np.exp(_log_below(edges, crossing.bar_scale, crossing.two_sided))

@@ -1,7 +1,7 @@
 """A running sparse vector mechanism: state that halts, and that cannot be copied.
 
-A run holds the noisy threshold and how many answers "above" are left. A second copy could give those answers again,
-which nobody has paid for: so there is no copying, no pickling, and a child process cannot go on with its parent's run.
+A run holds the noisy threshold and the number of "above" answers left. A copy could give those answers again without
+paying for them, so a run cannot be copied or pickled, and a child process cannot continue its parent's run.
 Guarantee:  a run gives at most `answers` aboves in all its threads together; then every call raises Halted.
             With a fresh bar for each above, no bar serves two.
 Proof:      `_left` and `_bar` change in one place only, under a lock, before the answer is returned. A signal
@@ -31,7 +31,7 @@ class _Halting:
         self._crossing = crossing
         self._loss = loss
         self._left = crossing.answers
-        self._lock = RLock()  # a signal handler that asks is refused, not blocked for ever
+        self._lock = RLock()  # a signal handler that asks is refused, not deadlocked
         self._sound = True
         self._born = Forks.count
         self._bar = crossing.draw_bar()
@@ -49,7 +49,7 @@ class _Halting:
     def _ticks_if_above(self, value: object) -> int | None:
         if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
             raise Halted(
-                "This run belongs to the process that started it; here its answers would be given twice. "
+                "This run belongs to the process that started it; here it would give its answers twice. "
                 f"Start another with start(); it costs {self._loss} again."
             )
         ticks = self._crossing.ticks.read(value)
@@ -82,13 +82,13 @@ class _Halting:
 
     def __reduce__(self) -> NoReturn:
         raise Misconfigured(
-            "A run cannot be copied or pickled: its copy would give again the answers that were paid for once. "
+            "A run cannot be copied or pickled: a copy would give again answers that were paid for once. "
             "Start another with start(), and pay for it."
         )
 
 
 class Run(_Halting):
-    """Tells of one value after another whether it is above the threshold, until it has said so often enough."""
+    """Says for one value after another whether it is above the threshold, until all paid answers are given."""
 
     __slots__ = ()
 

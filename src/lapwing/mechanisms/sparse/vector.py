@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.scores import Enclosure, flag, nearest
-from lapwing.mechanisms.sparse.crossing import Answers, Crossing, Ticks
+from lapwing.mechanisms.scores import flag, nearest
+from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
 from lapwing.mechanisms.sparse.margin import margin
 from lapwing.mechanisms.sparse.run import NumericRun, Run
-from lapwing.numbers import Number, count, exact, inside_unit, positive
+from lapwing.numbers import Enclosure, Number, count, exact, inside_unit, positive
 from lapwing.privacy.loss import Pure
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Sparse:
-    """Tells which of many values are above a threshold, until `answers` of them were.
+    """Reports which of many values are above a threshold, until `answers` of them were.
 
     Use:        for questions that come one after another, most of them below: belows are free, only aboves are paid.
                 GeometricSparse needs less than half the margin. If all questions are known at once, choose with
@@ -32,7 +32,7 @@ class Sparse:
                 epsilon, fresh for every question; R with half that scale, fresh at the start and after every "above".
                 With reals=True all values are first rounded to a fine grid (grid.py) and the noise lives there.
     Guarantee:  pure DP with epsilon for all answers together, whatever the number of belows, for all values that move
-                by at most sensitivity each, also if questions depend on earlier answers.
+                by at most sensitivity each, even if questions depend on earlier answers.
     Error:      `error` gives the margin that makes all answers right, exactly. `textbook_error` is Theorem 3.26 of
                 [DR14], 8 answers (ln k + ln(2 answers / beta)) sensitivity / epsilon for k questions.
     Proof:      until its "above", each bar serves one run with one above: by lemma (crossing) it costs d / bar scale +
@@ -70,7 +70,7 @@ class Sparse:
     def loss(self) -> Pure:
         return Pure(self.epsilon)
 
-    def law(self, values: Sequence[Number]) -> dict[Answers, Enclosure]:
+    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
         """Proven bounds of the probability of every list of answers to these values."""
         return self.crossing.law(values)
 
@@ -126,10 +126,10 @@ class AboveThreshold(Sparse):
 
 @dataclass(frozen=True, slots=True, init=False)
 class NumericSparse:
-    """Tells which of many values are above a threshold and gives those values, with noise.
+    """Reports which of many values are above a threshold, and releases those values with noise.
 
-    Use:        as Sparse, when the values above the threshold are wanted too. If they are wanted later or not all of
-                them, run Sparse (or GeometricSparse, with less error) and pay Laplace for each value that is.
+    Use:        as Sparse, when you also need the values above the threshold. If you need them later, or only some,
+                run Sparse (or GeometricSparse, with less error) and pay Laplace for each value.
     Law:        the test of Sparse at epsilon (1 - share); after each "above", q + Z, Z of discrete Laplace law with
                 scale answers sensitivity / (share epsilon), fresh: never the noise of the comparison.
     Guarantee:  pure DP with epsilon for answers and values together, as for Sparse.

@@ -25,25 +25,25 @@ from fractions import Fraction
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
 from lapwing.numbers import Number, ball, below_one, enclose, nonnegative, ordinary, positive
-from lapwing.privacy.analysis.convolution import BITS, NUDGE, Grid, Measure, from_above, from_below, product
+from lapwing.privacy.analysis.convolution import BITS, NUDGE, LossGrid, LossMeasure, from_above, from_below, product
 from lapwing.privacy.analysis.distribution import PrivacyLoss
-from lapwing.privacy.analysis.profile import Amount, Pair, highest, lowest, short
+from lapwing.privacy.analysis.profile import Amount, OutcomePair, highest, lowest, short
 
-Times = list[tuple[PrivacyLoss, int]]
+Repeats = list[tuple[PrivacyLoss, int]]
 """Different losses, each with how often it occurs."""
 
 _GUARD = 32  # more bits for sums over the grid
 _SCALE = 1 << (BITS + _GUARD)
 _CELLS = 1 << 14
-_REACH = 20  # standard deviations that the cells of a grid are meant to span
+_EXTENT = 20  # standard deviations that the cells of a grid are meant to span
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
     """What a fixed list of releases costs together, between two bounds; made by `compose_fixed`.
 
-    `delta` and `epsilon` hold as guarantees, for both orders of the two neighbours. `least_delta` and `least_epsilon`
-    say what no accountant can go below; what lies between is the error of the grid.
+    `delta` and `epsilon` are guarantees, for both orders of the neighbours. No accountant goes below `least_delta` and
+    `least_epsilon`; the gap between is the error of the grid.
     """
 
     releases: int
@@ -62,8 +62,8 @@ class Composition:
 
     def epsilon(self, delta: Number) -> Amount:
         """An epsilon with which the releases together are (epsilon, delta)-DP; it may be infinite."""
-        slip = below_one(delta, "delta")
-        return short(min(max(curve.epsilon(slip) for curve in self.above), self.pure), up=True)
+        exact_delta = below_one(delta, "delta")
+        return short(min(max(curve.epsilon(exact_delta) for curve in self.above), self.pure), up=True)
 
     def least_delta(self, epsilon: Number) -> Fraction:
         """No smaller delta holds at this epsilon."""
@@ -72,8 +72,8 @@ class Composition:
 
     def least_epsilon(self, delta: Number) -> Amount:
         """No smaller epsilon holds at this delta."""
-        slip = below_one(delta, "delta")
-        least = max(curve.epsilon(slip) for curve in self.below) - self.releases * NUDGE
+        exact_delta = below_one(delta, "delta")
+        least = max(curve.epsilon(exact_delta) for curve in self.below) - self.releases * NUDGE
         return short(max(least, Fraction(0)), up=False)
 
     @property
@@ -85,12 +85,12 @@ class Composition:
 def compose_fixed(losses: Iterable[PrivacyLoss], *, step: Number | None = None) -> Composition:
     """The loss of all these releases together, if every one of them is fixed before the first answer is seen.
 
-    Never for questions that are chosen one after the other, nor for stopping when a result crosses a limit: there the
-    bounds do not hold, and a budget's filter adds the prices instead.
+    Do not use it for questions chosen one after the other, or to stop when a result crosses a limit: the bounds do not
+    hold there. Add the prices with a budget's filter instead.
 
-    Losses are put on multiples of `step`. If it divides all of them there is no error but the last digits; this is what
-    is chosen without a `step` where the losses know such a number and the grid stays small. Otherwise a power of two
-    is chosen that gives about 16,384 cells.
+    Losses are rounded to multiples of `step`. If it divides all of them, the only error is in the last digits; that is
+    the default where such a number is known and the grid stays small. Otherwise it is a power of two with about 16,384
+    cells.
     Error: with n releases each bound of epsilon is off by at most n step, and each delta by n 2^-68 more: no loss moves
     by more than a step, and that much is rounded or cut. Few releases at a small delta come near n step; 100 or 1,000
     Laplace, Gaussian or worst releases stayed within 3 n step^2 from above, on four grids and at three deltas.
@@ -100,8 +100,8 @@ def compose_fixed(losses: Iterable[PrivacyLoss], *, step: Number | None = None) 
     Proof:      domination, above; and no loss of all releases together exceeds the sum of their largest losses.
     Figure:     `round(float(compose_fixed([PrivacyLoss.laplace(scale=500, shift=50)] * 100).epsilon(1e-6)), 2)` = 4.69
     """
-    times = _counted(losses)
-    width = _chosen_step(times) if step is None else ordinary(positive(step, "step"), "step")
+    times = _count_each(losses)
+    width = _choose_step(times) if step is None else ordinary(positive(step, "step"), "step")
     ways = [times]
     if not all(_is_symmetric(loss) for loss, _ in times):
         ways.append([(loss.reversed, n) for loss, n in times])
@@ -126,7 +126,7 @@ class Curve:
     up: bool
 
     @classmethod
-    def of(cls, measure: Measure, step: Fraction) -> Curve:
+    def of(cls, measure: LossMeasure, step: Fraction) -> Curve:
         low, high = exp_neg(step.numerator, step.denominator, BITS + _GUARD)
         tail, sum_, tails, sums = 0, 0, [], []
         for mass in reversed(measure.finite):
@@ -148,16 +148,16 @@ class Curve:
 
     def epsilon(self, delta: Fraction) -> Amount:
         """Where the curve falls to delta: in the first cell at whose end it has."""
-        level = delta * _SCALE - self.infinite
-        if level < 0:
+        finite_delta = delta * _SCALE - self.infinite
+        if finite_delta < 0:
             return math.inf
         places = range(len(self.tails))
-        i = bisect_left(places, True, key=lambda i: self.tails[i] - self.discounted[i] <= level)
+        i = bisect_left(places, True, key=lambda i: self.tails[i] - self.discounted[i] <= finite_delta)
         end = (self.first + i) * self.step
         least = max(Fraction(0), end - self.step) if i else Fraction(0)
-        if self.tails[i] <= level:
+        if self.tails[i] <= finite_delta:
             return least
-        share = (self.tails[i] - level) / self.discounted[i]
+        share = (self.tails[i] - finite_delta) / self.discounted[i]
         low, high = enclose(lambda: ball(share).log())
         return max(least, end + (high if self.up else low))
 
@@ -171,8 +171,8 @@ class Curve:
         return (*finite, *([(math.inf, self.infinite / _SCALE)] if self.infinite else []))
 
 
-def _curve(times: Times, step: Fraction, *, up: bool) -> Curve:
-    grid = Grid(step)
+def _curve(times: Repeats, step: Fraction, *, up: bool) -> Curve:
+    grid = LossGrid(step)
     if up:
         measures = [from_above(highest(loss.pairs), grid) ** n for loss, n in times]
     else:
@@ -180,11 +180,11 @@ def _curve(times: Times, step: Fraction, *, up: bool) -> Curve:
     return Curve.of(product(measures, up=up), step)
 
 
-def _counted(losses: Iterable[PrivacyLoss]) -> Times:
+def _count_each(losses: Iterable[PrivacyLoss]) -> Repeats:
     """How often each loss occurs. A long list of the same object is hashed once."""
     listed = list(losses)
     if not all(isinstance(loss, PrivacyLoss) for loss in listed):
-        raise Misconfigured("`losses` holds something that is no PrivacyLoss. Pass a list of PrivacyLoss(p, q).")
+        raise Misconfigured("`losses` holds something that is not a PrivacyLoss. Pass a list of PrivacyLoss(p, q).")
     known, times = {id(loss): loss for loss in listed}, dict[PrivacyLoss, list[int]]()
     for key, n in Counter(map(id, listed)).items():
         times.setdefault(known[key], []).append(n)
@@ -197,12 +197,12 @@ def _is_symmetric(loss: PrivacyLoss) -> bool:
     return dict(there) == dict(back)
 
 
-def _digits(pair: Pair) -> tuple[int, ...]:
-    """The same as integers, which are hashed and compared in a tenth of the time."""
+def _digits(pair: OutcomePair) -> tuple[int, ...]:
+    """The same as integers, which hash and compare ten times faster."""
     return tuple(number for bounds in pair for end in bounds for number in end.as_integer_ratio())
 
 
-def _pure(times: Times) -> Amount:
+def _pure(times: Repeats) -> Amount:
     """What the losses of all releases together never exceed: the sum of their largest, where it is finite.
 
     Where a number is known that divides all losses of a release, its largest loss is a multiple of it: the one next to
@@ -217,7 +217,7 @@ def _pure(times: Times) -> Amount:
     return total
 
 
-def _chosen_step(times: Times) -> Fraction:
+def _choose_step(times: Repeats) -> Fraction:
     """A number that divides all losses, or a power of two near the span of the composed loss over 16,384 cells.
 
     Any step is valid; this one is chosen in floats.
@@ -229,7 +229,7 @@ def _chosen_step(times: Times) -> Fraction:
         variance += n * sum((value - mean) ** 2 * chance for value, chance in finite)
         width = finite[-1][0] - finite[0][0]
         widest, sum_of_ranges = max(widest, width), sum_of_ranges + n * width
-    span = min(sum_of_ranges, max(widest, _REACH * math.sqrt(variance)))
+    span = min(sum_of_ranges, max(widest, _EXTENT * math.sqrt(variance)))
     common = _common(loss.lattice for loss, _ in times)
     if common and span <= 2 * _CELLS * common:
         return common

@@ -30,8 +30,8 @@ from heapq import heapify, heappop, heappush
 from flint import fmpz_poly
 
 from lapwing.errors import Misconfigured
-from lapwing.numbers import ball, enclose, shown
-from lapwing.privacy.analysis.profile import Atom, Enclosure, log_ratio
+from lapwing.numbers import Enclosure, ball, enclose, shown
+from lapwing.privacy.analysis.profile import Atom, log_ratio
 
 BITS = 96
 """Masses are integers in units of 2^-96."""
@@ -45,7 +45,7 @@ _MOST_CELLS = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class LossMeasure:
     """Mass on the losses `first`, `first` + 1, ... in steps, and on infinite loss; all rounded up, or all down."""
 
     first: int
@@ -53,29 +53,29 @@ class Measure:
     infinite: int
     up: bool
 
-    def __mul__(self, other: Measure) -> Measure:
+    def __mul__(self, other: LossMeasure) -> LossMeasure:
         """Both releases together."""
         _require_feasible(len(self.finite) + len(other.finite))
         product = fmpz_poly(list(self.finite)) * fmpz_poly(list(other.finite))
-        finite = [_scaled_down(int(mass), up=self.up) for mass in product.coeffs()]
+        finite = [_scale_down(int(mass), up=self.up) for mass in product.coeffs()]
         here, there = sum(self.finite), sum(other.finite)
         infinite = (here + self.infinite) * (there + other.infinite) - here * there
-        return _trimmed(self.first + other.first, finite, _scaled_down(infinite, up=self.up), up=self.up)
+        return _trim(self.first + other.first, finite, _scale_down(infinite, up=self.up), up=self.up)
 
-    def __pow__(self, times: int) -> Measure:
-        """This release so many times, by repeated squaring."""
+    def __pow__(self, times: int) -> LossMeasure:
+        """`times` releases of this kind, by repeated squaring."""
         if times <= 1:
             return self if times else nothing(up=self.up)
         half = self ** (times // 2)
         return half * half * self if times % 2 else half * half
 
 
-def nothing(*, up: bool) -> Measure:
+def nothing(*, up: bool) -> LossMeasure:
     """No release: no loss."""
-    return Measure(0, (_UNIT,), 0, up)
+    return LossMeasure(0, (_UNIT,), 0, up)
 
 
-def product(measures: Iterable[Measure], *, up: bool) -> Measure:
+def product(measures: Iterable[LossMeasure], *, up: bool) -> LossMeasure:
     """All releases together, the two shortest measures first, so that most products are short.
 
     The order changes nothing but the time: every product rounds and cuts to the same side, and n measures need n - 1.
@@ -89,8 +89,8 @@ def product(measures: Iterable[Measure], *, up: bool) -> Measure:
     return heap[0][2] if heap else nothing(up=up)
 
 
-class Grid:
-    """The multiples of a step. It remembers bounds of x_j, for which all measures on it ask."""
+class LossGrid:
+    """The multiples of a step. It caches bounds of x_j, which all measures on it need."""
 
     def __init__(self, step: Fraction) -> None:
         self.step = step
@@ -98,7 +98,7 @@ class Grid:
         self.growth = enclose(lambda: ball(step).expm1())[1]
 
 
-def from_above(atoms: Iterable[Atom], grid: Grid) -> Measure:
+def from_above(atoms: Iterable[Atom], grid: LossGrid) -> LossMeasure:
     """A measure on the grid whose divergence is nowhere smaller."""
     power, growth, step = grid.power, grid.growth, grid.step
     masses: dict[int, int] = defaultdict(int)
@@ -113,10 +113,10 @@ def from_above(atoms: Iterable[Atom], grid: Grid) -> Measure:
         low = min(p, (q * power(j + 1)[0] - p) / growth)  # the rest has the larger loss: a smaller part is safe
         masses[j] += math.ceil(low * _UNIT)
         masses[j + 1] += math.ceil((p - low) * _UNIT)
-    return _gathered(masses, infinite, up=True)
+    return _gather(masses, infinite, up=True)
 
 
-def from_below(atoms: Iterable[Atom], grid: Grid) -> Measure:
+def from_below(atoms: Iterable[Atom], grid: LossGrid) -> LossMeasure:
     """A measure on the grid whose divergence is nowhere larger, once `NUDGE` is undone."""
     power = grid.power
     cells, infinite = _cells(atoms, grid.step, power)
@@ -133,7 +133,7 @@ def from_below(atoms: Iterable[Atom], grid: Grid) -> Measure:
         masses[j - 1] += math.floor((1 - kept) * p_left * _UNIT)
         p_left, q_left, place = (1 - taken) * p, (1 - taken) * q, j
     masses[place] += math.floor(p_left * _UNIT)
-    return _gathered(masses, infinite, up=False)
+    return _gather(masses, infinite, up=False)
 
 
 def _shares(need: Fraction, have: Fraction) -> tuple[Fraction, Fraction]:
@@ -162,26 +162,26 @@ def _cells(atoms: Iterable[Atom], step: Fraction, power: Callable[[int], Enclosu
     return cells, infinite
 
 
-def _gathered(masses: Mapping[int, int], infinite: int, *, up: bool) -> Measure:
+def _gather(masses: Mapping[int, int], infinite: int, *, up: bool) -> LossMeasure:
     occupied = [j for j, mass in masses.items() if mass] or [0]
     first, last = min(occupied), max(occupied)
     _require_feasible(last - first)
-    return _trimmed(first, [masses.get(j, 0) for j in range(first, last + 1)], infinite, up=up)
+    return _trim(first, [masses.get(j, 0) for j in range(first, last + 1)], infinite, up=up)
 
 
-def _trimmed(first: int, finite: list[int], infinite: int, *, up: bool) -> Measure:
+def _trim(first: int, finite: list[int], infinite: int, *, up: bool) -> LossMeasure:
     start, bottom = _light(finite)
     kept = finite[start:]
     stop, top = _light(kept[::-1])
     kept = kept[: len(kept) - stop]
     if not kept:
-        return Measure(0, (0,), infinite + (bottom + top if up else 0), up)
+        return LossMeasure(0, (0,), infinite + (bottom + top if up else 0), up)
     if up:
         kept[0] += bottom
         infinite += top
     else:
         kept[-1] += top
-    return Measure(first + start, tuple(kept), infinite, up)
+    return LossMeasure(first + start, tuple(kept), infinite, up)
 
 
 def _light(masses: list[int]) -> tuple[int, int]:
@@ -194,12 +194,12 @@ def _light(masses: list[int]) -> tuple[int, int]:
     return len(masses), total
 
 
-def _scaled_down(mass: int, *, up: bool) -> int:
+def _scale_down(mass: int, *, up: bool) -> int:
     return -(-mass >> BITS) if up else mass >> BITS
 
 
 def _require_feasible(cells: int) -> None:
     if cells > _MOST_CELLS:
         raise Misconfigured(
-            f"The grid would have {shown(cells)} cells; at most {_MOST_CELLS} are kept. Pass a larger `step`."
+            f"The grid would have {shown(cells)} cells; at most {_MOST_CELLS} are supported. Pass a larger `step`."
         )

@@ -1,4 +1,4 @@
-"""The privacy-loss distribution: how much an output tells, and how often.
+"""The privacy-loss distribution: how much an output reveals, and how often.
 
 Laws of the integer mechanisms, for two values that differ by `shift`:
     Laplace.  P[z] = c r^|z|, Q[z] = c r^|z - shift|, r = e^(-1 / scale). All z <= 0 have the same loss, and so have all
@@ -26,12 +26,23 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative, ordinary, positive, shown
+from lapwing.numbers import (
+    Enclosure,
+    Number,
+    ball,
+    below_one,
+    count,
+    enclose,
+    exact,
+    nonnegative,
+    ordinary,
+    positive,
+    shown,
+)
 from lapwing.privacy.analysis.profile import (
     Amount,
-    Enclosure,
     Law,
-    Pair,
+    OutcomePair,
     highest,
     hockey_stick,
     inverse,
@@ -40,11 +51,11 @@ from lapwing.privacy.analysis.profile import (
     read_pairs,
     renyi_divergence,
     short,
-    swapped,
+    swap,
 )
 
 _MOST_OUTCOMES = 1 << 16
-_REACH = 14  # sigmas to both sides of a Gaussian law
+_EXTENT = 14  # sigmas to both sides of a Gaussian law
 _MOST_BITS = 1 << 13  # weights below e^-5000 are bounded by 0 from below
 _CLOSE = Fraction(1, 10**18)
 
@@ -58,13 +69,13 @@ class PrivacyLoss:
     `tightest_delta`, `tightest_epsilon` and `compose_fixed` take both. Methods that begin with `least` round down: they
     give lower bounds, the others upper bounds.
 
-    Use:        to see what a mechanism's epsilon hides: how often the loss is near it. For a price use `loss` of the
-                mechanism; losses of questions chosen one after the other do not compose this way.
+    Use:        to see how often the loss comes near a mechanism's epsilon. For a price use the mechanism's `loss`;
+                losses of questions chosen one after the other do not compose this way.
     Figure:     `round(float(PrivacyLoss.laplace(scale=10).epsilon(0.01)), 4)` = 0.0808
     Checked by: tests/privacy/analysis/test_distribution.py
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[OutcomePair, ...]
     lattice: Fraction | None
 
     def __init__(self, p: Law, q: Law) -> None:
@@ -82,23 +93,23 @@ class PrivacyLoss:
     def gaussian(*, variance: Number, shift: int = 1) -> PrivacyLoss:
         """Of discrete Gaussian noise on an integer that moves by `shift`."""
         square, distance = positive(variance, "variance"), count(shift, "shift")
-        reach = math.isqrt(math.ceil(_REACH**2 * square)) + 1
-        _require_feasible(2 * reach + distance + 1)
-        *law, rest = _gaussian(square, distance, reach)
+        extent = math.isqrt(math.ceil(_EXTENT**2 * square)) + 1
+        _require_feasible(2 * extent + distance + 1)
+        *law, rest = _gaussian(square, distance, extent)
         return _of(read_pairs([*law, rest], [*law[::-1], rest]), (2 - distance % 2) * distance / (2 * square))
 
     @staticmethod
     def worst(*, epsilon: Number, delta: Number = 0) -> PrivacyLoss:
         """Of the worst mechanism with this guarantee: no (epsilon, delta)-DP mechanism loses more."""
-        size, slip = nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
+        size, exact_delta = nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
         often, rarely = (enclose(partial(_answer, sign * size)) for sign in (1, -1))
-        kept = [((1 - slip) * low, (1 - slip) * high) for low, high in (often, rarely)]
-        return _of(read_pairs([slip, *kept, 0], [0, *kept[::-1], slip]), size or None)
+        kept = [((1 - exact_delta) * low, (1 - exact_delta) * high) for low, high in (often, rarely)]
+        return _of(read_pairs([exact_delta, *kept, 0], [0, *kept[::-1], exact_delta]), size or None)
 
     @property
     def reversed(self) -> PrivacyLoss:
         """The loss of Q against P."""
-        return _of(swapped(self.pairs), self.lattice)
+        return _of(swap(self.pairs), self.lattice)
 
     @property
     def infinite(self) -> Fraction:
@@ -153,13 +164,13 @@ class PrivacyLoss:
         return tuple(sorted((log_ratio(p, q) if q else math.inf, float(p)) for p, q in atoms))
 
 
-def _of(pairs: tuple[Pair, ...], lattice: Fraction | None) -> PrivacyLoss:
+def _of(pairs: tuple[OutcomePair, ...], lattice: Fraction | None) -> PrivacyLoss:
     loss = object.__new__(PrivacyLoss)
     _set(loss, pairs, lattice)
     return loss
 
 
-def _set(loss: PrivacyLoss, pairs: tuple[Pair, ...], lattice: Fraction | None) -> None:
+def _set(loss: PrivacyLoss, pairs: tuple[OutcomePair, ...], lattice: Fraction | None) -> None:
     object.__setattr__(loss, "pairs", pairs)
     object.__setattr__(loss, "lattice", lattice)
 
@@ -179,25 +190,25 @@ def _laplace(scale: Fraction, shift: int) -> list[Enclosure]:
     return [enclose(partial(mass, z)) for z in range(shift + 1)]
 
 
-def _gaussian(variance: Fraction, shift: int, reach: int) -> list[Enclosure]:
-    """P[Z = z] for z from -reach to reach + shift, and what is left.
+def _gaussian(variance: Fraction, shift: int, extent: int) -> list[Enclosure]:
+    """P[Z = z] for z from -extent to extent + shift, and what is left.
 
     The weights beyond a add up to at most w(a) sum_k exp(-k a / variance) <= w(a) variance / a, since
     (a + k)^2 >= a^2 + 2 a k and 1 / (e^u - 1) <= 1 / u.
     """
-    far, rate = reach + shift, 1 / (2 * variance)
+    far, rate = extent + shift, 1 / (2 * variance)
     bits = min(192 + math.ceil(Fraction(3, 2) * rate * far * far), _MOST_BITS)
     weights = [exp_neg(rate.numerator * z * z, rate.denominator, bits) for z in range(far + 1)]
     low, high = (weights[0][end] + 2 * sum(weight[end] for weight in weights[1:]) for end in (0, 1))
     high += math.ceil(2 * weights[far][1] * variance / far)
-    law = [(Fraction(weights[abs(z)][0], high), Fraction(weights[abs(z)][1], low)) for z in range(-reach, far + 1)]
-    return [*law, (Fraction(0), 2 * weights[reach][1] * variance / reach / low)]
+    law = [(Fraction(weights[abs(z)][0], high), Fraction(weights[abs(z)][1], low)) for z in range(-extent, far + 1)]
+    return [*law, (Fraction(0), 2 * weights[extent][1] * variance / extent / low)]
 
 
 def _require_feasible(outcomes: int) -> None:
     if outcomes > _MOST_OUTCOMES:
         raise Misconfigured(
-            f"The law would have {shown(outcomes)} outcomes; at most {_MOST_OUTCOMES} are kept. "
+            f"The law would have {shown(outcomes)} outcomes; at most {_MOST_OUTCOMES} are supported. "
             "Divide the shift and the noise by the same number."
         )
 

@@ -1,4 +1,4 @@
-"""How well two laws can be told apart: the tightest delta for each epsilon, and the tightest epsilon for each delta.
+"""How distinguishable two laws are: the tightest delta for each epsilon, and the tightest epsilon for each delta.
 
 P and Q are the laws of a finite mechanism's output on two neighbours. With x = e^epsilon, the hockey-stick divergence
     f(x) = sum over outcomes y of max(0, P(y) - x Q(y))
@@ -16,7 +16,7 @@ counts as infinite loss, from below as nothing.
 
 A law is a mapping from outcomes to probabilities, or a list of them, outcome by outcome. A probability is a Fraction,
 an int or a Decimal (exact), bounds (low, high) as `law` of a mechanism returns them (proven), or a float. Floats are
-read as their shortest decimals and need not add up to 1 beyond 1e-9: such a result is as good as the floats are.
+read as their shortest decimals and need to add up to 1 only within 1e-9: the result is as good as the floats.
 Checked by: tests/privacy/analysis/test_profile.py
 """
 
@@ -32,13 +32,11 @@ import numpy.typing as npt
 from flint import arb
 
 from lapwing.errors import Misconfigured
-from lapwing.numbers import Number, ball, below_one, enclose, nonnegative, round_down, round_up
+from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, nonnegative, round_down, round_up
 
-Enclosure = tuple[Fraction, Fraction]
-"""(low, high) with low <= the number <= high."""
 Law = Mapping[Any, Number | Enclosure] | Sequence[Number | Enclosure] | npt.NDArray[np.float64]
 """The probability of every outcome."""
-Pair = tuple[Enclosure, Enclosure]
+OutcomePair = tuple[Enclosure, Enclosure]
 """Bounds of the probability of one outcome, under P and under Q."""
 Atom = tuple[Fraction, Fraction]
 """Mass under P and under Q."""
@@ -46,17 +44,17 @@ Amount = Fraction | float
 """An exact number, or math.inf."""
 
 _BITS = 192  # bounds are kept to this many significant bits
-_SHORT, _SIGNIFICANT = 64, 24  # a result is exact if this many bits suffice, otherwise it has so many digits
+_SHORT, _SIGNIFICANT = 64, 24  # a result is exact if this many bits suffice, otherwise it has this many digits
 _ROUGH = Fraction(1, 10**9)
 
 
 def tightest_delta(p: Law, q: Law, epsilon: Number, *, one_way: bool = False) -> Fraction:
     """The least delta, rounded up, for which two neighbours with these output laws are (epsilon, delta)-DP.
 
-    The definition speaks of both orders of the neighbours; `one_way` asks only about P[S] <= e^epsilon Q[S] + delta.
+    The definition covers both orders of the neighbours; `one_way` checks only P[S] <= e^epsilon Q[S] + delta.
     """
     pairs, size = read_pairs(p, q), nonnegative(epsilon, "epsilon")
-    ways = [pairs] if one_way else [pairs, swapped(pairs)]
+    ways = [pairs] if one_way else [pairs, swap(pairs)]
     worst = max(hockey_stick(highest(way), size)[1] for way in ways)
     return Fraction(short(worst, up=True))
 
@@ -66,12 +64,12 @@ def tightest_epsilon(p: Law, q: Law, delta: Number = 0, *, one_way: bool = False
 
     Infinite (math.inf) if outcomes that only one of the two can give have more than delta.
     """
-    pairs, slip = read_pairs(p, q), below_one(delta, "delta")
-    ways = [pairs] if one_way else [pairs, swapped(pairs)]
-    return short(max(inverse(highest(way), slip)[1] for way in ways), up=True)
+    pairs, exact_delta = read_pairs(p, q), below_one(delta, "delta")
+    ways = [pairs] if one_way else [pairs, swap(pairs)]
+    return short(max(inverse(highest(way), exact_delta)[1] for way in ways), up=True)
 
 
-def read_pairs(p: Law, q: Law) -> tuple[Pair, ...]:
+def read_pairs(p: Law, q: Law) -> tuple[OutcomePair, ...]:
     """The outcomes of both laws, each with its two probabilities; 0 where a law does not name an outcome."""
     first, second, none = _read(p, "p"), _read(q, "q"), (Fraction(0), Fraction(0))
     outcomes = dict.fromkeys([*first, *second])
@@ -79,17 +77,17 @@ def read_pairs(p: Law, q: Law) -> tuple[Pair, ...]:
     return tuple(pair for pair in pairs if pair != (none, none))
 
 
-def swapped(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-    """The same outcomes with P and Q exchanged."""
+def swap(pairs: Iterable[OutcomePair]) -> tuple[OutcomePair, ...]:
+    """The same outcomes with P and Q swapped."""
     return tuple((q, p) for p, q in pairs)
 
 
-def highest(pairs: Iterable[Pair]) -> list[Atom]:
+def highest(pairs: Iterable[OutcomePair]) -> list[Atom]:
     """The masses that bound every divergence of P from Q from above."""
     return [(high, low) for (_, high), (low, _) in pairs if high]
 
 
-def lowest(pairs: Iterable[Pair]) -> list[Atom]:
+def lowest(pairs: Iterable[OutcomePair]) -> list[Atom]:
     """The masses that bound every divergence of P from Q from below."""
     return [(low, high) for (low, _), (_, high) in pairs if low]
 
@@ -146,24 +144,26 @@ def short(value: Amount, *, up: bool) -> Amount:
 
 
 def _read(law: Law, name: str) -> dict[Hashable, Enclosure]:
-    chances = dict(law) if isinstance(law, Mapping) else dict(enumerate(_listed(law, name)))
+    chances = dict(law) if isinstance(law, Mapping) else dict(enumerate(_as_list(law, name)))
     read = {outcome: _bounds(chance, name) for outcome, chance in chances.items()}
     slack = _ROUGH if any(isinstance(chance, float) for chance in chances.values()) else Fraction(0)
     low, high = (sum((bounds[end] for bounds in read.values()), Fraction(0)) for end in (0, 1))
     if not low - slack <= 1 <= high + slack:
         raise Misconfigured(
-            f"the probabilities of `{name}` do not add up to 1. Name every outcome; what is left out of an endless law "
-            "is one more outcome, with the bounds (0, its mass)."
+            f"the probabilities of `{name}` do not add up to 1. Name every outcome; the tail of an infinite law is one "
+            "more outcome, with the bounds (0, its mass)."
         )
     return read
 
 
-def _listed(law: object, name: str) -> list[Any]:
+def _as_list(law: object, name: str) -> list[Any]:
     if isinstance(law, np.ndarray) and law.ndim == 1:
         return list(law.tolist())
     if isinstance(law, Sequence) and not isinstance(law, str | bytes):
         return list(law)
-    raise Misconfigured(f"`{name}` is no law. Pass a mapping from outcomes to probabilities, or a list of them.")
+    raise Misconfigured(
+        f"`{name}` is not a probability law. Pass a mapping from outcomes to probabilities, or a list of them."
+    )
 
 
 def _bounds(chance: object, name: str) -> Enclosure:
@@ -187,6 +187,5 @@ def _cut(value: Fraction, *, up: bool) -> Fraction:
 
 def _unreadable(name: str) -> Misconfigured:
     return Misconfigured(
-        f"`{name}` holds something that is no probability; each must be a number of at least 0, or bounds (low, high) "
-        "of one."
+        f"`{name}` holds something that is not a probability. Pass numbers of at least 0, or bounds (low, high)."
     )
