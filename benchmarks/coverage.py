@@ -25,7 +25,7 @@ from lapwing.answers.readings import intervals_of, values_of
 from lapwing.cells.bounding import queries
 from lapwing.cells.release import Arranged, Released, fetched, release
 from lapwing.language.expression import Slot
-from lapwing.measures.quantiles import Quantiles
+from lapwing.measures.quantiles import QuantilesKind
 from lapwing.planning.plan import Plan
 from noise import aligned
 
@@ -112,7 +112,7 @@ def counted(question: str, rows: tuple[Floats, Floats], budget: lw.Budget) -> tu
 
 def drawn(plan: Plan, exact: Arranged) -> Released:
     """Many releases of the same cells, one below the other as if each were a group."""
-    if any(isinstance(measure.kind, Quantiles) for measure in plan.measures):
+    if any(isinstance(measure.kind, QuantilesKind) for measure in plan.measures):
         many = [release(plan, exact).cells for _ in range(QUANTILE_RELEASES)]
         return Released(
             (), tuple(tuple(map(np.concatenate, zip(*one, strict=True))) for one in zip(*many, strict=True))

@@ -62,7 +62,7 @@ KIND_TEXTS = ("pure", "bounded range", "zcdp", "approximate", "basic")
 
 # Of which kind a measure or a mechanism is matters in measures/ and mechanisms/; above, both are used by their methods.
 MEASURE_KINDS = (
-    *("Total", "Best", "Moments", "RowShares", "PairMoments", "Quantiles", "Distinct"),
+    *("TotalKind", "Best", "MomentsKind", "RowShares", "PairKind", "Quantiles", "Distinct"),
     *("NoisyCells", "BestGroups", "CellQuantiles", "Laplace", "Gaussian", "GridQuantiles", "TopK"),
     *("CountThreshold", "WeightedGaussian", "TruncatedGeometric"),
     *("PrefixSums", "Ranges", "Marginals", "LaplaceMarginals"),
@@ -85,16 +85,7 @@ ENGINES_ALLOWED = {
 }
 # A type has one name, and a name stands for one type. These may be in several files:
 SHARED_NAMES = {
-    "Array": "an alias of numpy's arrays, the same in every file",
-    "Flags": "an alias of numpy's boolean arrays, the same in every file",
-    "Floats": "an alias of numpy's float arrays, the same in every file",
-    "Integers": "an alias of numpy's integer arrays, the same in every file",
     "Exponential": "a mechanism, and a node that is always written forms.Exponential",
-}
-# TO BE RENAMED: remove a name from this list as soon as it stands for one type.
-DUPLICATE_NAMES = {
-    *("Axis", "Cells", "Found", "Function", "Grid", "Joined", "Measure", "Pair", "Shape", "Soft"),  # measures, cells
-    *("Bounds", "Enclosure", "Interval", "Law", "Question", "Table", "Times"),  # noise, privacy, mechanisms
 }
 # Everything that the founding lectures teach.
 LECTURES = (
@@ -487,19 +478,19 @@ def test_measures_are_used_by_their_methods(path: Path) -> None:
 @pytest.mark.parametrize(
     ("planted", "found"),
     [
-        ("match measure.kind:\n    case Total(summed=True):\n        pass", ["Total"]),
-        ("isinstance(kind, Moments | Shares)", ["Moments", "PairMoments"]),
-        ("if type(measure.kind) is Total: ...", ["Total"]),
+        ("match measure.kind:\n    case TotalKind(summed=True):\n        pass", ["TotalKind"]),
+        ("isinstance(kind, MomentsKind | Shares)", ["MomentsKind", "PairKind"]),
+        ("if type(measure.kind) is TotalKind: ...", ["TotalKind"]),
         ("if type(noise) in (lw.Laplace, lw.Gaussian): ...", ["Gaussian", "Laplace"]),
         ("isinstance(measure.mechanism, lw.mechanisms.TopK)", ["TopK"]),
         ("match noise:\n    case lw.Laplace() | lw.Gaussian():\n        pass", ["Gaussian", "Laplace"]),
-        ("made = Total(None, False, interval).price(1, share)", []),
+        ("made = TotalKind(None, False, interval).price(1, share)", []),
         ("isinstance(part, Column)", []),
     ],
 )
 def test_a_measure_that_is_told_apart_is_found(planted: str, found: list[str]) -> None:
-    kinds = "from lapwing.measures.moments import Moments\nfrom lapwing.measures.pair import PairMoments as Shares\n"
-    more = "from lapwing.measures.total import Total\nimport lapwing as lw\n"
+    kinds = "from lapwing.measures.moments import MomentsKind\nfrom lapwing.measures.pair import PairKind as Shares\n"
+    more = "from lapwing.measures.total import TotalKind\nimport lapwing as lw\n"
     assert measures_told_apart(f"{kinds}{more}{planted}") == found
 
 
@@ -529,7 +520,7 @@ def test_every_file_on_the_way_of_a_question_is_on_the_map() -> None:
 
 def test_a_name_stands_for_one_type() -> None:
     found = duplicates({inside(path): path.read_text() for path in SOURCES})
-    assert {name: files for name, files in found.items() if name not in {*SHARED_NAMES, *DUPLICATE_NAMES}} == {}
+    assert {name: files for name, files in found.items() if name not in SHARED_NAMES} == {}
     assert set(SHARED_NAMES) - set(found) == set()
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers.combine import Combined, Joined, _joined
+from lapwing.answers.combine import Combined, JoinedAnswers, _joined
 from lapwing.answers.stored import decode
 from lapwing.curator import Curator
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.measures.kind import Measure
-from lapwing.measures.total import Total
+from lapwing.measures.total import TotalKind
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.mean_noise import weigh_variances
@@ -29,7 +29,7 @@ from support.visits import Spy, interval, open_visits, write_visits
 BY_SEX = "SELECT sex, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY sex"
 ROWS = "SELECT COUNT(*) AS n FROM visits"
 ZCDP = Budget(epsilon=20, delta=Fraction(1, 10**6))
-COUNT = Total(None, False, interval(0, 1))
+COUNT = TotalKind(None, False, interval(0, 1))
 LEVEL = Fraction(19, 20)
 DRAWS = 40_000
 
@@ -181,7 +181,7 @@ def test_weights_depend_on_prices_only_and_sum_to_one() -> None:
     curator = rich()
     answers = [again(curator, ROWS, epsilon) for epsilon in (0.5, 1, 0.5)]
     joined = answers[-1].plan.measures[0]
-    assert isinstance(joined, Joined)
+    assert isinstance(joined, JoinedAnswers)
     weights = [part.weight for part in joined.parts]
     assert sum(weights) == 1 << 40
     assert (weights[0], weights[1] / weights[0]) == (weights[2], pytest.approx(4, rel=0.05))

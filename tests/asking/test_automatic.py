@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lapwing.catalog.table import Limit
-from lapwing.cells.finding import BoundsOf, Found
+from lapwing.cells.finding import BoundsOf, SearchResult
 from lapwing.curator import Curator
 from lapwing.curator.answering import PaidAnswers
 from lapwing.curator.search import choose_result, price_of_each
@@ -397,10 +397,10 @@ class TestDeclared:
 class TestServing:
     """Which stored finding a question uses."""
 
-    def found(self, *epsilons: str) -> list[Found]:
+    def found(self, *epsilons: str) -> list[SearchResult]:
         (table,) = opened().catalog.tables
         target = BoundsOf(table, table.field("cost"))
-        return [Found(target, Fraction(epsilon), (-20, place)) for place, epsilon in enumerate(epsilons)]
+        return [SearchResult(target, Fraction(epsilon), (-20, place)) for place, epsilon in enumerate(epsilons)]
 
     def test_the_oldest_that_cost_a_quarter_serves_for_ever(self) -> None:
         findings = self.found("0.01", "0.3", "5")

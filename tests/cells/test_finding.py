@@ -16,8 +16,8 @@ from lapwing.asking.automatic import Automatic, Needs, needs_of, survey
 from lapwing.catalog.table import UNIT_ID, Catalog, Field, Limit, Table
 from lapwing.cells.finding import (
     BoundsOf,
-    Found,
     LimitOf,
+    SearchResult,
     Target,
     decode_found,
     encode_found,
@@ -213,11 +213,11 @@ def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.
     target = column(Type.INTEGER)
     found = released(target, mechanism_for(target, Fraction(1)), rows)
     assert seen == [(([1, 2], [10, 30]), ([5, 5], [10, 20]))]
-    assert found == Found(target, Fraction(1), (3, 4))
+    assert found == SearchResult(target, Fraction(1), (3, 4))
     assert decode_found(target, encode_found(found)) == found
     assert found.beyond == 66
     assert "[-7, 15], where values are clipped (units beyond: at most 66 on a side, 95% sure)" in str(found)
-    assert Found(target, Fraction(1), (3, 62)).beyond is None
+    assert SearchResult(target, Fraction(1), (3, 62)).beyond is None
 
 
 def test_bounds_belong_to_table_version_unit_type_and_nothing_else() -> None:
@@ -275,7 +275,7 @@ def test_a_question_with_what_was_found_reads_like_a_declared_one() -> None:
         lambda known: read_sql(sql, known),
         catalog,
         needs,
-        lambda target: Found(target, Fraction(1), (-20, 5) if isinstance(target, BoundsOf) else (2,)),
+        lambda target: SearchResult(target, Fraction(1), (-20, 5) if isinstance(target, BoundsOf) else (2,)),
     )
     assert not seen.missing
     assert isinstance(seen.question, Question)

@@ -19,7 +19,7 @@ from lapwing.cells.release import Arranged, Cells, fetched
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.measures.kind import Measure
-from lapwing.measures.quantiles import Quantiles
+from lapwing.measures.quantiles import QuantilesKind
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.quantiles.grid_quantile import UNIT
@@ -74,7 +74,7 @@ def _named(arranged: Arranged, column: Cells) -> dict[Any, int]:
 def assert_within_sensitivity(plan: Plan, left: Arranged, right: Arranged, text: str) -> None:
     touched = set()
     for index, measure in enumerate(plan.measures):
-        if isinstance(measure.kind, Quantiles):
+        if isinstance(measure.kind, QuantilesKind):
             touched |= assert_histograms(measure, weights(left, index), weights(right, index), text)
             continue
         pairs = zip(left.cells[index], right.cells[index], strict=True)

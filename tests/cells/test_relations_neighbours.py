@@ -13,11 +13,11 @@ import pytest
 from cells.test_neighbours import BASIC, PURE, ZCDP, arranged, assert_within_sensitivity
 from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.measures.aggregates import FUNCTIONS
-from lapwing.measures.distinct import Distinct
-from lapwing.measures.moments import Moments
-from lapwing.measures.pair import PairMoments
-from lapwing.measures.quantiles import Quantiles
-from lapwing.measures.total import Total
+from lapwing.measures.distinct import DistinctKind
+from lapwing.measures.moments import MomentsKind
+from lapwing.measures.pair import PairKind
+from lapwing.measures.quantiles import QuantilesKind
+from lapwing.measures.total import TotalKind
 from lapwing.mechanisms.cells import NoisyCells
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
@@ -89,7 +89,7 @@ def test_the_questions_hold_every_aggregate_and_every_noise() -> None:
         plans += [asked(random, shape, world)[1] for shape in SHAPES]
     assert {a.name for plan in plans for a in plan.question.aggregates} == set(FUNCTIONS)
     measures = [measure for plan in plans for measure in plan.measures]
-    assert {type(m.kind) for m in measures} == {Total, Moments, PairMoments, Distinct, Quantiles}
+    assert {type(m.kind) for m in measures} == {TotalKind, MomentsKind, PairKind, DistinctKind, QuantilesKind}
     made = [m.mechanism.noise if isinstance(m.mechanism, NoisyCells) else m.mechanism for m in measures]
     assert {type(one).__name__ for one in made} == {"Laplace", "Gaussian", "CellQuantiles", "NoneType"}
     assert {plan.outline.domain is None for plan in plans} == {False, True}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger import Kind, Ledger, entry, open_ledger, verify_ledger
+from lapwing.ledger import EntryKind, Ledger, entry, open_ledger, verify_ledger
 from lapwing.ledger.sqlite_book import SqliteBook
 from lapwing.ledger.witness import Witness
 from lapwing.privacy import Accounting, Budget, Cost
@@ -162,7 +162,7 @@ def test_an_entry_that_does_not_follow_is_not_believed(place: Any, change: dict[
     ledger = place.open()
     ask(ledger, 0.5)
     last, spent = list(ledger.entries())[-1], Cost(PURE, 0.5)
-    false = replace(entry.follow(last, Kind.VERSION, spent=spent, own=NOTHING, note={}), **change).seal()
+    false = replace(entry.follow(last, EntryKind.VERSION, spent=spent, own=NOTHING, note={}), **change).seal()
     with closing(sqlite3.connect(place.path)) as file:
         file.execute("DROP TRIGGER entry_at_end")
         SqliteBook(file).append(false)

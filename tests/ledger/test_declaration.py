@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger import Declaration, Kind, Ledger
+from lapwing.ledger import Declaration, EntryKind, Ledger
 from lapwing.ledger.entry import canonical, follow
 from lapwing.privacy import Accounting, Cost
 
@@ -18,7 +18,7 @@ OTHER = {"fingerprint": b"other contents", "place": "/data/other.csv"}
 
 
 def declared(ledger: Ledger) -> list[dict[str, Any]]:
-    return [json.loads(entry.note) for entry in ledger.entries() if entry.kind == Kind.VERSION]
+    return [json.loads(entry.note) for entry in ledger.entries() if entry.kind == EntryKind.VERSION]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_verify_finds_a_unit_that_was_changed(place: Any, note: object, told: st
     ledger.declare([VISITS])
     last, nothing = list(ledger.entries())[-1], Cost(Accounting.PURE, 0)
     with ledger._store.writing() as book:
-        book.append(follow(last, Kind.VERSION, spent=nothing, own=nothing, note=note))
+        book.append(follow(last, EntryKind.VERSION, spent=nothing, own=nothing, note=note))
     report = ledger.verify()
     assert report.problem is not None
     assert report.problem.seq == 3

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Bug
-from lapwing.ledger import Entry, Kind
+from lapwing.ledger import Entry, EntryKind
 from lapwing.ledger.entry import (
     START,
     LedgerTerms,
@@ -33,7 +33,7 @@ def first(budget: Budget) -> Entry:
     nothing = budget.capacity - budget.capacity
     note = LedgerTerms(budget, budget.capacity, "cd" * 32).note()
     return follow(
-        None, Kind.OPEN, spent=nothing, own=nothing, cost=budget.capacity, note=note, at="2026-01-01T00:00:00Z"
+        None, EntryKind.OPEN, spent=nothing, own=nothing, cost=budget.capacity, note=note, at="2026-01-01T00:00:00Z"
     )
 
 
@@ -48,7 +48,7 @@ def test_the_hash_covers_the_previous_hash_and_the_canonical_text() -> None:
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     assert entry.content == text
     assert entry.hash == sha256((START + text).encode()).hexdigest()
-    later = follow(entry, Kind.RESERVE, spent=TENTH, own=TENTH, cost=TENTH, analyst="ann", note={"b": 1, "a": "ü"})
+    later = follow(entry, EntryKind.RESERVE, spent=TENTH, own=TENTH, cost=TENTH, analyst="ann", note={"b": 1, "a": "ü"})
     assert later.previous == entry.hash
     assert later.hash == sha256((entry.hash + later.content).encode()).hexdigest()
     assert later.note == '{"a":"\\u00fc","b":1}'
@@ -62,7 +62,7 @@ def test_the_first_entry_holds_the_terms(budget: Budget) -> None:
 
 def test_a_chain_begins_with_an_opening() -> None:
     with pytest.raises(Bug):
-        follow(None, Kind.RESERVE, spent=TENTH, own=TENTH, cost=TENTH)
+        follow(None, EntryKind.RESERVE, spent=TENTH, own=TENTH, cost=TENTH)
 
 
 def test_a_row_of_wrong_types_is_no_entry() -> None:

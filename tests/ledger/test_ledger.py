@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import Declaration, Entry, Head, Kind, Ledger, open_ledger, read_head, verify_ledger
+from lapwing.ledger import Declaration, Entry, EntryKind, Head, Ledger, open_ledger, read_head, verify_ledger
 from lapwing.ledger.checked import CheckedBook
 from lapwing.privacy import Accounting, Budget, Cost, Filter, Pure
 
@@ -239,12 +239,12 @@ def test_versions_are_declared_once_and_compared_without_showing_the_data(ledger
     ledger.declare([Declaration("visits", "2", "pid", b"file two")])
     ledger.declare([Declaration("visits", "1", "pid", b"file one")])
     assert ledger.version("visits") == "1"
-    assert [entry.kind for entry in ledger.entries()].count(Kind.VERSION) == 4
+    assert [entry.kind for entry in ledger.entries()].count(EntryKind.VERSION) == 4
     assert ledger.spent == pure(0.4)
     with another(Budget(1)) as other:
         other.declare([Declaration("visits", "1", "pid", b"file one")])
         ledgers = (ledger, other)
-        marks = {line.remark("mark") for each in ledgers for line in each.entries() if line.kind == Kind.VERSION}
+        marks = {line.remark("mark") for each in ledgers for line in each.entries() if line.kind == EntryKind.VERSION}
     assert len(marks) == 4
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
-from lapwing.ledger import Declaration, Kind, Ledger, entry
+from lapwing.ledger import Declaration, EntryKind, Ledger, entry
 from lapwing.ledger.witness import Witness
 from lapwing.privacy import Accounting, Budget, Cost
 
@@ -264,7 +264,7 @@ def test_a_missing_witness_is_written_anew_and_reported_for_ever(place: Any) -> 
     assert [note for note in report.notes if note.startswith("Entry ")] == [
         f"Entry {line.seq} ({line.at}): a witness was missing and was written anew."
         for line in ledger.entries()
-        if line.kind == Kind.WITNESS
+        if line.kind == EntryKind.WITNESS
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import lapwing
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger import Entry, Kind
+from lapwing.ledger import Entry, EntryKind
 from lapwing.ledger.entry import COLUMNS, follow
 from lapwing.ledger.store import PAGE, AnswerRow, Book, Store
 from lapwing.privacy import Accounting, Cost
@@ -20,12 +20,12 @@ from lapwing.privacy import Accounting, Cost
 NOTHING = Cost(Accounting.PURE, 0)
 
 
-def following(book: Book, kind: Kind = Kind.RESERVE, **more: Any) -> Entry:
+def following(book: Book, kind: EntryKind = EntryKind.RESERVE, **more: Any) -> Entry:
     last = book.last()
     return follow(None if last is None else Entry.read(last), kind, spent=NOTHING, own=NOTHING, **more)
 
 
-def add(book: Book, kind: Kind = Kind.RESERVE, **more: Any) -> int:
+def add(book: Book, kind: EntryKind = EntryKind.RESERVE, **more: Any) -> int:
     entry = following(book, kind, **more)
     book.append(entry)
     return entry.seq
@@ -43,7 +43,7 @@ def store(place: Any) -> Any:
     with made.writing() as book:
         assert book.is_empty()
         book.create(b"secret")
-        add(book, Kind.OPEN)
+        add(book, EntryKind.OPEN)
     yield made
     made.close()
 
@@ -69,13 +69,18 @@ def test_rows_come_back_as_they_were_stored(store: Store) -> None:
 
 def test_entries_are_found_by_number_kind_and_analyst(store: Store) -> None:
     with store.writing() as book:
-        for kind, analyst in [(Kind.RESERVE, "ann"), (Kind.RESERVE, "bob"), (Kind.ALLOW, "ann"), (Kind.RESERVE, "ann")]:
+        for kind, analyst in [
+            (EntryKind.RESERVE, "ann"),
+            (EntryKind.RESERVE, "bob"),
+            (EntryKind.ALLOW, "ann"),
+            (EntryKind.RESERVE, "ann"),
+        ]:
             add(book, kind, analyst=analyst)
-        add(book, Kind.SETTLE, analyst="ann")
-        assert numbers(book.entries_of(Kind.RESERVE, "ann")) == [2, 5]  # its own writes too
-        assert book.latest(Kind.RESERVE, "ann") == book.entry(5) == book.last_durable()
-        assert book.latest(Kind.RESERVE, "eve") is None
-        assert book.entries_of(Kind.VERSION, "") == []
+        add(book, EntryKind.SETTLE, analyst="ann")
+        assert numbers(book.entries_of(EntryKind.RESERVE, "ann")) == [2, 5]  # its own writes too
+        assert book.latest(EntryKind.RESERVE, "ann") == book.entry(5) == book.last_durable()
+        assert book.latest(EntryKind.RESERVE, "eve") is None
+        assert book.entries_of(EntryKind.VERSION, "") == []
         assert numbers(book.entries_from(4)) == [4, 5, 6]
         assert book.entries_from(7) == []
 
@@ -95,12 +100,12 @@ def test_pages_cover_all_entries_once(store: Store) -> None:
 def test_answers_are_found_by_charge_and_by_match(store: Store) -> None:
     made = [AnswerRow(2, 6, "m", "b", b"x"), AnswerRow(4, 7, "m", "a", b"y"), AnswerRow(3, 8, "m", "b", b"z")]
     with store.writing() as book:
-        for kind in [Kind.RESERVE] * 4 + [Kind.SETTLE] * 4:
+        for kind in [EntryKind.RESERVE] * 4 + [EntryKind.SETTLE] * 4:
             add(book, kind)
         assert book.stamp("m")[1:] == (None, None)
         for answer in [*made, AnswerRow(5, 9, None, "", b"")]:
             book.add_answer(answer)
-        add(book, Kind.VERSION)
+        add(book, EntryKind.VERSION)
     with store.reading() as book:
         assert [book.answer(seq) for seq in (2, 4, 3)] == made
         assert book.answer(9) is None
@@ -119,7 +124,7 @@ def test_a_transaction_that_fails_leaves_nothing(store: Store, error: type[BaseE
 
     def fail(book: Book) -> None:
         add(book, analyst="ann", key="k")
-        add(book, Kind.SETTLE)
+        add(book, EntryKind.SETTLE)
         book.add_answer(AnswerRow(2, 3, "m", "t", b"x"))
         raise error
 
@@ -128,7 +133,7 @@ def test_a_transaction_that_fails_leaves_nothing(store: Store, error: type[BaseE
     assert store.state == before
     with store.writing() as book:
         assert numbers(book.page(None)) == [1]
-        assert book.with_key("ann", "k") is book.latest(Kind.RESERVE, "ann") is book.answer(2) is None
+        assert book.with_key("ann", "k") is book.latest(EntryKind.RESERVE, "ann") is book.answer(2) is None
         assert book.offers("m") == book.answered() == []
         assert add(book, analyst="ann", key="k") == 2
 
@@ -146,7 +151,7 @@ def test_creating_that_fails_leaves_an_empty_place(place: Any) -> None:
     with store.writing() as book:
         assert book.is_empty()
         book.create(b"kept")
-        add(book, Kind.OPEN)
+        add(book, EntryKind.OPEN)
     with store.reading() as book:
         assert book.salt() == b"kept"
 
@@ -155,7 +160,7 @@ def test_only_the_next_entry_and_the_first_answer_are_taken(store: Store) -> Non
     """ledger:B4."""
     with store.writing() as book:
         add(book, analyst="ann", key="k")
-        add(book, Kind.SETTLE)
+        add(book, EntryKind.SETTLE)
         book.add_answer(AnswerRow(2, 3, None, "", b"first"))
     for wrong in (
         lambda book: book.append(replace(following(book), seq=2)),

@@ -16,7 +16,7 @@ import pytest
 
 import lapwing.ledger.verify as verify_module
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger import Declaration, Entry, Head, Kind, Ledger, open_ledger, verify_ledger
+from lapwing.ledger import Declaration, Entry, EntryKind, Head, Ledger, open_ledger, verify_ledger
 from lapwing.ledger.chain import ChainVerifier
 from lapwing.ledger.entry import COLUMNS, LedgerTerms, canonical, cost_of, follow, ratio
 from lapwing.ledger.sqlite_book import SCHEMA
@@ -164,7 +164,9 @@ def test_rewriting_the_end_of_the_chain_is_found_by_the_witness(filled: Any) -> 
     nothing = Cost(PURE, 0)
     cheap = Cost(PURE, 0.01)
     spent = cost_of(PURE, before.spent_amount, before.spent_delta) + cheap
-    forged = follow(before, Kind.RESERVE, spent=spent, own=Cost(PURE, 0.11), cost=cheap, analyst="ann", at=charge.at)
+    forged = follow(
+        before, EntryKind.RESERVE, spent=spent, own=Cost(PURE, 0.11), cost=cheap, analyst="ann", at=charge.at
+    )
     assert nothing.fits(spent)
     quoted = ", ".join("NULL" if value is None else f"'{value}'" for value in (getattr(forged, n) for n in COLUMNS))
     filled.tamper(*statements, f"INSERT INTO entry VALUES ({quoted})")
@@ -177,18 +179,18 @@ def test_rewriting_the_end_of_the_chain_is_found_by_the_witness(filled: Any) -> 
         filled.open()
 
 
-FORGERIES: dict[str, tuple[Kind, dict[str, Any], str]] = {
-    "above the budget": (Kind.RESERVE, {"cost": 9, "spent": "+", "own": "+"}, "more is spent"),
-    "unpaid": (Kind.RESERVE, {"cost": 0.1}, "running sum is wrong"),
-    "nothing": (Kind.RESERVE, {"cost": 0}, "charges nothing"),
-    "refund": (Kind.ALLOW, {"spent": 0}, "running sum is wrong"),
-    "own sum": (Kind.RESERVE, {"cost": 0.1, "spent": "+", "own": 0.1}, "for the analyst"),
-    "second opening": (Kind.OPEN, {}, "only once"),
-    "answer to nothing": (Kind.SETTLE, {"note": {"of": 77}}, "answers no charge"),
-    "second answer": (Kind.SETTLE, {"note": {"of": 3}}, "answers no charge"),
-    "answer to a list": (Kind.SETTLE, {"note": {"of": [3]}}, "cannot be read"),
-    "note of another kind": (Kind.SETTLE, {"note": [3]}, "answers no charge"),
-    "answer of another": (Kind.SETTLE, {"note": {"of": 5}}, "answers no charge"),
+FORGERIES: dict[str, tuple[EntryKind, dict[str, Any], str]] = {
+    "above the budget": (EntryKind.RESERVE, {"cost": 9, "spent": "+", "own": "+"}, "more is spent"),
+    "unpaid": (EntryKind.RESERVE, {"cost": 0.1}, "running sum is wrong"),
+    "nothing": (EntryKind.RESERVE, {"cost": 0}, "charges nothing"),
+    "refund": (EntryKind.ALLOW, {"spent": 0}, "running sum is wrong"),
+    "own sum": (EntryKind.RESERVE, {"cost": 0.1, "spent": "+", "own": 0.1}, "for the analyst"),
+    "second opening": (EntryKind.OPEN, {}, "only once"),
+    "answer to nothing": (EntryKind.SETTLE, {"note": {"of": 77}}, "answers no charge"),
+    "second answer": (EntryKind.SETTLE, {"note": {"of": 3}}, "answers no charge"),
+    "answer to a list": (EntryKind.SETTLE, {"note": {"of": [3]}}, "cannot be read"),
+    "note of another kind": (EntryKind.SETTLE, {"note": [3]}, "answers no charge"),
+    "answer of another": (EntryKind.SETTLE, {"note": {"of": 5}}, "answers no charge"),
 }
 
 
@@ -356,7 +358,7 @@ def test_a_damaged_last_entry_is_not_built_upon(filled: Any) -> None:
 def test_an_entry_that_breaks_the_sum_after_the_witness_is_not_built_upon(filled: Any) -> None:
     """ledger:B11: the entries between the witness and the head are proved at every use."""
     last = Entry.read(rows(filled)[-1])
-    forged = follow(last, Kind.ALLOW, spent=Cost(PURE, 0), own=Cost(PURE, 0), analyst="ann")
+    forged = follow(last, EntryKind.ALLOW, spent=Cost(PURE, 0), own=Cost(PURE, 0), analyst="ann")
     quoted = ", ".join("NULL" if value is None else f"'{value}'" for value in (getattr(forged, n) for n in COLUMNS))
     filled.tamper(f"INSERT INTO entry VALUES ({quoted})")
     with pytest.raises(LedgerFailed, match="Entry 9: its running sum is wrong"):

@@ -9,8 +9,8 @@ from __future__ import annotations
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         "mechanisms/keys/threshold.py",
-        "return float(self._shown(np.array([n]))[0]) if n else 0.0",
-        "return float(self._shown(np.array([n]))[(-1)]) if n else 0.0",
+        "return float(self._shown_probability(np.array([n]))[0]) if n else 0.0",
+        "return float(self._shown_probability(np.array([n]))[(-1)]) if n else 0.0",
     ): "the array has one entry, so its last is its first",
     (
         "cells/bounding.py",

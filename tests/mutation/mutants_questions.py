@@ -148,8 +148,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "units count twice",
         _TOTAL,
-        "return Total(_argument(aggregate), False, ONE)",
-        "return Total(_argument(aggregate), False, ONE.times(2))",
+        "return TotalKind(_argument(aggregate), False, ONE)",
+        "return TotalKind(_argument(aggregate), False, ONE.times(2))",
         "off by one",
         PLAN,
     ),

@@ -11,7 +11,7 @@ from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.errors import Refused
 from lapwing.language.types import Interval, Type
 from lapwing.measures.kind import MOST_SENSITIVITY
-from lapwing.measures.total import Total
+from lapwing.measures.total import TotalKind
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.planning.plan import Plan, make_plan
@@ -101,7 +101,7 @@ def test_a_unit_never_adds_more_than_the_sensitivity(bounds: tuple[float, float]
     [measure] = made.measures
     rows = 1 if by_row else 4
     totals = [Fraction(bound) * n for bound in bounds for n in ({1} if by_row else {0, 1, rows})]
-    assert isinstance(measure.kind, Total)
+    assert isinstance(measure.kind, TotalKind)
     low, high = measure.kind.steps(measure.step)
     assert low * measure.step <= min(totals)
     assert max(totals) <= high * measure.step

@@ -18,7 +18,7 @@ from lapwing.language.expression import Call, Column, Expression, Literal
 from lapwing.language.operators.table import bounds_of
 from lapwing.language.types import Interval
 from lapwing.measures.kind import Measure
-from lapwing.measures.total import Total
+from lapwing.measures.total import TotalKind
 from lapwing.planning.plan import Plan
 
 Row = dict[str, Any]
@@ -65,7 +65,7 @@ def _key(plan: Plan, row: Row) -> tuple[Any, ...]:
 
 def _sums(plan: Plan, measure: Measure, units: dict[Any, list[Row]]) -> list[int]:
     kind = measure.kind
-    assert isinstance(kind, Total)
+    assert isinstance(kind, TotalKind)
     low, high = kind.steps(measure.step)
     cells = dict.fromkeys(product(*plan.domain), 0)
     for (_, key), rows in units.items():
@@ -75,12 +75,12 @@ def _sums(plan: Plan, measure: Measure, units: dict[Any, list[Row]]) -> list[int
     return list(cells.values())
 
 
-def _missing(kind: Total, row: Row) -> bool:
+def _missing(kind: TotalKind, row: Row) -> bool:
     value = None if kind.argument is None else _value(kind.argument, row, clipped=kind.summed)
     return value is None or value != value
 
 
-def _part(measure: Measure, kind: Total, row: Row) -> int:
+def _part(measure: Measure, kind: TotalKind, row: Row) -> int:
     argument = kind.argument
     if argument is None or not kind.summed:
         return 1

@@ -11,7 +11,7 @@ from lapwing.answers.present import present
 from lapwing.answers.table import AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked, condition, percent
-from lapwing.cells.finding import Found
+from lapwing.cells.finding import SearchResult
 from lapwing.cells.release import Released
 from lapwing.measures.selection import selection_words, units_needed
 from lapwing.numbers import Number
@@ -30,7 +30,7 @@ class Release(Tabular):
     entry: int
     """The number of its entry in the ledger."""
     confidence: Fraction
-    found: tuple[Found, ...] = field(default=(), kw_only=True)
+    found: tuple[SearchResult, ...] = field(default=(), kw_only=True)
     """Bounds and limits that were found privately for it, now or before."""
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:

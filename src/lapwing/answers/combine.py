@@ -31,7 +31,7 @@ Stored = tuple[int, Plan, Released]
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(Measure):
+class JoinedAnswers(Measure):
     """A measure of several answers. `mechanism` is that of the newest; `parts` say how all of them add up."""
 
     parts: tuple[Part, ...]
@@ -129,7 +129,7 @@ def combined(newest: Release, answers: Sequence[Stored]) -> Combined:
     return Combined(plan, Released((), cells), newest.cost, newest.entry, newest.confidence, joined)
 
 
-def _joined(measures: Sequence[Measure]) -> Joined:
+def _joined(measures: Sequence[Measure]) -> JoinedAnswers:
     """One measure of several that differ in price only."""
     noises = [measure.noise for measure in measures]
     step = min(measure.step for measure in measures)
@@ -138,7 +138,7 @@ def _joined(measures: Sequence[Measure]) -> Joined:
         raise Bug("answers of one question differ in more than their price")
     weights = weigh_variances([variance_of(noise) * ratio**2 for noise, ratio in zip(noises, steps, strict=True)])
     parts = tuple(Part(w, int(ratio), noise) for w, ratio, noise in zip(weights, steps, noises, strict=True))
-    return Joined(measures[0].kind, step, measures[0].mechanism, parts)
+    return JoinedAnswers(measures[0].kind, step, measures[0].mechanism, parts)
 
 
 def _summed(shares: Sequence[Loss | None]) -> Loss:

@@ -7,14 +7,12 @@ covers rounding. NaN as a bound says that there is none, as where a divisor may 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Array
 from lapwing.language.expression import Call, Expression
 
-Array = npt.NDArray[Any]
 Box = tuple[Array, Array]
 
 _BLUR = 2.0**-50

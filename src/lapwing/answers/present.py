@@ -17,7 +17,8 @@ import numpy as np
 
 from lapwing.answers.interval_arithmetic import box_of
 from lapwing.answers.readings import intervals_of, values_of
-from lapwing.answers.table import AnswerColumn, Array
+from lapwing.answers.table import AnswerColumn
+from lapwing.arrays import Array
 from lapwing.cells.release import Released
 from lapwing.engines.calculator import calculate, name_of
 from lapwing.errors import Bug

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from lapwing.cells.release import Released
-from lapwing.measures.kind import Band, Measure, Reading
+from lapwing.measures.kind import CellBand, Measure, Reading
 from lapwing.measures.selection import shown_intervals
 from lapwing.mechanisms.cells import Cells
 from lapwing.planning.plan import Plan
@@ -19,7 +19,7 @@ def values_of(plan: Plan, released: Released, reading: Reading) -> Cells:
 
 def intervals_of(
     plan: Plan, released: Released, reading: Reading, confidence: Fraction, *, simultaneous: int
-) -> Band | None:
+) -> CellBand | None:
     """The interval of that number in each group, of all `simultaneous` groups together; None if there is none."""
     measure, cells = plan.measures[reading.measure], released.cells[reading.measure]
     if measure.mechanism is None:

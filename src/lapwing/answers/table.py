@@ -15,11 +15,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy.typing as npt
-
+from lapwing.arrays import Array
 from lapwing.language.types import Type
-
-Array = npt.NDArray[Any]
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from lapwing.catalog.table import Catalog, Limit, Table
-from lapwing.cells.finding import BoundsOf, Found, LimitOf, Target
+from lapwing.cells.finding import BoundsOf, LimitOf, SearchResult, Target
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.types import Interval
 from lapwing.numbers import Number, inside_unit
@@ -161,16 +161,18 @@ class Survey:
     """The question with all that is known by now; what is still to be found stands at its widest bounds and at 1."""
 
     question: Question
-    found: tuple[Found, ...]
+    found: tuple[SearchResult, ...]
     missing: tuple[Target, ...]
 
 
-def survey(read: QuestionReader, catalog: Catalog, needs: Needs, known: Callable[[Target], Found | None]) -> Survey:
+def survey(
+    read: QuestionReader, catalog: Catalog, needs: Needs, known: Callable[[Target], SearchResult | None]
+) -> Survey:
     """What is known and what is missing; raises Refused if what is known rules the question out.
 
     Bounds come first: a limit may be one of rows that they play a part in.
     """
-    found: list[Found] = []
+    found: list[SearchResult] = []
     missing: list[Target] = []
     bounds = {}
     for column in needs.columns:
@@ -188,7 +190,7 @@ def survey(read: QuestionReader, catalog: Catalog, needs: Needs, known: Callable
     return Survey(_with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
 
 
-def _sort(target: Target, one: Found | None, found: list[Found], missing: list[Target]) -> None:
+def _sort(target: Target, one: SearchResult | None, found: list[SearchResult], missing: list[Target]) -> None:
     if one is None:
         missing.append(target)
     else:

@@ -20,7 +20,7 @@ from lapwing.catalog.identity import Facts, Identity, number_facts
 from lapwing.catalog.table import Catalog
 from lapwing.numbers import exact
 from lapwing.workloads.distribution import ask_distribution
-from lapwing.workloads.marginals import Cells, ask_marginals, read_columns
+from lapwing.workloads.marginals import CellsPerAxis, ask_marginals, read_columns
 from lapwing.workloads.strategy import Counted
 
 STEWARD = "steward"
@@ -64,7 +64,7 @@ class MarginalsRequest:
     table: str | None = None
     where: str | None = None
     ways: int = 2
-    cells: Cells = None
+    cells: CellsPerAxis = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", read_columns(self.columns))

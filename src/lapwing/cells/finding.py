@@ -128,7 +128,7 @@ Target = BoundsOf | LimitOf
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What was found, and for which price."""
 
     target: Target
@@ -173,12 +173,12 @@ def mechanism_for(target: Target, epsilon: Fraction) -> AutoBounds:
     return mechanism
 
 
-def released(target: Target, mechanism: AutoBounds, rows: pa.Table) -> Found:
+def released(target: Target, mechanism: AutoBounds, rows: pa.Table) -> SearchResult:
     """What the mechanism finds in the engine's counts of units by power."""
     counts = [int(many) for many in rows.column(_MANY).to_pylist()]
     sides = [_side(rows, name, counts) for name in (_LOW, _HIGH) if name in rows.column_names]
     powers = (mechanism(*sides[0]),) if len(sides) == 1 else mechanism.signed(*sides)
-    return Found(target, mechanism.epsilon, powers)
+    return SearchResult(target, mechanism.epsilon, powers)
 
 
 def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list[int]]:
@@ -187,7 +187,7 @@ def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list
     return [power for power, _ in kept], [many for _, many in kept]
 
 
-def encode_found(found: Found) -> bytes:
+def encode_found(found: SearchResult) -> bytes:
     """What was found, for the ledger."""
     return write_payload("found", epsilon=str(found.epsilon), powers=found.powers)
 
@@ -199,10 +199,10 @@ def rehearse_finding(target: Target, mechanism: AutoBounds) -> None:
     encode_found(released(target, mechanism, none))
 
 
-def decode_found(target: Target, payload: bytes) -> Found:
+def decode_found(target: Target, payload: bytes) -> SearchResult:
     """What was found before."""
     read = read_payload("found", payload)
-    return Found(target, Fraction(read["epsilon"]), tuple(read["powers"]))
+    return SearchResult(target, Fraction(read["epsilon"]), tuple(read["powers"]))
 
 
 def powers_query(target: Target) -> exp.Select:

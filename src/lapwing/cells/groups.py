@@ -12,18 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lapwing.arrays import Array
 from lapwing.engines.engine import ARROW_TYPES
 from lapwing.errors import Bug
 from lapwing.language.types import Type, Value
 from lapwing.planning.plan import Plan
-
-Array = npt.NDArray[Any]
 
 _NARROW = 1 << 61
 _MANY = 10_000  # rows, from which on the imports are worth their time
@@ -44,14 +42,14 @@ class Public:
         """The place of each row's value; -1 where it is none of them."""
         kind = ARROW_TYPES[self.type]
         if len(column) > _MANY:
-            return Found(pa.array(list(self.values), kind)).places(column)
+            return FoundGroups(pa.array(list(self.values), kind)).places(column)
         known = {value: place for place, value in enumerate(self.values)}
         rows = (column if column.type == kind else column.cast(kind)).to_pylist()
         return np.array([known.get(value, -1) for value in rows], np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundGroups:
     """The values of one key that occur, ascending, NULL last."""
 
     values: pa.Array
@@ -71,7 +69,7 @@ class Found:
 class Groups:
     """All groups of an answer in their order."""
 
-    keys: tuple[Public | Found, ...]
+    keys: tuple[Public | FoundGroups, ...]
     codes: Array | None
     """The groups that occur, ascending; None for all combinations of the values."""
 
@@ -99,7 +97,7 @@ def public_groups(plan: Plan) -> Groups:
 def found_groups(plan: Plan, rows: pa.Table) -> tuple[Groups, tuple[Array, ...]]:
     """The groups that occur in these rows, one each, and their keys."""
     columns = [rows.column(f"k{i}") for i in range(len(plan.question.keys))]
-    keys = tuple(Found(_ascending(column)) for column in columns)
+    keys = tuple(FoundGroups(_ascending(column)) for column in columns)
     codes = _codes(keys, rows)
     order = np.argsort(codes, kind="stable")
     return Groups(keys, codes[order]), tuple(_objects(column.take(pa.array(order))) for column in columns)
@@ -132,7 +130,7 @@ def _ascending(column: pa.ChunkedArray) -> pa.Array:
     return values.take(pc.array_sort_indices(values, null_placement="at_end"))
 
 
-def _codes(keys: Sequence[Public | Found], rows: pa.Table) -> Array:
+def _codes(keys: Sequence[Public | FoundGroups], rows: pa.Table) -> Array:
     """The places of the keys as the digits of one number for each row."""
     wide = math.prod(map(len, keys)) >= _NARROW
     codes = np.zeros(rows.num_rows, object if wide else np.int64)

@@ -21,7 +21,7 @@ from lapwing.cells.bounding import UNITS, Queries
 from lapwing.cells.groups import Groups, found_groups, integers, public_groups
 from lapwing.errors import Bug
 from lapwing.measures.kind import Measure, scatter
-from lapwing.mechanisms.cells import Cells, Columns, SelectedKeys
+from lapwing.mechanisms.cells import CellColumns, Cells, SelectedKeys
 from lapwing.mechanisms.ranges.components import MarginalRelease, Set
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.marginals import Marginals
@@ -43,7 +43,7 @@ class Arranged:
     """The keys of each group that occurs, sorted; nothing if they are public."""
     units: Cells | None = field(repr=False)
     """The units of each group or their weight, for the selection of keys."""
-    cells: tuple[Columns, ...] = field(repr=False)
+    cells: tuple[CellColumns, ...] = field(repr=False)
     """For each measure its columns of cells."""
 
 
@@ -52,7 +52,7 @@ class Released:
     """What may be seen: the shown keys where they were selected, and noisy cells in steps of each measure."""
 
     keys: tuple[Cells, ...]
-    cells: tuple[Columns, ...]
+    cells: tuple[CellColumns, ...]
 
 
 def fetched(plan: Plan, asked: Queries, fetch: Callable[[Any], pa.Table]) -> Arranged:
@@ -129,13 +129,13 @@ def release_tables(mechanism: Mechanism, tables: Tables) -> Answer:
             return mechanism.release(tables)
 
 
-def _noisy(measure: Measure, columns: Columns, groups: int) -> Columns:
+def _noisy(measure: Measure, columns: CellColumns, groups: int) -> CellColumns:
     if measure.mechanism is None:
         raise Bug("cells without noise")
     return measure.mechanism.release(columns, groups)
 
 
-def _counted(counts: Columns | None) -> Columns:
+def _counted(counts: CellColumns | None) -> CellColumns:
     if counts is None:
         raise Bug("the selection released no counts")
     return counts

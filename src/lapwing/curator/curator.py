@@ -38,7 +38,7 @@ from lapwing.numbers import Number, exact
 from lapwing.privacy.statement import Statement
 from lapwing.reading.ibis import unbound_table
 from lapwing.workloads.distribution import Distribution
-from lapwing.workloads.marginals import Cells, MarginalTables
+from lapwing.workloads.marginals import CellsPerAxis, MarginalTables
 from lapwing.workloads.preview import StrategyPreview
 from lapwing.workloads.strategy import Bought
 
@@ -212,7 +212,7 @@ class Curator:
         ways: int = 2,
         table: str | None = None,
         where: str | None = None,
-        cells: Cells = None,
+        cells: CellsPerAxis = None,
         confidence: Number | None = None,
         refresh: bool = False,
         analyst: str = STEWARD,
@@ -254,7 +254,7 @@ class Curator:
         ways: int = 2,
         table: str | None = None,
         where: str | None = None,
-        cells: Cells = None,
+        cells: CellsPerAxis = None,
         confidence: Number | None = None,
     ) -> StrategyPreview:
         """Price and error of marginals. Free; reads no data."""

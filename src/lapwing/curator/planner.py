@@ -16,7 +16,7 @@ from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.asking.request import Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import Found, Target
+from lapwing.cells.finding import SearchResult, Target
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
@@ -46,7 +46,7 @@ class PlannedRequest:
     """What is asked, by declared facts alone: nothing that was found is part of it."""
     charged: Cost
     """What was charged for searches now."""
-    found: tuple[Found, ...] = ()
+    found: tuple[SearchResult, ...] = ()
     missing: tuple[Target, ...] = ()
     search: Search | None = None
 

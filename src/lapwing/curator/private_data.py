@@ -16,7 +16,7 @@ from typing import TypeVar
 from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import Found, Target, encode_found, powers_query, rehearse_finding
+from lapwing.cells.finding import SearchResult, Target, encode_found, powers_query, rehearse_finding
 from lapwing.cells.finding import released as found_by
 from lapwing.cells.release import Answer, Released, fetched, release, release_tables
 from lapwing.curator.policy import declaration
@@ -81,12 +81,12 @@ class PrivateData:
 
         return lambda: _run(read)
 
-    def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[Found]:
+    def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[SearchResult]:
         """For bounds or a limit that are found privately."""
         query = _prepare(lambda: self._engine.prepare(powers_query(target)))
         _prepare(lambda: rehearse_finding(target, mechanism))
 
-        def read() -> tuple[Found, bytes]:
+        def read() -> tuple[SearchResult, bytes]:
             found = found_by(target, mechanism, self._engine.fetch(query))
             return found, encode_found(found)
 

@@ -16,7 +16,7 @@ from lapwing.asking.pricing import Terms
 from lapwing.asking.request import Request
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog
-from lapwing.cells.finding import Found, Target, decode_found, mechanism_for
+from lapwing.cells.finding import SearchResult, Target, decode_found, mechanism_for
 from lapwing.errors import Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, positive
@@ -25,7 +25,7 @@ from lapwing.privacy.loss import Pure
 
 _WORSE = 4  # a stored result is used if it cost at least 1 / _WORSE of what the question would pay for it
 
-StoredResult = tuple[int, bool, Found]
+StoredResult = tuple[int, bool, SearchResult]
 """A search result in the ledger: its charge, whether the question itself paid it, and the result."""
 
 
@@ -99,7 +99,7 @@ class Search:
         """What one search costs; nothing if the question has no price."""
         return self._budget.cost(Pure(self.each or 0))
 
-    def _known(self, target: Target) -> Found | None:
+    def _known(self, target: Target) -> SearchResult | None:
         stored = self._stored(target)
         mine = {entry for entry, own, found in stored if own and found.epsilon == self.each}
         self._own |= mine | {entry for entry, _, _ in stored if entry in self.paid}
@@ -127,7 +127,7 @@ def check_price(targets: Sequence[Target], each: Fraction) -> None:
         ) from None
 
 
-def choose_result(findings: Sequence[Found], each: Fraction | None) -> Found | None:
+def choose_result(findings: Sequence[SearchResult], each: Fraction | None) -> SearchResult | None:
     """Of stored results, oldest first, the one to use for a question that would pay `each` for a search.
 
     It is the oldest that cost enough: later ones never change what an earlier question got, and nobody can spoil

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lapwing.ledger.chain import ChainFault
 from lapwing.ledger.declaration import Declaration
-from lapwing.ledger.entry import Entry, Head, Kind
+from lapwing.ledger.entry import Entry, EntryKind, Head
 from lapwing.ledger.ledger import Ledger
 from lapwing.ledger.opening import open_ledger, verify_ledger
 from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
@@ -15,8 +15,8 @@ __all__ = [
     "Charge",
     "Declaration",
     "Entry",
+    "EntryKind",
     "Head",
-    "Kind",
     "Ledger",
     "Offer",
     "Report",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lapwing.ledger.declaration import Units
-from lapwing.ledger.entry import START, Entry, Head, Kind, LedgerTerms, add_costs, cost_of
+from lapwing.ledger.entry import START, Entry, EntryKind, Head, LedgerTerms, add_costs, cost_of
 from lapwing.ledger.store import Book
 from lapwing.ledger.witness import altered, other_ledger, rolled_back
 from lapwing.privacy.budget import Accounting, Cost
@@ -42,7 +42,7 @@ def sum_fault(before: Entry, entry: Entry, accounting: Accounting) -> ChainFault
     """Why the running sum does not follow from the one before; None if it does."""
     try:
         spent, cost = spent_after(before, accounting), cost_of(accounting, entry.amount, entry.delta)
-        expected = add_costs(spent, cost) if entry.kind == Kind.RESERVE else spent
+        expected = add_costs(spent, cost) if entry.kind == EntryKind.RESERVE else spent
         right = spent_after(entry, accounting) == expected
     except ValueError:
         return ChainFault("an amount is not an exact number.", entry.seq)
@@ -102,22 +102,22 @@ class ChainVerifier:
         cost, own = cost_of(accounting, entry.amount, entry.delta), own_after(entry, accounting)
         known = self._own.get(entry.analyst, own - own)
         match entry.kind:
-            case Kind.OPEN:
+            case EntryKind.OPEN:
                 if self.last is not None or spent_after(entry, accounting):
                     yield "a ledger is opened only once, with nothing spent."
-            case Kind.RESERVE:
+            case EntryKind.RESERVE:
                 known = add_costs(known, cost)
                 if not cost:
                     yield "it charges nothing."
                 if not spent_after(entry, accounting).fits(self.terms.total):
                     yield "more is spent than the budget holds."
-            case Kind.SETTLE:
+            case EntryKind.SETTLE:
                 if self.unanswered.get(entry.remark("of")) != entry.analyst:
                     yield "it answers no charge, or one that was answered before."
-            case Kind.VERSION:
+            case EntryKind.VERSION:
                 if conflict := self._units.take(json.loads(entry.note)):
                     yield conflict
-            case Kind.ALLOW | Kind.WITNESS:
+            case EntryKind.ALLOW | EntryKind.WITNESS:
                 pass
             case _:
                 yield "it is of no known kind."
@@ -126,9 +126,9 @@ class ChainVerifier:
 
     def _take(self, entry: Entry) -> None:
         self.last = entry
-        if entry.kind == Kind.RESERVE and self.terms is not None:
+        if entry.kind == EntryKind.RESERVE and self.terms is not None:
             self.unanswered[entry.seq] = entry.analyst
             self._own[entry.analyst] = own_after(entry, self.terms.budget.accounting)
-        elif entry.kind == Kind.SETTLE:
+        elif entry.kind == EntryKind.SETTLE:
             self.unanswered.pop(entry.remark("of"))
             self.answered.add(entry.remark("of"))

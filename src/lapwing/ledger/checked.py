@@ -10,7 +10,7 @@ from hashlib import sha256
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.chain import head_fault, link_fault, own_after, spent_after, sum_fault
 from lapwing.ledger.declaration import Units
-from lapwing.ledger.entry import Entry, Head, Kind, LedgerTerms, add_costs, cost_of, follow
+from lapwing.ledger.entry import Entry, EntryKind, Head, LedgerTerms, add_costs, cost_of, follow
 from lapwing.ledger.reservation import Offer, StoredAnswer
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
@@ -51,23 +51,23 @@ class CheckedBook:
 
     def own(self, analyst: str, last: Entry | None = None) -> Cost:
         """The sum of one analyst's charges, as in their latest entry, which is often the last of all."""
-        mine = last if last is not None and last.analyst == analyst else self._latest(Kind.RESERVE, analyst)
+        mine = last if last is not None and last.analyst == analyst else self._latest(EntryKind.RESERVE, analyst)
         return self._terms.total - self._terms.total if mine is None else own_after(mine, self._accounting)
 
     def allowance(self, analyst: str) -> Cost | None:
         """The most that one analyst may spend, if a limit was set."""
-        entry = self._latest(Kind.ALLOW, analyst)
+        entry = self._latest(EntryKind.ALLOW, analyst)
         return None if entry is None else cost_of(self._accounting, entry.amount, entry.delta)
 
     def versions(self, table: str) -> Iterator[Entry]:
         """The declarations of a table, newest first."""
-        rows = reversed(self._book.entries_of(Kind.VERSION, ""))
+        rows = reversed(self._book.entries_of(EntryKind.VERSION, ""))
         return (entry for entry in map(intact, rows) if entry.remark("table") == table)
 
     def units(self) -> Units:
         """The units that were declared so far."""
         units = Units()
-        for entry in map(intact, self._book.entries_of(Kind.VERSION, "")):
+        for entry in map(intact, self._book.entries_of(EntryKind.VERSION, "")):
             try:
                 conflict = units.take(json.loads(entry.note))
             except (ValueError, AttributeError):
@@ -95,7 +95,7 @@ class CheckedBook:
     def append(
         self,
         last: Entry,
-        kind: Kind,
+        kind: EntryKind,
         *,
         cost: Cost | None = None,
         analyst: str = "",
@@ -106,7 +106,7 @@ class CheckedBook:
     ) -> Entry:
         """Writes the entry after the last one, with the sums that follow."""
         spent, own = spent_after(last, self._accounting), self.own(analyst, last)
-        if kind is Kind.RESERVE and cost is not None:
+        if kind is EntryKind.RESERVE and cost is not None:
             spent, own = add_costs(spent, cost), add_costs(own, cost)
         entry = follow(
             last, kind, spent=spent, own=own, cost=cost, analyst=analyst, key=key, body=body, note=note, at=at
@@ -155,7 +155,7 @@ class CheckedBook:
         last = self._book.last()
         return [] if last is None else [last]
 
-    def _latest(self, kind: Kind, analyst: str) -> Entry | None:
+    def _latest(self, kind: EntryKind, analyst: str) -> Entry | None:
         return _intact_if_any(self._book.latest(kind, analyst))
 
 

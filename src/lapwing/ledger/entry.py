@@ -32,7 +32,7 @@ _FINEST = 100
 _RATIO = re.compile(r"(0|[1-9][0-9]{0,999})/([1-9][0-9]{0,999})")
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry says."""
 
     OPEN = "open"  # the first: which ledger, which budget; its amount is all there is to spend
@@ -129,7 +129,7 @@ class LedgerTerms:
     @classmethod
     def read(cls, entry: Entry) -> Self:
         """The terms in a first entry; ValueError if it is not one."""
-        if entry.kind != Kind.OPEN or entry.remark("format") != FORMAT:
+        if entry.kind != EntryKind.OPEN or entry.remark("format") != FORMAT:
             raise ValueError(f"the first entry does not open a ledger of format {FORMAT}")
         texts = [entry.remark(name) for name in ("epsilon", "delta", "accounting", "salt_hash")]
         if not all(isinstance(text, str) for text in texts):
@@ -208,7 +208,7 @@ def now() -> str:
 
 def follow(
     before: Entry | None,
-    kind: Kind,
+    kind: EntryKind,
     *,
     spent: Cost,
     own: Cost,
@@ -221,7 +221,7 @@ def follow(
 ) -> Entry:
     """The entry that comes after another one, sealed."""
     price = cost if cost is not None else spent - spent
-    if before is None and kind is not Kind.OPEN:
+    if before is None and kind is not EntryKind.OPEN:
         raise Bug("A chain must begin with an entry that opens it.")
     return Entry(
         seq=1 if before is None else before.seq + 1,

@@ -39,8 +39,8 @@ from lapwing.ledger.checked import CheckedBook, intact
 from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import (
     Entry,
+    EntryKind,
     Head,
-    Kind,
     LedgerTerms,
     add_costs,
     canonical,
@@ -132,7 +132,9 @@ class Ledger:
             refusal = self._refusal(book, total, analyst, last)
             if refusal is None:
                 for price, body, key, note in made:
-                    last = book.append(last, Kind.RESERVE, cost=price, analyst=analyst, key=key, body=body, note=note)
+                    last = book.append(
+                        last, EntryKind.RESERVE, cost=price, analyst=analyst, key=key, body=body, note=note
+                    )
                     entries.append(last)
         if refusal is not None:
             raise refusal
@@ -167,13 +169,13 @@ class Ledger:
         with self._writing(durable=False) as book:
             last = self._check(book)
             charge = last if last.seq == reservation.seq else book.at(reservation.seq)
-            if charge.hash != reservation.hash or charge.kind != Kind.RESERVE:
+            if charge.hash != reservation.hash or charge.kind != EntryKind.RESERVE:
                 raise LedgerFailed(f"Charge {reservation.seq} is not in this ledger. No answer is given.")
             if book.answer(charge.seq) is not None:
                 raise Misconfigured(f"Charge {charge.seq} was settled before. Each charge has one answer.")
             note = {"of": charge.seq, "match_hash": found, "terms": terms}
             body, at = _digest(answer), charge.at
-            entry = book.append(last, Kind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
+            entry = book.append(last, EntryKind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
             book.store(charge, entry, answer)
         self._known = Head(self.id, entry.seq, entry.hash)
 
@@ -182,7 +184,7 @@ class Ledger:
         _check_names(analyst, None)
         limit = round_denominators(self._own_currency(cost))
         with self._writing() as book:
-            entry = book.append(self._check(book, repair=True), Kind.ALLOW, cost=limit, analyst=analyst)
+            entry = book.append(self._check(book, repair=True), EntryKind.ALLOW, cost=limit, analyst=analyst)
         self._advance(entry)
 
     def declare(self, tables: Sequence[Declaration], *, public: Sequence[Declaration] = ()) -> None:
@@ -198,7 +200,7 @@ class Ledger:
                 known = list(book.versions(declaration.table))
                 _refuse_other_data(known, note)
                 if not known or json.loads(known[0].note) != note:
-                    last = book.append(last, Kind.VERSION, note=note)
+                    last = book.append(last, EntryKind.VERSION, note=note)
                     entries.append(last)
         if entries:
             self._advance(last)
@@ -376,7 +378,7 @@ class Ledger:
         durable = book.last_durable()
         for witness in missing:
             witness.advance(Head(self.id, durable.seq, durable.hash))
-        return last if last.seq == 1 else book.append(last, Kind.WITNESS, note={"witnesses": len(missing)})
+        return last if last.seq == 1 else book.append(last, EntryKind.WITNESS, note={"witnesses": len(missing)})
 
     def _advance(self, entry: Entry) -> None:
         """Tells the witnesses of an entry that is durable. Nobody else does so at the same time."""
@@ -465,7 +467,7 @@ def _create(book: Book, budget: Budget) -> None:
     terms = LedgerTerms(budget, budget.capacity, sha256(salt).hexdigest())
     nothing = terms.total - terms.total
     book.create(salt)
-    book.append(follow(None, Kind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
+    book.append(follow(None, EntryKind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
 
 
 def _opening(book: Book, store: Store) -> tuple[Entry, bytes]:

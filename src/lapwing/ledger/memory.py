@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.entry import COLUMNS, Entry, Kind
+from lapwing.ledger.entry import COLUMNS, Entry, EntryKind
 from lapwing.ledger.gate import Gate
 from lapwing.ledger.store import PAGE, AnswerRow, Row
 
@@ -55,7 +55,7 @@ class MemoryBook:
         return self.rows[-1] if self.rows else None
 
     def last_durable(self) -> Row | None:
-        return next((row for row in reversed(self.rows) if row[1] != Kind.SETTLE), None)
+        return next((row for row in reversed(self.rows) if row[1] != EntryKind.SETTLE), None)
 
     def entries_from(self, seq: int) -> list[Row]:
         return self.rows[max(seq, 1) - 1 :]
@@ -95,7 +95,7 @@ class MemoryBook:
         return sorted(((seq, terms) for terms, seq in newest.items()), reverse=True)
 
     def stamp(self, match_hash: str) -> tuple[object, ...]:
-        settled, declared = self._matches.get(match_hash), self.latest(Kind.VERSION, "")
+        settled, declared = self._matches.get(match_hash), self.latest(EntryKind.VERSION, "")
         return self.rows[0][-1], settled[-1].settled if settled else None, declared[0] if declared else None
 
     def add_answer(self, answer: AnswerRow) -> None:

@@ -18,14 +18,14 @@ from pathlib import Path
 
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger.chain import ChainFault, ChainVerifier, head_fault, link_fault
-from lapwing.ledger.entry import COLUMNS, Entry, Head, Kind
+from lapwing.ledger.entry import COLUMNS, Entry, EntryKind, Head
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.ledger.witness import Witness
 from lapwing.privacy.budget import Budget
 
 _AT, _NOTE = COLUMNS.index("at"), COLUMNS.index("note")
 
-Reader = Callable[[], AbstractContextManager[Book]]
+EntryReader = Callable[[], AbstractContextManager[Book]]
 """Lends a book for one page."""
 
 
@@ -56,7 +56,7 @@ class Report:
         return "\n".join([verdict if self.ok else f"The ledger is NOT whole. {self.problem}", *self.notes])
 
 
-def verify(reader: Reader, witnesses: Sequence[Witness] = (), *, against: Head | None = None) -> Report:
+def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: Head | None = None) -> Report:
     """Checks everything up to the last entry there is now, and reports the first one that is wrong.
 
     The book is asked for one page at a time, so that others may write in between: what they append is not looked
@@ -67,7 +67,7 @@ def verify(reader: Reader, witnesses: Sequence[Witness] = (), *, against: Head |
         if book.is_empty():
             return Report(0, None, ChainFault("The file is empty: it never was a ledger, or it was emptied."))
         last = book.last()
-        renewed = [(row[0], row[_AT]) for row in book.entries_of(Kind.WITNESS, "")]
+        renewed = [(row[0], row[_AT]) for row in book.entries_of(EntryKind.WITNESS, "")]
     end = None if last is None else last[0]
     chain = ChainVerifier()
     problem = _entry_fault(reader, chain, end)
@@ -135,12 +135,12 @@ def _entry_in(line: str) -> tuple[int, str] | None:
         return None
 
 
-def _entry_fault(reader: Reader, chain: ChainVerifier, end: int | None) -> ChainFault | None:
+def _entry_fault(reader: EntryReader, chain: ChainVerifier, end: int | None) -> ChainFault | None:
     seq: int | None = None
     while True:
         with reader() as book:
             page = book.page(seq, end)
-            answers = {row[0]: _answer_to(book, row) for row in page if row[1] == Kind.SETTLE}
+            answers = {row[0]: _answer_to(book, row) for row in page if row[1] == EntryKind.SETTLE}
         if not page:
             return None if chain.last else ChainFault("There are no entries.")
         for row in page:
@@ -165,7 +165,7 @@ def _answer_to(book: Book, row: Row) -> AnswerRow | None:
 
 
 def _answer_fault(entry: Entry, found: AnswerRow | None) -> ChainFault | None:
-    if entry.kind != Kind.SETTLE:
+    if entry.kind != EntryKind.SETTLE:
         return None
     if found is None or found.settled != entry.seq:
         return ChainFault("the answer that it records is missing.", entry.seq)

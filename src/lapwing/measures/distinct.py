@@ -17,11 +17,11 @@ from lapwing.language.types import Type, text_of
 from lapwing.measures.columns import CELL, HELD, UNIT, RowColumn, aliased, named, number_rows, select
 from lapwing.measures.function import Function, row_limit
 from lapwing.measures.kind import FetchedRows, Kind, UnitRows, scatter
-from lapwing.mechanisms.cells import Columns
+from lapwing.mechanisms.cells import CellColumns
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct(Kind):
+class DistinctKind(Kind):
     """One cell: the number of different values, each of which is counted once over all units."""
 
     argument: Expression
@@ -60,7 +60,7 @@ class Distinct(Kind):
         within = exp.LTE(this=named(HELD), expression=exp.Literal.number(self.rows))
         return rows.within(query.where(exp.Paren(this=within), copy=False))
 
-    def arrange(self, fetched: FetchedRows) -> Columns:
+    def arrange(self, fetched: FetchedRows) -> CellColumns:
         return (scatter(fetched.integers("c0"), fetched.places(), fetched.size),)
 
 
@@ -69,9 +69,9 @@ def _grouped(rows: UnitRows, query: exp.Select, inner: exp.Select) -> exp.Select
     return query.group_by(*rows.keys(), copy=False) if rows.keys() else query
 
 
-def _distinct(table: Table, aggregate: Aggregate) -> Distinct:
+def _distinct(table: Table, aggregate: Aggregate) -> DistinctKind:
     (argument,) = aggregate.arguments
-    return Distinct(argument, row_limit(table, aggregate))
+    return DistinctKind(argument, row_limit(table, aggregate))
 
 
 COUNT_DISTINCT = Function(

@@ -24,14 +24,14 @@ from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval
 from lapwing.measures.columns import Read, RowColumn
-from lapwing.mechanisms.cells import CellMechanism, Cells, Columns, NoisyCells, narrowed
+from lapwing.mechanisms.cells import CellColumns, CellMechanism, Cells, NoisyCells, narrowed
 from lapwing.mechanisms.fitting import Noise, mechanisms_for
 from lapwing.privacy.loss import Loss
 
 MOST_SENSITIVITY = 10**24  # in steps: the parts of 10^13 units add up within the 38 digits of the engine
 FINEST_STEP = Fraction(1, 2**900)  # so that a step and its inverse are ordinary float64 numbers
 
-Band = tuple[Cells, Cells]
+CellBand = tuple[Cells, Cells]
 """The lower and the upper ends of intervals, one of each a group."""
 
 
@@ -214,15 +214,15 @@ class Kind(ABC):
 
     # From the engine's rows to released cells, and to what is stored.
 
-    def arrange(self, fetched: FetchedRows) -> Columns:
+    def arrange(self, fetched: FetchedRows) -> CellColumns:
         """The exact cells of a kind that stands apart."""
         raise Bug("these cells are sums over units")
 
-    def filter_groups(self, columns: Columns, keep: Cells) -> Columns:
+    def filter_groups(self, columns: CellColumns, keep: Cells) -> CellColumns:
         """The cells of the groups that are shown."""
         return tuple(column[keep] for column in columns)
 
-    def empty(self, groups: int) -> Columns:
+    def empty(self, groups: int) -> CellColumns:
         """The cells of no rows."""
         return tuple(np.zeros(groups, np.int64) for _ in range(self.cells))
 
@@ -232,13 +232,13 @@ class Kind(ABC):
 
     # Reading. All of it is post-processing, and free.
 
-    def values(self, measure: Measure, cells: Columns, reading: Reading) -> Cells:
+    def values(self, measure: Measure, cells: CellColumns, reading: Reading) -> Cells:
         """The number that was asked for, in each group."""
         return _in_units(cells[0], measure.step)
 
     def intervals(
-        self, measure: Measure, cells: Columns, reading: Reading, confidence: Fraction, *, simultaneous: int
-    ) -> Band | None:
+        self, measure: Measure, cells: CellColumns, reading: Reading, confidence: Fraction, *, simultaneous: int
+    ) -> CellBand | None:
         """The interval of that number in each group, of all `simultaneous` groups together; None if there is none."""
         error = float(measure.error(confidence, simultaneous=simultaneous))
         values = _in_units(cells[0], measure.step)

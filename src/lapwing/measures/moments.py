@@ -23,9 +23,9 @@ from lapwing.language.forms import ExactSum, Least, WholeQuotient, WideProduct
 from lapwing.language.types import Interval, Type, text_of
 from lapwing.measures.columns import Read, RowColumn, one_if_present, zero_if_null
 from lapwing.measures.function import Function, row_limit, wide_bounds
-from lapwing.measures.kind import Band, Kind, Measure, Reading
+from lapwing.measures.kind import CellBand, Kind, Measure, Reading
 from lapwing.measures.total import COUNT_VALUES, SUM
-from lapwing.mechanisms.cells import Cells, Columns
+from lapwing.mechanisms.cells import CellColumns, Cells
 from lapwing.mechanisms.moments import spread, values
 from lapwing.mechanisms.moments.intervals import tail_bound
 from lapwing.mechanisms.moments.mean import (
@@ -38,7 +38,7 @@ from lapwing.mechanisms.moments.mean import (
 )
 from lapwing.mechanisms.moments.values import GRID, ColumnCells
 
-Reader = tuple[Callable[..., Cells], Callable[..., Band]]
+StatisticReader = tuple[Callable[..., Cells], Callable[..., CellBand]]
 """How values and intervals of a statistic are read off noisy cells."""
 
 
@@ -67,7 +67,7 @@ class RowShares(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Moments(RowShares):
+class MomentsKind(RowShares):
     """Two cells for the mean, three for the variance too."""
 
     argument: Expression
@@ -88,7 +88,7 @@ class Moments(RowShares):
         return 3 if self.squares else 2
 
     def merge(self, other: Kind) -> Kind:
-        return replace(self, squares=self.squares or (isinstance(other, Moments) and other.squares))
+        return replace(self, squares=self.squares or (isinstance(other, MomentsKind) and other.squares))
 
     def columns(self, step: Fraction) -> list[RowColumn]:
         return [RowColumn(self.argument, True, self.bounds, GRID)]
@@ -101,12 +101,12 @@ class Moments(RowShares):
         cells = list(three_cells(first, square[0], held)) if square else [first, rest_of(held, [first])]
         return weigh(cells, held, self.rows, rest=1)
 
-    def values(self, measure: Measure, cells: Columns, reading: Reading) -> Cells:
+    def values(self, measure: Measure, cells: CellColumns, reading: Reading) -> Cells:
         return _READERS[reading.statistic][0](self._column(measure), cells)
 
     def intervals(
-        self, measure: Measure, cells: Columns, reading: Reading, confidence: Fraction, *, simultaneous: int
-    ) -> Band | None:
+        self, measure: Measure, cells: CellColumns, reading: Reading, confidence: Fraction, *, simultaneous: int
+    ) -> CellBand | None:
         read = _READERS[reading.statistic][1]
         return read(self._column(measure), cells, confidence, simultaneous=simultaneous)
 
@@ -180,16 +180,16 @@ def weigh(cells: list[exp.Expression], held: exp.Expression, rows: int, *, rest:
     return scaled
 
 
-def _counts(_: ColumnCells, cells: Columns) -> Cells:
+def _counts(_: ColumnCells, cells: CellColumns) -> Cells:
     return np.rint(values.counts(cells)).astype(np.int64)
 
 
-def _mean(table: Table, aggregate: Aggregate) -> Moments:
+def _mean(table: Table, aggregate: Aggregate) -> MomentsKind:
     (argument,) = aggregate.arguments
-    return Moments(argument, wide_bounds(aggregate, argument), row_limit(table, aggregate))
+    return MomentsKind(argument, wide_bounds(aggregate, argument), row_limit(table, aggregate))
 
 
-def _spread(table: Table, aggregate: Aggregate) -> Moments:
+def _spread(table: Table, aggregate: Aggregate) -> MomentsKind:
     return replace(_mean(table, aggregate), squares=True)
 
 
@@ -201,7 +201,7 @@ STDDEV = Function("stddev_pop", "STDDEV_POP(x)", Type.REAL, "the standard deviat
 SAMPLE_STDDEV = Function("stddev_samp", "STDDEV(x)", Type.REAL, "the sample standard deviation", _spread, FAMILY)
 MOMENTS = MEAN, VARIANCE, SAMPLE_VARIANCE, STDDEV, SAMPLE_STDDEV
 
-_READERS: dict[str, Reader] = {
+_READERS: dict[str, StatisticReader] = {
     MEAN.name: (values.means, values.mean_intervals),
     SUM.name: (values.sums, values.sum_intervals),
     COUNT_VALUES.name: (_counts, values.count_intervals),

@@ -19,15 +19,15 @@ from lapwing.language.expression import Expression
 from lapwing.language.types import Interval, Type, text_of
 from lapwing.measures.columns import Read, RowColumn
 from lapwing.measures.function import Function, row_limit, wide_bounds
-from lapwing.measures.kind import Band, Measure, Reading
-from lapwing.measures.moments import Reader, RowShares, scaled_product, three_cells, weigh
-from lapwing.mechanisms.cells import Cells, Columns
+from lapwing.measures.kind import CellBand, Measure, Reading
+from lapwing.measures.moments import RowShares, StatisticReader, scaled_product, three_cells, weigh
+from lapwing.mechanisms.cells import CellColumns, Cells
 from lapwing.mechanisms.moments import regression
 from lapwing.mechanisms.moments.values import GRID
 
 
 @dataclass(frozen=True, slots=True)
-class PairMoments(RowShares):
+class PairKind(RowShares):
     """Nine cells for two columns; a row takes part if it has both values."""
 
     x: Expression
@@ -64,12 +64,12 @@ class PairMoments(RowShares):
         first, square, *products, held = totals
         return weigh(_tensor(three_cells(first, square, held), products), held, self.rows, rest=4)
 
-    def values(self, measure: Measure, cells: Columns, reading: Reading) -> Cells:
+    def values(self, measure: Measure, cells: CellColumns, reading: Reading) -> Cells:
         return _READERS[reading.statistic][0](self._columns(measure), cells)
 
     def intervals(
-        self, measure: Measure, cells: Columns, reading: Reading, confidence: Fraction, *, simultaneous: int
-    ) -> Band | None:
+        self, measure: Measure, cells: CellColumns, reading: Reading, confidence: Fraction, *, simultaneous: int
+    ) -> CellBand | None:
         read = _READERS[reading.statistic][1]
         return read(self._columns(measure), cells, confidence, simultaneous=simultaneous)
 
@@ -102,10 +102,10 @@ def _tensor(sides: tuple[exp.Expression, ...], products: list[exp.Expression]) -
     return cells
 
 
-def _pair(table: Table, aggregate: Aggregate) -> PairMoments:
+def _pair(table: Table, aggregate: Aggregate) -> PairKind:
     y, x = aggregate.arguments
     bounds = wide_bounds(aggregate, x), wide_bounds(aggregate, y)
-    return PairMoments(x, y, *bounds, row_limit(table, aggregate))
+    return PairKind(x, y, *bounds, row_limit(table, aggregate))
 
 
 FAMILY = "pair"
@@ -116,7 +116,7 @@ SLOPE = Function("regr_slope", "REGR_SLOPE(y, x)", Type.REAL, "the slope of y ov
 INTERCEPT = Function("regr_intercept", "REGR_INTERCEPT(y, x)", Type.REAL, "the intercept of y over x", _pair, FAMILY)
 PAIRS = COVARIANCE, SAMPLE_COVARIANCE, CORRELATION, SLOPE, INTERCEPT
 
-_READERS: dict[str, Reader] = {
+_READERS: dict[str, StatisticReader] = {
     COVARIANCE.name: (regression.covariances, regression.covariance_intervals),
     SAMPLE_COVARIANCE.name: (
         partial(regression.covariances, sample=True),

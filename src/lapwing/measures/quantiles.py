@@ -1,4 +1,4 @@
-"""Quantiles: a histogram of each group on a grid of cells (mechanisms/quantiles/grid_quantile.py).
+"""QuantilesKind: a histogram of each group on a grid of cells (mechanisms/quantiles/grid_quantile.py).
 
 A unit adds weights of at least 0 that sum to at most rows * 2^20. Sensitivity, in units of 2^20: rows.
 """
@@ -23,8 +23,8 @@ from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type, text_of
 from lapwing.measures.columns import CELL, HELD, UNIT, RowColumn, aliased, named, or_null, select, sum_units
 from lapwing.measures.function import Function, row_limit, wide_bounds
-from lapwing.measures.kind import Band, FetchedRows, Kind, Measure, Reading, UnitRows
-from lapwing.mechanisms.cells import CellMechanism, CellQuantiles, Cells, Columns
+from lapwing.measures.kind import CellBand, FetchedRows, Kind, Measure, Reading, UnitRows
+from lapwing.mechanisms.cells import CellColumns, CellMechanism, CellQuantiles, Cells
 from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.mechanisms.quantiles.grid_quantile import UNIT as WEIGHT
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
@@ -37,7 +37,7 @@ _TIMES = "lw_times"
 
 
 @dataclass(frozen=True, slots=True)
-class Quantiles(Kind):
+class QuantilesKind(Kind):
     """A histogram over a grid, for quantiles at these levels with intervals at this confidence, or without."""
 
     argument: Expression
@@ -71,7 +71,7 @@ class Quantiles(Kind):
         return self.rows
 
     def merge(self, other: Kind) -> Kind:
-        more = other.at if isinstance(other, Quantiles) else ()
+        more = other.at if isinstance(other, QuantilesKind) else ()
         return replace(self, at=tuple(sorted({*self.at, *more})))
 
     def fit(self, group_count: int | None, confidence: Fraction | None) -> Kind:
@@ -121,30 +121,30 @@ class Quantiles(Kind):
         query = query.from_(inner.subquery("t", copy=False), copy=False)
         return rows.within(query).group_by(*rows.keys(), named(CELL), copy=False)
 
-    def arrange(self, fetched: FetchedRows) -> Columns:
+    def arrange(self, fetched: FetchedRows) -> CellColumns:
         """Group, cell and weight, in this order; rows without a value have no cell."""
         present = fetched.having("b0")
         columns = present.places(), present.integers("b0"), present.integers("c0")
         order = np.lexsort(columns[1::-1])
         return tuple(column[order] for column in columns)
 
-    def filter_groups(self, columns: Columns, keep: Cells) -> Columns:
+    def filter_groups(self, columns: CellColumns, keep: Cells) -> CellColumns:
         place, cells, weights = columns
         shown, moved = keep[place], np.cumsum(keep) - 1
         return moved[place[shown]], cells[shown], weights[shown]
 
-    def empty(self, groups: int) -> Columns:
+    def empty(self, groups: int) -> CellColumns:
         return (np.zeros(0, np.int64),) * 3
 
     def decode(self, column: list[str]) -> Cells:
         return np.array(column, np.float64)
 
-    def values(self, measure: Measure, cells: Columns, reading: Reading) -> Cells:
+    def values(self, measure: Measure, cells: CellColumns, reading: Reading) -> Cells:
         return cells[3 * reading.place]
 
     def intervals(
-        self, measure: Measure, cells: Columns, reading: Reading, confidence: Fraction, *, simultaneous: int
-    ) -> Band | None:
+        self, measure: Measure, cells: CellColumns, reading: Reading, confidence: Fraction, *, simultaneous: int
+    ) -> CellBand | None:
         fits = self.confidence is not None and 1 - (1 - confidence) / simultaneous <= self.confidence
         return (cells[3 * reading.place + 1], cells[3 * reading.place + 2]) if fits else None
 
@@ -198,7 +198,7 @@ def _released_by(measure: Measure) -> GridQuantiles:
     return measure.mechanism.quantiles
 
 
-def _quantile(table: Table, aggregate: Aggregate) -> Quantiles:
+def _quantile(table: Table, aggregate: Aggregate) -> QuantilesKind:
     (argument,) = aggregate.arguments
     bounds = wide_bounds(aggregate, argument)
     low, high = math.ceil(bounds.low), math.floor(bounds.high)
@@ -207,7 +207,7 @@ def _quantile(table: Table, aggregate: Aggregate) -> Quantiles:
         bounds = Interval(Fraction(low), Fraction(high))
     bins = high - low + 1 if points else 0
     rows = row_limit(table, aggregate)
-    return Quantiles(argument, bounds, rows, aggregate.parameters, bins, points, Fraction(19, 20))
+    return QuantilesKind(argument, bounds, rows, aggregate.parameters, bins, points, Fraction(19, 20))
 
 
 QUANTILE = Function(

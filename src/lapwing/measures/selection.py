@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from lapwing.errors import Bug
-from lapwing.measures.kind import Band
+from lapwing.measures.kind import CellBand
 from lapwing.mechanisms.cells import Cells
 from lapwing.mechanisms.fitting import KeySelection, mechanisms_for
 from lapwing.mechanisms.keys.threshold import MOST_CONFIDENCE, CountThreshold
@@ -32,7 +32,7 @@ def unit_weight(selection: KeySelection | None) -> Callable[[int], int] | None:
     return selection.weight if isinstance(selection, WeightedGaussian) else None
 
 
-def shown_intervals(selection: KeySelection | None, counts: Cells, confidence: Fraction) -> Band | None:
+def shown_intervals(selection: KeySelection | None, counts: Cells, confidence: Fraction) -> CellBand | None:
     """Counts that were shown because they were large: the interval allows for that. None above what it can say."""
     if not isinstance(selection, CountThreshold):
         raise Bug("the selection released no counts")

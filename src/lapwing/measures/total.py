@@ -40,7 +40,7 @@ _MANY_ROWS = 1 << 18  # every row is rounded to a step: finer by this much, so t
 
 
 @dataclass(frozen=True, slots=True)
-class Total(Kind):
+class TotalKind(Kind):
     """One cell: a unit's number of rows or values, or the sum of its values, clipped to the interval."""
 
     argument: Expression | None
@@ -140,7 +140,7 @@ class Total(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Best(Total):
+class Best(TotalKind):
     """Only the groups with the largest cells are told, or with the smallest."""
 
     many: int
@@ -152,7 +152,7 @@ class Best(Total):
 
     def __str__(self) -> str:
         side = "largest" if self.largest else "smallest"
-        return f"{Total.__str__(self)} to find the {self.many:,} {side}"
+        return f"{TotalKind.__str__(self)} to find the {self.many:,} {side}"
 
     @property
     def chosen_groups(self) -> int:
@@ -163,7 +163,7 @@ class Best(Total):
         return None
 
     def step(self, groups_per_unit: int, share: Loss) -> Fraction:
-        return Total.step(self, self.many, share)
+        return TotalKind.step(self, self.many, share)
 
     def make_mechanism(self, step: Fraction, groups_per_unit: int, share: Loss) -> CellMechanism:
         """All cells move the same way with a unit if none of its parts may be below 0, or none above."""
@@ -207,21 +207,21 @@ def _argument(aggregate: Aggregate) -> Expression | None:
     return aggregate.arguments[0] if aggregate.arguments else None
 
 
-def _count(table: Table, aggregate: Aggregate) -> Total:
-    return Total(_argument(aggregate), False, ONE.times(row_limit(table, aggregate)))
+def _count(table: Table, aggregate: Aggregate) -> TotalKind:
+    return TotalKind(_argument(aggregate), False, ONE.times(row_limit(table, aggregate)))
 
 
-def _units(_: Table, aggregate: Aggregate) -> Total:
-    return Total(_argument(aggregate), False, ONE)
+def _units(_: Table, aggregate: Aggregate) -> TotalKind:
+    return TotalKind(_argument(aggregate), False, ONE)
 
 
-def _sum(table: Table, aggregate: Aggregate) -> Total:
+def _sum(table: Table, aggregate: Aggregate) -> TotalKind:
     (argument,) = aggregate.arguments
     bounds = bounds_for(aggregate, argument)
     declared = table.field(argument.name).unit_bounds if isinstance(argument, Column) else None
     if declared is None and not table.by_row:
         bounds = bounds.times(row_limit(table, aggregate))
-    total = Total(argument, True, bounds if declared is None else declared)
+    total = TotalKind(argument, True, bounds if declared is None else declared)
     if not total.interval.magnitude:
         refuse("constant-answer", aggregate.words(), "it is 0 whatever the rows hold.", "Leave it out.")
     return total

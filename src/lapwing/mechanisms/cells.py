@@ -21,7 +21,7 @@ from lapwing.mechanisms.keys.threshold import CountThreshold
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 
 Cells = npt.NDArray[Any]
-Columns = tuple[Cells, ...]
+CellColumns = tuple[Cells, ...]
 
 _NARROW = 1 << 62
 
@@ -29,7 +29,7 @@ _NARROW = 1 << 62
 class CellMechanism(Protocol):
     """What releases the cells of one measure."""
 
-    def release(self, columns: Columns, groups: int) -> Columns:
+    def release(self, columns: CellColumns, groups: int) -> CellColumns:
         """Noisy columns, of exact ones in so many groups."""
 
 
@@ -39,7 +39,7 @@ class NoisyCells:
 
     noise: Noise
 
-    def release(self, columns: Columns, groups: int) -> Columns:
+    def release(self, columns: CellColumns, groups: int) -> CellColumns:
         """The same columns with noise."""
         return tuple(narrowed(c.astype(object) + self.noise.draw(c.size).astype(object)) for c in columns)
 
@@ -58,7 +58,7 @@ class BestGroups:
     choice: TopK
     largest: bool
 
-    def release(self, columns: Columns, groups: int) -> Columns:
+    def release(self, columns: CellColumns, groups: int) -> CellColumns:
         """One column of places."""
         (cells,) = columns
         sign = 1 if self.largest else -1
@@ -74,7 +74,7 @@ class CellQuantiles:
 
     quantiles: GridQuantiles
 
-    def release(self, columns: Columns, groups: int) -> Columns:
+    def release(self, columns: CellColumns, groups: int) -> CellColumns:
         """Three columns a quantile: the value and the ends of its interval, in each group."""
         table = self.quantiles.release(_histograms(columns, groups))
         sides = (table.values, table.lows, table.highs)
@@ -87,7 +87,7 @@ class SelectedKeys:
 
     selection: KeySelection
 
-    def release(self, units: Cells) -> tuple[Cells, Columns | None]:
+    def release(self, units: Cells) -> tuple[Cells, CellColumns | None]:
         """A truth value for each key, and the counts of those that are shown."""
         if not isinstance(self.selection, CountThreshold):
             return self.selection.keep(units), None
@@ -102,7 +102,7 @@ def narrowed(noisy: Cells) -> Cells:
     return noisy.astype(np.int64 if fits else object)
 
 
-def _histograms(columns: Columns, groups: int) -> Iterator[tuple[Cells, Cells]]:
+def _histograms(columns: CellColumns, groups: int) -> Iterator[tuple[Cells, Cells]]:
     """The cells and weights of each group in turn."""
     place, cells, weights = columns
     order = np.argsort(place, kind="stable")

@@ -35,7 +35,7 @@ MOST_WAYS = 8
 MOST_COLUMNS = 60
 _LISTED = 12  # tables in a message
 
-Cells = int | Mapping[str, int] | None
+CellsPerAxis = int | Mapping[str, int] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -148,7 +148,7 @@ def ask_marginals(
     table: str | None,
     where: str | None,
     ways: int,
-    cells: Cells,
+    cells: CellsPerAxis,
 ) -> Counted:
     """What the tables count; raises Refused if they cannot."""
     known = find_table(catalog, table)
@@ -224,7 +224,7 @@ def _ordered(table: Table, names: Sequence[str]) -> list[str]:
     return [field.name for field in table.fields if field.name in asked]
 
 
-def _read_cells(cells: Cells, names: Sequence[str]) -> list[int | None]:
+def _read_cells(cells: CellsPerAxis, names: Sequence[str]) -> list[int | None]:
     """The number of cells that is asked for each column."""
     if not isinstance(cells, Mapping):
         return [cells] * len(names)

@@ -190,7 +190,7 @@ class MeanRelease(_MomentsRelease):
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class MomentIntervals:
     """Intervals that all hold at once."""
 
     variance: Ends
@@ -300,14 +300,14 @@ class VarianceRelease(_MomentsRelease):
     def stddev(self) -> float:
         return float(stddevs(self.mechanism, one_group(self.cells))[0])
 
-    def intervals(self, confidence: Number = 0.95) -> Moments:
+    def intervals(self, confidence: Number = 0.95) -> MomentIntervals:
         """With this probability all four hold at once, for every number of rows; of no rows, any one possible value.
 
         Half of what may be left out goes to the variance, a quarter each to the mean and the count.
         """
         outside, cells = 1 - inside_unit(confidence, "confidence"), one_group(self.cells)
         low, high = single_interval(variance_intervals(self.mechanism, cells, 1 - outside / 2))
-        return Moments(
+        return MomentIntervals(
             variance=(low, high),
             stddev=(math.sqrt(low), math.sqrt(high)),
             mean=single_interval(mean_intervals(self.mechanism, cells, 1 - outside / 4)),
