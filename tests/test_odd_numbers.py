@@ -259,5 +259,5 @@ def test_odd_numbers_in_the_file_of_a_steward_are_told_with_their_place(line: st
 def test_an_int_of_thousands_of_digits_in_the_file_is_told(tmp_path: Path) -> None:
     file = tmp_path / "lapwing.toml"
     file.write_text(f"[budget]\nepsilon = {'9' * 5000}\n")
-    with pytest.raises(lw.Misconfigured, match=r"lapwing\.toml: it is not TOML"):
+    with pytest.raises(lw.Misconfigured, match=r"lapwing\.toml: not valid TOML"):
         read_settings(file)

@@ -75,4 +75,4 @@ def test_the_table_of_medians_holds_the_figures_of_the_mechanisms() -> None:
     for line, figures in zip(page.splitlines(), computed, strict=False):
         shown = " | ".join(line.split(" | ")[2:]).replace("below 2,200 people", "")
         assert [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", shown)] == [round(n) for n in figures]
-    assert proposed.distance(incomes(2_000)) < proposed.needed(0.5) <= proposed.distance(incomes(2_200))
+    assert proposed.distance(incomes(2_000)) < proposed.needed_distance(0.5) <= proposed.distance(incomes(2_200))

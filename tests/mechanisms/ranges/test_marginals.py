@@ -181,7 +181,7 @@ def test_standard_errors_are_those_of_the_covariance(ways: int) -> None:
 def test_no_other_shares_of_rho_have_less_variance() -> None:
     mechanism = Marginals(sizes=(3, 4, 2), ways=2, rho=0.5)
     shares = {part: float(share) for part, share in marginals._shares(mechanism.sizes, mechanism.sets).items()}
-    gain, part_centre = gains(mechanism.sizes, mechanism.sets), marginals.centre
+    gain, part_centre = gains(mechanism.sizes, mechanism.sets), marginals.centred_norm
 
     def variance(weights: dict[Any, float]) -> float:
         total = sum(weights.values())
