@@ -364,9 +364,13 @@ REFUSED = {
     "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM stays": "Use UNION ALL of rows in FROM",
     "SELECT pid, SUM(cost) FROM visits GROUP BY pid": "protected unit",
     "SELECT * FROM (SELECT pid, SUM(cost) AS s FROM visits GROUP BY pid) t": "private",
-    "SELECT AVG(s) FROM (SELECT pid, SUM(cost) AS s FROM visits GROUP BY pid ORDER BY s LIMIT 3) t": "sorting or lim",
+    "SELECT AVG(s) FROM (SELECT pid, SUM(cost) AS s FROM visits GROUP BY pid ORDER BY s LIMIT 3) t": (
+        "sorting or limiting units"
+    ),
     "SELECT AVG(s) FROM (SELECT pid, SUM(CAST(town AS INTEGER)) AS s FROM visits GROUP BY pid) t": "unbounded",
-    "SELECT s, COUNT(*) FROM (SELECT pid, cost, COUNT(*) AS s FROM visits GROUP BY pid, cost) t GROUP BY s": "a real",
+    "SELECT s, COUNT(*) FROM (SELECT pid, cost, COUNT(*) AS s FROM visits GROUP BY pid, cost) t GROUP BY s": (
+        "cannot group by a real number"
+    ),
     "SELECT COUNT(*) FROM (visits v JOIN stays s ON v.pid = s.pid)": "only",
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.pid = b.pid JOIN visits c ON c.pid = a.pid "
     "JOIN visits d ON d.pid = a.pid": "more than 3",
