@@ -113,7 +113,7 @@ def test_a_handler_in_the_middle_of_a_transaction_is_refused_and_does_not_wait()
 def test_a_head_without_a_number_is_no_head(tmp_path: Path, seq: str) -> None:
     file = tmp_path / "head"
     file.write_text(f'{{"head":{{"ledger":"x","seq":{seq},"hash":"y"}}}}')
-    with pytest.raises(Misconfigured, match="is no export"):
+    with pytest.raises(Misconfigured, match="is not a ledger export"):
         read_head(file)
 
 

@@ -228,7 +228,7 @@ def test_the_ledger_is_verified_against_an_export(run: Any, tmp_path: Path) -> N
     ahead["head"]["seq"] = 99
     for text, code, words in (
         ("".join(lines[:-1]), 2, "is not a whole export"),
-        ("a,b\n", 2, "is no export of a ledger"),
+        ("a,b\n", 2, "is not a ledger export"),
         (json.dumps(other), 1, "but the exported head has seen ledger 00000000000000000000000000000000"),
         (json.dumps(ahead), 1, "but the exported head has seen entry 99: an older copy was put back"),
     ):
@@ -387,7 +387,7 @@ def test_an_export_never_replaces_what_is_no_ordinary_file(run: Any) -> None:
     assert (done.code, Path("pipe").is_fifo()) == (2, True)
     assert "is not an ordinary file" in done.err
     done = run("ledger", "verify", "--against", "pipe")
-    assert (done.code, done.err) == (2, "pipe is no export of a ledger. Pass a file that `export` wrote.\n")
+    assert (done.code, done.err) == (2, "pipe is not a ledger export. Pass a file that `export` wrote.\n")
 
 
 def _full() -> int:

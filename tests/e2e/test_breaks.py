@@ -322,3 +322,13 @@ def test_a_star_with_modifiers_is_refused() -> None:
     for star in ("* EXCLUDE (x)", "* REPLACE (1 AS x)"):
         with pytest.raises(lw.Refused):
             curator.sql(f"SELECT COUNT({star}) AS n FROM t", epsilon=1)
+
+
+def test_keys_of_one_unit_stay_hidden_whatever_was_asked_before() -> None:
+    """threat:A12 the keys are selected by another mechanism at another delta, and the engine's query must follow."""
+    data = pa.table({"pid": list(range(50)), "name": [f"SECRET{i}" for i in range(50)]})
+    budget = lw.Budget(epsilon=100, delta=1e-2, accounting="basic")
+    curator = lw.open(data, name="t", unit="pid", rows_per_unit=5, groups_per_unit=3, budget=budget)
+    question = "SELECT name, COUNT(*) AS n FROM t GROUP BY name"
+    for delta in (1e-6, 1e-12, 1e-6):
+        assert len(curator.sql(question, epsilon=1, delta=delta, refresh=True).to_arrow()) == 0

@@ -216,7 +216,7 @@ def test_truth_values_and_dates_are_ordered_too() -> None:
     ],
 )
 def test_ends_that_are_none_are_refused_with_those_that_are(column: str, ends: tuple[Any, Any]) -> None:
-    with pytest.raises(Misconfigured, match=r"Pass|Exchange"):
+    with pytest.raises(Misconfigured, match=r"Pass|Swap"):
         exact(column, cells=10 if column == "cost" else None).range(*ends)
 
 

@@ -63,7 +63,7 @@ def test_columns_are_found_in_any_order_and_sums_too() -> None:
 
 def test_columns_that_are_not_there_are_named() -> None:
     answer = opened().marginals([("sex", "site"), ("mood",)], epsilon=1)
-    with pytest.raises(Misconfigured, match="no column of this answer"):
+    with pytest.raises(Misconfigured, match="not a column of this answer"):
         answer["cost"]
     with pytest.raises(Misconfigured, match="no table of this answer"):
         answer["sex", "mood"]

@@ -49,7 +49,7 @@ class Preview(PricePreview):
 
     @property
     def smallest(self) -> dict[str, int]:
-        """For each count the size of a group below which the answer drowns: the error is more than half of it."""
+        """For each count the size of a group below which the noise exceeds half the count."""
         if self.missing:
             return {}
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
@@ -87,7 +87,7 @@ class Preview(PricePreview):
             "about_how_many_more": self.more,
             "confidence": float(self.confidence),
             "errors": self.errors,
-            "groups_drown_below": self.smallest,
+            "noise_exceeds_half_below": self.smallest,
             "groups": self.plan.group_count,
             "measures": [] if self.missing else describe(self.plan),
             "finds_first": list(self.missing),
@@ -124,7 +124,7 @@ class Preview(PricePreview):
             lines += self._about(aggregate.words(), reading)
             if size := self.smallest.get(aggregate.words()):
                 what = "units" if aggregate.name == COUNT_UNITS.name else "rows"
-                lines.append(f"  groups of fewer than {size:,} {what} drown in the noise")
+                lines.append(f"  in groups of fewer than {size:,} {what} the noise exceeds half the count")
         return lines
 
     def _about(self, words: str, reading: Reading) -> list[str]:

@@ -44,7 +44,7 @@ class Engine(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
-    def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
+    def prepare(self, query: exp.Select) -> EngineQuery:
         """The query as the engine runs it, checked as far as possible without reading a row."""
         ...
 

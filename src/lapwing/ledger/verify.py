@@ -95,7 +95,7 @@ def read_head(path: Path | str) -> Head:
         lines = []
     head = _head_in(lines[-1]) if lines else None
     if head is None and not (lines and _entry_in(lines[0])):
-        raise Misconfigured(f"{path} is no export of a ledger. Pass a file that `export` wrote.")
+        raise Misconfigured(f"{path} is not a ledger export. Pass a file that `export` wrote.")
     if head is None or (lines[1:] and (len(lines) != head.seq + 1 or _entry_in(lines[-2]) != (head.seq, head.hash))):
         raise Misconfigured(f"{path} is not a whole export: lines are missing. Pass a whole copy of it.")
     if not _is_chain(lines[:-1]):

@@ -77,7 +77,7 @@ def wide_bounds(aggregate: Aggregate, argument: Expression) -> Interval:
         refuse(
             "bounds-too-wide",
             aggregate.words(),
-            f"its bounds {bounds} are too wide to reckon with.",
+            f"its bounds {bounds} are too wide to compute with.",
             "Clip it: CLIP(..., 0, 100).",
         )
     return bounds

@@ -288,7 +288,7 @@ def _check_key(key: Expression, table: Table) -> None:
         refuse(
             "real-key",
             f"GROUP BY {name}",
-            "reals are no keys: 0.0 and -0.0 are one number.",
+            "cannot group by a real number: 0.0 and -0.0 compare equal.",
             "Group by FLOOR(...) of it, or have the steward declare its type as integer.",
         )
     if any(isinstance(part, Column) and part.name == table.unit for part in walk(key)):

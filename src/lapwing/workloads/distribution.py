@@ -93,7 +93,7 @@ class Distribution(Tabular):
         first = 0 if low is None else _start(self.axis, low, "low")
         last = self.axis.size if high is None else _stop(self.axis, high, "high")
         if first > last:
-            raise Misconfigured("`low` comes after `high`. Exchange them.")
+            raise Misconfigured("`low` exceeds `high`. Swap them.")
         level = self._level(confidence)
         return Estimate(self.released.range(first, last), *self._interval(first, last, level), level)
 

@@ -84,7 +84,7 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
             if not isinstance(name, str):
                 raise Misconfigured(f"{name!r} is no name of a column. {self._known()}")
             if name.lower() not in places:
-                raise Misconfigured(f"`{name}` is no column of this answer. {nearest(name, axes)}")
+                raise Misconfigured(f"`{name}` is not a column of this answer. {nearest(name, axes)}")
         over = tuple(sorted({places[name.lower()] for name in asked}))
         if not any(set(over) <= set(known) for known in self.bought.strategy.counted.sets or ()):
             raise Misconfigured(
