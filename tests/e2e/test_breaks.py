@@ -325,7 +325,7 @@ def test_a_star_with_modifiers_is_refused() -> None:
 
 
 def test_keys_of_one_unit_stay_hidden_whatever_was_asked_before() -> None:
-    """threat:A12 the keys are selected by another mechanism at another delta, and the engine's query must follow."""
+    """At another delta another mechanism selects the keys, and the query must follow it."""
     data = pa.table({"pid": list(range(50)), "name": [f"SECRET{i}" for i in range(50)]})
     budget = lw.Budget(epsilon=100, delta=1e-2, accounting="basic")
     curator = lw.open(data, name="t", unit="pid", rows_per_unit=5, groups_per_unit=3, budget=budget)
