@@ -266,7 +266,7 @@ def test_an_export_proves_itself_and_tells_no_secret(place: Any, tmp_path: Path)
             ledger.export(own)
     with pytest.raises(LedgerFailed, match="Name another file"):
         ledger.export(tmp_path / "no" / "folder")
-    with pytest.raises(Misconfigured, match="no export"):
+    with pytest.raises(Misconfigured, match="not a ledger export"):
         read_head(place.witness)
 
 
@@ -298,11 +298,11 @@ def test_an_export_goes_to_a_file_or_nowhere(place: Any, tmp_path: Path, monkeyp
         (lambda lines: [lines[0], lines[-1]], "not a whole export"),
         (lambda lines: [lines[0], lines[1].replace('"amount":"1/', '"amount":"0/'), *lines[2:]], "was changed after"),
         (lambda lines: ["{}", *lines[1:]], "was changed after"),
-        (lambda lines: [lines[0].replace('"previous"', '"before"')], "no export of a ledger"),
-        (lambda lines: ["epsilon,delta", "1,0"], "no export of a ledger"),
-        (lambda lines: ["[" * 100_000], "no export of a ledger"),
-        (lambda lines: ["\udcff"], "no export of a ledger"),
-        (lambda lines: [], "no export of a ledger"),
+        (lambda lines: [lines[0].replace('"previous"', '"before"')], "not a ledger export"),
+        (lambda lines: ["epsilon,delta", "1,0"], "not a ledger export"),
+        (lambda lines: ["[" * 100_000], "not a ledger export"),
+        (lambda lines: ["\udcff"], "not a ledger export"),
+        (lambda lines: [], "not a ledger export"),
         (lambda lines: lines[-1:], None),
         (lambda lines: lines, None),
     ],
