@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from lapwing.answers.doubts import doubt_of, none_shown, rows_counted
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.present import present
 from lapwing.answers.table import AnswerTable
@@ -44,6 +45,7 @@ class Release(Tabular):
             asked(question),
             "" if question.where is None else condition(question.where),
             facts=self.to_dict,  # a joined answer says more than `_facts`
+            gaps=self.plan.selection is not None or question.having is not None or question.limit is not None,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,7 +93,17 @@ class Release(Tabular):
 
     def _footer(self) -> str:
         """What else is said below the rows."""
-        return self._found().strip()
+        return "\n".join([self._found().strip(), *self._doubts()])
+
+    def _doubts(self) -> list[str]:
+        """Why nothing is shown, and which searches found nothing: by released numbers alone."""
+        rows = rows_counted(self.plan, self.released)
+        doubts = [doubt for found in self.found if (doubt := doubt_of(found, rows))]
+        return [*doubts, *([none_shown(self.plan.selection)] if self._shows_nothing() else [])]
+
+    def _shows_nothing(self) -> bool:
+        """Whether keys were selected and none was shown."""
+        return self.plan.selection is not None and not self.released.keys[0].size
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:
