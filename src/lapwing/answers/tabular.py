@@ -78,7 +78,10 @@ class Tabular(ABC):
     def to_csv(self, path: str | Path) -> None: ...
     def to_csv(self, path: str | Path | None = None) -> str | None:
         """The answer with intervals as CSV: text, or a file if a path is given."""
-        return to_csv(self.table()) if path is None else write_csv(self.table(), Path(path))
+        if path is None:
+            return to_csv(self.table())
+        write_csv(self.table(), Path(path))
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, and how they were made, ready for JSON."""
