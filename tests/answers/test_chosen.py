@@ -73,12 +73,12 @@ def test_rows_that_no_noisy_number_chose_keep_intervals_per_number(clause: str) 
 def test_every_format_says_what_holds(clause: str) -> None:
     answer = opened().sql(COUNTS + clause, epsilon=1)
     promise = "with 95% confidence, per number; of `n`, by which rows or values were chosen, for all groups together."
-    assert answer.notes == {"n": CHOSEN}
+    assert answer.column_notes == {"n": CHOSEN}
     assert f"n: {CHOSEN}" in str(answer)
     assert f"n: {CHOSEN}" in answer._repr_html_()
     assert promise in answer.methods()
     read = json.loads(answer.to_json())
-    assert (read["notes"], promise in read["methods"]) == ({"n": CHOSEN}, True)
+    assert (read["column_notes"], promise in read["methods"]) == ({"n": CHOSEN}, True)
     together = answer.intervals(simultaneous=True)["n_high"].to_pylist()
     assert [row["n_high"] for row in read["rows"]] == together
     assert [float(row["n_high"]) for row in csv.DictReader(io.StringIO(answer.to_csv()))] == together
@@ -96,11 +96,11 @@ def test_answers_of_a_batch_and_joined_answers_say_it_too() -> None:
     curator = opened()
     text = COUNTS + "ORDER BY n DESC LIMIT 1"
     batch = curator.batch({"best": text, "all": COUNTS}, epsilon=1)
-    assert batch.to_dict()["answers"]["best"]["notes"] == {"n": CHOSEN}
-    assert batch.to_dict()["answers"]["all"]["notes"] == {}
+    assert batch.to_dict()["answers"]["best"]["column_notes"] == {"n": CHOSEN}
+    assert batch.to_dict()["answers"]["all"]["column_notes"] == {}
     curator.sql(text, epsilon=1, refresh=True)
     joined = curator.sql(text, epsilon=1, refresh=True, combine=True)
-    assert joined.notes == {"n": CHOSEN}
+    assert joined.column_notes == {"n": CHOSEN}
     assert "by which rows or values were chosen, for all groups together, if the number of answers" in joined.methods()
     assert widths(joined, "n") == widths(joined, "n", simultaneous=True)
 
@@ -113,7 +113,7 @@ def test_a_quantile_that_chose_the_rows_is_planned_for_all_groups_together() -> 
     plain, chosen = curator.sql(MEDIANS, epsilon=5), curator.sql(MEDIANS + " ORDER BY m LIMIT 1", epsilon=5)
     levels = [answer.plan.outline.kinds[0].facts[-1] for answer in (plain, chosen)]
     assert levels == ["19/20", "59/60"]
-    assert (plain.notes, chosen.notes) == ({}, {"m": CHOSEN})
+    assert (plain.column_notes, chosen.column_notes) == ({}, {"m": CHOSEN})
     assert chosen.intervals()["m_low"].to_pylist() == chosen.intervals(simultaneous=True)["m_low"].to_pylist() != [None]
     assert chosen.cost, "its cells are others than those of the plain question"
 
@@ -132,12 +132,12 @@ def test_a_quantile_that_chose_among_selected_keys_has_no_interval_and_says_why(
     answer = open_visits(budget=budget, groups_per_unit=1).sql(text, epsilon=200, intervals=intervals)
     assert "confidence" not in answer.methods()
     assert ("m_low" in answer.intervals().column_names) == intervals
-    assert answer.notes == ({"m": present_module._UNBOUNDED} if intervals else {})
+    assert answer.column_notes == ({"m": present_module._UNBOUNDED} if intervals else {})
 
 
 def test_no_promise_is_made_where_no_interval_is_shown() -> None:
     answer = opened().sql("SELECT POWER(COUNT(*), 2) AS n FROM visits", epsilon=1)
-    assert answer.notes == {"n": "no interval follows for this expression"}
+    assert answer.column_notes == {"n": "no interval follows for this expression"}
     assert "Intervals cover" not in answer.methods()
 
 
@@ -148,7 +148,7 @@ def test_a_condition_on_a_noisy_number_chooses_too(column: str) -> None:
         curator.sql(COUNTS, epsilon=1),
         curator.sql(COUNTS.replace(" FROM", f", {column} AS c FROM"), epsilon=1),
     )
-    assert answer.notes == {"n": CHOSEN, "c": "no interval follows for this expression"}
+    assert answer.column_notes == {"n": CHOSEN, "c": "no interval follows for this expression"}
     assert widths(answer, "n") == widths(plain, "n", simultaneous=True)
     assert widths(answer, "s") == widths(plain, "s")
 
@@ -158,7 +158,7 @@ def test_conditions_on_keys_choose_nothing() -> None:
     plain = curator.sql(COUNTS, epsilon=1)
     answer = curator.sql(COUNTS.replace(" FROM", ", CASE WHEN site > 9 THEN COUNT(*) ELSE 0 END AS c FROM"), epsilon=1)
     assert widths(answer, "c") == {0.0, *widths(plain, "n")}
-    assert answer.notes == {}
+    assert answer.column_notes == {}
 
 
 def test_within_is_refused_where_the_width_that_is_shown_cannot_be_known() -> None:
