@@ -70,12 +70,12 @@ def test_rows_that_no_noisy_number_chose_keep_intervals_per_number(clause: str) 
 def test_every_format_says_what_holds(clause: str) -> None:
     answer = opened().sql(COUNTS + clause, epsilon=1)
     promise = "with 95% confidence, per number; of `n`, by which rows were chosen, for all groups together."
-    assert answer.notes == {"n": CHOSEN}
+    assert answer.column_notes == {"n": CHOSEN}
     assert f"n: {CHOSEN}" in str(answer)
     assert f"n: {CHOSEN}" in answer._repr_html_()
     assert promise in answer.methods()
     read = json.loads(answer.to_json())
-    assert (read["notes"], promise in read["methods"]) == ({"n": CHOSEN}, True)
+    assert (read["column_notes"], promise in read["methods"]) == ({"n": CHOSEN}, True)
     together = answer.intervals(simultaneous=True)["n_high"].to_pylist()
     assert [row["n_high"] for row in read["rows"]] == together
     assert [float(row["n_high"]) for row in csv.DictReader(io.StringIO(answer.to_csv()))] == together
@@ -93,18 +93,18 @@ def test_answers_of_a_batch_and_joined_answers_say_it_too() -> None:
     curator = opened()
     text = COUNTS + "ORDER BY n DESC LIMIT 1"
     batch = curator.batch({"best": text, "all": COUNTS}, epsilon=1)
-    assert batch.to_dict()["answers"]["best"]["notes"] == {"n": CHOSEN}
-    assert batch.to_dict()["answers"]["all"]["notes"] == {}
+    assert batch.to_dict()["answers"]["best"]["column_notes"] == {"n": CHOSEN}
+    assert batch.to_dict()["answers"]["all"]["column_notes"] == {}
     curator.sql(text, epsilon=1, refresh=True)
     joined = curator.sql(text, epsilon=1, refresh=True, combine=True)
-    assert joined.notes == {"n": CHOSEN}
+    assert joined.column_notes == {"n": CHOSEN}
     assert "by which rows were chosen, for all groups together, if the number of answers" in joined.methods()
     assert widths(joined, "n") == widths(joined, "n", simultaneous=True)
 
 
 def test_a_quantile_that_chose_the_rows_has_no_interval_and_says_why() -> None:
     answer = opened().sql("SELECT site, MEDIAN(cost) AS m FROM visits GROUP BY site ORDER BY m LIMIT 1", epsilon=5)
-    assert answer.notes == {
+    assert answer.column_notes == {
         "m": "the interval of a quantile was released for one group, and does not hold for all together"
     }
     assert answer.intervals()["m_low"].to_pylist() == [None]
@@ -114,7 +114,7 @@ def test_a_quantile_that_chose_the_rows_has_no_interval_and_says_why() -> None:
 
 def test_no_promise_is_made_where_no_interval_is_shown() -> None:
     answer = opened().sql("SELECT CASE WHEN COUNT(*) > 5 THEN COUNT(*) END AS n FROM visits", epsilon=1)
-    assert answer.notes == {"n": "no interval follows for this expression"}
+    assert answer.column_notes == {"n": "no interval follows for this expression"}
     assert "Intervals cover" not in answer.methods()
 
 

@@ -75,7 +75,7 @@ TABLES: dict[str, AnswerTable] = {
     "names": table(number([1]), number([2], name="n_low"), number([3], name="N"), number([4], name="n interval")),
     "bins": table(column("x", Type.REAL, [0.0, 2.0]), column("x_to", Type.REAL, [2.0, 4.0]), number([1, 2]),
                   column("share", Type.REAL, [0.3, 1.0], bare=True), title="COUNT(*) of t", binned=True),
-    "facts": table(number([1]), remarks=("Some rows are not counted.",), facts=lambda: {"ledger_entry": 7}),
+    "facts": table(number([1]), notes=("Some rows are not counted.",), facts=lambda: {"ledger_entry": 7}),
 }  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def test_names_of_intervals_never_hide_a_column() -> None:
 
 
 def test_notes_and_remarks_stand_below_the_rows() -> None:
-    assert TABLES["chosen"].notes == {"n": f"approximate; {CHOSEN}"}
+    assert TABLES["chosen"].column_notes == {"n": f"approximate; {CHOSEN}"}
     assert to_text(TABLES["no interval"]).splitlines()[-2:] == [
         "no intervals; price epsilon = 1; ledger entry 7",
         "n: none follows",
@@ -220,7 +220,7 @@ def test_notes_and_remarks_stand_below_the_rows() -> None:
 
 def test_everything_in_html_is_escaped() -> None:
     evil = "<script>alert('&')</script>"
-    said = to_html(table(column(evil, Type.TEXT, [evil]), number([1], name=evil + "n"), remarks=(evil,)))
+    said = to_html(table(column(evil, Type.TEXT, [evil]), number([1], name=evil + "n"), notes=(evil,)))
     assert "<script>" not in said
     assert said.count("&lt;script&gt;") == 5
 

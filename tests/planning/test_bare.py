@@ -58,7 +58,7 @@ def test_every_export_leaves_the_interval_out() -> None:
     assert answer.to_pandas(intervals=False).columns.tolist() == ["g", "m", "d", "n"]
     assert str(answer).splitlines()[0].split() == ["g", "m", "d", "n", "n", "interval"]
     assert "<th>m interval</th>" not in answer._repr_html_()
-    assert answer.notes == {}
+    assert answer.column_notes == {}
     assert answer.plot() is not None
     assert not answer.to_pandas()["m"].isna().any()
 

@@ -68,6 +68,8 @@ class Picture:
     condition: str
     """Which rows count, "where year = 1"; empty if all do."""
     subtitle: str
+    notes: tuple[str, ...]
+    """What to know of the whole answer, a caption below the panels."""
     shape: Shape
     along: str
     """The name of the key along the axis."""
@@ -101,6 +103,7 @@ def arrange(table: AnswerTable) -> Picture:
         table.title or _title(keys, numbers),
         table.condition,
         "; ".join(notes),
+        table.notes,
         shape,
         roles.along.name,
         "" if roles.colours is None else roles.colours.name,

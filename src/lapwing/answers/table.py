@@ -88,8 +88,8 @@ class AnswerTable:
     confidence: Fraction
     paid: str = ""
     """Price and ledger entry."""
-    remarks: tuple[str, ...] = ()
-    """What to know of the whole answer, a line each."""
+    notes: tuple[str, ...] = ()
+    """What to know of the whole answer, such as what its limits leave out: a line each, shown by every format."""
     title: str = ""
     condition: str = ""
     """Which rows count; empty if all do."""
@@ -106,7 +106,7 @@ class AnswerTable:
         return any(column.low is not None for column in self.columns)
 
     @property
-    def notes(self) -> dict[str, str]:
+    def column_notes(self) -> dict[str, str]:
         """Why an interval is missing, or what else to know, by column."""
         return {column.name: column.note for column in self.columns if column.note}
 

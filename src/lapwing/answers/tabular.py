@@ -45,9 +45,14 @@ class Tabular(ABC):
         return self.table().columns
 
     @property
-    def notes(self) -> dict[str, str]:
-        """Why an interval is missing, or what else to know, by column."""
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the whole answer, such as what its limits leave out."""
         return self.table().notes
+
+    @property
+    def column_notes(self) -> dict[str, str]:
+        """Why an interval is missing, or what else to know, by column."""
+        return self.table().column_notes
 
     def to(self, name: str) -> Any:
         """The answer in the format of this name."""

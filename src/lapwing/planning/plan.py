@@ -37,6 +37,7 @@ from lapwing.measures.kind import Kind, Measure, Reading
 from lapwing.measures.selection import choose_selection, units_needed
 from lapwing.mechanisms.fitting import KeySelection
 from lapwing.planning.domain import domain_of
+from lapwing.planning.limits import limit_notes
 from lapwing.planning.question import Order, Question
 from lapwing.privacy.loss import Loss
 
@@ -93,6 +94,17 @@ class Outline:
         if measure not in self.choosing or self.group_count is None:
             return confidence
         return 1 - (1 - confidence) / self.group_count
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is said with every answer, in every format: a sentence each, or some on one matter."""
+        return (*self.question.notes, *self.limit_notes())
+
+    def limit_notes(self, group: str = "group") -> tuple[str, ...]:
+        """What the limits leave out, where they can."""
+        aggregates, grouped = self.question.aggregates, bool(self.question.keys)
+        groups = self.groups_per_unit if self.limit_groups else None
+        return limit_notes(self.table, aggregates, groups, grouped=grouped, group=group)
 
     @cached_property
     def identity(self) -> Identity:

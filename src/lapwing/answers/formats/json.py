@@ -15,7 +15,8 @@ def to_dict(table: AnswerTable) -> dict[str, Any]:
         "columns": [column.name for column in table.columns],
         "rows": table.rows(),
         "confidence": float(table.confidence),
-        "notes": table.notes,
+        "notes": list(table.notes),
+        "column_notes": table.column_notes,
     }
     return {**own, **table.facts(), **own}  # facts of the answer never stand for those of this table
 

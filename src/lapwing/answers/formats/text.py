@@ -32,8 +32,8 @@ def grid(table: AnswerTable) -> tuple[list[str], list[list[str]]]:
 def footer(table: AnswerTable) -> list[str]:
     """The lines below the rows."""
     kind = f"{percent(table.confidence)} intervals" if table.has_intervals else "no intervals"
-    notes = [f"{name}: {note}" for name, note in table.notes.items()]
-    return ["; ".join(filter(None, [kind, table.paid])), *notes, *table.remarks]
+    columns = [f"{name}: {note}" for name, note in table.column_notes.items()]
+    return ["; ".join(filter(None, [kind, table.paid])), *columns, *table.notes]
 
 
 def show(value: Any) -> str:
