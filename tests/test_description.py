@@ -9,6 +9,7 @@ import lapwing as lw
 from lapwing.curator import Curator
 
 EVIL = "<script>"
+WHO = "protects all rows of one `patient`; at most 3 rows of a unit count in a group"
 
 
 def opened(**facts: object) -> Curator:
@@ -22,8 +23,7 @@ def test_a_curator_prints_what_was_declared() -> None:
     curator = opened(groups_per_unit="auto", public={"regions": regions})
     assert str(curator.describe()) == repr(curator)
     assert repr(curator).splitlines() == [
-        "visits: protects all rows of one `patient`; at most 3 rows of a unit count in a group; "
-        "groups_per_unit is found privately when a question needs it",
+        f"visits: {WHO}; groups_per_unit is found privately when a question needs it",
         "  patient  integer  the unit",
         "  sex      text     values F, M",
         "  cost     real     bounds [0, 500]",
