@@ -44,9 +44,9 @@ def doubt_of(found: SearchResult, rows: int | None) -> str | None:
         return None
     if found.is_nothing:
         least = f"{2.0 ** bounds.powers[0]:,.6g}"
-        why = f"no sign of a value of {least} or more, and of up to {beyond:,} units there would be none"
+        why = f"nothing: no sign of a value of {least} or more, and of up to {beyond:,} units there may be none"
     elif rows is not None and rows <= beyond:
-        why = f"there are about {max(0, rows):,} rows, and it may overlook {beyond:,} units"
+        why = f"nothing to rely on: there are about {max(0, rows):,} rows, and it may overlook {beyond:,} units"
     else:
         return None
-    return f"The search for {bounds} found nothing: {why}. Values may be clipped anywhere, so do not use them. {_HELP}"
+    return f"The search for {bounds} found {why}. Values may be clipped anywhere, so do not use them. {_HELP}"

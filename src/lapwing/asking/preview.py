@@ -111,7 +111,7 @@ class Preview(PricePreview):
         if not self.missing:
             return []
         first = f"A share of the price first finds {' and '.join(self.missing)}."
-        few = f"Among fewer than about {self.overlooked:,} units it finds nothing, and the answer would be useless."
+        few = f"Among fewer than about {self.overlooked:,} units it may find nothing, and the answer would be useless."
         return [first, few, "How exact the answer is depends on what is found, and cannot be told before."]
 
     def _split(self) -> list[str]:
