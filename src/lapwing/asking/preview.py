@@ -92,17 +92,18 @@ class Preview(PricePreview):
             "measures": [] if self.missing else describe(self.plan),
             "finds_first": list(self.missing),
             "keys": self.keys,
-            "uncounted": self._left_out,
+            "notes": [] if self.missing else list(self.plan.outline.notes),
         }
 
     def lines(self) -> list[str]:
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
-        return [price, *([] if self.missing else [*self._split(), *self.accuracy()]), *self._first()]
+        known = [] if self.missing else [*self._split(), *self.accuracy(), *self.plan.outline.notes]
+        return [price, *known, *self._first()]
 
     def accuracy(self) -> list[str]:
-        """How good each number is, which keys are shown, and which rows do not count."""
+        """How good each number is, and which keys are shown."""
         many = [f"{name}: within {error:,.4g}" for name, error in self._named_errors.items()]
-        return [*self._numbers(), *many, *self._keys(), *filter(None, [self._left_out])]
+        return [*self._numbers(), *many, *self._keys()]
 
     def _first(self) -> list[str]:
         if not self.missing:
@@ -168,10 +169,6 @@ class Preview(PricePreview):
         for measure in self.plan.measures:
             found |= measure.kind.named_errors(measure, self.confidence)
         return found
-
-    @property
-    def _left_out(self) -> str:
-        return " ".join(kind.left_out for kind in self.plan.outline.kinds if kind.left_out)
 
     @property
     def _level(self) -> str:

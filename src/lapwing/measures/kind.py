@@ -110,6 +110,8 @@ class Kind(ABC):
     step_unit: ClassVar[int] = 1
     """How many steps are 1 in the words on noise."""
     noise_target: ClassVar[str] = "in each group"
+    group_word: ClassVar[str] = "group"
+    """What a group of the question is called in words on limits."""
 
     # What it is.
 

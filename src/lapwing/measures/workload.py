@@ -85,6 +85,7 @@ class WorkloadKind(Kind):
     axes: tuple[Axis, ...]
     apart: ClassVar[bool] = True
     noise_target: ClassVar[str]
+    group_word: ClassVar[str] = "cell"
 
     @abstractmethod
     def fitted(self, family: Family, cells_per_unit: int) -> NoisyRanges | NoisyMarginals:
