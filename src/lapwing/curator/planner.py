@@ -104,7 +104,7 @@ class Planner:
 
     def plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Strategy, Fraction]:
         """The strategy of a workload at its price, and the confidence that its errors are stated at."""
-        strategy = make_strategy(asked.counted(self._catalog), self._ledger.budget.price(epsilon=terms.epsilon or 0))
+        strategy = make_strategy(asked.counted(self._catalog), terms.price(self._ledger.budget))
         return strategy, _confidence(strategy.counted.table, terms.confidence)
 
     def _plan(self, question: Question, terms: Terms) -> tuple[Plan, Fraction]:
