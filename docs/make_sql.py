@@ -193,12 +193,13 @@ Which groups an answer has follows from the question and from declared facts, ne
 
 - A column with declared `values` has one group for each; NULL is among them only if it is declared. Rows with other
   values are left out.
-- Whole numbers between declared `bounds` have one group each, up to {MOST_RANGE:,}, and NULL. Conditions have false, true
-  and NULL. NULL is a group wherever a key can be NULL, and counts towards `groups_per_unit` like any other.
-- A key computed from such columns has the groups that can occur: `(year // 5) * 5` over 1985 to 2016 has 7, and NULL. It is
-  computed for all combinations of values, up to {MOST_TRIED:,}; beyond that it has the whole numbers of its interval.
-- Parts that are known by themselves serve as well, whatever they are computed from: `h - h % 6` with `HOUR(t)` for h has
-  4 groups, and NULL. So do histograms.
+- Whole numbers between declared `bounds` have one group each, up to {MOST_RANGE:,}, and NULL. Conditions have false,
+  true and NULL. NULL is a group wherever a key can be NULL, and counts towards `groups_per_unit` like any other.
+- A key computed from such columns has the groups that can occur: `(year // 5) * 5` over 1985 to 2016 has 7, and NULL.
+  It is computed for all combinations of values, up to {MOST_TRIED:,}; beyond that it has the whole numbers of its
+  interval.
+- Parts that are known by themselves serve as well, whatever they are computed from: `h - h % 6` with `HOUR(t)` for h
+  has 4 groups, and NULL. So do histograms.
 - Several keys have all combinations of their groups, also if some cannot occur together.
 - Groups of any other key are selected privately, which takes a budget with a delta. If none is large enough, the answer
   says how large a group must be.
