@@ -91,14 +91,15 @@ engine's query. A refusal is free and never depends on the data.
 
 | clause | what is supported |
 |---|---|
-| `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; `AS` names a column |
-| `FROM` | a table of the catalog, a sub-query or a name from `WITH`, alone or joined |
+| `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; `AS` names a column, and without it `AVG(cost)` is named `avg_cost` |
+| `SELECT DISTINCT` | of keys: the same as `GROUP BY` without aggregates |
+| `FROM` | a table of the catalog, a sub-query or a name from `WITH`, alone or joined; before a table its declared `schema`, `main` or `public` |
 | `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)` |
 | `UNION ALL` | of rows, in a sub-query or in `WITH` |
 | `WHERE` | any condition over the columns of one row |
 | `GROUP BY` | columns, expressions, names or positions of selected columns; not the protected unit |
 | `HAVING` | conditions over keys and aggregates; they filter released numbers |
-| `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last |
+| `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last; `SELECT TOP 10` is `LIMIT 10` |
 | `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds count |
 | `WITH`, sub-queries | rows, computed row by row; groups, with arithmetic on released numbers; or one row per unit |
 
@@ -201,6 +202,8 @@ Which groups an answer has follows from the question and from declared facts, ne
 - Parts that are known by themselves serve as well, whatever they are computed from: `h - h % 6` with `HOUR(t)` for h
   has 4 groups, and NULL. So do histograms.
 - Several keys have all combinations of their groups, also if some cannot occur together.
+- Keys without aggregates, `SELECT DISTINCT town`, are listed as declared for nothing if they are public. Otherwise the
+  whole price selects them.
 - Groups of any other key are selected privately, which takes a budget with a delta. If none is large enough, the answer
   says how large a group must be.
 

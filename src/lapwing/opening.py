@@ -51,6 +51,7 @@ def open_data(
     public: Mapping[str, Any] | None = None,
     public_keys: Mapping[str, Sequence[str]] | None = None,
     memory: str | None = None,
+    schema: str | None = None,
 ) -> Curator:
     """Opens a curator on one table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
 
@@ -62,6 +63,7 @@ def open_data(
     price; declare what you know instead, if you can.
     `public` holds public tables to join with, files or frames by name; `public_keys` names the columns of a composite
     key, if no single column is unique. `memory`, such as "4GB", is what the engine may use before it writes to disk.
+    `schema` may stand before the table's name in questions, as main and public always may.
     """
     source = _source_of(data)
     if isinstance(source, Frame) and ledger is not None:
@@ -102,6 +104,7 @@ def open_data(
         auto=read_auto_limits({"rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit}),
         version=version,
         confidence=inside_unit(confidence, "confidence"),
+        schema=schema,
     )
     others = {known: _source_of(found) for known, found in (public or {}).items()}
     keys = public_keys or {}

@@ -29,7 +29,8 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
     ),
     "by_name": ("BY NAME", "it is not supported.", "Select the same columns in the same order."),
     "laterals": ("LATERAL", "correlated subqueries are not supported.", "Write the expression itself."),
-    "distinct": ("SELECT DISTINCT", "the rows themselves are private.", "Count units: COUNT(DISTINCT unit)."),
+    "distinct": ("SELECT DISTINCT", "it is only supported for keys, without aggregates.", "Leave DISTINCT out."),
+    "on": ("DISTINCT ON", "it returns one of the rows, which are private.", "Use GROUP BY."),
     "qualify": ("QUALIFY", "window functions mix rows of different units.", "Use GROUP BY and HAVING."),
     "windows": ("WINDOW", "window functions mix rows of different units.", "Use GROUP BY."),
     "sample": ("SAMPLE", "a sample of rows has no known price.", "Leave it out; noise is added for you."),
@@ -57,7 +58,7 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
         "Name the columns in the subquery: SELECT x AS name.",
     ),
     "materialized": ("MATERIALIZED", "nothing is stored.", "Leave it out."),
-    "db": ("a schema before the table", "tables are identified by name alone.", "Leave the schema out."),
+    "catalog": ("a database before the schema", "it is not supported.", "Write schema.table, or the table alone."),
     "query": (
         "IN (SELECT ...)",
         "a query inside an expression would read rows without being charged.",
@@ -123,14 +124,16 @@ _THIS = frozenset({"this"})
 _BOTH = frozenset({"this", "expression"})
 _LIST = frozenset({"expressions"})
 MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
-    exp.Select: frozenset({"expressions", "from_", "where", "group", "having", "order", "limit", "with_", "joins"}),
+    exp.Select: frozenset(
+        {"expressions", "from_", "where", "group", "having", "order", "limit", "with_", "joins", "distinct"}
+    ),
     exp.Join: frozenset({"this", "side", "kind", "on", "using"}),
     exp.Union: frozenset({"this", "expression", "distinct"}),
     exp.Subquery: frozenset({"this", "alias"}),
     exp.With: _LIST,
     exp.CTE: frozenset({"this", "alias"}),
     exp.Alias: frozenset({"this", "alias"}),
-    exp.Column: frozenset({"this", "table"}),
+    exp.Column: frozenset({"this", "table", "db"}),
     exp.Star: frozenset(),
     exp.Count: frozenset({"this", "big_int"}),
     exp.CountIf: frozenset({"this", "big_int"}),
@@ -162,7 +165,7 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.Filter: _BOTH,
     exp.Where: _THIS,
     exp.Having: _THIS,
-    exp.Table: frozenset({"this", "alias"}),
+    exp.Table: frozenset({"this", "alias", "db"}),
     exp.Group: _LIST,
     exp.Order: _LIST,
     exp.Limit: frozenset({"expression"}),
