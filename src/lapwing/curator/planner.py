@@ -13,21 +13,20 @@ from typing import Any
 from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
 from lapwing.asking.batch import BatchRequest, Shared, share
 from lapwing.asking.pricing import Terms, plan_on_terms
-from lapwing.asking.request import Request, WorkloadRequest
+from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import SearchResult, Target
+from lapwing.cells.finding import SearchResult, Target, overlooked
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, inside_unit
-from lapwing.planning.plan import Plan
+from lapwing.planning.plan import Plan, equal_prices, priced
 from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
 from lapwing.reading.ibis import read_ibis
 from lapwing.reading.sql import read_sql
-from lapwing.workloads.strategy import Strategy, make_strategy
 
 REMEMBERED = 256
 """Questions and stored answers in memory."""
@@ -56,6 +55,12 @@ class PlannedRequest:
         free = self.charged - self.charged
         return free if self.search is None else sum((self.search.cost_of_each for _ in self.missing), free)
 
+    @property
+    def overlooked(self) -> int:
+        """The most units that a missing search may overlook; 0 if none is missing."""
+        each = None if self.search is None else self.search.each
+        return 0 if each is None else max((overlooked(target, each) for target in self.missing), default=0)
+
 
 class Planner:
     """Plans requests with what the catalog declares and what the ledger has. Everything here raises Refused."""
@@ -68,9 +73,13 @@ class Planner:
         """The question in SQL or as an Ibis expression."""
         return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
 
-    def plan(self, question: Any, request: Request) -> PlannedRequest:
-        """The plan of a question, and what must be found before it can be paid."""
+    def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
+        """The plan of what is asked, and what must be found before it can be paid."""
         terms, free = request.terms, self._ledger.total - self._ledger.total
+        if not isinstance(asked, QuestionRequest):
+            plan, confidence = self._plan_workload(asked, terms)
+            return PlannedRequest(plan, plan, confidence, None, free)
+        question = asked.question
         read: QuestionReader = partial(read_sql if isinstance(question, str) else read_ibis, question)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
@@ -102,10 +111,11 @@ class Planner:
         levels = [_confidence(question.table, terms.confidence) for question in questions]
         return share(questions, asked, self._ledger.budget, terms, levels=levels, left=self._delta_left)
 
-    def plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Strategy, Fraction]:
-        """The strategy of a workload at its price, and the confidence that its errors are stated at."""
-        strategy = make_strategy(asked.counted(self._catalog), self._ledger.budget.price(epsilon=terms.epsilon or 0))
-        return strategy, _confidence(strategy.counted.table, terms.confidence)
+    def _plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Plan, Fraction]:
+        """The plan of a workload at its price, and the confidence that its errors are stated at."""
+        outline = asked.outline(self._catalog)
+        plan = priced(outline, equal_prices(outline, terms.price(self._ledger.budget)))
+        return plan, _confidence(plan.table, terms.confidence)
 
     def _plan(self, question: Question, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan on these terms, and the confidence that its errors are stated at."""
