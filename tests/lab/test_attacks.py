@@ -84,7 +84,7 @@ def test_lapwing_shows_no_rows_to_link(done: dict[str, Attacked]) -> None:
 
 def test_what_lapwing_says_and_charges_is_the_same_with_and_without_her(done: dict[str, Attacked]) -> None:
     """threat:A11 threat:A12"""
-    balances = attacked("oracles", done).panel.lines
+    balances = attacked("oracles", done).view.lines
     assert set(balances[LAPWING][1].tolist()) == {0.9}
     assert set(balances[NAIVE][1].tolist()) == {0.9, 1.0}
     assert attacked("oracles", done).attempt(LAPWING).success.value == 0.5

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from lapwing.lab.attacks.attempt import Attacked, Panel
+    from lapwing.lab.attacks.attempt import Attacked, View
     from lapwing.lab.report import Audit, Sketch
 
 BLUE, RED, GREEN, PALE, INK, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea", "#22303a", "#66747e"
@@ -122,7 +122,7 @@ def _bins(values: Any) -> list[float]:
 def draw_attack(attacked: Attacked) -> Figure:
     """What the attacker sees, and how often each system gave the secret away, with its interval and its cap."""
     figure, (seen, success) = canvas(10.4, 3.8, 2, width_ratios=(1.15, 1))
-    _panel(seen, attacked.panel)
+    _panel(seen, attacked.view)
     names = [attempt.system for attempt in attacked.attempts]
     places = np.arange(len(names))[::-1]
     for place, attempt in zip(places, attacked.attempts, strict=True):
@@ -145,22 +145,22 @@ def draw_attack(attacked: Attacked) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, panel: Panel) -> None:
-    others = iter((GREEN, GOLD, BLUE, RED) if set(panel.lines) & set(SYSTEMS) else (BLUE, RED, GREEN, GOLD))
-    for name, (x, y) in panel.lines.items():
+def _panel(axes: Axes, view: View) -> None:
+    others = iter((GREEN, GOLD, BLUE, RED) if set(view.lines) & set(SYSTEMS) else (BLUE, RED, GREEN, GOLD))
+    for name, (x, y) in view.lines.items():
         colour = SYSTEMS[name] if name in SYSTEMS else next(others)
-        if panel.kind == "distributions":
-            bins = _bins(np.concatenate([values for values, _ in panel.lines.values()]))
+        if view.kind == "distributions":
+            bins = _bins(np.concatenate([values for values, _ in view.lines.values()]))
             weights = np.full(len(x), 1 / max(len(x), 1))
             axes.hist(np.clip(x, bins[0], bins[-1]), bins, weights=weights, color=colour, alpha=0.6, label=name)
-        elif panel.kind == "points":
+        elif view.kind == "points":
             axes.plot(x, y, "o", ms=4, color=colour, label=name, alpha=0.8)
         else:
             axes.plot(x, y, color=colour, lw=1.8, label=name, marker="o" if len(x) <= 10 else None, ms=4)
-    if panel.kind == "log lines":
+    if view.kind == "log lines":
         axes.set_xscale("log")
-    axes.set_title(panel.title, loc="left")
-    axes.set_xlabel(panel.across)
-    axes.set_ylabel(panel.up)
+    axes.set_title(view.title, loc="left")
+    axes.set_xlabel(view.across)
+    axes.set_ylabel(view.up)
     axes.grid(axis="y")
     axes.legend(frameon=False, fontsize=9)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 
 from lapwing.errors import Misconfigured
-from lapwing.lab.attacks.attempt import Attacked, Attempt, Panel, presence_cap, record_cap
+from lapwing.lab.attacks.attempt import Attacked, Attempt, View, presence_cap, record_cap
 
-__all__ = ["ATTACKS", "Attacked", "Attempt", "Panel", "attack", "attack_all", "presence_cap", "record_cap"]
+__all__ = ["ATTACKS", "Attacked", "Attempt", "View", "attack", "attack_all", "presence_cap", "record_cap"]
 
 ATTACKS = {
     "averaging": "ask the same question again and again, until the noise averages out",

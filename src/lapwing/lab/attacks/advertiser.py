@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 
 from lapwing.arrays import Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, Panel, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.chance import draw_uniforms, flip_coins
 from lapwing.mechanisms import Exponential
 
@@ -43,7 +43,7 @@ def run() -> Attacked:
                 presence_cap(BUDGET),
             ),
         ),
-        Panel(
+        View(
             "Privacy and relevance",
             "epsilon",
             "probability",

@@ -55,7 +55,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Panel:
+class View:
     """What the attacker looks at: lines over x, or the distribution of a number with the secret false and true."""
 
     title: str
@@ -73,7 +73,7 @@ class Attacked:
     title: str
     secret: str
     attempts: tuple[Attempt, ...]
-    panel: Panel
+    view: View
     lesson: str
 
     def attempt(self, system: str) -> Attempt:
@@ -115,6 +115,6 @@ def record_cap(epsilon: float) -> float:
     return 1 / (1 + math.exp(-2 * epsilon))
 
 
-def rate_of(guesses: Flags, secrets: Flags) -> Rate:
+def rate_of(guesses: Flags, hidden: Flags) -> Rate:
     """How many guesses were right."""
-    return Rate(int(np.sum(guesses == secrets)), len(secrets))
+    return Rate(int(np.sum(guesses == hidden)), len(hidden))

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from lapwing.errors import BudgetExceeded
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, Panel, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.attacks.town import ask, open_town, settle
 from lapwing.lab.chance import draw_whole_laplace, flip_coins
 
@@ -18,11 +18,11 @@ PRICE, BUDGET = 0.1, 1.0
 
 def run() -> Attacked:
     """Hospitals that report how many patients they have: 50, or 51 if she is one of them."""
-    secrets = flip_coins(PLACES)
-    truth = OTHERS + secrets.astype(np.int64)
+    hidden = flip_coins(PLACES)
+    truth = OTHERS + hidden.astype(np.int64)
     noise = draw_whole_laplace(Fraction(str(1 / PRICE)), PLACES, ASKED)
     means = truth + noise.mean(axis=1)
-    with closing(open_town(settle(secrets, OTHERS, absent=True), PLACES, BUDGET)) as curator:
+    with closing(open_town(settle(hidden, OTHERS, absent=True), PLACES, BUDGET)) as curator:
         answers = [ask(curator, "COUNT(*)", PRICE)]
         same = ask(curator, "COUNT(*)", PRICE)  # free, and the stored answer
         refused = 0
@@ -40,18 +40,18 @@ def run() -> Attacked:
         "Averaging",
         "is she one of the patients that the hospital counted, 51 instead of 50?",
         (
-            Attempt(UNPROTECTED, "the exact count", rate_of(truth > OTHERS, secrets)),
+            Attempt(UNPROTECTED, "the exact count", rate_of(truth > OTHERS, hidden)),
             Attempt(
-                NAIVE, f"epsilon = {PRICE} each time, asked {ASKED:,} times", rate_of(means > OTHERS + 0.5, secrets)
+                NAIVE, f"epsilon = {PRICE} each time, asked {ASKED:,} times", rate_of(means > OTHERS + 0.5, hidden)
             ),
             Attempt(
                 LAPWING,
                 f"asked again: {stored} answer, free; fresh answers end after {refused}",
-                rate_of(np.mean(answers, axis=0) > OTHERS + 0.5, secrets),
+                rate_of(np.mean(answers, axis=0) > OTHERS + 0.5, hidden),
                 presence_cap(BUDGET),
             ),
         ),
-        Panel(
+        View(
             "The mean of the answers so far, in one hospital",
             "times asked",
             "mean",

@@ -10,7 +10,7 @@ import numpy as np
 
 from lapwing.arrays import Array, Floats
 from lapwing.errors import Refused, WeakBudget
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, Panel, rate_of, record_cap
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of, record_cap
 from lapwing.lab.chance import draw_places, draw_uniforms
 
 TARGETS, BUDGET, BAND = 400, 1.0, 10
@@ -46,7 +46,7 @@ def run() -> Attacked:
                 LAPWING, f"rows are {shown}; counts by sex and age at epsilon = 1", rates[LAPWING], record_cap(BUDGET)
             ),
         ),
-        Panel(
+        View(
             "How many people share the five facts with a target",
             "people with the same facts",
             "share of targets with no more",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lapwing.arrays import Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, Panel, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.chance import draw_float_laplace, flip_coins
 from lapwing.lab.outputs import lowest_bit
 from lapwing.lab.rate import Rate
@@ -22,8 +22,8 @@ _NEAR = 12  # uniforms on either side
 
 def run() -> Attacked:
     """The count of people with a rare disease, 0 or 1, released as a double."""
-    secrets = flip_coins(TRIALS)
-    truth = secrets.astype(np.float64)
+    hidden = flip_coins(TRIALS)
+    truth = hidden.astype(np.float64)
     exact = Laplace(epsilon=EPSILON, size=TRIALS)
     outputs = {
         UNPROTECTED: truth,
@@ -31,9 +31,9 @@ def run() -> Attacked:
         LAPWING: np.array([exact(value) for value in truth.tolist()]),
     }
     guesses = {system: (seen > 0.5, _guess(seen)) for system, seen in outputs.items()}
-    rates = {system: max((rate_of(g, secrets) for g in both), key=_hits) for system, both in guesses.items()}
+    rates = {system: max((rate_of(g, hidden) for g in both), key=_hits) for system, both in guesses.items()}
     bits = {
-        f"{system}, count {int(value)}": _histogram(seen[secrets == bool(value)])
+        f"{system}, count {int(value)}": _histogram(seen[hidden == bool(value)])
         for system, seen in outputs.items()
         if system != UNPROTECTED
         for value in (0, 1)
@@ -47,7 +47,7 @@ def run() -> Attacked:
             Attempt(NAIVE, "Laplace noise in doubles at epsilon = 1", rates[NAIVE], presence_cap(EPSILON)),
             Attempt(LAPWING, "exact noise on a fixed grid at epsilon = 1", rates[LAPWING], presence_cap(EPSILON)),
         ),
-        Panel("The lowest digit that is set", "exponent of 2", "share of outputs", bits),
+        View("The lowest digit that is set", "exponent of 2", "share of outputs", bits),
         "The law of the noise is right and its digits are wrong: the naive answer breaks its own promise.",
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from lapwing.answers.formats.optional import load
 from lapwing.arrays import Array, Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, Panel, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.chance import draw_float_laplace, draw_uniforms, shuffled
 from lapwing.mechanisms import Laplace
 
@@ -23,15 +23,15 @@ def run_statistics() -> Attacked:
     """5,000 averages over 100 people. The attacker compares a person's traits with them and with everybody's."""
     shares = 0.2 + 0.6 * draw_uniforms(TRAITS)
     people = draw_uniforms(2 * PEOPLE, TRAITS) < shares
-    secrets: Flags = np.arange(2 * PEOPLE) < PEOPLE
-    counts = people[secrets].sum(axis=0)
+    hidden: Flags = np.arange(2 * PEOPLE) < PEOPLE
+    counts = people[hidden].sum(axis=0)
     published = {
         UNPROTECTED: counts / PEOPLE,
         NAIVE: counts / PEOPLE + draw_float_laplace(WIDTH, TRAITS),
         LAPWING: Laplace(epsilon=BUDGET, sensitivity=TRAITS)(counts) / PEOPLE,
     }
     scores = {system: (people - shares) @ (mean - shares) for system, mean in published.items()}
-    rates = {system: rate_of(score > np.median(score), secrets) for system, score in scores.items()}
+    rates = {system: rate_of(score > np.median(score), hidden) for system, score in scores.items()}
     return Attacked(
         "membership",
         "Membership in published statistics",
@@ -41,7 +41,7 @@ def run_statistics() -> Attacked:
             Attempt(NAIVE, f"Laplace noise of {WIDTH} on each, however many there are", rates[NAIVE]),
             Attempt(LAPWING, "all averages together at epsilon = 1", rates[LAPWING], presence_cap(BUDGET)),
         ),
-        _scores(scores[NAIVE], secrets, "The attacker's score with naive noise"),
+        _scores(scores[NAIVE], hidden, "The attacker's score with naive noise"),
         "Every average leaks a little about everyone in it, and thousands of them leak everything. Losses add up.",
     )
 
@@ -52,17 +52,17 @@ def run_model() -> Attacked:
     from sklearn.tree import DecisionTreeClassifier
 
     traits, labels = _patients()
-    secrets: Flags = np.arange(len(labels)) < TRAINED
-    tree = DecisionTreeClassifier(random_state=0).fit(traits[secrets], labels[secrets])
+    hidden: Flags = np.arange(len(labels)) < TRAINED
+    tree = DecisionTreeClassifier(random_state=0).fit(traits[hidden], labels[hidden])
     sure = tree.predict_proba(traits)
     models = {
         UNPROTECTED: sure,
         NAIVE: sure + draw_float_laplace(0.25, *sure.shape),
-        LAPWING: _noisy_bayes(traits, labels, secrets),
+        LAPWING: _noisy_bayes(traits, labels, hidden),
     }
     scores = {system: model[np.arange(len(labels)), labels] for system, model in models.items()}
-    rates = {system: rate_of(score > _middle(score), secrets) for system, score in scores.items()}
-    right = {system: np.mean(model.argmax(axis=1)[~secrets] == labels[~secrets]) for system, model in models.items()}
+    rates = {system: rate_of(score > _middle(score), hidden) for system, score in scores.items()}
+    right = {system: np.mean(model.argmax(axis=1)[~hidden] == labels[~hidden]) for system, model in models.items()}
     return Attacked(
         "model",
         "Membership in a trained model",
@@ -79,14 +79,14 @@ def run_model() -> Attacked:
                 presence_cap(BUDGET),
             ),
         ),
-        _scores(scores[UNPROTECTED], secrets, "How sure the tree is of a person's true label"),
+        _scores(scores[UNPROTECTED], hidden, "How sure the tree is of a person's true label"),
         "A model that remembers its patients gives them away. One that is made of noisy counts remembers nobody.",
     )
 
 
-def _scores(score: Floats, secrets: Flags, title: str) -> Panel:
-    lines = {"not in": (score[~secrets], score[:0]), "in": (score[secrets], score[:0])}
-    return Panel(title, "score", "share of people", lines, kind="distributions")
+def _scores(score: Floats, hidden: Flags, title: str) -> View:
+    lines = {"not in": (score[~hidden], score[:0]), "in": (score[hidden], score[:0])}
+    return View(title, "score", "share of people", lines, kind="distributions")
 
 
 def _middle(score: Floats) -> float:
@@ -106,14 +106,14 @@ def _patients() -> tuple[Floats, Array]:
     return np.stack(columns, axis=1)[chosen], steps[chosen]
 
 
-def _noisy_bayes(traits: Floats, labels: Array, secrets: Flags) -> Floats:
+def _noisy_bayes(traits: Floats, labels: Array, hidden: Flags) -> Floats:
     """P[label] for everyone by naive Bayes, from counts of bins by label.
 
     The bins are public: equal parts of declared bounds. A person is in one cell of each trait and in one count of
     labels, so adding her moves the counts by len(FEATURES) + 1 in all.
     """
     bins = np.clip((BINS * traits / np.array(MOST)).astype(np.int64), 0, BINS - 1)
-    known, truth = bins[secrets], labels[secrets]
+    known, truth = bins[hidden], labels[hidden]
     noisy = Laplace(epsilon=BUDGET, sensitivity=len(FEATURES) + 1)
     cells = [np.bincount(STEPS * known[:, i] + truth, minlength=STEPS * BINS) for i in range(len(FEATURES))]
     counts = np.maximum(noisy(np.concatenate([*cells, np.bincount(truth, minlength=STEPS)])), 1)

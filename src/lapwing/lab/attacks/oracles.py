@@ -9,7 +9,7 @@ import numpy as np
 
 from lapwing.arrays import Array, Flags
 from lapwing.errors import LapwingError, WeakBudget
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, Panel, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.chance import draw_float_laplace, shuffled
 
 TRIALS, PRICE, BUDGET, AGE = 40, 0.1, 1.0, 37
@@ -17,8 +17,8 @@ TRIALS, PRICE, BUDGET, AGE = 40, 0.1, 1.0, 37
 
 def run() -> Attacked:
     """The mean of 100 / (age - 37): it fails if anybody is 37."""
-    secrets: Flags = shuffled(TRIALS) % 2 == 0  # in exactly half of the wards
-    tables = [np.array([25, 41, 58, 63] + [AGE] * int(secret)) for secret in secrets]
+    hidden: Flags = shuffled(TRIALS) % 2 == 0  # in exactly half of the wards
+    tables = [np.array([25, 41, 58, 63] + [AGE] * int(secret)) for secret in hidden]
     naive = [_naive(ages) for ages in tables]
     ours = [_ask(ages) for ages in tables]
     errors: Flags = np.array([failed for failed, _ in naive])
@@ -33,16 +33,16 @@ def run() -> Attacked:
         "Error and budget oracles",
         f"is anybody in the ward {AGE} years old? The question divides by age - {AGE}",
         (
-            Attempt(UNPROTECTED, "the engine's error message", rate_of(errors, secrets)),
-            Attempt(NAIVE, "noise on the result; errors are told, and refunded", rate_of(errors, secrets)),
+            Attempt(UNPROTECTED, "the engine's error message", rate_of(errors, hidden)),
+            Attempt(NAIVE, "noise on the result; errors are told, and refunded", rate_of(errors, hidden)),
             Attempt(
                 LAPWING,
                 "no row makes it fail, and every answer is charged",
-                rate_of(guess, secrets),
+                rate_of(guess, hidden),
                 presence_cap(PRICE),
             ),
         ),
-        Panel("The balance after the question", "ward", "epsilon left", balances, kind="points"),
+        View("The balance after the question", "ward", "epsilon left", balances, kind="points"),
         "Whether a question fails, and what it costs, are answers too. Here they depend on the question alone.",
     )
 

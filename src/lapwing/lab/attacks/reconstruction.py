@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lapwing.arrays import Array, Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, Panel, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.chance import draw_whole_laplace, flip_coins
 from lapwing.mechanisms import Laplace
 
@@ -15,18 +15,18 @@ BUDGET = 1.0
 
 def run() -> Attacked:
     """Counts of ill people in 400 random groups of 100 people."""
-    secrets = flip_coins(PEOPLE)
+    hidden = flip_coins(PEOPLE)
     groups = flip_coins(QUESTIONS, PEOPLE)
-    sums = groups.astype(np.int64) @ secrets.astype(np.int64)
+    sums = groups.astype(np.int64) @ hidden.astype(np.int64)
     answers = {
         UNPROTECTED: sums,
         NAIVE: sums + draw_whole_laplace(WIDTH, QUESTIONS),
         LAPWING: Laplace(epsilon=BUDGET, sensitivity=QUESTIONS)(sums),
     }
-    rates = {system: rate_of(solve(groups, seen), secrets) for system, seen in answers.items()}
+    rates = {system: rate_of(solve(groups, seen), hidden) for system, seen in answers.items()}
     asked = np.array([25, 50, 100, 200, 400])
     curves = {
-        system: (asked, np.array([np.mean(solve(groups[:k], seen[:k]) == secrets) for k in asked]))
+        system: (asked, np.array([np.mean(solve(groups[:k], seen[:k]) == hidden) for k in asked]))
         for system, seen in answers.items()
     }
     return Attacked(
@@ -38,7 +38,7 @@ def run() -> Attacked:
             Attempt(NAIVE, f"Laplace noise of {WIDTH} on each, no budget", rates[NAIVE]),
             Attempt(LAPWING, f"{QUESTIONS} counts at epsilon = 1 in all", rates[LAPWING], presence_cap(BUDGET)),
         ),
-        Panel("People whose secret was found", "counts published", "share", curves),
+        View("People whose secret was found", "counts published", "share", curves),
         "Too many answers that are too accurate destroy privacy, whatever the noise is called.",
     )
 

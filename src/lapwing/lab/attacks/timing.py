@@ -15,7 +15,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats
 from lapwing.errors import WeakBudget
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, Panel, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of
 from lapwing.lab.chance import draw_float_laplace, flip_coins
 
 TRIALS, LEARNED, REPEATS, PEOPLE, HEAVY = 40, 8, 3, 2_000, 400_000
@@ -36,7 +36,7 @@ def run() -> Attacked:
             LAPWING: lambda secret: _ask(curators[secret]),
         }
         seen = {system: _attack(answer) for system, answer in systems.items()}
-    secrets, times = seen[LAPWING][1:]
+    hidden, times = seen[LAPWING][1:]
     return Attacked(
         "timing",
         "Timing of a heavy unit",
@@ -46,11 +46,11 @@ def run() -> Attacked:
             Attempt(NAIVE, "the sum with noise", rate_of(*seen[NAIVE][:2])),
             Attempt(LAPWING, "epsilon caps the answer, not the time it takes", rate_of(*seen[LAPWING][:2])),
         ),
-        Panel(
+        View(
             "Time of an answer by Lapwing",
             "milliseconds",
             "share of answers",
-            {"not in": (1000 * times[~secrets], times[:0]), "in": (1000 * times[secrets], times[:0])},
+            {"not in": (1000 * times[~hidden], times[:0]), "in": (1000 * times[hidden], times[:0])},
             kind="distributions",
         ),
         "Noise does not hide time. Nobody who must not learn this may measure how long answers take.",
@@ -58,7 +58,7 @@ def run() -> Attacked:
 
 
 def _attack(answer: Callable[[bool], Any]) -> tuple[Flags, Flags, Floats]:
-    """Guesses, secrets and times: the attacker first learns on data of her own how long either takes."""
+    """Guesses, hidden and times: the attacker first learns on data of her own how long either takes."""
 
     def measured(secret: bool) -> float:
         times = []
@@ -69,9 +69,9 @@ def _attack(answer: Callable[[bool], Any]) -> tuple[Flags, Flags, Floats]:
         return min(times)
 
     learned = [float(np.median([measured(secret) for _ in range(LEARNED)])) for secret in (False, True)]
-    secrets = flip_coins(TRIALS)
-    times: Floats = np.array([measured(bool(secret)) for secret in secrets])
-    return times > sum(learned) / 2, secrets, times
+    hidden = flip_coins(TRIALS)
+    times: Floats = np.array([measured(bool(secret)) for secret in hidden])
+    return times > sum(learned) / 2, hidden, times
 
 
 def _total(table: Any) -> float:

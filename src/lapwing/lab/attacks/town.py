@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 NAME = "town"
 
 
-def settle(secrets: Flags, others: int, *, absent: bool) -> dict[str, Array]:
+def settle(hidden: Flags, others: int, *, absent: bool) -> dict[str, Array]:
     """Columns place, name, ill: `others` people in each place, and a target named "target".
 
     The target is ill, and there only if the secret is true (`absent`), or there in any case and ill if it is.
     """
-    places = np.arange(len(secrets))
-    here = places[secrets] if absent else places
+    places = np.arange(len(hidden))
+    here = places[hidden] if absent else places
     place = np.concatenate([np.repeat(places, others), here])
     name = np.array(["other"] * (others * len(places)) + ["target"] * len(here))
-    ill = np.concatenate([np.tile(np.arange(others) % 3 == 0, len(places)), np.ones(len(here), bool) & secrets[here]])
+    ill = np.concatenate([np.tile(np.arange(others) % 3 == 0, len(places)), np.ones(len(here), bool) & hidden[here]])
     return {"place": place, "name": name, "ill": ill.astype(np.int64)}
 
 
