@@ -56,13 +56,10 @@ class PrivateData:
         self._ledger = ledger
         self._declare_versions()
 
-    def prepare_release(
-        self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None
-    ) -> Paid[Released]:
-        """For the noisy cells of a plan, off which its own question is read, or these."""
-        read_off = (plan.question,) if questions is None else questions
+    def prepare_release(self, plan: Plan, confidence: Fraction, questions: Sequence[Question]) -> Paid[Released]:
+        """For the noisy cells of a plan, off which these questions are read."""
         asked = _prepare(lambda: self._queries(plan))
-        _prepare(lambda: rehearse(plan, confidence, read_off))
+        _prepare(lambda: rehearse(plan, confidence, questions))
 
         def read() -> tuple[Released, bytes]:
             released = release(plan, fetched(plan, asked, self._engine.fetch))
