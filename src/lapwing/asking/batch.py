@@ -31,7 +31,7 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.refusal import inside, refuse
 from lapwing.measures.kind import Measure
 from lapwing.measures.selection import units_needed
-from lapwing.numbers import Number, below_one, exact, positive
+from lapwing.numbers import Number, below_one, exact
 from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
 from lapwing.planning.question import Order, Output, Question, moved
 from lapwing.privacy.analysis.composition import compose_fixed
@@ -166,12 +166,12 @@ def split_price(
     left: Left,
 ) -> BatchPlan:
     """The batch at this price; raises Refused if there is none."""
-    epsilon = terms.epsilon or 0
+    whole, epsilon = terms.price(budget), terms.price_in_epsilon(budget)
     merged, items = _merge(questions, named, confidences)
     delta = _batch_delta(merged, budget, terms.delta, left)
-    composed = budget.accounting.rules.composes_lists and positive(epsilon, "epsilon") <= _LARGE
+    composed = budget.accounting.rules.composes_lists and epsilon <= _LARGE
     usual = _batch_delta(merged, budget, terms.delta, lambda: budget.capacity.delta)
-    plans = tuple(_split(merged, budget, epsilon, delta, usual, composed=composed))
+    plans = tuple(_split(merged, budget, (whole, epsilon), delta, usual, composed=composed))
     return BatchPlan(budget, tuple(merged), plans, tuple(items), delta if composed else Fraction(0))
 
 
@@ -230,7 +230,7 @@ def _on(question: Question, together: Question, places: Mapping[Aggregate, int])
 def _split(
     merged: Sequence[MergedQuestion],
     budget: Budget,
-    epsilon: Number,
+    price: tuple[Loss, Fraction],
     delta: Fraction,
     usual: Fraction,
     *,
@@ -243,12 +243,12 @@ def _split(
     """
     unknown = sum(one.outline.domain is None for one in merged)
     parts = 2 * unknown if composed else unknown  # the other half is for the composition
-    whole = budget.price(epsilon=epsilon)
+    whole, epsilon = price
     even = [_even(one, budget, epsilon, usual / max(1, parts)) for one in merged]
     needs = [_needs(one, plan) for one, plan in zip(merged, even, strict=True)]
     prices = [_with_delta(one, delta / max(1, parts)) for one in _shares(even, needs, whole, powers=composed)]
     if composed and delta:
-        prices = _scaled(prices, positive(epsilon, "epsilon"), delta)
+        prices = _scaled(prices, epsilon, delta)
     return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
 
 
@@ -271,10 +271,10 @@ def _batch_delta(merged: Sequence[MergedQuestion], budget: Budget, delta: Number
     return below_one(delta, "delta")
 
 
-def _even(one: MergedQuestion, budget: Budget, epsilon: Number, delta: Fraction) -> Plan:
+def _even(one: MergedQuestion, budget: Budget, epsilon: Fraction, delta: Fraction) -> Plan:
     """The question by itself in equal parts, to see how its errors compare: at a low price, where rounding is none."""
     part = delta if one.outline.domain is None else Fraction(0)
-    low = min(positive(epsilon, "epsilon"), _LOW)
+    low = min(epsilon, _LOW)
     return priced(one.outline, equal_prices(one.outline, budget.price(epsilon=low, delta=part)))
 
 

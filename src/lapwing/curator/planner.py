@@ -16,7 +16,7 @@ from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import SearchResult, Target
+from lapwing.cells.finding import SearchResult, Target, overlooked
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
@@ -54,6 +54,12 @@ class PlannedRequest:
         """What the missing searches will cost."""
         free = self.charged - self.charged
         return free if self.search is None else sum((self.search.cost_of_each for _ in self.missing), free)
+
+    @property
+    def overlooked(self) -> int:
+        """The most units that a missing search may overlook; 0 if none is missing."""
+        each = None if self.search is None else self.search.each
+        return 0 if each is None else max((overlooked(target, each) for target in self.missing), default=0)
 
 
 class Planner:
@@ -108,7 +114,7 @@ class Planner:
     def _plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan of a workload at its price, and the confidence that its errors are stated at."""
         outline = asked.outline(self._catalog)
-        plan = priced(outline, equal_prices(outline, self._ledger.budget.price(epsilon=terms.epsilon or 0)))
+        plan = priced(outline, equal_prices(outline, terms.price(self._ledger.budget)))
         return plan, _confidence(plan.table, terms.confidence)
 
     def _plan(self, question: Question, terms: Terms) -> tuple[Plan, Fraction]:
