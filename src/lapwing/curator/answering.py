@@ -33,8 +33,8 @@ class PlannedCharge:
     """What was asked, for the reader of the ledger."""
     body: str
     key: str | None
-    questions: tuple[Question, ...]
-    """What will be read off the answer."""
+    questions: tuple[Question, ...] | None = None
+    """What will be read off the answer; None for the question of the plan."""
 
     @property
     def note(self) -> dict[str, str]:

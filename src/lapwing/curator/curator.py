@@ -370,7 +370,7 @@ class Curator:
 
     def _charge(self, title: str, planned: PlannedRequest, request: Request) -> Release:
         plan, cost = planned.plan, self._ledger.budget.cost(planned.plan.loss)
-        charge = PlannedCharge(plan, planned.confidence, title, request.body(), request.key, (plan.question,))
+        charge = PlannedCharge(plan, planned.confidence, title, request.body(), request.key)
         (answer,) = self._answers.charge_new([charge], [cost], request.analyst)
         return answer
 
