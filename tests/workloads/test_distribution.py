@@ -261,7 +261,7 @@ def test_counts_shares_and_ranges_agree() -> None:
 
 def test_an_answer_goes_everywhere(tmp_path: Path) -> None:
     answer = opened(Budget(epsilon=1)).distribution("cost", epsilon=0.5, cells=4)
-    assert answer.to_pandas().shape == answer.to_polars().shape == (4, 4)
+    assert answer.to_pandas().shape == answer.to_polars().shape == (4, 6)
     assert answer.to_csv().splitlines()[0] == '"cost","cost_to","n","n_low","n_high","share_up_to"'
     read = json.loads(answer.to_json())
     assert (read["mechanism"], read["price"]["epsilon"], len(read["rows"])) == ("Ranges", 0.5, 4)

@@ -40,7 +40,7 @@ class Release(Tabular):
             tuple(present(self.plan, self.released, level, simultaneous=simultaneous)),
             level,
             paid(self.cost, self.entry),
-            tuple(filter(None, self._footer().split("\n"))),
+            self._notes(),
             asked(question),
             "" if question.where is None else condition(question.where),
             facts=self.to_dict,  # a joined answer says more than `_facts`
@@ -66,7 +66,7 @@ class Release(Tabular):
         table = self.plan.table
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
         noise = "; ".join(_methods(self.plan))
-        limits = "" if table.by_row else f" Each unit counts in at most {self.plan.groups_per_unit} groups."
+        limits = "".join(f" {note}" for note in self.plan.outline.notes)
         return (
             f"Answers are differentially private for adding or removing {unit} of `{table.name}` "
             f"(version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
@@ -83,15 +83,16 @@ class Release(Tabular):
         if not shown:
             return ""
         chosen = [f"`{column.name}`" for column in shown if column.chosen]
-        together = f"of {' and '.join(chosen)}, by which rows were chosen, for all groups together"
+        together = f"of {' and '.join(chosen)}, by which rows or values were chosen, for all groups together"
         each = "per number" if len(chosen) < len(shown) else together
         more = f"; {together}" if 0 < len(chosen) < len(shown) else ""
         level = f"{percent(self.confidence)} confidence"
         return f"Intervals cover the clipped statistic with {level}, {each}{more}{condition}. "
 
-    def _footer(self) -> str:
-        """What else is said below the rows."""
-        return self._found().strip()
+    def _notes(self) -> tuple[str, ...]:
+        """What is said below the rows."""
+        found = self._found().strip()
+        return (*((found,) if found else ()), *self.plan.outline.notes)
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:

@@ -92,11 +92,13 @@ class Preview(PricePreview):
             "measures": [] if self.missing else describe(self.plan),
             "finds_first": list(self.missing),
             "keys": self.keys,
+            "notes": [] if self.missing else list(self.plan.outline.notes),
         }
 
     def lines(self) -> list[str]:
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
-        return [price, *([] if self.missing else [*self._split(), *self.accuracy()]), *self._first()]
+        known = [] if self.missing else [*self._split(), *self.accuracy(), *self.plan.outline.notes]
+        return [price, *known, *self._first()]
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""

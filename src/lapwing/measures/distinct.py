@@ -15,7 +15,7 @@ from lapwing.language.expression import Expression
 from lapwing.language.forms import KeyedHash, Wide
 from lapwing.language.types import Type, text_of
 from lapwing.measures.columns import CELL, HELD, UNIT, RowColumn, aliased, named, number_rows, select
-from lapwing.measures.function import Function, row_limit
+from lapwing.measures.function import Function, Surplus, row_limit
 from lapwing.measures.kind import FetchedRows, Kind, UnitRows, scatter
 from lapwing.mechanisms.cells import CellColumns
 
@@ -75,5 +75,11 @@ def _distinct(table: Table, aggregate: Aggregate) -> DistinctKind:
 
 
 COUNT_DISTINCT = Function(
-    "count_distinct", "COUNT(DISTINCT x)", Type.INTEGER, "the number of different values", _distinct
+    "count_distinct",
+    "COUNT(DISTINCT x)",
+    Type.INTEGER,
+    "the number of different values",
+    _distinct,
+    surplus=Surplus.DIFFERENT,
+    clips=False,
 )

@@ -279,7 +279,7 @@ def count_table(
         tuple(columns),
         confidence,
         paid(bought.cost, bought.entry),
-        (uncounted(counted.axes),),
+        (uncounted(counted.axes), *counted.notes),
         f"COUNT(*) of {counted.table.name}{f' by {by}' if by else ''}",
         "" if where is None else condition(where),
         binned=True,
@@ -304,7 +304,7 @@ def methods(bought: Bought, measured: str, confidence: Fraction) -> str:
     counted, table = bought.strategy.counted, bought.strategy.counted.table
     unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
     kind = "Laplace" if isinstance(bought.strategy.mechanism, Ranges | LaplaceMarginals) else "Gaussian"
-    limits = "" if table.by_row else f" Each unit counts in at most {counted.outline.groups_per_unit} cells."
+    limits = "".join(f" {note}" for note in counted.notes)
     return (
         f"Counts are differentially private for adding or removing {unit} of `{table.name}` (version {table.version}) "
         f"at a price of {bought.strategy.loss}.{limits} Discrete {kind} noise is added to {measured}, for a unit that "

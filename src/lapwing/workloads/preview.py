@@ -38,8 +38,9 @@ class StrategyPreview(PricePreview):
             "confidence": float(self.confidence),
             "errors": self.errors,
             "uncounted": uncounted(self.strategy.counted.axes),
+            "notes": list(self.strategy.counted.notes),
         }
 
     def lines(self) -> list[str]:
         errors = [f"{name}: within {error:,.4g}" for name, error in self.errors.items()]
-        return [self._price(), *errors, uncounted(self.strategy.counted.axes)]
+        return [self._price(), *errors, uncounted(self.strategy.counted.axes), *self.strategy.counted.notes]

@@ -62,6 +62,11 @@ class Counted:
         return self.outline.table
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What is said with every answer of these counts."""
+        return self.outline.limit_notes("cell")
+
+    @property
     def cells_per_unit(self) -> int:
         """The most that one unit adds to the counts in all."""
         return self.outline.groups_per_unit * self.outline.kinds[0].sensitivity(Fraction(1))
