@@ -15,9 +15,10 @@ from lapwing.language.expression import Slot, walk
 from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
 from lapwing.measures.total import COUNT_UNITS, COUNT_VALUES
+from lapwing.numbers import Number, exact
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.wording import at_most_text
+from lapwing.privacy.wording import at_most_text, decimal_text
 
 ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""
@@ -37,6 +38,8 @@ class Preview(PricePreview):
     """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
     delta_named: bool = field(default=False, kw_only=True)
     """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
+    epsilon: Number | None = field(default=None, kw_only=True)
+    """The epsilon that was named as its price, if it was."""
 
     @property
     def errors(self) -> dict[str, float]:
@@ -45,7 +48,7 @@ class Preview(PricePreview):
             return {}
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
         known = {a.words(): self._error(r, self.assume_rows or ASSUMED[1]) for a, r in pairs}
-        return {words: error for words, error in known.items() if error is not None}
+        return {words: error for words, error in known.items() if error is not None} | self._named_errors
 
     @property
     def smallest(self) -> dict[str, int]:
@@ -98,11 +101,20 @@ class Preview(PricePreview):
     def lines(self) -> list[str]:
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
         known = [] if self.missing else [*self._split(), *self.accuracy(), *self.plan.outline.notes]
-        return [price, *known, *self._first()]
+        return [price, *self._epsilon(), *known, *self._first()]
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
-        return [*self._numbers(), *self._keys()]
+        many = [f"{name}: within {error:,.4g}" for name, error in self._named_errors.items()]
+        return [*self._numbers(), *many, *self._keys()]
+
+    def _epsilon(self) -> list[str]:
+        """What the epsilon means where a budget has a delta: there it buys less, and more of them fit."""
+        if self.epsilon is None or self.stored or not self.budget.delta:
+            return []
+        part = self.budget.price(epsilon=self.epsilon).amount / self.budget.capacity.amount
+        many, asked = int(1 / part) if part else 0, decimal_text(exact(self.epsilon, "epsilon"))
+        return [f"epsilon = {asked} alone is {float(part):.2%} of this budget: {many:,} such questions fit."]
 
     def _first(self) -> list[str]:
         if not self.missing:
@@ -160,6 +172,14 @@ class Preview(PricePreview):
             together = "" if cells is None else f", in all {cells:,} groups together"
             return together or ", before rows are chosen by it: then intervals hold for all groups together, and widen"
         return ", in each group" if cells is None else f", in each of {cells:,} groups" if cells > 1 else ""
+
+    @property
+    def _named_errors(self) -> dict[str, float]:
+        """Of a workload, which is many numbers."""
+        found: dict[str, float] = {}
+        for measure in self.plan.measures:
+            found |= measure.kind.named_errors(measure, self.confidence)
+        return found
 
     @property
     def _level(self) -> str:
