@@ -140,8 +140,8 @@ can join at most {MOST_DEGREE} private tables with several rows per unit, and re
 `unit IN (SELECT unit FROM t ...)` and `EXISTS (SELECT 1 FROM t WHERE t.unit = ...)` ask whether a person has rows in
 another private table; `x IN (SELECT y FROM p ...)` whether a value is in a column of a public table. `NOT` is the
 opposite. They are conditions of the outer rows: they add no rows, and limits stay those of the outer table. NULLs in
-the sub-query are dropped first. Nothing else of the outer row can be compared inside, and a table whose rows are units has
-no rows of the same person elsewhere.
+the sub-query are dropped first. Nothing else of the outer row can be compared inside, and a table whose rows are units
+has no rows of the same person elsewhere.
 """,
         (
             "SELECT AVG(cost) AS mean FROM visits WHERE patient IN (SELECT patient FROM stays WHERE nights > 7)",
