@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 from matplotlib.text import Text
 
-from lapwing.answers.formats.arrow import to_arrow, with_intervals
+from lapwing.answers.formats.arrow import to_arrow
 from lapwing.answers.formats.html import to_html
 from lapwing.answers.formats.json import to_dict
 from lapwing.answers.formats.registry import FORMATS
@@ -75,7 +75,7 @@ TABLES: dict[str, AnswerTable] = {
     "names": table(number([1]), number([2], name="n_low"), number([3], name="N"), number([4], name="n interval")),
     "bins": table(column("x", Type.REAL, [0.0, 2.0]), column("x_to", Type.REAL, [2.0, 4.0]), number([1, 2]),
                   column("share", Type.REAL, [0.3, 1.0], bare=True), title="COUNT(*) of t", binned=True),
-    "facts": table(number([1]), remarks=("Some rows are not counted.",), facts=lambda: {"ledger_entry": 7}),
+    "facts": table(number([1]), notes=("Some rows are not counted.",), facts=lambda: {"ledger_entry": 7}),
 }  # fmt: skip
 
 
@@ -123,7 +123,6 @@ READ: dict[str, Callable[[Any, AnswerTable], Rows]] = {
     "plot": lambda found, answer: [{c.name: "" for c in answer.columns}] * len(answer) if found.findobj(Text) else [],
 }
 WRITTEN = {"csv", "json", "text", "html"}
-WITH_INTERVALS = {"csv", "json"}
 
 
 def test_every_format_is_read_back() -> None:
@@ -158,7 +157,7 @@ def plain(value: Any) -> Any:
 def test_every_format_holds_the_same_numbers(form: str, name: str) -> None:
     """NULL where Arrow has it; numbers are equal, or rounded where they are read by people."""
     answer = TABLES[name]
-    exact = (with_intervals if form in WITH_INTERVALS else to_arrow)(answer).to_pylist()
+    exact = to_arrow(answer, intervals=form not in ("text", "html")).to_pylist()
     for row, expected in zip(READ[form](FORMATS[form](answer), answer), exact, strict=True):
         for key, value in expected.items():
             found = plain(row[key])
@@ -182,14 +181,14 @@ def test_types_follow_from_the_columns_and_not_from_the_rows() -> None:
         table(*(column(n, kind, rows, reason="none") for n, kind in kinds.items())) for rows in ([], [None])
     )
     expected = [pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32(), pa.timestamp("us")]
-    assert to_arrow(empty).schema.types == to_arrow(missing).schema.types == expected
-    assert with_intervals(empty).schema == with_intervals(missing).schema
+    assert to_arrow(empty, intervals=False).schema.types == expected
+    assert to_arrow(empty).schema == to_arrow(missing).schema
 
 
 def test_intervals_stand_beside_their_number() -> None:
-    assert with_intervals(TABLES["no interval"]).to_pylist() == [{"n": 1, "n_low": None, "n_high": None}]
-    assert with_intervals(TABLES["bare"]).column_names == ["k", "median"]
-    assert with_intervals(TABLES["some intervals"])["n_low"].to_pylist() == [1.0, None]
+    assert to_arrow(TABLES["no interval"]).to_pylist() == [{"n": 1, "n_low": None, "n_high": None}]
+    assert to_arrow(TABLES["bare"]).column_names == ["k", "median"]
+    assert to_arrow(TABLES["some intervals"])["n_low"].to_pylist() == [1.0, None]
     assert [row["n interval"] for row in lines_of(to_text(TABLES["some intervals"]), TABLES["some intervals"])] == [
         "1 to 2",
         "none",
@@ -199,14 +198,14 @@ def test_intervals_stand_beside_their_number() -> None:
 
 def test_names_of_intervals_never_hide_a_column() -> None:
     answer = TABLES["names"]
-    for names in (with_intervals(answer).column_names, list(lines_of(to_text(answer), answer)[0])):
+    for names in (to_arrow(answer).column_names, list(lines_of(to_text(answer), answer)[0])):
         assert len({name.lower() for name in names}) == len(names) - 1  # n and N are columns of the answer
         assert {"n", "n_low", "N", "n interval"} <= set(names)
     assert fresh("a_low", ["A_LOW"]) == "a_low_"
 
 
 def test_notes_and_remarks_stand_below_the_rows() -> None:
-    assert TABLES["chosen"].notes == {"n": f"approximate; {CHOSEN}"}
+    assert TABLES["chosen"].column_notes == {"n": f"approximate; {CHOSEN}"}
     assert to_text(TABLES["no interval"]).splitlines()[-2:] == [
         "no intervals; price epsilon = 1; ledger entry 7",
         "n: none follows",
@@ -221,7 +220,7 @@ def test_notes_and_remarks_stand_below_the_rows() -> None:
 
 def test_everything_in_html_is_escaped() -> None:
     evil = "<script>alert('&')</script>"
-    said = to_html(table(column(evil, Type.TEXT, [evil]), number([1], name=evil + "n"), remarks=(evil,)))
+    said = to_html(table(column(evil, Type.TEXT, [evil]), number([1], name=evil + "n"), notes=(evil,)))
     assert "<script>" not in said
     assert said.count("&lt;script&gt;") == 5
 

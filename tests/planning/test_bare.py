@@ -54,10 +54,11 @@ def test_every_export_leaves_the_interval_out() -> None:
     assert answer.intervals().column_names == answer.intervals(0.5, simultaneous=True).column_names == names
     assert next(csv.reader(io.StringIO(answer.to_csv()))) == names
     assert list(json.loads(answer.to_json())["rows"][0]) == names
-    assert answer.to_pandas().columns.tolist() == ["g", "m", "d", "n"]
+    assert answer.to_pandas().columns.tolist() == names
+    assert answer.to_pandas(intervals=False).columns.tolist() == ["g", "m", "d", "n"]
     assert str(answer).splitlines()[0].split() == ["g", "m", "d", "n", "n", "interval"]
     assert "<th>m interval</th>" not in answer._repr_html_()
-    assert answer.notes == {}
+    assert answer.column_notes == {}
     assert answer.plot() is not None
     assert not answer.to_pandas()["m"].isna().any()
 

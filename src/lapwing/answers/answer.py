@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.present import present
-from lapwing.answers.table import AnswerTable
+from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked, condition, percent
 from lapwing.cells.finding import SearchResult
@@ -33,24 +33,33 @@ class Release(Tabular):
     found: tuple[SearchResult, ...] = field(default=(), kw_only=True)
     """Bounds and limits that were found privately for it, now or before."""
 
+    @classmethod
+    def of(cls, other: Release, **more: Any) -> Self:
+        """The same answer, read in another way."""
+        return cls(**{field.name: getattr(other, field.name) for field in fields(Release)}, **more)
+
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level, question = self._level(confidence), self.plan.question
         return AnswerTable(
-            tuple(present(self.plan, self.released, level, simultaneous=simultaneous)),
+            tuple(self._columns(level, simultaneous=simultaneous)),
             level,
             paid(self.cost, self.entry),
-            tuple(filter(None, self._footer().split("\n"))),
+            self._notes(),
             asked(question),
             "" if question.where is None else condition(question.where),
-            facts=self.to_dict,  # a joined answer says more than `_facts`
+            facts=self.to_dict,  # a joined answer says more than `facts`
         )
+
+    def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
+        return present(self.plan, self.released, confidence, simultaneous=simultaneous)
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, price and methods, ready for JSON."""
-        return to_dict(replace(self.table(), facts=self._facts))
+        return to_dict(replace(self.table(), facts=self.facts))
 
-    def _facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
+        """Price, limits and methods, ready for JSON."""
         return {
             "price": price(self.cost),
             "ledger_entry": self.entry,
@@ -66,7 +75,7 @@ class Release(Tabular):
         table = self.plan.table
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
         noise = "; ".join(_methods(self.plan))
-        limits = "" if table.by_row else f" Each unit counts in at most {self.plan.groups_per_unit} groups."
+        limits = "".join(f" {note}" for note in self.plan.outline.notes)
         return (
             f"Answers are differentially private for adding or removing {unit} of `{table.name}` "
             f"(version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
@@ -83,15 +92,16 @@ class Release(Tabular):
         if not shown:
             return ""
         chosen = [f"`{column.name}`" for column in shown if column.chosen]
-        together = f"of {' and '.join(chosen)}, by which rows were chosen, for all groups together"
+        together = f"of {' and '.join(chosen)}, by which rows or values were chosen, for all groups together"
         each = "per number" if len(chosen) < len(shown) else together
         more = f"; {together}" if 0 < len(chosen) < len(shown) else ""
         level = f"{percent(self.confidence)} confidence"
         return f"Intervals cover the clipped statistic with {level}, {each}{more}{condition}. "
 
-    def _footer(self) -> str:
-        """What else is said below the rows."""
-        return self._found().strip()
+    def _notes(self) -> tuple[str, ...]:
+        """What is said below the rows."""
+        found = self._found().strip()
+        return (*((found,) if found else ()), *self.plan.outline.notes)
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:

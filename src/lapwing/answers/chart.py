@@ -73,9 +73,13 @@ def drawn(picture: Picture) -> Figure:
         subtitle = _wrapped(picture.subtitle, int(15.5 * width), 2)
         small = len(condition) + len(subtitle)
         above = 0.23 * len(title) + 0.19 * small + (0.3 if picture.colours else 0) + 0.22
-        engine = ConstrainedLayoutEngine(rect=(0, 0, 1, below / (below + above)), w_pad=0.1, h_pad=0.06)
-        figure = Chart(figsize=(width, below + above), layout=engine)
+        caption = [line for note in picture.notes for line in _wrapped(note, int(15.5 * width), 4)]
+        under = 0.19 * len(caption) + 0.1 if caption else 0
+        height = below + above + under
+        rect = (0, under / height, 1, below / height)
+        figure = Chart(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=rect, w_pad=0.1, h_pad=0.06))
         _header(figure, picture, title, condition, subtitle)
+        _caption(figure, caption)
         _body(figure, picture, columns)
         return figure
 
@@ -116,6 +120,14 @@ def _header(figure: Figure, picture: Picture, title: list[str], condition: list[
             borderpad=0, borderaxespad=0, handlelength=1, handleheight=1,
         )  # fmt: skip
         legend.set_in_layout(False)
+
+
+def _caption(figure: Figure, lines: list[str]) -> None:
+    """What to know of the whole answer, below the panels."""
+    width, height = figure.get_size_inches()
+    for place, line in enumerate(reversed(lines)):
+        at = (0.12 + 0.19 * place) / height
+        figure.text(0.12 / width, at, _plain(line), va="bottom", in_layout=False, fontsize=9, color=GREY)
 
 
 def _body(figure: Figure, picture: Picture, columns: int) -> None:

@@ -71,15 +71,15 @@ class Combined(Release):
         table = self.plan.table
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
         noise = "; ".join(self._noise_words(index) for index in range(len(self.plan.measures)))
-        limits = "" if table.by_row else f" Each unit counts in at most {self.plan.groups_per_unit} groups."
+        limits = "".join(f" {note}" for note in self.plan.outline.notes)
         return (
             f"{self._joined_words()}. Together they are differentially private for adding or removing {unit} of "
             f"`{table.name}` (version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
             f"{self._covered(f', {_IF}')}{self._found()}"
         ).strip()
 
-    def _footer(self) -> str:
-        return f"{Release._footer(self)}\n{self._joined_words()}. Intervals hold {_IF}."
+    def _notes(self) -> tuple[str, ...]:
+        return (*Release._notes(self), f"{self._joined_words()}. Intervals hold {_IF}.")
 
     def _joined_words(self) -> str:
         return f"Joined {len(self.joined)} answers by inverse variance: ledger entries {_listed(self.entries)}"

@@ -68,6 +68,8 @@ class Picture:
     condition: str
     """Which rows count, "where year = 1"; empty if all do."""
     subtitle: str
+    notes: tuple[str, ...]
+    """What to know of the whole answer, a caption below the panels."""
     shape: Shape
     along: str
     """The name of the key along the axis."""
@@ -90,7 +92,9 @@ def arrange(table: AnswerTable) -> Picture:
     level = percent(table.confidence).replace("%", " %")
     notes = [f"Noisy, differentially private; {shape.value} is the {level} interval"]
     if chosen := [column.name for column in numbers if column.chosen]:
-        notes.append(f"rows were chosen by {' and '.join(chosen)}, whose intervals hold for all groups together")
+        notes.append(
+            f"rows or values were chosen by {' and '.join(chosen)}, whose intervals hold for all groups together"
+        )
     if shape is Shape.BARS and len(roles.along.different) > MOST_BARS:
         notes.append(f"the first {MOST_BARS} of {len(roles.along.different):,} groups")
     if shape is Shape.LINES and None in roles.along.values:
@@ -101,6 +105,7 @@ def arrange(table: AnswerTable) -> Picture:
         table.title or _title(keys, numbers),
         table.condition,
         "; ".join(notes),
+        table.notes,
         shape,
         roles.along.name,
         "" if roles.colours is None else roles.colours.name,

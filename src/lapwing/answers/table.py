@@ -20,7 +20,7 @@ from lapwing.language.types import Type
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
-CHOSEN = "rows were chosen by this noisy number; its intervals hold for all groups together, shown or not"
+CHOSEN = "rows or values were chosen by this noisy number; its intervals hold for all groups together, shown or not"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,8 +88,8 @@ class AnswerTable:
     confidence: Fraction
     paid: str = ""
     """Price and ledger entry."""
-    remarks: tuple[str, ...] = ()
-    """What to know of the whole answer, a line each."""
+    notes: tuple[str, ...] = ()
+    """What to know of the whole answer, such as what its limits leave out: a line each, shown by every format."""
     title: str = ""
     condition: str = ""
     """Which rows count; empty if all do."""
@@ -106,22 +106,29 @@ class AnswerTable:
         return any(column.low is not None for column in self.columns)
 
     @property
-    def notes(self) -> dict[str, str]:
+    def column_notes(self) -> dict[str, str]:
         """Why an interval is missing, or what else to know, by column."""
         return {column.name: column.note for column in self.columns if column.note}
 
-    def with_intervals(self) -> dict[str, tuple[Type, list[Any]]]:
+    def by_name(self, *, intervals: bool = True) -> dict[str, tuple[Type, list[Any]]]:
         """Type and values of each column; beside a number `name_low` and `name_high`, unless it was asked for bare."""
         made: dict[str, tuple[Type, list[Any]]] = {}
         names = {column.name for column in self.columns}
         for column in self.columns:
             made[column.name] = column.type, column.typed()
-            if not column.is_key and not column.bare:
+            if intervals and not column.is_key and not column.bare:
                 for end, values in zip(("low", "high"), column.intervals(), strict=True):
                     name = fresh(f"{column.name}_{end}", names)
                     names.add(name)
                     made[name] = Type.REAL, values
         return made
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Each row by the names of its columns, with the ends of its intervals."""
+        named = self.by_name()
+        return [
+            dict(zip(named, row, strict=True)) for row in zip(*(values for _, values in named.values()), strict=True)
+        ]
 
 
 def fresh(name: str, names: Collection[str]) -> str:

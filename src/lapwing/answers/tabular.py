@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from lapwing.answers.formats.arrow import to_arrow, with_intervals
-from lapwing.answers.formats.csv import to_csv
+from lapwing.answers.formats.arrow import to_arrow
+from lapwing.answers.formats.csv import to_csv, write_csv
 from lapwing.answers.formats.html import to_html
 from lapwing.answers.formats.json import dump, to_dict
 from lapwing.answers.formats.pandas import to_pandas
@@ -44,9 +45,14 @@ class Tabular(ABC):
         return self.table().columns
 
     @property
-    def notes(self) -> dict[str, str]:
-        """Why an interval is missing, or what else to know, by column."""
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the whole answer, such as what its limits leave out."""
         return self.table().notes
+
+    @property
+    def column_notes(self) -> dict[str, str]:
+        """Why an interval is missing, or what else to know, by column."""
+        return self.table().column_notes
 
     def to(self, name: str) -> Any:
         """The answer in the format of this name."""
@@ -54,26 +60,33 @@ class Tabular(ABC):
             raise Misconfigured(f"There is no format {name!r}. {nearest(str(name), list(FORMATS))}")
         return FORMATS[name](self.table())
 
-    def to_arrow(self) -> pa.Table:
-        """The answer without intervals."""
-        return to_arrow(self.table())
+    def to_arrow(self, *, intervals: bool = True) -> pa.Table:
+        """With `name_low` and `name_high` beside each number; `intervals=False` leaves them out."""
+        return to_arrow(self.table(), intervals=intervals)
 
     def intervals(self, confidence: Number | None = None, *, simultaneous: bool = False) -> pa.Table:
         """With `name_low` and `name_high` beside each number; for all rows of a column together on request.
 
         A number that was asked for without an interval stands alone.
         """
-        return with_intervals(self.table(confidence, simultaneous=simultaneous))
+        return to_arrow(self.table(confidence, simultaneous=simultaneous))
 
-    def to_pandas(self) -> pd.DataFrame:
-        return to_pandas(self.table())
+    def to_pandas(self, *, intervals: bool = True) -> pd.DataFrame:
+        return to_pandas(self.table(), intervals=intervals)
 
-    def to_polars(self) -> pl.DataFrame:
-        return to_polars(self.table())
+    def to_polars(self, *, intervals: bool = True) -> pl.DataFrame:
+        return to_polars(self.table(), intervals=intervals)
 
-    def to_csv(self) -> str:
-        """The answer with intervals as CSV text."""
-        return to_csv(self.table())
+    @overload
+    def to_csv(self) -> str: ...
+    @overload
+    def to_csv(self, path: str | Path) -> None: ...
+    def to_csv(self, path: str | Path | None = None) -> str | None:
+        """The answer with intervals as CSV: text, or a file if a path is given."""
+        if path is None:
+            return to_csv(self.table())
+        write_csv(self.table(), Path(path))
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, and how they were made, ready for JSON."""
@@ -85,6 +98,22 @@ class Tabular(ABC):
     def plot(self, path: str | Path | None = None) -> Any:
         """A picture with intervals: bars, or lines over dates and numbers. Saved if a path is given (.png, .svg)."""
         return plot(self.table(), path)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """The values of a column, such as `n` or `n_low`, a value for each row."""
+        named = self.table().by_name()
+        if name not in named:
+            raise Misconfigured(f"The answer has no column {name!r}. {nearest(str(name), list(named))}")
+        return named[name][1]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Row by row, with intervals."""
+        return iter(self.table().rows())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The answer with intervals for whatever reads Arrow: polars, DuckDB, pandas.DataFrame.from_arrow."""
+        stream: object = self.to_arrow().__arrow_c_stream__(requested_schema)
+        return stream
 
     def __len__(self) -> int:
         return len(self.table())

@@ -127,5 +127,5 @@ class BatchPreview(PricePreview):
         price = f"Price of all {len(self)} together: {self.cost}, {share:.2%} of the budget."
         lines = [price if self.cost else "Price: nothing, all are stored."]
         for name, preview in zip(self.names, self.previews, strict=True):
-            lines += [f"{name}:", *(f"  {line}" for line in preview.accuracy())]
+            lines += [f"{name}:", *(f"  {line}" for line in (*preview.accuracy(), *preview.plan.outline.notes))]
         return lines

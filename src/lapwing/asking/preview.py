@@ -45,7 +45,7 @@ class Preview(PricePreview):
             return {}
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
         known = {a.words(): self._error(r, self.assume_rows or ASSUMED[1]) for a, r in pairs}
-        return {words: error for words, error in known.items() if error is not None}
+        return {words: error for words, error in known.items() if error is not None} | self._named_errors
 
     @property
     def smallest(self) -> dict[str, int]:
@@ -92,15 +92,18 @@ class Preview(PricePreview):
             "measures": [] if self.missing else describe(self.plan),
             "finds_first": list(self.missing),
             "keys": self.keys,
+            "notes": [] if self.missing else list(self.plan.outline.notes),
         }
 
     def lines(self) -> list[str]:
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
-        return [price, *([] if self.missing else [*self._split(), *self.accuracy()]), *self._first()]
+        known = [] if self.missing else [*self._split(), *self.accuracy(), *self.plan.outline.notes]
+        return [price, *known, *self._first()]
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
-        return [*self._numbers(), *self._keys()]
+        many = [f"{name}: within {error:,.4g}" for name, error in self._named_errors.items()]
+        return [*self._numbers(), *many, *self._keys()]
 
     def _first(self) -> list[str]:
         if not self.missing:
@@ -158,6 +161,14 @@ class Preview(PricePreview):
             together = "" if cells is None else f", in all {cells:,} groups together"
             return together or ", before rows are chosen by it: then intervals hold for all groups together, and widen"
         return ", in each group" if cells is None else f", in each of {cells:,} groups" if cells > 1 else ""
+
+    @property
+    def _named_errors(self) -> dict[str, float]:
+        """Of a workload, which is many numbers."""
+        found: dict[str, float] = {}
+        for measure in self.plan.measures:
+            found |= measure.kind.named_errors(measure, self.confidence)
+        return found
 
     @property
     def _level(self) -> str:

@@ -99,7 +99,7 @@ def the_price(curator: Curator) -> Scene:
 def the_answer(release: Release, rows: pa.Table) -> Scene:
     """The answer beside the truth."""
     truth = truths(rows)
-    facts = [_beside(row, truth[row["plan"], row["sex"]]) for row in release.intervals().to_pylist()]
+    facts = [_beside(row, truth[row["plan"], row["sex"]]) for row in release]
     held, of = sum(sum(fact["inside"].values()) for fact in facts), 2 * len(facts)
     text = (
         f"{held} of {of} intervals hold the truth; at 95% about {0.95 * of:.0f} should. Only this demo can print the "
@@ -245,4 +245,4 @@ def the_budget(curator: Curator) -> Scene:
 
 
 def _people(release: Release) -> int:
-    return int(release.to_arrow()["people"][0].as_py())
+    return int(release["people"][0])

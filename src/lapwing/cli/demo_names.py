@@ -27,7 +27,7 @@ def the_names(births: pa.Table) -> Scene:
     preview, release = _ask(people)
     truth = births.group_by("name").aggregate([("births", "sum")])
     true = dict(zip(truth["name"].to_pylist(), truth["births_sum"].to_pylist(), strict=True))
-    rows = sorted(release.intervals().to_pylist(), key=lambda row: -row["n"])
+    rows = sorted(release, key=lambda row: -row["n"])
     facts = {
         "people": people.num_rows,
         "names": len(true),

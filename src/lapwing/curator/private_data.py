@@ -20,7 +20,7 @@ from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounding import Queries, queries
 from lapwing.cells.finding import SearchResult, Target, encode_found, powers_query, rehearse_finding
 from lapwing.cells.finding import released as found_by
-from lapwing.cells.release import Answer, Released, fetched, release, release_tables
+from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.engines.engine import Engine
 from lapwing.errors import Bug, EngineFailed, Misconfigured
@@ -29,7 +29,6 @@ from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
-from lapwing.workloads.strategy import Strategy, encode_strategy, exact_tables, rehearse_tables, tables_query
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -68,17 +67,6 @@ class PrivateData:
         def read() -> tuple[Released, bytes]:
             released = release(plan, fetched(plan, asked, self._engine.fetch))
             return released, encode(plan, released)
-
-        return lambda: _run(read)
-
-    def prepare_tables(self, strategy: Strategy) -> Paid[Answer]:
-        """For the noisy tables of a strategy."""
-        query = _prepare(lambda: self._engine.prepare(tables_query(strategy)))
-        _prepare(lambda: rehearse_tables(strategy))
-
-        def read() -> tuple[Answer, bytes]:
-            released = release_tables(strategy.mechanism, exact_tables(strategy, self._engine.fetch(query)))
-            return released, encode_strategy(strategy, released)
 
         return lambda: _run(read)
 

@@ -51,6 +51,20 @@ def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Ex
             return operator.emit(*(emit(argument, leaf, clipped=inner) for argument in arguments))
 
 
+def clipped_columns(expression: Expression) -> list[Column]:
+    """The columns that `emit` clips."""
+    found, todo = [], [expression]
+    while todo:
+        match todo.pop():
+            case Column(bounds=bounds) as column if bounds is not None:
+                found.append(column)
+            case Call(type=kind, arguments=arguments) if kind.is_number:
+                todo.extend(arguments)
+            case _:
+                pass
+    return found[::-1]
+
+
 def value(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
     """The same tree, with NULL for NaN."""
     return null_if_nan(emit(expression, leaf, clipped=clipped))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from fractions import Fraction
 
 from lapwing.catalog.table import Table
@@ -18,6 +19,20 @@ from lapwing.language.types import Interval, Type
 from lapwing.measures.kind import Kind
 
 _LARGEST = Fraction(10) ** 100
+
+
+class Surplus(Enum):
+    """What becomes of a unit's rows in a group beyond rows_per_unit."""
+
+    NONE = auto()
+    """There is no such limit."""
+    DROPPED = auto()
+    DIFFERENT = auto()
+    """Different values are dropped."""
+    CLIPPED = auto()
+    """The unit's total is clipped."""
+    WEIGHED = auto()
+    """All of its rows weigh less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,9 @@ class Function:
     """What one unit adds; refused if that is not bounded."""
     family: str = ""
     """Aggregates of one family and the same arguments are read off one measure."""
+    surplus: Surplus = Surplus.WEIGHED
+    clips: bool = True
+    """Whether columns are clipped to their bounds where it reads their numbers."""
 
 
 def row_limit(table: Table, aggregate: Aggregate) -> int:

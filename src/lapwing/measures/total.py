@@ -25,7 +25,7 @@ from lapwing.language.operators.table import bounds_of, cast, is_exact_integer, 
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type
 from lapwing.measures.columns import Read, RowColumn, one_if_present, where_present
-from lapwing.measures.function import Function, bounds_for, row_limit
+from lapwing.measures.function import Function, Surplus, bounds_for, row_limit
 from lapwing.measures.kind import Kind, Measure, Reading
 from lapwing.mechanisms.cells import BestGroups, CellMechanism
 from lapwing.mechanisms.fitting import mechanisms_for
@@ -227,8 +227,20 @@ def _sum(table: Table, aggregate: Aggregate) -> TotalKind:
     return total
 
 
-COUNT_ROWS = Function("count_rows", "COUNT(*)", Type.INTEGER, "the number of rows", _count)
-COUNT_VALUES = Function("count", "COUNT(x)", Type.INTEGER, "the number of values", _count)
-COUNT_UNITS = Function("count_units", "COUNT(DISTINCT unit)", Type.INTEGER, "the number of units", _units)
-SUM = Function("sum", "SUM(x)", Type.REAL, "the total", _sum)
+COUNT_ROWS = Function(
+    "count_rows", "COUNT(*)", Type.INTEGER, "the number of rows", _count, surplus=Surplus.DROPPED, clips=False
+)
+COUNT_VALUES = Function(
+    "count", "COUNT(x)", Type.INTEGER, "the number of values", _count, surplus=Surplus.DROPPED, clips=False
+)
+COUNT_UNITS = Function(
+    "count_units",
+    "COUNT(DISTINCT unit)",
+    Type.INTEGER,
+    "the number of units",
+    _units,
+    surplus=Surplus.NONE,
+    clips=False,
+)
+SUM = Function("sum", "SUM(x)", Type.REAL, "the total", _sum, surplus=Surplus.CLIPPED)
 COUNTS = COUNT_ROWS, COUNT_VALUES, COUNT_UNITS

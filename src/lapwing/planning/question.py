@@ -6,7 +6,7 @@ Everything below the aggregation is row-wise on one private table. Everything ab
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lapwing.catalog.identity import Facts, aggregate_facts, expression_facts, rows_facts
@@ -45,6 +45,8 @@ class Question:
     """Which groups of the answer are shown; a condition over keys and aggregates."""
     order: tuple[Order, ...] = ()
     limit: int | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """Sentences to be said with the answer, in every format; what reads the question adds them."""
 
     @property
     def above(self) -> tuple[Expression, ...]:

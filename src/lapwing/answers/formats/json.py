@@ -11,13 +11,12 @@ from lapwing.privacy.budget import Cost
 
 def to_dict(table: AnswerTable) -> dict[str, Any]:
     """Ready for JSON. `columns` are those asked for; rows also hold the ends of their intervals."""
-    wide = table.with_intervals()
-    rows = zip(*(values for _, values in wide.values()), strict=True)
     own = {
         "columns": [column.name for column in table.columns],
-        "rows": [dict(zip(wide, row, strict=True)) for row in rows],
+        "rows": table.rows(),
         "confidence": float(table.confidence),
-        "notes": table.notes,
+        "notes": list(table.notes),
+        "column_notes": table.column_notes,
     }
     return {**own, **table.facts(), **own}  # facts of the answer never stand for those of this table
 

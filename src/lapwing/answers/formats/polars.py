@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def to_polars(table: AnswerTable) -> pl.DataFrame:
-    frame: pl.DataFrame = load("polars", what="Frames of Polars", install="polars").DataFrame(to_arrow(table))
+def to_polars(table: AnswerTable, *, intervals: bool = True) -> pl.DataFrame:
+    polars = load("polars", what="Frames of Polars", install="polars")
+    frame: pl.DataFrame = polars.DataFrame(to_arrow(table, intervals=intervals))
     return frame

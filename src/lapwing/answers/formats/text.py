@@ -21,7 +21,7 @@ def grid(table: AnswerTable) -> tuple[list[str], list[list[str]]]:
     cells: dict[str, list[str]] = {}
     names = {column.name for column in table.columns}
     for column in table.columns:
-        cells[column.name] = list(map(show, column.plain()))
+        cells[column.name] = list(map(_label if column.is_key else show, column.plain()))
         if column.low is not None:
             name = fresh(f"{column.name} interval", names)
             names.add(name)
@@ -32,8 +32,8 @@ def grid(table: AnswerTable) -> tuple[list[str], list[list[str]]]:
 def footer(table: AnswerTable) -> list[str]:
     """The lines below the rows."""
     kind = f"{percent(table.confidence)} intervals" if table.has_intervals else "no intervals"
-    notes = [f"{name}: {note}" for name, note in table.notes.items()]
-    return ["; ".join(filter(None, [kind, table.paid])), *notes, *table.remarks]
+    columns = [f"{name}: {note}" for name, note in table.column_notes.items()]
+    return ["; ".join(filter(None, [kind, table.paid])), *columns, *table.notes]
 
 
 def show(value: Any) -> str:
@@ -51,6 +51,11 @@ def show(value: Any) -> str:
             return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
         case _:
             return str(value)
+
+
+def _label(value: Any) -> str:
+    """A key as it is printed. It is a name, not an amount: the year 1985 is not 1,985."""
+    return str(value) if isinstance(value, int) else show(value)
 
 
 def _interval(low: float | None, high: float | None) -> str:
