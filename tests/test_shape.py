@@ -34,7 +34,7 @@ ROOMS = (
 )
 MOST_LINES = 600
 # What the package root offers beside its own names, and what neither it nor they may load.
-OPEN_ROOMS = ("classroom", "data", "lab", "mechanisms", "privacy")
+OPEN_ROOMS = ("classroom", "collect", "data", "lab", "mechanisms", "privacy")
 HEAVY = {"duckdb", "sqlglot", "pyarrow", "ibis", "pandas", "polars", "matplotlib"}
 
 # All randomness comes from noise/, and noise/ has it from one call in one file.

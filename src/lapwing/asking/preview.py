@@ -10,14 +10,13 @@ from typing import Any
 from lapwing.answers.answer import describe
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.readings import half_width
-from lapwing.answers.wording import percent
 from lapwing.language.expression import Slot, walk
 from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
 from lapwing.measures.total import COUNT_UNITS, COUNT_VALUES
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.wording import at_most_text
+from lapwing.privacy.wording import at_most_text, percent
 
 ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""
