@@ -43,6 +43,9 @@ RANDOM_METHODS = ("rvs", "generate_key")
 RANDOM_DEVICES = ("/dev/random", "/dev/urandom")
 RANDOM_ALLOWED = {"noise/bits.py": ["os.urandom"]}
 
+# Mechanisms draw in the central model, protocols in the local one.
+SAMPLING_ROOMS = ("noise", "mechanisms", "collect")
+
 # Above mechanisms/ noise is drawn in three files only, and tried before the charge in one more.
 DRAWING_ROOMS = (
     *("language", "catalog", "measures", "planning", "reading", "cells", "answers", "workloads", "asking"),
@@ -414,7 +417,7 @@ def test_a_planted_engine_is_found(planted: str, found: list[str]) -> None:
     assert engine_names(planted) == found
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) not in ("noise", "mechanisms")], ids=inside)
+@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) not in SAMPLING_ROOMS], ids=inside)
 def test_only_mechanisms_call_samplers(path: Path) -> None:
     assert samplers(path.read_text()) == SAMPLERS_ALLOWED.get(inside(path), [])
 

@@ -14,9 +14,10 @@ from lapwing.language.expression import Slot, walk
 from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
 from lapwing.measures.total import COUNT_UNITS, COUNT_VALUES
+from lapwing.numbers import Number, exact
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.wording import at_most_text, percent
+from lapwing.privacy.wording import at_most_text, decimal_text, percent
 
 ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""
@@ -36,6 +37,8 @@ class Preview(PricePreview):
     """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
     delta_named: bool = field(default=False, kw_only=True)
     """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
+    epsilon: Number | None = field(default=None, kw_only=True)
+    """The epsilon that was named as its price, if it was."""
 
     @property
     def errors(self) -> dict[str, float]:
@@ -97,12 +100,20 @@ class Preview(PricePreview):
     def lines(self) -> list[str]:
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
         known = [] if self.missing else [*self._split(), *self.accuracy(), *self.plan.outline.notes]
-        return [price, *known, *self._first()]
+        return [price, *self._epsilon(), *known, *self._first()]
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
         many = [f"{name}: within {error:,.4g}" for name, error in self._named_errors.items()]
         return [*self._numbers(), *many, *self._keys()]
+
+    def _epsilon(self) -> list[str]:
+        """What the epsilon means where a budget has a delta: there it buys less, and more of them fit."""
+        if self.epsilon is None or self.stored or not self.budget.delta:
+            return []
+        part = self.budget.price(epsilon=self.epsilon).amount / self.budget.capacity.amount
+        many, asked = int(1 / part) if part else 0, decimal_text(exact(self.epsilon, "epsilon"))
+        return [f"epsilon = {asked} alone is {float(part):.2%} of this budget: {many:,} such questions fit."]
 
     def _first(self) -> list[str]:
         if not self.missing:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.answers.readings import half_width
@@ -36,7 +36,7 @@ _LEAST_DELTA = Fraction(1, 10**100)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an analyst says about price and accuracy: a half-width or an epsilon."""
+    """What an analyst says about price and accuracy: a half-width, an epsilon, or a share of the whole budget."""
 
     within: Within | None = None
     epsilon: Number | None = None
@@ -49,10 +49,29 @@ class Terms:
     """Which bounds and limits may be found first, for a share of the price."""
     taken: Fraction = Fraction(0)
     """What findings have taken of the price already, in the budget's currency."""
+    share: Number | None = field(default=None, kw_only=True)
+    """The part of the whole budget that the question takes, in the budget's own currency."""
 
     def __post_init__(self) -> None:
         if self.assume_rows is not None:
             count(self.assume_rows, "assume_rows")
+
+    def price(self, budget: Budget, delta: Number = 0) -> Loss:
+        """What the question may lose: at the epsilon that is named, or as a share of the whole budget."""
+        if (self.epsilon is None) == (self.share is None):
+            raise Misconfigured(
+                "say what the answer may cost: epsilon=0.1, or a share of the whole budget, share=0.05. "
+                "Name one of them. Nothing was charged."
+            )
+        if self.share is not None:
+            return budget.share(self.share, delta=delta)
+        return budget.price(epsilon=positive(self.epsilon or 0, "epsilon"), delta=delta)
+
+    def price_in_epsilon(self, budget: Budget) -> Fraction:
+        """The epsilon at which one question has this price; of a share rounded down where it is a root."""
+        if self.share is None:
+            return positive(self.epsilon or 0, "epsilon")
+        return budget.affordable(budget.cost(budget.share(self.share))) or _LEAST
 
 
 Left = Callable[[], Fraction]
@@ -67,15 +86,16 @@ def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: 
 
 
 def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
-    if (terms.within is None) == (terms.epsilon is None):
+    if sum(named is not None for named in (terms.within, terms.epsilon, terms.share)) != 1:
         raise Misconfigured(
-            "say either how exact the answer must be, within=50, or what it may cost, epsilon=0.1. Nothing was charged."
+            "say either how exact the answer must be, within=50, or what it may cost: epsilon=0.1, or a share of the "
+            "whole budget, share=0.05. Name one of the three. Nothing was charged."
         )
     delta = _delta(outline, budget, terms, left)
     if terms.within is not None:
         rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
         return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
-    price = budget.price(epsilon=positive(terms.epsilon or 0, "epsilon"), delta=delta)
+    price = terms.price(budget, delta)
     return equal_prices(outline, price.minus(budget.accounting.rules.loss(terms.taken)))
 
 

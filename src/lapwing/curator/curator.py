@@ -111,6 +111,7 @@ class Curator:
         *,
         within: Within | None = None,
         epsilon: Number | None = None,
+        share: Number | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
         assume_rows: int | None = None,
@@ -126,7 +127,8 @@ class Curator:
         """The noisy answer to a question, charged before any row is read.
 
         The question is SQL text, or an Ibis expression over `curator.table(...)`.
-        `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price. An answer
+        `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price, and
+        `share` the part of the whole budget that it takes: twenty questions at share=0.05 fill it exactly. An answer
         that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
         joins it with all that were paid before. `key` makes a retry safe: one request with one key is paid once.
         With intervals=False quantiles come without one and err less: half of their price would buy it.
@@ -134,7 +136,7 @@ class Curator:
         price; what was found is stored, and the next question that needs it has it for nothing.
         """
         automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share)
         asked = QuestionRequest(question)
         return self._release(asked, Request(asked, terms, refresh, combine, analyst, key))
 
@@ -146,6 +148,7 @@ class Curator:
         *,
         within: Within | None = None,
         epsilon: Number | None = None,
+        share: Number | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
         assume_rows: int | None = None,
@@ -157,7 +160,7 @@ class Curator:
     ) -> Preview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share)
         asked = QuestionRequest(question)
         return self._preview(asked, Request(asked, terms, refresh))
 
@@ -165,7 +168,8 @@ class Curator:
         self,
         questions: Sequence[Any] | Mapping[str, Any],
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         delta: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         confidence: Number | None = None,
@@ -179,28 +183,36 @@ class Curator:
         is least; a question with a weight of 2 errs half as much as one with 1. What is stored already is not paid, if
         it is at least as good as its part of the price would be.
         """
-        asked, terms = read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta, confidence=confidence)
+        asked, terms = (
+            read_batch(questions, weights),
+            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence),
+        )
         return self._batch(asked, Request(asked, terms, refresh, analyst=analyst, key=key))
 
     def preview_batch(
         self,
         questions: Sequence[Any] | Mapping[str, Any],
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         delta: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         confidence: Number | None = None,
         refresh: bool = False,
     ) -> BatchPreview:
         """Price and error of each question of a batch. Free; reads no data."""
-        asked, terms = read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta, confidence=confidence)
+        asked, terms = (
+            read_batch(questions, weights),
+            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence),
+        )
         return self._preview_batch(asked, Request(asked, terms, refresh))
 
     def distribution(
         self,
         column: str,
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         table: str | None = None,
         where: str | None = None,
         cells: int | None = None,
@@ -216,14 +228,16 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells. `where` is a condition in SQL,
         without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
-        asked, terms = DistributionRequest(column, table, where, cells), Terms(epsilon=epsilon, confidence=confidence)
+        asked = DistributionRequest(column, table, where, cells)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence)
         return Distribution.of(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def marginals(
         self,
         columns: Sequence[str | Sequence[str]],
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         ways: int = 2,
         table: str | None = None,
         where: str | None = None,
@@ -241,31 +255,32 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells of all columns together, and
         with at most rows_per_unit rows in each.
         """
-        asked, terms = (
-            MarginalsRequest(columns, table, where, ways, cells),
-            Terms(epsilon=epsilon, confidence=confidence),
-        )
+        asked = MarginalsRequest(columns, table, where, ways, cells)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence)
         return MarginalTables(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def preview_distribution(
         self,
         column: str,
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         table: str | None = None,
         where: str | None = None,
         cells: int | None = None,
         confidence: Number | None = None,
     ) -> Preview:
         """Price and error of a distribution. Free; reads no data."""
-        asked, terms = DistributionRequest(column, table, where, cells), Terms(epsilon=epsilon, confidence=confidence)
+        asked = DistributionRequest(column, table, where, cells)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence)
         return self._preview(asked, Request(asked, terms))
 
     def preview_marginals(
         self,
         columns: Sequence[str | Sequence[str]],
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         ways: int = 2,
         table: str | None = None,
         where: str | None = None,
@@ -273,10 +288,8 @@ class Curator:
         confidence: Number | None = None,
     ) -> Preview:
         """Price and error of marginals. Free; reads no data."""
-        asked, terms = (
-            MarginalsRequest(columns, table, where, ways, cells),
-            Terms(epsilon=epsilon, confidence=confidence),
-        )
+        asked = MarginalsRequest(columns, table, where, ways, cells)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence)
         return self._preview(asked, Request(asked, terms))
 
     def watch(
@@ -376,6 +389,7 @@ class Curator:
             request.terms.assume_rows,
             tuple(map(str, planned.missing)),
             delta_named=request.terms.delta is not None,
+            epsilon=request.terms.epsilon,
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:

@@ -108,7 +108,7 @@ class Planner:
     def _plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan of a workload at its price, and the confidence that its errors are stated at."""
         outline = asked.outline(self._catalog)
-        plan = priced(outline, equal_prices(outline, self._ledger.budget.price(epsilon=terms.epsilon or 0)))
+        plan = priced(outline, equal_prices(outline, terms.price(self._ledger.budget)))
         return plan, _confidence(plan.table, terms.confidence)
 
     def _plan(self, question: Question, terms: Terms) -> tuple[Plan, Fraction]:
