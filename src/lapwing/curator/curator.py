@@ -388,6 +388,7 @@ class Curator:
             planned.confidence,
             request.terms.assume_rows,
             tuple(map(str, planned.missing)),
+            planned.overlooked,
             delta_named=request.terms.delta is not None,
             epsilon=request.terms.epsilon,
         )

@@ -16,7 +16,7 @@ from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import SearchResult, Target
+from lapwing.cells.finding import SearchResult, Target, overlooked
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
@@ -54,6 +54,12 @@ class PlannedRequest:
         """What the missing searches will cost."""
         free = self.charged - self.charged
         return free if self.search is None else sum((self.search.cost_of_each for _ in self.missing), free)
+
+    @property
+    def overlooked(self) -> int:
+        """The most units that a missing search may overlook; 0 if none is missing."""
+        each = None if self.search is None else self.search.each
+        return 0 if each is None else max((overlooked(target, each) for target in self.missing), default=0)
 
 
 class Planner:
