@@ -59,7 +59,7 @@ DRAWING_ALLOWED = {
     "asking/watch.py": ["draw_noise", "start"],
 }
 # Of which kind a loss or an accounting is matters in these rooms only; elsewhere both are used by their methods.
-KIND_ROOMS = ("privacy", "mechanisms")
+KIND_ROOMS = ("privacy", "mechanisms", "collect")
 KINDS = ("Pure", "BoundedRange", "ZCDP", "Approximate", "PURE", "BASIC")
 KIND_TEXTS = ("pure", "bounded range", "zcdp", "approximate", "basic")
 
