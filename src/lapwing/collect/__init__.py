@@ -4,7 +4,7 @@
 `FrequentStrings` finds texts that nobody listed. `central_epsilon` tells what a trusted shuffler adds.
 """
 
-from lapwing.collect.choose import Comparison, choose, compare
+from lapwing.collect.choose import ProtocolComparison, choose, compare
 from lapwing.collect.direct import DirectEncoding
 from lapwing.collect.estimate import Frequencies
 from lapwing.collect.hashing import LocalHashing
@@ -21,7 +21,6 @@ from lapwing.collect.subset import SubsetSelection
 from lapwing.collect.unary import UnaryEncoding
 
 __all__ = [
-    "Comparison",
     "DirectEncoding",
     "Frequencies",
     "FrequencyProtocol",
@@ -33,6 +32,7 @@ __all__ = [
     "LocalHashing",
     "MeanEstimate",
     "OneBitMean",
+    "ProtocolComparison",
     "Rappor",
     "RapporClient",
     "Reports",

@@ -25,7 +25,7 @@ _ALIKE = 1.02  # a variance within 2 % of the least is as good
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(Tabular):
+class ProtocolComparison(Tabular):
     """The protocols side by side: standard error of a rare share with 10,000 reports, and bytes of a report."""
 
     protocols: tuple[FrequencyProtocol, ...]
@@ -52,10 +52,12 @@ class Comparison(Tabular):
         return min((one for one in fits if one.variance() <= good), key=lambda one: one.size)
 
 
-def compare(values: Sequence[Hashable], *, epsilon: Number) -> Comparison:
+def compare(values: Sequence[Hashable], *, epsilon: Number) -> ProtocolComparison:
     """All protocols for these values at this epsilon."""
     made = [protocol(values, epsilon=epsilon) for protocol in PROTOCOLS]
-    return Comparison(tuple(one for one in made if one.size <= _MOST_FLAGS // 8 or isinstance(one, LocalHashing)))
+    return ProtocolComparison(
+        tuple(one for one in made if one.size <= _MOST_FLAGS // 8 or isinstance(one, LocalHashing))
+    )
 
 
 def choose(values: Sequence[Hashable], *, epsilon: Number, most_bytes: int | None = None) -> FrequencyProtocol:
@@ -67,7 +69,7 @@ def choose(values: Sequence[Hashable], *, epsilon: Number, most_bytes: int | Non
     return best
 
 
-def _why(best: FrequencyProtocol, found: Comparison, limit: int | None) -> str:
+def _why(best: FrequencyProtocol, found: ProtocolComparison, limit: int | None) -> str:
     others = [_beside(one, best) for one in found.protocols if one is not best]
     within = "" if limit is None else f" that fits {limit} bytes"
     return f"{best.kind.capitalize()} has the least error{within}, in {_bytes(best)} a report. {' '.join(others)}"

@@ -12,8 +12,8 @@ import numpy as np
 
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import Reports, Rows, as_bytes, as_numbers
-from lapwing.collect.thresholds import Spread, spread
+from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
+from lapwing.collect.thresholds import SymbolCoin, spread
 from lapwing.noise.bits import BitSource
 
 
@@ -32,7 +32,7 @@ class DirectEncoding(FrequencyProtocol):
     kind: ClassVar[str] = "direct encoding"
 
     @cached_property
-    def coin(self) -> Spread:
+    def coin(self) -> SymbolCoin:
         return spread(self.epsilon, len(self.values), width=self.width)
 
     @property
@@ -47,21 +47,21 @@ class DirectEncoding(FrequencyProtocol):
     def q(self) -> Fraction:
         return self.coin.q
 
-    def randomize(self, places: Integers, bits: BitSource) -> Rows:
+    def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
         return as_bytes(spread_symbols(places, self.coin, bits), self.size)
 
-    def supported(self, rows: Rows, places: Sequence[int]) -> Flags:
+    def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
         flags: Flags = as_numbers(rows)[:, np.newaxis] == np.array(places)
         return flags
 
-    def count(self, rows: Rows) -> Integers:
+    def count(self, rows: ReportRows) -> Integers:
         return np.bincount(as_numbers(rows), minlength=len(self.values))
 
     def valid(self, reports: Reports) -> Flags:
         return as_numbers(reports.rows) < len(self.values)
 
 
-def spread_symbols(truths: Integers, coin: Spread, bits: BitSource) -> Integers:
+def spread_symbols(truths: Integers, coin: SymbolCoin, bits: BitSource) -> Integers:
     """One symbol for each truth: word w gives the truth if w < truth, else other number (w - truth) // other."""
     words = bits.words(truths.size, coin.width).astype(np.uint64, copy=False)
     away = words >= np.uint64(coin.truth)

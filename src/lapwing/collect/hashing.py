@@ -17,8 +17,8 @@ import numpy.typing as npt
 from lapwing.arrays import Array, Flags, Integers
 from lapwing.collect.direct import spread_symbols
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import Reports, Rows, as_bytes, as_numbers
-from lapwing.collect.thresholds import WORD, Spread, spread
+from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
+from lapwing.collect.thresholds import WORD, SymbolCoin, spread
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import ball, enclose
 
@@ -43,7 +43,7 @@ class Hashing:
     """
 
     buckets: int
-    coin: Spread
+    coin: SymbolCoin
     columns: int = 1
     bits: int = 16
     """Of a hash, and of each part of a key; a function's numbers have twice as many."""
@@ -64,7 +64,7 @@ class Hashing:
         named = [self.coin.q + (self.coin.p - self.coin.q) * Fraction(c, whole) for c in sizes]
         return sum((Fraction(c, whole) * chance for c, chance in zip(sizes, named, strict=True)), Fraction(0))
 
-    def randomize(self, keys: Keys, bits: BitSource) -> Rows:
+    def randomize(self, keys: Keys, bits: BitSource) -> ReportRows:
         """One report for each key."""
         drawn = bits.words(len(keys) * (self.columns + 1), 2 * self.bits).astype("<u4") << np.uint32(32 - 2 * self.bits)
         functions = drawn.reshape(len(keys), self.columns + 1)
@@ -73,13 +73,13 @@ class Hashing:
         head = functions.view(np.uint8).reshape(len(keys), 4 * (self.columns + 1))
         return np.concatenate([head, as_bytes(named, self.size - head.shape[1])], axis=1)
 
-    def supported(self, rows: Rows, keys: Keys) -> Flags:
+    def supported(self, rows: ReportRows, keys: Keys) -> Flags:
         """Which reports support which keys."""
         functions, named = self._split(rows)
         flags: Flags = self._buckets(functions[:, np.newaxis, :], keys[np.newaxis, :, :]) == named[:, np.newaxis]
         return flags
 
-    def count(self, rows: Rows, keys: Keys) -> Integers:
+    def count(self, rows: ReportRows, keys: Keys) -> Integers:
         """How many reports support each key."""
         functions, named = self._split(rows)
         counts = np.zeros(len(keys), np.int64)
@@ -93,7 +93,7 @@ class Hashing:
                 counts[place] += np.count_nonzero(room == bucket)
         return counts
 
-    def valid(self, rows: Rows) -> Flags:
+    def valid(self, rows: ReportRows) -> Flags:
         return self._split(rows)[1] < self.buckets
 
     def _hash(self, factors: Sequence[Array], shift: Array, key: Keys, out: Array) -> None:
@@ -112,7 +112,7 @@ class Hashing:
         buckets: Array = (hashed >> np.uint32(32 - self.bits)) * np.uint32(self.buckets) >> np.uint32(self.bits)
         return buckets
 
-    def _split(self, rows: Rows) -> tuple[Array, Array]:
+    def _split(self, rows: ReportRows) -> tuple[Array, Array]:
         head = 4 * (self.columns + 1)
         functions = np.ascontiguousarray(rows[:, :head]).view("<u4").reshape(len(rows), self.columns + 1)
         return functions, as_numbers(rows[:, head:]).astype(np.uint32)
@@ -158,13 +158,13 @@ class LocalHashing(FrequencyProtocol):
     def q(self) -> Fraction:
         return self.hashing.q
 
-    def randomize(self, places: Integers, bits: BitSource) -> Rows:
+    def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
         return self.hashing.randomize(_keys(places), bits)
 
-    def supported(self, rows: Rows, places: Sequence[int]) -> Flags:
+    def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
         return self.hashing.supported(rows, _keys(places))
 
-    def count(self, rows: Rows) -> Integers:
+    def count(self, rows: ReportRows) -> Integers:
         return self.hashing.count(rows, _keys(range(len(self.values))))
 
     def valid(self, reports: Reports) -> Flags:

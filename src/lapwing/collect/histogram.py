@@ -15,7 +15,7 @@ from lapwing.collect.choose import choose
 from lapwing.collect.estimate import Frequencies, Of
 from lapwing.collect.local import LocalProtocol, as_floats
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import Reports, Rows
+from lapwing.collect.reports import ReportRows, Reports
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import Number, exact
@@ -47,7 +47,7 @@ class Histogram(LocalProtocol):
     def facts(self) -> dict[str, Any]:
         return {"protocol": self.kind, "edges": [str(edge) for edge in self.edges], "bins": self.protocol.facts}
 
-    def randomize_all(self, values: Any, bits: BitSource) -> Rows:
+    def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         edges = np.array([float(edge) for edge in self.edges])
         places = np.searchsorted(edges, as_floats(values), side="right") - 1
         return self.protocol.randomize(np.clip(places, 0, len(edges) - 2).astype(np.int64), bits)

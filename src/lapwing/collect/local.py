@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Flags
-from lapwing.collect.reports import Reports, Rows, read_reports, stack
+from lapwing.collect.reports import ReportRows, Reports, read_reports, stack
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.privacy.loss import Pure
@@ -41,7 +41,7 @@ class LocalProtocol(ABC):
         """Everything that respondents and the collector must agree on, ready for JSON."""
 
     @abstractmethod
-    def randomize_all(self, values: Any, bits: BitSource) -> Rows:
+    def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         """A report for each of these values; raises Misconfigured if one is not allowed."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.local import LocalProtocol, as_floats
-from lapwing.collect.reports import Reports, Rows, as_bytes, as_numbers
+from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
 from lapwing.collect.thresholds import WORD, flip, read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
@@ -71,11 +71,11 @@ class MeanProtocol(LocalProtocol):
         """The largest size of what a report adds, for numbers in [-1, 1]."""
 
     @abstractmethod
-    def randomize(self, numbers: Floats, bits: BitSource) -> Rows:
+    def randomize(self, numbers: Floats, bits: BitSource) -> ReportRows:
         """Reports of respondents who hold these numbers in [-1, 1]."""
 
     @abstractmethod
-    def contributions(self, rows: Rows) -> Floats:
+    def contributions(self, rows: ReportRows) -> Floats:
         """What each report adds to the sum: in expectation the number itself."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class MeanProtocol(LocalProtocol):
             "width": self.width,
         }
 
-    def randomize_all(self, values: Any, bits: BitSource) -> Rows:
+    def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         return self.randomize(self._scaled(values), bits)
 
     def estimate(self, reports: Reports | Iterable[bytes], *, confidence: Number = 0.95) -> MeanEstimate:
@@ -165,7 +165,7 @@ class OneBitMean(MeanProtocol):
     def reach(self) -> float:
         return float(Fraction(1 << self.width - 1, self.steps * self.slope))
 
-    def randomize(self, numbers: Floats, bits: BitSource) -> Rows:
+    def randomize(self, numbers: Floats, bits: BitSource) -> ReportRows:
         places = np.rint(numbers * self.steps).astype(np.int64)
         ones: Flags = bits.words(numbers.size, self.width) < self.threshold(places)
         return ones.astype(np.uint8).reshape(-1, 1)
@@ -174,7 +174,7 @@ class OneBitMean(MeanProtocol):
         """Of 2^width words, those that give a 1 at each place of the grid."""
         return ((1 << self.width - 1) + (places * self.slope).astype(object)).astype(np.uint64)
 
-    def contributions(self, rows: Rows) -> Floats:
+    def contributions(self, rows: ReportRows) -> Floats:
         return self.reach * (2.0 * rows[:, 0].astype(np.float64) - 1)
 
     def valid(self, reports: Reports) -> Flags:
@@ -244,7 +244,7 @@ class HybridMean(MeanProtocol):
     def reach(self) -> float:
         return float(max(self.bit.reach, np.abs(self._starts(np.array([0, _CELLS - 1]))).max()))
 
-    def randomize(self, numbers: Floats, bits: BitSource) -> Rows:
+    def randomize(self, numbers: Floats, bits: BitSource) -> ReportRows:
         """Every draw is made for everyone."""
         n, rest = numbers.size, _CELLS - self.window
         answers = self.bit.randomize(numbers, bits)[:, 0].astype(np.int64)
@@ -259,7 +259,7 @@ class HybridMean(MeanProtocol):
         chosen = np.where(bits.words(n, self.width) < self.one_bit, answers, cells + 2)
         return as_bytes(chosen, self.size)
 
-    def contributions(self, rows: Rows) -> Floats:
+    def contributions(self, rows: ReportRows) -> Floats:
         numbers = as_numbers(rows)
         return np.where(numbers < 2, self.bit.reach * (2.0 * numbers - 1), self._starts(numbers - 2))
 

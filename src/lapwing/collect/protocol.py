@@ -19,7 +19,7 @@ import numpy as np
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.estimate import Frequencies, Of
 from lapwing.collect.local import LocalProtocol, as_list
-from lapwing.collect.reports import Reports, Rows
+from lapwing.collect.reports import ReportRows, Reports
 from lapwing.collect.thresholds import WORD, read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
@@ -56,11 +56,11 @@ class FrequencyProtocol(LocalProtocol):
         """P[a report supports a given other value]."""
 
     @abstractmethod
-    def randomize(self, places: Integers, bits: BitSource) -> Rows:
+    def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
         """Reports of respondents who hold the values in these places."""
 
     @abstractmethod
-    def supported(self, rows: Rows, places: Sequence[int]) -> Flags:
+    def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
         """Which reports support which of the values in these places: one row a report, one column a value."""
 
     @property
@@ -73,7 +73,7 @@ class FrequencyProtocol(LocalProtocol):
         p, q = float(self.p), float(self.q)
         return (q * (1 - q) + share * (p * (1 - p) - q * (1 - q))) / float(self.p - self.q) ** 2
 
-    def randomize_all(self, values: Any, bits: BitSource) -> Rows:
+    def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         return self.randomize(self.places(values), bits)
 
     def estimate(
@@ -83,7 +83,7 @@ class FrequencyProtocol(LocalProtocol):
         level, rows = inside_unit(confidence, "confidence"), self.check(reports).rows
         return Frequencies(self, self.count(rows), len(rows), level, of)
 
-    def count(self, rows: Rows) -> Integers:
+    def count(self, rows: ReportRows) -> Integers:
         """How many reports support each value."""
         many, step = len(self.values), max(1, _CHUNK // len(self.values))
         counts = np.zeros(many, np.int64)
@@ -129,12 +129,12 @@ def read_values(values: object) -> tuple[Hashable, ...]:
     return listed
 
 
-def pack(flags: Flags) -> Rows:
-    """Rows of bits as rows of bytes."""
+def pack(flags: Flags) -> ReportRows:
+    """ReportRows of bits as rows of bytes."""
     return np.packbits(flags, axis=1, bitorder="little")
 
 
-def unpack(rows: Rows, places: Sequence[int]) -> Flags:
+def unpack(rows: ReportRows, places: Sequence[int]) -> Flags:
     """The bits in these places of rows of bytes."""
     if places == range(len(places)):
         return np.unpackbits(rows, axis=1, count=len(places), bitorder="little").view(np.bool_)
@@ -142,7 +142,7 @@ def unpack(rows: Rows, places: Sequence[int]) -> Flags:
     return (rows[:, at >> 3] >> (at & 7).astype(np.uint8) & 1).view(np.bool_)
 
 
-def padding_is_clear(rows: Rows, bits: int) -> Flags:
+def padding_is_clear(rows: ReportRows, bits: int) -> Flags:
     """Whether the bits after the last value are 0."""
     spare = rows.shape[1] * 8 - bits
     return rows[:, -1] >> np.uint8(8 - spare) == 0 if spare else np.ones(len(rows), np.bool_)

@@ -15,7 +15,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
-from lapwing.collect.reports import Reports, Rows
+from lapwing.collect.reports import ReportRows, Reports
 from lapwing.collect.thresholds import WORD, flip, read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
@@ -90,20 +90,20 @@ class Rappor(FrequencyProtocol):
         client.report(value, bits=bits)
         return client
 
-    def permanent_rows(self, places: Integers, bits: BitSource) -> Rows:
+    def permanent_rows(self, places: Integers, bits: BitSource) -> ReportRows:
         """Permanent bits of respondents who hold the values in these places."""
         held = places[:, np.newaxis] == np.arange(len(self.values))
         return pack(held ^ self._flips(places.size, self.permanent, bits))
 
-    def report_rows(self, permanent: Rows, bits: BitSource) -> Rows:
+    def report_rows(self, permanent: ReportRows, bits: BitSource) -> ReportRows:
         """A report from each row of permanent bits."""
         kept = unpack(permanent, range(len(self.values)))
         return pack(kept ^ self._flips(len(permanent), self.instant, bits))
 
-    def randomize(self, places: Integers, bits: BitSource) -> Rows:
+    def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
         return self.report_rows(self.permanent_rows(places, bits), bits)
 
-    def supported(self, rows: Rows, places: Sequence[int]) -> Flags:
+    def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
         return unpack(rows, places)
 
     def valid(self, reports: Reports) -> Flags:
@@ -119,7 +119,7 @@ class RapporClient:
 
     def __init__(self, protocol: Rappor) -> None:
         self._protocol = protocol
-        self._permanent: dict[int, Rows] = {}
+        self._permanent: dict[int, ReportRows] = {}
 
     def report(self, value: Any, *, bits: BitSource = SYSTEM) -> bytes:
         """A report of this value, from its permanent bits."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lapwing.arrays import Array, Integers
 from lapwing.errors import Misconfigured
 
-Rows = npt.NDArray[np.uint8]
+ReportRows = npt.NDArray[np.uint8]
 
 _HEAD = struct.Struct("<4s8sHQ")  # mark, protocol, bytes of a report, number of reports
 _MARK = b"LWR1"
@@ -25,7 +25,7 @@ class Reports:
 
     protocol: bytes
     """The name of the protocol, made from everything that it is."""
-    rows: Rows
+    rows: ReportRows
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -67,12 +67,12 @@ def stack(reports: Iterable[bytes], size: int, protocol: bytes) -> Reports:
     return Reports(protocol, np.frombuffer(b"".join(listed), np.uint8).reshape(len(listed), size))
 
 
-def as_bytes(numbers: Array, size: int) -> Rows:
+def as_bytes(numbers: Array, size: int) -> ReportRows:
     """Whole numbers as rows of this many bytes, the lowest first."""
     return np.ascontiguousarray(numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size])
 
 
-def as_numbers(rows: Rows) -> Integers:
+def as_numbers(rows: ReportRows) -> Integers:
     """The same numbers again."""
     wide = np.zeros((len(rows), 8), np.uint8)
     wide[:, : rows.shape[1]] = rows

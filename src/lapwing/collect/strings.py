@@ -19,7 +19,7 @@ from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.hashing import Hashing, Keys, make_hashing
 from lapwing.collect.intervals import Support, share_of_population
 from lapwing.collect.local import LocalProtocol, as_list
-from lapwing.collect.reports import Reports, Rows
+from lapwing.collect.reports import ReportRows, Reports
 from lapwing.collect.thresholds import read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type
@@ -94,7 +94,7 @@ class FrequentStrings(LocalProtocol):
         shape = {"alphabet": self.alphabet, "length": self.length, "step": self.step}
         return {"protocol": self.kind, "epsilon": str(self.epsilon), **shape}
 
-    def randomize_all(self, values: Any, bits: BitSource) -> Rows:
+    def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         return self._randomize(self._codes(values), bits)
 
     def find(
@@ -122,7 +122,7 @@ class FrequentStrings(LocalProtocol):
         """Which reports the randomizer could have sent."""
         return (reports.rows[:, 0] < self.levels) & self.hashing.valid(reports.rows[:, 1:])
 
-    def _randomize(self, codes: Keys, bits: BitSource) -> Rows:
+    def _randomize(self, codes: Keys, bits: BitSource) -> ReportRows:
         levels = sample_uniform(self.levels, len(codes), bits=bits)
         prefixes = np.where(np.arange(self.levels) <= levels[:, np.newaxis], codes, 0).astype(np.uint16)
         return np.concatenate([levels.astype(np.uint8)[:, np.newaxis], self.hashing.randomize(prefixes, bits)], axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
-from lapwing.collect.reports import Reports, Rows
+from lapwing.collect.reports import ReportRows, Reports
 from lapwing.collect.thresholds import WORD
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
@@ -68,12 +68,12 @@ class SubsetSelection(FrequencyProtocol):
         p, w = self.p, self.chosen
         return (p * (w - 1) + (1 - p) * w) / (len(self.values) - 1)
 
-    def randomize(self, places: Integers, bits: BitSource) -> Rows:
+    def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
         step = max(1, _CHUNK // len(self.values))
         parts = [self._randomize(places[start : start + step], bits) for start in range(0, places.size, step)]
         return np.concatenate([np.empty((0, self.size), np.uint8), *parts])
 
-    def _randomize(self, places: Integers, bits: BitSource) -> Rows:
+    def _randomize(self, places: Integers, bits: BitSource) -> ReportRows:
         many, w = len(self.values), self.chosen
         holds = bits.words(places.size, self.width) >= self.absent
         others = np.zeros((places.size, many - 1), np.bool_)
@@ -85,7 +85,7 @@ class SubsetSelection(FrequencyProtocol):
         flags[np.arange(places.size), places] = holds
         return pack(flags)
 
-    def supported(self, rows: Rows, places: Sequence[int]) -> Flags:
+    def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
         return unpack(rows, places)
 
     def valid(self, reports: Reports) -> Flags:

@@ -46,7 +46,7 @@ def is_within(larger: int, smaller: int, epsilon: Fraction) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SymbolCoin:
     """One word decides between the truth and `others` other symbols, all equally likely.
 
     Law:        P[truth] = truth / 2^width, P[each other] = other / 2^width; together 1.
@@ -68,10 +68,10 @@ class Spread:
         return Fraction(self.other, 1 << self.width)
 
 
-def spread(epsilon: Fraction, symbols: int, *, width: int = WORD) -> Spread:
+def spread(epsilon: Fraction, symbols: int, *, width: int = WORD) -> SymbolCoin:
     """The thresholds for one of this many symbols."""
     other = ceil_share(epsilon, symbols - 1, width=width)
-    return Spread((1 << width) - (symbols - 1) * other, other, width)
+    return SymbolCoin((1 << width) - (symbols - 1) * other, other, width)
 
 
 def flip(epsilon: Fraction, *, width: int = WORD) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
-from lapwing.collect.reports import Reports, Rows
+from lapwing.collect.reports import ReportRows, Reports
 from lapwing.collect.thresholds import flip
 from lapwing.noise.bits import BitSource
 
@@ -50,7 +50,7 @@ class UnaryEncoding(FrequencyProtocol):
     def q(self) -> Fraction:
         return Fraction(self.rare, 1 << self.width)
 
-    def randomize(self, places: Integers, bits: BitSource) -> Rows:
+    def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
         many, step = len(self.values), max(1, _CHUNK // len(self.values))
         rows = np.empty((places.size, self.size), np.uint8)
         for start in range(0, places.size, step):
@@ -62,7 +62,7 @@ class UnaryEncoding(FrequencyProtocol):
             rows[start : start + step] = pack(ones)
         return rows
 
-    def supported(self, rows: Rows, places: Sequence[int]) -> Flags:
+    def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
         return unpack(rows, places)
 
     def valid(self, reports: Reports) -> Flags:
