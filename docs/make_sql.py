@@ -23,6 +23,7 @@ from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.planning.domain import MOST_RANGE, MOST_TRIED
 from lapwing.reading.relations.joins import MOST_DEGREE
 from lapwing.reading.relations.relation import MOST_TOTAL
+from lapwing.reading.sql.aliases import ALIASES
 from lapwing.reading.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
 from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
 
@@ -91,15 +92,17 @@ engine's query. A refusal is free and never depends on the data.
 
 | clause | what is supported |
 |---|---|
-| `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; `AS` names a column, and without it `AVG(cost)` is named `avg_cost` |
+| `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; without `AS` AVG(cost) is named `avg_cost` |
 | `SELECT DISTINCT` | of keys: the same as `GROUP BY` without aggregates |
-| `FROM` | a table of the catalog, a sub-query or a name from `WITH`, alone or joined; before a table its declared `schema`, `main` or `public` |
+| `FROM` | a table of the catalog, a sub-query or a name from `WITH`, alone or joined |
+| `FROM schema.t` | with the schema that is declared for the table, `main` or `public` |
 | `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)` |
 | `UNION ALL` | of rows, in a sub-query or in `WITH` |
 | `WHERE` | any condition over the columns of one row |
 | `GROUP BY` | columns, expressions, names or positions of selected columns; not the protected unit |
 | `HAVING` | conditions over keys and aggregates; they filter released numbers |
-| `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last; `SELECT TOP 10` is `LIMIT 10` |
+| `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last |
+| `SELECT TOP 10` | `LIMIT 10` |
 | `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds count |
 | `WITH`, sub-queries | rows, computed row by row; groups, with arithmetic on released numbers; or one row per unit |
 
@@ -136,6 +139,22 @@ can join at most {MOST_DEGREE} private tables with several rows per unit, and re
         ),
     ),
     (
+        "Rows in another table",
+        """\
+`unit IN (SELECT unit FROM t ...)` and `EXISTS (SELECT 1 FROM t WHERE t.unit = ...)` ask whether a person has rows in
+another private table; `x IN (SELECT y FROM p ...)` whether a value is in a column of a public table. `NOT` is the
+opposite. They are conditions of the outer rows: they add no rows, and limits stay those of the outer table. NULLs in
+the sub-query are dropped first. Nothing else of the outer row can be compared inside, and a table whose rows are units
+has no rows of the same person elsewhere.
+""",
+        (
+            "SELECT AVG(cost) AS mean FROM visits WHERE patient IN (SELECT patient FROM stays WHERE nights > 7)",
+            "SELECT COUNT(*) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM stays s WHERE s.patient = v.patient)",
+            "SELECT COUNT(*) AS n FROM visits WHERE region IN (SELECT code FROM regions WHERE country = 'NO')",
+            "SELECT COUNT(*) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM stays s WHERE s.since = v.day)",
+        ),
+    ),
+    (
         "Unions",
         """\
 The sides are private rows with the same column names in the same order. A person's rows on all sides count together:
@@ -152,11 +171,13 @@ limits add up, and bounds and values cover those of every side.
 A sub-query that groups by the protected unit gives one row per unit, or per unit and key. Nothing inside is released,
 so it has no noise and costs nothing. It supports `COUNT`, `SUM`, `AVG`, `MIN` and `MAX`; sums and averages need bounds.
 Outside, a count lies between 0 and `rows_per_unit`, and a sum within `rows_per_unit` times the bounds; where that limit
-is not declared, use `CLIP`.
+is not declared, use `CLIP`. `MIN` and `MAX` of whole numbers and dates stay whole numbers and dates: group by them for
+cohorts, such as the first month of each unit.
 """,
         (
             "SELECT AVG(total) AS m FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
             "SELECT n, COUNT(*) AS k FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient) GROUP BY n",
+            "SELECT y, COUNT(*) AS n FROM (SELECT patient, MIN(age) AS y FROM visits GROUP BY patient) GROUP BY y",
             "SELECT patient, total FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
         ),
     ),
@@ -249,11 +270,26 @@ EXAMPLES = (
 )
 
 
+def _other_names() -> str:
+    """The aliases of aggregates."""
+    usual = {"avg": "AVG", "sum": "SUM", "variance": "VARIANCE", "variance_pop": "VAR_POP", "stddev": "STDDEV"}
+    named: dict[str, list[str]] = {}
+    for alias, node in ALIASES.items():
+        name = node.sql_name().lower()
+        named.setdefault(usual.get(name, name.upper()), []).append(alias.upper())
+    same = "; ".join(f"{', '.join(f'`{alias}`' for alias in aliases)}: `{name}`" for name, aliases in named.items())
+    return (
+        f"\nOther names for them: {same}; `APPROX_COUNT_DISTINCT`: `COUNT(DISTINCT x)`.\n"
+        "A quantile is approximate under every name: `QUANTILE`, `QUANTILE_DISC` and `APPROX_QUANTILE` are\n"
+        "`QUANTILE_CONT`. `AVG(c)` of a condition is the share of rows where it holds, `SUM(c)` their number.\n"
+    )
+
+
 def page() -> str:
     """The whole page."""
     aggregates = "".join(f"| `{f.sql}` | {f.words} |\n" for f in FUNCTIONS.values())
     operators = "".join(f"\n### {title}\n\n{_table(group)}" for title, group in GROUPS.items())
-    return HEAD + aggregates + _relations() + PRICES + operators + _refused() + _examples()
+    return HEAD + aggregates + _other_names() + _relations() + PRICES + operators + _refused() + _examples()
 
 
 def _table(group: tuple[Operator, ...]) -> str:

@@ -42,6 +42,7 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.relations.semi_joins import is_member
 
 SCHEMA = {
     Type.INTEGER: "int64",
@@ -126,10 +127,22 @@ class _Reading:
         return all_rows(self.catalog.table(node.name))
 
     def filter(self, node: Any) -> Relation:
+        """Only these rows. Each `isin(table.column)` is one more column of the rows before they are filtered."""
         inner = self.relation(node.parent)
-        read = Values(_fields(inner, node.parent)).read
+        field = _fields(inner, node.parent)
+
+        def leaf(part: Any) -> Expression:
+            nonlocal inner
+            if kind_of(part) != "InSubquery":
+                return field(part)
+            rows = rows_only(inner, part_of(part))
+            inner, met = is_member(rows, read(part.needle), self.relation(part.rel), part_of(part))
+            return met
+
+        read = Values(leaf).read
         terms = [term for predicate in node.predicates for term in terms_of(predicate, "And")]
-        return filter_by(inner, [read(term) for term in terms], lambda: "filter")
+        conditions = [read(term) for term in terms]
+        return filter_by(inner, conditions, lambda: "filter")
 
     def project(self, node: Any) -> Relation:
         inner = self.relation(node.parent)
@@ -220,7 +233,7 @@ class _Above:
         self.collected, self.parent, self.below = collected, parent, below
 
     def leaf(self, node: Any) -> Expression:
-        if kind_of(node) == "Field":
+        if kind_of(node) in ("Field", "InSubquery"):
             return self.below(node)
         if kind_of(node) == "CountStar" and node.arg != self.parent:
             refuse_node(node)
@@ -245,7 +258,8 @@ class _Above:
                 return grouping.of_pair(name, self.below(node.left), self.below(node.right), condition, part)
             case kind if kind in QUANTILES:
                 level = Literal(QUANTILES[kind], Type.REAL)
-                return grouping.quantile(self.below(node.arg), level, condition, part)
+                exact = self.collected.per_unit
+                return grouping.quantile(self.below(node.arg), level, condition, part, exact=exact)
             case kind:
                 return grouping.of_values(AGGREGATES[kind], self.below(node.arg), condition, part)
 
@@ -254,6 +268,8 @@ def _fields(relation: Relation, parent: Any) -> Callable[[Any], Expression]:
     """Below an aggregation, a field is a column of the relation, and there are no aggregates."""
 
     def leaf(node: Any) -> Expression:
+        if kind_of(node) == "InSubquery":
+            refuse_node(node)
         if kind_of(node) != "Field":
             refuse(
                 "misplaced-aggregate",

@@ -7,7 +7,7 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -35,11 +35,13 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.sql.aliases import rename_aggregates
 from lapwing.reading.sql.expressions import read
 from lapwing.reading.sql.naming import names_of
-from lapwing.reading.sql.nodes import SqlNode, is_whole, terms_of
+from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings, read_top
 from lapwing.reading.sql.refused import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.reading.sql.semi_joins import Members, read_semi_joins
 from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
 
 MOST_CHARACTERS = 50_000
@@ -115,6 +117,7 @@ def _select(text: str) -> exp.Select:
     if sum(1 for _ in statement.walk()) > MOST_PARTS:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
     bind(statement)
+    rename_aggregates(statement)
     return only_select(statement, "the question")
 
 
@@ -123,6 +126,8 @@ class _Source:
     """What one SELECT reads."""
 
     scopes: Scopes
+    members: Members
+    """The conditions of its semi-joins."""
 
     @property
     def relation(self) -> Relation:
@@ -130,8 +135,11 @@ class _Source:
 
     def column(self, node: SqlNode) -> Expression:
         """The meaning of a column name below the aggregation; aggregates are refused here."""
+        if id(node) in self.members:
+            return self.members[id(node)]
         if not isinstance(node, exp.Column):
             if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
+                check_modifiers(node)
                 refuse_node(node)
             refuse(
                 "misplaced-aggregate",
@@ -149,14 +157,15 @@ def _inside(select: exp.Select, names: Names) -> Relation:
 def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
-    source = _Source(read_from(select, _with(select, names), _inside))
+    names = _with(select, names)
+    source = _Source(*read_semi_joins(select, read_from(select, names, _inside), names, _inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
         check_modifiers(where)
         conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
-    inner = _Source(source.scopes.refine(relation))
+    inner = replace(source, scopes=source.scopes.refine(relation))
     if not _aggregates(select):
         return _order(select, inner, _plain(select, inner))
     if isinstance(relation, Aggregation):
@@ -174,6 +183,10 @@ def _aggregates(select: exp.Select) -> bool:
     """Whether it has groups; SELECT DISTINCT k is GROUP BY k."""
     if any(select.args.get(name) is not None for name in ("group", "having", "distinct")):
         return True
+    return _has_aggregates(select)
+
+
+def _has_aggregates(select: exp.Select) -> bool:
     return any(isinstance(part, exp.AggFunc) for column in select.expressions for part in column.walk())
 
 
@@ -283,7 +296,7 @@ class _Aggregation:
         group, distinct = self.select.args.get("group"), self.select.args.get("distinct")
         if distinct is not None:
             check_modifiers(distinct)
-            if group is not None or self.select.find(exp.AggFunc) is not None:
+            if group is not None or _has_aggregates(self.select):
                 refuse("unsupported-clause", *CLAUSES["distinct"])
             for name, node in self._shown():
                 self.grouping.add_key(read(node, self.source.column), f"SELECT DISTINCT `{name}`")
@@ -319,6 +332,8 @@ class _Aggregation:
         return self.grouping.above(read(node, self._leaf))
 
     def _leaf(self, node: SqlNode) -> Expression:
+        if is_semi_join(node):
+            return self.source.column(node)
         if isinstance(node, exp.Column):
             name = "" if node.table or node.name.lower() in self.rows.columns else node.name.lower()
             return self.outputs[name] if name in self.outputs else self.source.column(node)
@@ -360,7 +375,8 @@ class _Aggregation:
                 return grouping.of_pair(PAIRS[type(node)], y, x, condition, part)
             case exp.AggFunc() if type(node) in LEVELS:
                 level = Literal(LEVELS[type(node)], Type.REAL)
-                return grouping.quantile(read(node.this, self.source.column), level, condition, part)
+                value = read(node.this, self.source.column)
+                return grouping.quantile(value, level, condition, part, exact=self.grouping.per_unit)
             case exp.PercentileCont() if node.args.get("expression") is not None:
                 value, share = (read(side, self.source.column) for side in (node.this, node.expression))
                 return grouping.quantile(value, share, condition, part)

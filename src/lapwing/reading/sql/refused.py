@@ -61,8 +61,8 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
     "catalog": ("a database before the schema", "it is not supported.", "Write schema.table, or the table alone."),
     "query": (
         "IN (SELECT ...)",
-        "a query inside an expression would read rows without being charged.",
-        "Write IN ('a', 'b').",
+        "here it would read rows without being charged.",
+        "Use it in WHERE, or write IN ('a', 'b').",
     ),
     "limit_options": ("LIMIT", "it takes an integer.", "For example: LIMIT 10."),
     "order": ("ORDER BY", "sorting rows depends on all of them.", "Sort the groups of the answer."),
@@ -78,11 +78,10 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Mode: (_CHOICE, "Use GROUP BY with ORDER BY COUNT(*) DESC LIMIT 1."),
     exp.ArrayAgg: (_ROWS, "Use GROUP BY and COUNT(*)."),
     exp.GroupConcat: (_ROWS, "Use GROUP BY and COUNT(*)."),
-    exp.ApproxDistinct: ("it is only supported for the protected unit.", "Use COUNT(DISTINCT unit)."),
     exp.Window: ("window functions mix rows of different units.", "Use GROUP BY."),
     exp.Subquery: (_INSIDE, "Ask it first, then use the released number as a constant."),
     exp.Select: (_INSIDE, "Ask it first, then use the released number as a constant."),
-    exp.Exists: (_INSIDE, "Ask it first, then use the released number as a constant."),
+    exp.Exists: (_INSIDE, "Use it in WHERE."),
     exp.Any: (_INSIDE, "Write IN ('a', 'b')."),
     exp.All: (_INSIDE, "Write NOT IN ('a', 'b')."),
     exp.Rand: (_CHANCE, "Leave it out; noise is added for you."),
@@ -111,7 +110,6 @@ NAMES: dict[str, tuple[str, str]] = {
     **dict.fromkeys(["now", "today", "get_current_timestamp"], (_CHANCE, "Write the date: DATE '2020-12-31'.")),
     **dict.fromkeys(["setseed", "uuid", "gen_random_uuid"], (_CHANCE, "Leave it out; noise is added for you.")),
     "histogram": ("its edges would come from the rows.", "Use GROUP BY BUCKET(x, [0, 18, 65]) and COUNT(*)."),
-    "mean": ("it has another name here.", "Write AVG(x)."),
 }
 """By function name, if the parser has no node class for it: why it is refused, and what to write instead."""
 
