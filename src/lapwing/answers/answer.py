@@ -6,17 +6,19 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
+from lapwing.answers.doubts import doubt_of, none_shown, rows_counted
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.present import present
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
-from lapwing.answers.wording import asked, condition, percent
+from lapwing.answers.wording import asked, condition
 from lapwing.cells.finding import SearchResult
 from lapwing.cells.release import Released
 from lapwing.measures.selection import selection_words, units_needed
 from lapwing.numbers import Number
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
+from lapwing.privacy.wording import percent
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -49,6 +51,7 @@ class Release(Tabular):
             asked(question),
             "" if question.where is None else condition(question.where),
             facts=self.to_dict,  # a joined answer says more than `facts`
+            gaps=self.plan.selection is not None or question.having is not None or question.limit is not None,
         )
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
@@ -101,7 +104,17 @@ class Release(Tabular):
     def _notes(self) -> tuple[str, ...]:
         """What is said below the rows."""
         found = self._found().strip()
-        return (*((found,) if found else ()), *self.plan.outline.notes)
+        return (*((found,) if found else ()), *self._doubts(), *self.plan.outline.notes)
+
+    def _doubts(self) -> list[str]:
+        """Why nothing is shown, and which searches found nothing: by released numbers alone."""
+        rows = rows_counted(self.plan, self.released)
+        doubts = [doubt for found in self.found if (doubt := doubt_of(found, rows))]
+        return [*doubts, *([none_shown(self.plan.selection)] if self._shows_nothing() else [])]
+
+    def _shows_nothing(self) -> bool:
+        """Whether keys were selected and none was shown."""
+        return self.plan.selection is not None and not self.released.keys[0].size
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:

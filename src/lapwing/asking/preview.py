@@ -10,7 +10,6 @@ from typing import Any
 from lapwing.answers.answer import describe
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.readings import half_width
-from lapwing.answers.wording import percent
 from lapwing.language.expression import Slot, walk
 from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
@@ -18,7 +17,7 @@ from lapwing.measures.total import COUNT_UNITS, COUNT_VALUES
 from lapwing.numbers import Number, exact
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.wording import at_most_text, decimal_text
+from lapwing.privacy.wording import at_most_text, decimal_text, percent
 
 ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""
@@ -36,6 +35,8 @@ class Preview(PricePreview):
     assume_rows: int | None = None
     missing: tuple[str, ...] = ()
     """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
+    overlooked: int = 0
+    """The most units that one of these searches may overlook."""
     delta_named: bool = field(default=False, kw_only=True)
     """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
     epsilon: Number | None = field(default=None, kw_only=True)
@@ -94,6 +95,7 @@ class Preview(PricePreview):
             "groups": self.plan.group_count,
             "measures": [] if self.missing else describe(self.plan),
             "finds_first": list(self.missing),
+            "finds_nothing_below": self.overlooked,
             "keys": self.keys,
             "notes": [] if self.missing else list(self.plan.outline.notes),
         }
@@ -120,7 +122,8 @@ class Preview(PricePreview):
         if not self.missing:
             return []
         first = f"A share of the price first finds {' and '.join(self.missing)}."
-        return [first, "How exact the answer is depends on what is found, and cannot be told before."]
+        few = f"Among fewer than about {self.overlooked:,} units it may find nothing, and the answer would be useless."
+        return [first, few, "How exact the answer is depends on what is found, and cannot be told before."]
 
     def _split(self) -> list[str]:
         """How the price is shared, if there is more than one part."""
@@ -149,13 +152,18 @@ class Preview(PricePreview):
             return [f"{words}: {promise.format(self._level)}"]
         depends = not measure.kind.is_known_beforehand(reading.statistic)
         assumed = (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,)
-        errors = [(rows, self._error(reading, rows)) for rows in assumed]
-        lines = [
-            (rows, f"{words}: within {e:,.6g} with {self._level} confidence") for rows, e in errors if e is not None
-        ]
-        if not lines and measure.mechanism is not None:
+        errors = [(rows, error) for rows in assumed if (error := self._error(reading, rows)) is not None]
+        if not errors and measure.mechanism is not None:
             return [f"{words}: its interval comes with the answer and depends on the data{each}"]
-        return [f"{line}, if a group has at least {rows:,} rows" if depends else line + each for rows, line in lines]
+        width = measure.kind.range_width(reading.statistic)
+        useless = [rows for rows, error in errors if width is not None and 2 * error >= width]
+        lines = [
+            f"{words}: within {error:,.6g} with {self._level} confidence"
+            + (f", if a group has at least {rows:,} rows" if depends else each)
+            for rows, error in errors
+            if rows not in useless
+        ]
+        return [*lines, *([f"{words}: {_useless(max(useless))}"] if useless else [])]
 
     def _keys(self) -> list[str]:
         if self.plan.selection is None or self.plan.prices.selection is None:
@@ -189,3 +197,10 @@ class Preview(PricePreview):
         level = self.plan.outline.confidence_of(reading.measure, self.confidence)
         found = half_width(self.plan.measures[reading.measure], reading.statistic, level, rows=rows)
         return None if found is None else float(found)
+
+
+def _useless(rows: int) -> str:
+    return (
+        f"useless in groups of {rows:,} rows or fewer, where the interval is as wide as the bounds allow. "
+        "Ask at a larger epsilon or about larger groups, or have narrower bounds declared"
+    )
