@@ -16,7 +16,7 @@ from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number
-from lapwing.opening.declared import Facts, declare_table, read_facts
+from lapwing.opening.declared import TableFacts, declare_table, read_facts
 from lapwing.opening.settings import curator_of
 from lapwing.privacy.budget import Budget
 from lapwing.settings import read_memory, read_type, witness_of
@@ -69,7 +69,7 @@ def open_data(
     else:
         source = _source_of(data)
         sources = {_title(name, source): source}
-        facts = dict.fromkeys(sources, Facts(**given))
+        facts = dict.fromkeys(sources, TableFacts(**given))
     place = _place(sources, ledger)
     if place is not None:
         sources = {title: with_fingerprint(s) if isinstance(s, Frame) else s for title, s in sources.items()}

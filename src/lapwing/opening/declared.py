@@ -23,7 +23,7 @@ COLUMN_FACTS = ("bounds", "unit_bounds", "values", "edges", "types")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TableFacts:
     """What is declared of one table."""
 
     unit: Any
@@ -37,7 +37,7 @@ class Facts:
     types: Any
 
 
-def declare_table(title: str, source: Source, facts: Facts, confidence: Any, ledger: Ledger | None) -> Table:
+def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any, ledger: Ledger | None) -> Table:
     """The table with these facts. `ledger` is the one that exists already, if one does: it may have recorded types."""
     found, unit = stored_types(source), facts.unit
     if unit == "row" and _stored_name(unit, found) not in found:
@@ -63,7 +63,7 @@ def declare_table(title: str, source: Source, facts: Facts, confidence: Any, led
     )
 
 
-def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, Facts]:
+def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, TableFacts]:
     """The facts of each of several tables: of a table one for all or by table, of columns always by table."""
     names = list(titles)
     for what, fact in given.items():
@@ -78,7 +78,7 @@ def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, Fac
     if missing:
         raise Misconfigured(f"`unit` says nothing about `{missing[0]}`. Name the column that identifies its unit.")
     return {
-        name: Facts(**{what: _own(fact, name, "1" if what == "version" else None) for what, fact in given.items()})
+        name: TableFacts(**{what: _own(fact, name, "1" if what == "version" else None) for what, fact in given.items()})
         for name in names
     }
 
