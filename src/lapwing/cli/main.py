@@ -72,7 +72,7 @@ INTERRUPTED = 130
 _OPENED = ExitStack()
 """Curators and ledgers opened by this command. They are closed at its end, not left to the garbage collector."""
 
-_STOPPED = "Interrupted. Charges stand, and asking again pays again: see `lapwing budget`."
+_STOPPED = "Interrupted. Charges stand, and asking again charges again: see `lapwing budget`."
 
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
