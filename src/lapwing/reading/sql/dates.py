@@ -11,6 +11,7 @@ from sqlglot import exp
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.operators import dates, numbers
 from lapwing.language.operators.base import call
+from lapwing.language.operators.date_texts import format_date
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
 from lapwing.reading.sql.nodes import SqlNode, SqlReader, bare
@@ -111,6 +112,14 @@ def truncate(node: SqlNode, inner: SqlReader) -> Expression:
 def date_diff(node: SqlNode, inner: SqlReader) -> Expression:
     operator = dates.DIFFERENCES[_unit(node, dates.DIFFERENCES)]
     return call(operator, inner(node.expression), inner(node.this), part=lambda: part_of(node))
+
+
+def strftime(node: SqlNode, inner: SqlReader) -> Expression:
+    """STRFTIME(d, '%Y-%m'); DuckDB takes the format first as well."""
+    value, text = inner(node.this), inner(node.args["format"])
+    if isinstance(value, Literal):
+        value, text = text, value
+    return format_date(value, text, part=lambda: part_of(node))
 
 
 def iso_weekday(node: SqlNode, inner: SqlReader) -> Expression:

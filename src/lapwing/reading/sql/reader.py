@@ -154,12 +154,12 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
     names = _with(select, names)
-    source = _Source(*read_semi_joins(select, read_from(select, names, _inside), names, _inside))
+    scopes, terms = read_from(select, names, _inside)
+    source = _Source(*read_semi_joins(select, scopes, names, _inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
-        check_modifiers(where)
-        conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
+        conditions = [read(term, source.column) for term in terms]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
     inner = replace(source, scopes=source.scopes.refine(relation))
     if not _aggregates(select):
