@@ -113,3 +113,20 @@ def test_what_cannot_be_audited_is_refused(run: Any, arguments: tuple[str, ...],
     found, _, err = run("audit", *arguments)
     assert found == code
     assert message in err
+
+
+def test_attack_lists_what_there_is_and_runs_one(run: Any) -> None:
+    code, out, _ = run("attack")
+    assert (code, len(out.splitlines())) == (0, 10)
+    code, out, _ = run("attack", "advertiser", "--json", "--plot", "seen.png")
+    assert (code, json.loads(out)["attack"]) == (0, "advertiser")
+    assert Path("seen.png").stat().st_size > 10_000
+    code, _, err = run("attack", "magic")
+    assert (code, "Choose one of averaging" in err) == (2, True)
+
+
+@pytest.mark.slow
+def test_attack_all_makes_one_page(run: Any) -> None:
+    code, out, _ = run("attack", "--all", "--page", "page.html")
+    assert (code, out.splitlines()[-1]) == (0, "Wrote page.html.")
+    assert Path("page.html").read_text().count("<h2") == 10

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from lapwing.cli.output import echo
+from lapwing.cli.progress import waiting
 from lapwing.errors import Misconfigured
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -60,6 +61,41 @@ def audit(
         found.plot(plot)
     if found.rejected:
         raise typer.Exit(1)
+
+
+def attack(
+    name: Annotated[str | None, typer.Argument(help="The attack; without one, all are listed.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Run all attacks and write one page.")] = False,
+    page: Annotated[Path, typer.Option("--page", help="Where --all writes its page.")] = Path("attacks.html"),
+    plot: Annotated[Path | None, typer.Option("--plot", help="Also draw the result to a .png or .svg file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack an unprotected system, naive noise and Lapwing, and compare with what epsilon allows."""
+    from lapwing.lab.attacks import ATTACKS
+    from lapwing.lab.attacks import attack as run
+
+    if everything:
+        from lapwing.lab.page import write_page
+
+        found = []
+        with progress("attacking", len(ATTACKS)) as step:
+            for known in ATTACKS:
+                found.append(run(known))
+                step(len(found))
+                if not as_json:
+                    echo(f"{found[-1]}\n")
+        write_page(found, page)
+        told = [attacked.to_dict() for attacked in found]
+        echo(json.dumps({"written": str(page), "attacks": told}) if as_json else f"Wrote {page}.")
+        return
+    if name is None:
+        echo(json.dumps(ATTACKS) if as_json else "\n".join(f"{one:15} {what}" for one, what in ATTACKS.items()))
+        return
+    with waiting("attacking"):
+        attacked = run(name)
+    echo(json.dumps(attacked.to_dict()) if as_json else str(attacked))
+    if plot is not None:
+        attacked.plot(plot)
 
 
 @contextmanager
