@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import date
 from functools import partial
 
 from sqlglot import exp
@@ -16,6 +17,15 @@ from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
 from lapwing.reading.sql.nodes import SqlNode, SqlReader, bare
 from lapwing.reading.sql.refused import check_modifiers, part_of
+
+
+def settle_today(select: exp.Select, today: date) -> bool:
+    """Writes the date for every CURRENT_DATE in the tree; False if there is none."""
+    found = [node for node in select.find_all(exp.CurrentDate) if not any(node.args.values())]
+    for node in found:
+        written = exp.Literal.string(today.isoformat())
+        node.replace(exp.Cast(this=written, to=exp.DataType(this=exp.DType.DATE)))
+    return bool(found)
 
 
 def add(node: SqlNode, inner: SqlReader) -> Expression:

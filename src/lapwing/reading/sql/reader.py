@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
 
 from sqlglot import exp
@@ -21,7 +22,7 @@ from lapwing.language.types import Type
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.measures.total import COUNT_VALUES, SUM
-from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.planning.question import Order, Output, Question, normalised, note_of
 from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
@@ -35,6 +36,7 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.sql.dates import settle_today
 from lapwing.reading.sql.expressions import read
 from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
@@ -70,10 +72,13 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 """Quantiles with their own name."""
 
 
-def read_sql(text: str, catalog: Catalog) -> Question:
-    """The question a SELECT asks; raises Refused. Free, and reads no data."""
+def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
+    """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
     try:
-        return normalised(question_of(_relation(_select(text), Names(catalog, {}))))
+        select = _select(text)
+        dated = today is not None and settle_today(select, today)
+        question = normalised(question_of(_relation(select, Names(catalog, {}))))
+        return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
