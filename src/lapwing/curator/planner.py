@@ -106,12 +106,12 @@ class Planner:
         least = plan if search.terms() == search.least() else self._plan(seen.question, search.least())[0]
         return PlannedRequest(plan, least, confidence, search.facts, charged, seen.found, seen.missing, search)
 
-    def plan_batch(self, asked: BatchRequest, request: Request) -> BatchPlan:
+    def plan_batch(self, asked: BatchRequest, terms: Terms, today: date | None = None) -> BatchPlan:
         """The plans of a batch, with its price split."""
-        terms, questions = request.terms, []
+        questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
-                questions.append(self.read(question, request.today))
+                questions.append(self.read(question, today))
         confidences = [_confidence(question.table, terms.confidence) for question in questions]
         return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
