@@ -4,6 +4,7 @@ from lapwing.lab.attacks import ATTACKS, Attacked, attack, attack_all
 from lapwing.lab.audit import audit, audit_outputs
 from lapwing.lab.claim import Claim
 from lapwing.lab.one_run import OneRun, audit_groups, audit_one_run
+from lapwing.lab.replay import Replay, replay
 from lapwing.lab.report import Audit, Finding
 
 __all__ = [
@@ -13,10 +14,12 @@ __all__ = [
     "Claim",
     "Finding",
     "OneRun",
+    "Replay",
     "attack",
     "attack_all",
     "audit",
     "audit_groups",
     "audit_one_run",
     "audit_outputs",
+    "replay",
 ]
