@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, assert_never
 
 from lapwing.answers.answer import Release
@@ -24,7 +25,7 @@ from lapwing.asking.request import (
 from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
-from lapwing.curator.answering import PaidAnswers, nothing
+from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, nothing
 from lapwing.curator.charging import after_charge
 from lapwing.curator.description import Description
 from lapwing.curator.missing import find_missing
@@ -341,7 +342,8 @@ class Curator:
         before = None if name is None else self._ledger.state
         planned = self._planner.plan(asked, request)
         request = request.canonical(planned.facts)
-        self._check_key(request)
+        if request.key is not None:
+            self._ledger.check_key(request.analyst, request.key, request.body())
         marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
         answer = self._answer(asked.title(planned.plan), planned, request)
         if name is not None and not answer.cost:
@@ -360,11 +362,17 @@ class Curator:
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
             with after_charge(planned.charged):
-                answer = self._answers.charge_new(planned.plan, planned.confidence, title, request)
+                answer = self._charge(title, planned, request)
                 answer = self._answers.combine_stored(answer) if request.combine else answer
         if not planned.found:
             return answer
         return replace(answer, found=planned.found, cost=answer.cost + planned.charged)
+
+    def _charge(self, title: str, planned: PlannedRequest, request: Request) -> Release:
+        plan, cost = planned.plan, self._ledger.budget.cost(planned.plan.loss)
+        charge = PlannedCharge(plan, planned.confidence, title, request.body(), request.key)
+        (answer,) = self._answers.charge_new([charge], [cost], request.analyst)
+        return answer
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
@@ -394,25 +402,29 @@ class Curator:
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        shared = self._planner.plan_batch(asked, request.terms)
-        request = request.canonical(*(one.outline.question.facts for one in shared.merged))
-        self._answers.check_keys(shared, request)
-        for plan in shared.plans:
+        batch = self._planner.plan_batch(asked, request.terms)
+        request = request.canonical(*(one.outline.question.facts for one in batch.merged))
+        charges = charges_of(batch, asked, request)
+        for charge in charges:
+            if charge.key is not None:
+                self._ledger.check_key(request.analyst, charge.key, charge.body)
+        for plan in batch.plans:
             self._private_data.check(plan.table)
-        found = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
+        found = self._all_stored(charges, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
-        paid = iter(self._answers.charge_all_new(shared, missing, asked, request))
-        return batch_of(asked.names, shared, [next(paid) if answer is None else answer for answer in found])
+        new = [charges[place] for place in missing]
+        paid = iter(self._answers.charge_new(new, batch.costs(missing), request.analyst))
+        return batch_of(asked.names, batch, [next(paid) if answer is None else answer for answer in found])
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
-        shared = self._planner.plan_batch(asked, request.terms)
-        stored = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
-        return preview_of(asked.names, shared, stored, self._ledger.remaining)
+        batch = self._planner.plan_batch(asked, request.terms)
+        stored = self._all_stored(charges_of(batch, asked, request), request)
+        return preview_of(asked.names, batch, stored, self._ledger.remaining)
 
-    def _check_key(self, request: Request) -> None:
-        """Refuses a key that this analyst has used for another request, before anything is charged for it."""
-        if request.key is not None:
-            self._ledger.check_key(request.analyst, request.key, request.body())
+    def _all_stored(self, charges: Sequence[PlannedCharge], request: Request) -> list[Release | None]:
+        """For each charge of a batch the stored answer that will do."""
+        find = partial(self._answers.find_stored, analyst=request.analyst)
+        return [None if request.refresh else find(one.plan, one.confidence, key=one.key) for one in charges]
 
     def _kept_answer(self, name: Hashable) -> Release | None:
         """The answer that is kept for these words, if nothing has changed since."""

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
-from lapwing.asking.batch import BatchRequest, Shared, share
+from lapwing.asking.batch import BatchPlan, BatchRequest, split_price
 from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
@@ -102,14 +102,14 @@ class Planner:
         least = plan if search.terms() == search.least() else self._plan(seen.question, search.least())[0]
         return PlannedRequest(plan, least, confidence, search.facts, charged, seen.found, seen.missing, search)
 
-    def plan_batch(self, asked: BatchRequest, terms: Terms) -> Shared:
+    def plan_batch(self, asked: BatchRequest, terms: Terms) -> BatchPlan:
         """The plans of a batch, with its price split."""
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
                 questions.append(self.read(question))
-        levels = [_confidence(question.table, terms.confidence) for question in questions]
-        return share(questions, asked, self._ledger.budget, terms, levels=levels, left=self._delta_left)
+        confidences = [_confidence(question.table, terms.confidence) for question in questions]
+        return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
     def _plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan of a workload at its price, and the confidence that its errors are stated at."""
