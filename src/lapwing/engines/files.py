@@ -3,8 +3,9 @@
 Guarantee:  a changed byte is noticed when the file is opened and before every question, unless the system reports the
             same device, inode, size and times as before. A copy with the same bytes is the same data.
 Proof:      the fingerprint is the SHA-256 of all bytes. It is computed once for each state that the system reports, of
-            which the time of change (ctime) cannot be set by a program, and follows its rights as well; a state that began less than two seconds ago is
-            not remembered, since a write in the same tick of the clock would not change it.
+            which the time of change (ctime) cannot be set by a program and also follows who may read the file; a state
+            that began less than two seconds ago is not remembered, since a write in the same tick of the clock would
+            not change it.
 Checked by: tests/engines/test_files.py
 """
 
