@@ -144,11 +144,11 @@ def _facts(written: Any) -> Facts:
     match written:
         case None | bool() | str():
             return written
+        case list() | tuple():
+            return tuple(map(_facts, written))
         case numbers.Number():
             return number_facts(exact(written, "a number"))
         case Mapping():
             return tuple(sorted((str(name), _facts(value)) for name, value in written.items()))
-        case list() | tuple():
-            return tuple(map(_facts, written))
         case _:
             return ("ibis", str(written))

@@ -6,6 +6,7 @@ Ibis is imported only by callers who pass an expression; here its nodes are iden
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lapwing.catalog.table import Catalog, Table
@@ -193,7 +194,7 @@ class _Reading:
         keys = {name: below(value) for name, value in groups.items()}
         collected = Grouping(rows, inside=inside)
         for name, key in keys.items():
-            collected.add_key(key, f"group_by `{name}`")
+            collected.add_key(key, partial("group_by `{}`".format, name))
         above = Values(_Above(collected, parent, below).leaf).read
         outputs = [Output(name, collected.above(key)) for name, key in keys.items()]
         outputs += [Output(name, collected.above(above(value))) for name, value in metrics.items()]

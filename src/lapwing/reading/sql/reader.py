@@ -6,9 +6,12 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -44,6 +47,7 @@ from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, r
 
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -79,7 +83,7 @@ def read_sql(text: str, catalog: Catalog) -> Question:
 
 
 def _select(text: str) -> exp.Select:
-    if any("\ud800" <= character <= "\udfff" for character in text[:MOST_CHARACTERS]):
+    if _SURROGATE.search(text, 0, MOST_CHARACTERS):
         refuse(
             "unreadable-characters",
             "the question",
@@ -111,9 +115,10 @@ def _select(text: str) -> exp.Select:
         many = f"it contains {len(written)} statements." if written else "it is empty."
         refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
     statement = written[0]
-    if sum(1 for _ in statement.walk()) > MOST_PARTS:
+    parts = list(islice(statement.walk(), MOST_PARTS + 1))
+    if len(parts) > MOST_PARTS:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
-    bind(statement)
+    bind(parts)
     return only_select(statement, "the question")
 
 
@@ -289,7 +294,7 @@ class _Aggregation:
             return
         check_modifiers(group)
         for node in group.expressions:
-            self.grouping.add_key(self._key(node), f"GROUP BY {part_of(node)}")
+            self.grouping.add_key(self._key(node), partial(_grouping_by, node))
 
     def _key(self, node: SqlNode) -> Expression:
         meant = self._meant(node)
@@ -371,6 +376,10 @@ class _Aggregation:
                 return grouping.quantile(value, share, condition, part)
             case _:
                 refuse_node(node)
+
+
+def _grouping_by(node: SqlNode) -> str:
+    return f"GROUP BY {part_of(node)}"
 
 
 def _limit(select: exp.Select) -> int | None:
