@@ -15,6 +15,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -149,6 +150,7 @@ def _format(head: Head) -> bytes:
     return canonical(facts).encode().ljust(_LINE - 1) + b"\n"
 
 
+@lru_cache(maxsize=16)
 def _parse(line: bytes) -> Head | None:
     try:
         facts = json.loads(line)
