@@ -272,7 +272,7 @@ def test_the_tables_are_the_documented_ones(place: Any) -> None:
 def test_an_unreachable_path_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "ledger.db", Path("/proc/ledger.db")):
-        with pytest.raises(LapwingError, match="write access|permissions"):
+        with pytest.raises(LapwingError, match=r"write access|permissions"):
             open_ledger(path, Budget(1))
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/null")):
