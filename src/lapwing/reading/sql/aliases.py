@@ -5,6 +5,8 @@ A quantile is approximate here under every name, so QUANTILE, QUANTILE_DISC and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
 ALIASES: dict[str, type[exp.Expr]] = {
@@ -29,10 +31,10 @@ _QUANTILES: dict[type[exp.Expr], str] = {
 }
 
 
-def rename_aggregates(statement: exp.Expr) -> None:
+def rename_aggregates(parts: Iterable[exp.Expr]) -> None:
     """Puts the usual node in place of each alias. A node with more parts than it has a meaning for stays, and is
     refused."""
-    for node in list(statement.find_all(exp.Anonymous, exp.ApproxDistinct, *_QUANTILES)):
+    for node in parts:
         meant = _meant(node)
         if meant is not None:
             node.replace(meant)
