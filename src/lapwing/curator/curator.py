@@ -402,7 +402,7 @@ class Curator:
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        batch = self._planner.plan_batch(asked, request.terms)
+        batch = self._planner.plan_batch(asked, request.terms, request.today)
         request = request.canonical(*(one.outline.question.facts for one in batch.merged))
         charges = charges_of(batch, asked, request)
         for charge in charges:
@@ -417,7 +417,7 @@ class Curator:
         return batch_of(asked.names, batch, [next(paid) if answer is None else answer for answer in found])
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
-        batch = self._planner.plan_batch(asked, request.terms)
+        batch = self._planner.plan_batch(asked, request.terms, request.today)
         stored = self._all_stored(charges_of(batch, asked, request), request)
         return preview_of(asked.names, batch, stored, self._ledger.remaining)
 
