@@ -48,7 +48,7 @@ class Terms:
     automatic: Automatic = NOTHING
     """Which bounds and limits may be found first, for a share of the price."""
     taken: Fraction = Fraction(0)
-    """What findings have taken of the price already, in the budget's currency."""
+    """What searches have taken of the price already, in the budget's currency."""
     share: Number | None = field(default=None, kw_only=True)
     """The part of the whole budget that the question takes, in the budget's own currency."""
 
