@@ -1,4 +1,4 @@
-"""Other names of aggregates: DuckDB's own, and those of other dialects that mean the same.
+"""Other names of aggregates, in the dialect and in others, that mean the same.
 
 A quantile is approximate here under every name, so QUANTILE, QUANTILE_DISC and APPROX_QUANTILE are QUANTILE_CONT.
 """
