@@ -204,7 +204,7 @@ def test_the_ledger_is_shown_verified_and_exported(run: Any, tmp_path: Path) -> 
     assert BY_SEX in shown
     assert "0.1" in shown
     assert "1/10" not in shown
-    assert "visits version 1, unit pid" in shown
+    assert "visits version 1, unit pid" in run("ledger", "show", "--all").out
     kinds = [entry["kind"] for entry in run("ledger", "show", "--json").json]
     assert kinds == ["open", "version", "reserve", "settle"]
     assert run("ledger", "verify").code == 0
