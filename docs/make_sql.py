@@ -301,8 +301,7 @@ WORDS = {
     exp.Tuple: "(x, y)",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Interval: "INTERVAL by itself",
-    exp.TimeToStr: "STRFTIME()",
-    exp.RegexpLike: "REGEXP_MATCHES()",
+    exp.RegexpFullMatch: "REGEXP_FULL_MATCH()",
     exp.GroupConcat: "STRING_AGG()",
     exp.ApproxDistinct: "APPROX_COUNT_DISTINCT()",
 }

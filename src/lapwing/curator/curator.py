@@ -402,7 +402,7 @@ class Curator:
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        batch = self._planner.plan_batch(asked, request.terms)
+        batch = self._planner.plan_batch(asked, request.terms, request.today)
         request = request.canonical(*(one.outline.question.facts for one in batch.merged))
         charges = charges_of(batch, asked, request)
         for charge in charges:
@@ -417,7 +417,7 @@ class Curator:
         return batch_of(asked.names, batch, [next(paid) if answer is None else answer for answer in found])
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
-        batch = self._planner.plan_batch(asked, request.terms)
+        batch = self._planner.plan_batch(asked, request.terms, request.today)
         stored = self._all_stored(charges_of(batch, asked, request), request)
         return preview_of(asked.names, batch, stored, self._ledger.remaining)
 
@@ -435,7 +435,7 @@ class Curator:
 
     def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
-        table is declared anew and the data stay as they were. With findings: as long as nothing is written at all."""
+        table is declared anew and the data stay as they were. With searches: as long as nothing is written at all."""
         match = None if answer.found else answer.plan.outline.identity.text
         seen = self._stamp(match), marks
         if self._ledger.state != before:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -24,7 +25,7 @@ from lapwing.language.types import Type
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.measures.total import COUNT_VALUES, SUM
-from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.planning.question import Order, Output, Question, normalised, note_of
 from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
@@ -38,6 +39,7 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.sql.dates import settle_today
 from lapwing.reading.sql.expressions import read
 from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
@@ -74,10 +76,13 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 """Quantiles with their own name."""
 
 
-def read_sql(text: str, catalog: Catalog) -> Question:
-    """The question a SELECT asks; raises Refused. Free, and reads no data."""
+def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
+    """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
     try:
-        return normalised(question_of(_relation(_select(text), Names(catalog, {}))))
+        select = _select(text)
+        dated = today is not None and settle_today(select, today)
+        question = normalised(question_of(_relation(select, Names(catalog, {}))))
+        return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
@@ -159,12 +164,12 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
     names = _with(select, names)
-    source = _Source(*read_semi_joins(select, read_from(select, names, _inside), names, _inside))
+    scopes, terms = read_from(select, names, _inside)
+    source = _Source(*read_semi_joins(select, scopes, names, _inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
-        check_modifiers(where)
-        conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
+        conditions = [read(term, source.column) for term in terms]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
     inner = replace(source, scopes=source.scopes.refine(relation))
     if not _aggregates(select):
