@@ -30,6 +30,7 @@ check: $(READY)  ## lint, format and types
 docs: $(READY)  ## the pages of docs/ as a site that opens without a network, in site/
 	@$(PY) -m pip install --quiet --disable-pip-version-check '.[docs]'
 	@.venv/bin/zensical build --clean
+	@$(PY) docs/check_site.py
 
 mutants: $(READY)  ## break the code on purpose, as planned and at random, and list what no test notices
 	@WORKERS=$(WORKERS) $(PY) tests/mutation/run.py
