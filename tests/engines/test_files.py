@@ -274,7 +274,7 @@ def test_a_changed_file_is_not_served_and_resets_nothing(tmp_path: Path, ending:
     os.utime(path, ns=(10**18, 10**18))
     with pytest.raises(lw.Misconfigured, match="changed without a new version"):
         curator.sql("SELECT COUNT(*) AS n FROM t WHERE v = 'aa'", epsilon=0.25)
-    with pytest.raises(lw.Misconfigured, match="declared with other data"):
+    with pytest.raises(lw.Misconfigured, match="declared for other data"):
         open_file(path)
     assert open_file(path, version="2").budget.spent.amount == 0.25
     os.replace(path, path.with_name("old"))

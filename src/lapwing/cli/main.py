@@ -90,7 +90,7 @@ _EPSILON = (
     "say how much may ever leak about one unit, over all questions, for ever: --epsilon 1, or less where you can. "
     "It cannot be raised later."
 )
-_STOPPED = "Interrupted. Charges stand, and asking again pays again: see `lapwing budget`."
+_STOPPED = "Interrupted. Charges stand, and asking again charges again: see `lapwing budget`."
 
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
