@@ -40,7 +40,8 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
             opposite = (str(other.value).lower() in _NO) != (operator == "<>")
             return f"Write WHERE {'NOT ' if opposite else ''}{one.name}."
         case "in", (Column(type=Type.TEXT) as one, *others) if all(map(_is_number, others)):
-            return f"Write {one.name} IN ({', '.join(f"'{_bare(other)}'" for other in others[:3])})."
+            texts = ", ".join(f"'{_bare(other)}'" for other in others[:3])
+            return f"Write {one.name} IN ({texts})."
         case name, (Column(type=Type.TEXT) as one, Literal() as other) if name in _COMPARED and _is_number(other):
             text = expression_text(other)
             return f"Write {one.name} {name} '{text}', or CAST({one.name} AS INTEGER) {name} {text}."
