@@ -17,7 +17,7 @@ from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import SearchResult, Target, overlooked
+from lapwing.cells.bounds_search import SearchResult, Target, overlooked
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
