@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
+from functools import cache
 from typing import NoReturn
 
 from sqlglot import Dialect, exp
 
+from lapwing.language.operators.table import OPERATORS
 from lapwing.language.refusal import refuse
+from lapwing.measures.aggregates import FUNCTIONS
 
 DIALECT = Dialect.get_or_raise("duckdb")
 """The SQL dialect analysts write, whatever engine runs it."""
@@ -112,6 +117,12 @@ NAMES: dict[str, tuple[str, str]] = {
 }
 """By function name, if the parser has no node class for it: why it is refused, and what to write instead."""
 
+SPELLED = frozenset(
+    {"COUNT_IF", "IF", "IFNULL", "LEFT", "CONCAT", "TRY_CAST", "DATE_PART", "DATE_ADD", "STRFTIME", "DAYNAME"}
+    | {"MONTHNAME", "CURRENT_DATE", "PI", "DEGREES", "RADIANS", "SUBSTR", "LEN", "CEILING", "QUANTILE_CONT", "TRUNC"}
+)
+"""Functions that have no operator of their own."""
+
 ALLOWED = (
     "Use comparisons, AND, OR, NOT, CASE, COALESCE, CAST, arithmetic, and functions of numbers, text and dates, "
     "as listed in docs/sql.md."
@@ -193,8 +204,21 @@ def refuse_node(node: exp.Expression) -> NoReturn:
     if isinstance(node, exp.AggFunc) and type(node) not in NODES:
         why, instead = "this aggregate is not supported.", "Use COUNT, SUM or AVG."
     if isinstance(node, exp.Anonymous):
-        why, instead = NAMES.get(str(node.this).lower(), (why, instead))
+        why, instead = NAMES.get(str(node.this).lower(), ("there is no such function.", _nearest(str(node.this))))
     refuse("unsupported-function", part_of(node), why, instead)
+
+
+@cache
+def functions() -> frozenset[str]:
+    """The names of all functions, as they are written."""
+    examples = [operator.sql for operator in OPERATORS] + [function.sql for function in FUNCTIONS.values()]
+    return frozenset(name for text in examples for name in re.findall(r"\b([A-Z][A-Z0-9_]+)\(", text)) | SPELLED
+
+
+def _nearest(name: str) -> str:
+    """The function whose name is the closest, or what there is."""
+    close = get_close_matches(name.upper(), functions(), n=1, cutoff=0.7)
+    return f"Did you mean {close[0]}?" if close else ALLOWED
 
 
 def part_of(node: exp.Expr) -> str:
