@@ -21,19 +21,29 @@ Box = tuple[Array, Array]
 _BLUR = 2.0**-50
 
 
-def box_of(expression: Expression, leaf: Callable[[Expression], Box | None]) -> Box | None:
+def is_number(part: Expression) -> bool:
+    """Whether it is a released number, or a column that stands for one."""
+    return isinstance(part, Column | Slot)
+
+
+def box_of(
+    expression: Expression,
+    leaf: Callable[[Expression], Box | None],
+    *,
+    is_noisy: Callable[[Expression], bool] = is_number,
+) -> Box | None:
     """The interval of an expression while every released number lies in its own; None if no rule is known.
 
     `leaf` gives that of a released number, and the value of what contains none.
     """
-    if not isinstance(expression, Call) or not any(isinstance(part, Column | Slot) for part in walk(expression)):
+    if not isinstance(expression, Call) or not any(map(is_noisy, walk(expression))):
         return leaf(expression)
     rule = RULES.get(expression.operator.name)
     if rule is None:
         return None
     boxes = []
     for argument in expression.arguments:
-        box = box_of(argument, leaf)
+        box = box_of(argument, leaf, is_noisy=is_noisy)
         if box is None:
             return None
         boxes.append((box[0].astype(float), box[1].astype(float)))

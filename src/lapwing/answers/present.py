@@ -90,7 +90,7 @@ class _Above:
         if box is None:
             return AnswerColumn(name, kind, values, reason=self._missing(used, together), chosen=chosen, remark=remark)
         open_ = bool(np.isnan(box[0].astype(float)).any())
-        reason = _open(expression) if open_ else None
+        reason = open_reason(expression) if open_ else None
         return AnswerColumn(name, kind, values, *box, reason, chosen=chosen, remark=remark)
 
     def _remark(self, used: set[int]) -> str | None:
@@ -159,7 +159,7 @@ class _Above:
         return known, known
 
 
-def _open(expression: Expression) -> str:
+def open_reason(expression: Expression) -> str:
     """Why an interval has no ends in some group."""
     if any(isinstance(part, Call) and part.operator.name == "/" for part in walk(expression)):
         return "the interval of a divisor holds 0"

@@ -33,13 +33,27 @@ class Names:
 
     catalog: Catalog
     known: Mapping[str, Relation]
+    hidden: frozenset[str] = frozenset()
+    """Names of released tables, which stand for no rows."""
 
     def relation(self, name: str) -> Relation:
+        if name.lower() in self.hidden:
+            refuse(
+                "released-numbers",
+                f"`{name}`",
+                "released numbers cannot be used where rows are counted.",
+                "Aggregate the rows first, and combine the results.",
+            )
         return self.known.get(name.lower()) or all_rows(self.catalog.table(name))
 
     def adding(self, name: str, relation: Relation) -> Names:
         """The same names and one more."""
-        return Names(self.catalog, {**self.known, name.lower(): relation})
+        return Names(self.catalog, {**self.known, name.lower(): relation}, self.hidden - {name.lower()})
+
+    def hiding(self, name: str) -> Names:
+        """The same names, with one for a released table."""
+        known = {other: relation for other, relation in self.known.items() if other != name.lower()}
+        return Names(self.catalog, known, self.hidden | {name.lower()})
 
 
 @dataclass(frozen=True, slots=True)
