@@ -135,6 +135,22 @@ can join at most {MOST_DEGREE} private tables with several rows per unit, and re
         ),
     ),
     (
+        "Rows in another table",
+        """\
+`unit IN (SELECT unit FROM t ...)` and `EXISTS (SELECT 1 FROM t WHERE t.unit = ...)` ask whether a person has rows in
+another private table; `x IN (SELECT y FROM p ...)` whether a value is in a column of a public table. `NOT` is the
+opposite. They are conditions of the outer rows: they add no rows, and limits stay those of the outer table. NULLs in
+the sub-query are dropped first. Nothing else of the outer row can be compared inside, and a table whose rows are units
+has no rows of the same person elsewhere.
+""",
+        (
+            "SELECT AVG(cost) AS mean FROM visits WHERE patient IN (SELECT patient FROM stays WHERE nights > 7)",
+            "SELECT COUNT(*) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM stays s WHERE s.patient = v.patient)",
+            "SELECT COUNT(*) AS n FROM visits WHERE region IN (SELECT code FROM regions WHERE country = 'NO')",
+            "SELECT COUNT(*) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM stays s WHERE s.since = v.day)",
+        ),
+    ),
+    (
         "Unions",
         """\
 The sides are private rows with the same column names in the same order. A person's rows on all sides count together:

@@ -9,7 +9,7 @@ Checked by: tests/answers/test_postprocess.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -96,6 +96,10 @@ class Computed(Tabular):
         return self.parts[place].table(level, simultaneous=together)
 
 
+Answered = Release | Computed
+"""What a question gives back."""
+
+
 def compute(
     statement: Statement, tables: Tables, confidence: Fraction, *, simultaneous: bool = False
 ) -> tuple[AnswerColumn, ...]:
@@ -140,8 +144,8 @@ def _column(name: str, rows: Rows, cells: Cells, kind: Type, many: int | None) -
     low, high = cells.low[shown], cells.high[shown]
     ended = not np.isnan(low).any()
     remark = cells.remark if many is not None or chosen else "; ".join(filter(None, (cells.remark, _TOGETHER)))
-    reason = None if ended else cells.reason or "an interval that it needs has no ends"
-    return AnswerColumn(name, kind, values, low, high, reason, chosen=chosen, remark=remark)
+    missing = None if ended else cells.reason or "an interval that it needs has no ends"
+    return AnswerColumn(name, kind, values, low, high, missing, chosen=chosen, remark=remark)
 
 
 def _released_columns(statement: Statement) -> int:
@@ -157,15 +161,12 @@ def _released_columns(statement: Statement) -> int:
 def rehearse_statement(statement: Statement, confidence: Fraction) -> None:
     """Runs the steps on tables without rows, and with one each, before the charge: what cannot run costs nothing."""
     for rows in (0, 1):
-        compute(statement, lambda place, level, _, rows=rows: _blank(statement.parts[place], level, rows), confidence)
+        blank = [_blank(part, rows if part.keys else 1) for part in statement.parts]
+        compute(statement, lambda place, level, _, known=blank: AnswerTable(known[place], level), confidence)  # type: ignore[misc]
 
 
-def _blank(question: Question, level: Fraction, rows: int) -> AnswerTable:
-    """A table of the question's columns with NULLs for keys and zeros for numbers."""
-    return AnswerTable(tuple(_blank_columns(question, rows if question.keys else 1)), level)
-
-
-def _blank_columns(question: Question, rows: int) -> Sequence[AnswerColumn]:
+def _blank(question: Question, rows: int) -> tuple[AnswerColumn, ...]:
+    """The question's columns with NULLs for keys and zeros for numbers."""
     columns = []
     for output in question.outputs:
         kind = output.expression.type or Type.TEXT
@@ -174,4 +175,4 @@ def _blank_columns(question: Question, rows: int) -> Sequence[AnswerColumn]:
             columns.append(AnswerColumn(output.name, kind, zeros, zeros - 1.0, zeros + 1.0))
         else:
             columns.append(AnswerColumn(output.name, kind, np.full(rows, None, object)))
-    return columns
+    return tuple(columns)

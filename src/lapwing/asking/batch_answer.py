@@ -14,40 +14,40 @@ from lapwing.answers.answer import Release
 from lapwing.answers.formats.html import small
 from lapwing.answers.formats.json import dump, price
 from lapwing.answers.preview import PricePreview
-from lapwing.asking.batch import Shared
+from lapwing.asking.batch import BatchPlan
 from lapwing.asking.preview import Preview
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.privacy.budget import Cost
 
 
-def batch_of(names: tuple[str, ...], shared: Shared, answers: Sequence[Release]) -> Batch:
-    """The answer to each question, read off those of the merged ones. Members of one share its price equally."""
-    many = Counter(member.place for member in shared.members)
+def batch_of(names: tuple[str, ...], batch: BatchPlan, answers: Sequence[Release]) -> Batch:
+    """The answer to each question, read off those of the merged ones. Those of one share its price equally."""
+    many = Counter(item.place for item in batch.items)
     releases = []
-    for member in shared.members:
-        answer = answers[member.place]
-        releases.append(replace(answer, plan=member.plan(answer.plan), cost=_part(answer.cost, many[member.place])))
+    for item in batch.items:
+        answer = answers[item.place]
+        releases.append(replace(answer, plan=item.plan(answer.plan), cost=_part(answer.cost, many[item.place])))
     return Batch(names, tuple(releases), reduce(add, (answer.cost for answer in answers)))
 
 
 def preview_of(
-    names: tuple[str, ...], shared: Shared, stored: Sequence[Release | None], remaining: Cost
+    names: tuple[str, ...], batch: BatchPlan, stored: Sequence[Release | None], remaining: Cost
 ) -> BatchPreview:
     """What asking would give and cost now."""
     missing = [place for place, answer in enumerate(stored) if answer is None]
-    costs = dict(zip(missing, shared.costs(missing), strict=True))
-    plans = [plan if answer is None else answer.plan for plan, answer in zip(shared.plans, stored, strict=True)]
+    costs = dict(zip(missing, batch.costs(missing), strict=True))
+    plans = [plan if answer is None else answer.plan for plan, answer in zip(batch.plans, stored, strict=True)]
     nothing = remaining - remaining
     previews = tuple(
         Preview(
-            member.plan(plans[member.place]),
-            shared.budget,
-            costs.get(member.place, nothing),
+            item.plan(plans[item.place]),
+            batch.budget,
+            costs.get(item.place, nothing),
             remaining,
-            shared.merged[member.place].level,
+            batch.merged[item.place].confidence,
         )
-        for member in shared.members
+        for item in batch.items
     )
     return BatchPreview(names, previews, sum(costs.values(), start=nothing), remaining)
 
@@ -118,6 +118,12 @@ class BatchPreview(PricePreview):
 
     def __iter__(self) -> Iterator[Preview]:
         return iter(self.previews)
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Half the width of each released number's interval at the confidence, by question and number."""
+        pairs = zip(self.names, self.previews, strict=True)
+        return {f"{name}: {words}": error for name, one in pairs for words, error in one.errors.items()}
 
     def facts(self) -> dict[str, Any]:
         return {"questions": {name: one.to_dict() for name, one in zip(self.names, self.previews, strict=True)}}

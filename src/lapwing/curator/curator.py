@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, assert_never
 
 from lapwing.answers.answer import Release
 from lapwing.answers.combine import check_combinable
+from lapwing.answers.computed import Computed
 from lapwing.asking.automatic import SHARE, read_automatic
 from lapwing.asking.batch import BatchRequest, read_batch
 from lapwing.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
@@ -19,17 +21,19 @@ from lapwing.asking.request import (
     MarginalsRequest,
     QuestionRequest,
     Request,
+    StatementPart,
     WorkloadRequest,
 )
 from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
-from lapwing.curator.answering import PaidAnswers, nothing
+from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, nothing
 from lapwing.curator.charging import after_charge
 from lapwing.curator.description import Description
 from lapwing.curator.missing import find_missing
 from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
+from lapwing.curator.statements import Statements, parts_request
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import Ledger
@@ -48,6 +52,7 @@ class Curator:
         self._private_data = PrivateData(catalog, engine, ledger)
         self._answers = PaidAnswers(ledger, self._private_data)
         self._planner = Planner(catalog, ledger)
+        self._statements = Statements(catalog, self._planner.read, REMEMBERED)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     @property
@@ -83,11 +88,11 @@ class Curator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def answer(self, request: Request) -> Release | Batch | Distribution | MarginalTables:
+    def answer(self, request: Request) -> Release | Computed | Batch | Distribution | MarginalTables:
         """The answer to a request, charged before any row is read. Every other way to ask makes a request of it."""
         match request.asked:
             case QuestionRequest() as asked:
-                return self._release(asked, request)
+                return self._ask(asked, request)
             case BatchRequest() as asked:
                 return self._batch(asked, request)
             case DistributionRequest() as asked:
@@ -102,6 +107,8 @@ class Curator:
         match request.asked:
             case BatchRequest() as asked:
                 return self._preview_batch(asked, request)
+            case QuestionRequest() as asked:
+                return self._preview_question(asked, request)
             case asked:
                 return self._preview(asked, request)
 
@@ -123,7 +130,7 @@ class Curator:
         combine: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
-    ) -> Release:
+    ) -> Release | Computed:
         """The noisy answer to a question, charged before any row is read.
 
         The question is SQL text, or an Ibis expression over `curator.table(...)`.
@@ -138,7 +145,7 @@ class Curator:
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share)
         asked = QuestionRequest(question)
-        return self._release(asked, Request(asked, terms, refresh, combine, analyst, key))
+        return self._ask(asked, Request(asked, terms, refresh, combine, analyst, key))
 
     ask = sql
 
@@ -157,12 +164,12 @@ class Curator:
         limits: str | None = None,
         find_share: Number = SHARE,
         refresh: bool = False,
-    ) -> Preview:
+    ) -> Preview | BatchPreview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share)
         asked = QuestionRequest(question)
-        return self._preview(asked, Request(asked, terms, refresh))
+        return self._preview_question(asked, Request(asked, terms, refresh))
 
     def batch(
         self,
@@ -332,6 +339,34 @@ class Curator:
         self._private_data.close()
         self._ledger.close()
 
+    def _ask(self, asked: QuestionRequest, request: Request) -> Release | Computed:
+        """The answer to a question, or to a statement that is computed from the answers to several."""
+        statement = self._statements.find(asked.question)
+        if statement is None:
+            return self._release(asked, request)
+        parts = parts_request(asked.question, statement, request)
+        confidence = self._planner.confidence(statement.parts[0], request.terms)
+        self._private_data.prepare_steps(statement, confidence)
+        if isinstance(parts.asked, BatchRequest):
+            batch = self._batch(parts.asked, parts)
+            releases, cost = batch.releases, batch.cost
+        else:
+            answer = self._release(QuestionRequest(StatementPart(asked.question, 0)), parts)
+            releases, cost = (answer,), answer.cost
+        computed = Computed(statement, releases, cost, confidence)
+        with after_charge(cost):
+            computed.table()  # what takes too long is said now
+        return computed
+
+    def _preview_question(self, asked: QuestionRequest, request: Request) -> Preview | BatchPreview:
+        statement = self._statements.find(asked.question)
+        if statement is None:
+            return self._preview(asked, request)
+        parts = parts_request(asked.question, statement, request)
+        if isinstance(parts.asked, BatchRequest):
+            return self._preview_batch(parts.asked, parts)
+        return self._preview(QuestionRequest(StatementPart(asked.question, 0)), parts)
+
     def _release(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Release:
         question = asked.question if isinstance(asked, QuestionRequest) else None
         plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
@@ -341,7 +376,8 @@ class Curator:
         before = None if name is None else self._ledger.state
         planned = self._planner.plan(asked, request)
         request = request.canonical(planned.facts)
-        self._check_key(request)
+        if request.key is not None:
+            self._ledger.check_key(request.analyst, request.key, request.body())
         marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
         answer = self._answer(asked.title(planned.plan), planned, request)
         if name is not None and not answer.cost:
@@ -360,11 +396,17 @@ class Curator:
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
             with after_charge(planned.charged):
-                answer = self._answers.charge_new(planned.plan, planned.confidence, title, request)
+                answer = self._charge(title, planned, request)
                 answer = self._answers.combine_stored(answer) if request.combine else answer
         if not planned.found:
             return answer
         return replace(answer, found=planned.found, cost=answer.cost + planned.charged)
+
+    def _charge(self, title: str, planned: PlannedRequest, request: Request) -> Release:
+        plan, cost = planned.plan, self._ledger.budget.cost(planned.plan.loss)
+        charge = PlannedCharge(plan, planned.confidence, title, request.body(), request.key)
+        (answer,) = self._answers.charge_new([charge], [cost], request.analyst)
+        return answer
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
@@ -394,25 +436,29 @@ class Curator:
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        shared = self._planner.plan_batch(asked, request.terms)
-        request = request.canonical(*(one.outline.question.facts for one in shared.merged))
-        self._answers.check_keys(shared, request)
-        for plan in shared.plans:
+        batch = self._planner.plan_batch(asked, request.terms)
+        request = request.canonical(*(one.outline.question.facts for one in batch.merged))
+        charges = charges_of(batch, asked, request)
+        for charge in charges:
+            if charge.key is not None:
+                self._ledger.check_key(request.analyst, charge.key, charge.body)
+        for plan in batch.plans:
             self._private_data.check(plan.table)
-        found = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
+        found = self._all_stored(charges, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
-        paid = iter(self._answers.charge_all_new(shared, missing, asked, request))
-        return batch_of(asked.names, shared, [next(paid) if answer is None else answer for answer in found])
+        new = [charges[place] for place in missing]
+        paid = iter(self._answers.charge_new(new, batch.costs(missing), request.analyst))
+        return batch_of(asked.names, batch, [next(paid) if answer is None else answer for answer in found])
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
-        shared = self._planner.plan_batch(asked, request.terms)
-        stored = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
-        return preview_of(asked.names, shared, stored, self._ledger.remaining)
+        batch = self._planner.plan_batch(asked, request.terms)
+        stored = self._all_stored(charges_of(batch, asked, request), request)
+        return preview_of(asked.names, batch, stored, self._ledger.remaining)
 
-    def _check_key(self, request: Request) -> None:
-        """Refuses a key that this analyst has used for another request, before anything is charged for it."""
-        if request.key is not None:
-            self._ledger.check_key(request.analyst, request.key, request.body())
+    def _all_stored(self, charges: Sequence[PlannedCharge], request: Request) -> list[Release | None]:
+        """For each charge of a batch the stored answer that will do."""
+        find = partial(self._answers.find_stored, analyst=request.analyst)
+        return [None if request.refresh else find(one.plan, one.confidence, key=one.key) for one in charges]
 
     def _kept_answer(self, name: Hashable) -> Release | None:
         """The answer that is kept for these words, if nothing has changed since."""

@@ -11,9 +11,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
-from lapwing.asking.batch import BatchRequest, Shared, share
+from lapwing.asking.batch import BatchPlan, BatchRequest, split_price
 from lapwing.asking.pricing import Terms, plan_on_terms
-from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
+from lapwing.asking.request import QuestionRequest, Request, StatementPart, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.finding import SearchResult, Target, overlooked
@@ -27,6 +27,7 @@ from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
 from lapwing.reading.ibis import read_ibis
 from lapwing.reading.sql import read_sql
+from lapwing.reading.sql.statement import read_statement
 
 REMEMBERED = 256
 """Questions and stored answers in memory."""
@@ -71,7 +72,7 @@ class Planner:
 
     def read(self, question: Any) -> Question:
         """The question in SQL or as an Ibis expression."""
-        return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
+        return self._read_sql(question) if isinstance(question, str) else reader_of(question)(self._catalog)
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
@@ -80,7 +81,7 @@ class Planner:
             plan, confidence = self._plan_workload(asked, terms)
             return PlannedRequest(plan, plan, confidence, None, free)
         question = asked.question
-        read: QuestionReader = partial(read_sql if isinstance(question, str) else read_ibis, question)
+        read = reader_of(question)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
             plan, confidence = self._plan_or_hint(question, read, terms)
@@ -102,14 +103,14 @@ class Planner:
         least = plan if search.terms() == search.least() else self._plan(seen.question, search.least())[0]
         return PlannedRequest(plan, least, confidence, search.facts, charged, seen.found, seen.missing, search)
 
-    def plan_batch(self, asked: BatchRequest, terms: Terms) -> Shared:
+    def plan_batch(self, asked: BatchRequest, terms: Terms) -> BatchPlan:
         """The plans of a batch, with its price split."""
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
                 questions.append(self.read(question))
-        levels = [_confidence(question.table, terms.confidence) for question in questions]
-        return share(questions, asked, self._ledger.budget, terms, levels=levels, left=self._delta_left)
+        confidences = [_confidence(question.table, terms.confidence) for question in questions]
+        return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
     def _plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan of a workload at its price, and the confidence that its errors are stated at."""
@@ -142,8 +143,23 @@ class Planner:
         asked = " and ".join(f'{word}="auto"' for word in words)
         return asked and f" Or pass {asked}: a share of the price finds what is missing."
 
+    def confidence(self, question: Question, terms: Terms) -> Fraction:
+        """The confidence that errors of a question on these terms are stated at."""
+        return _confidence(question.table, terms.confidence)
+
     def _delta_left(self) -> Fraction:
         return self._ledger.remaining.delta
+
+
+def reader_of(question: Any) -> QuestionReader:
+    """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
+    match question:
+        case str():
+            return partial(read_sql, question)
+        case StatementPart(text=text, place=place):
+            return lambda catalog: read_statement(text, catalog).parts[place]
+        case _:
+            return partial(read_ibis, question)
 
 
 def _confidence(table: Table, confidence: Number | None) -> Fraction:

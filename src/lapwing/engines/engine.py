@@ -44,8 +44,8 @@ class Engine(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
-    def prepare(self, query: exp.Select) -> EngineQuery:
-        """The query as the engine runs it, checked as far as possible without reading a row."""
+    def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
+        """The query as the engine runs it, written already or not, checked as far as possible without a row."""
         ...
 
     def fetch(self, query: EngineQuery) -> pa.Table:

@@ -93,8 +93,8 @@ def _released(step: Part, table: AnswerTable) -> Rows:
         if column.is_key:
             columns[name] = Cells(kind, values)
         else:
-            sides = (None if side is None else side.astype(float) for side in (column.low, column.high))
-            columns[name] = Cells(kind, values, *sides, 1, column.reason, column.bare, column.remark)
+            low, high = (None if side is None else side.astype(float) for side in (column.low, column.high))
+            columns[name] = Cells(kind, values, low, high, 1, column.reason, column.bare, column.remark)
     return certain(columns, len(table))
 
 
@@ -216,10 +216,11 @@ def _stacked(tables: list[Rows]) -> Rows:
     columns = {}
     for place, name in enumerate(first.columns):
         columns[name] = _below([list(rows.columns.values())[place] for rows in tables])
-    marks = (np.concatenate([getattr(rows, mark) for rows in tables]) for mark in ("shown", "sure", "possible"))
     return Rows(
         columns,
-        *marks,
+        np.concatenate([rows.shown for rows in tables]),
+        np.concatenate([rows.sure for rows in tables]),
+        np.concatenate([rows.possible for rows in tables]),
         closed=all(rows.closed for rows in tables),
         chosen=any(rows.chosen for rows in tables),
         by_noise=any(rows.by_noise for rows in tables),

@@ -176,7 +176,7 @@ class _Folded:
         """The least or the largest of these rows in each group; NaN if there are none."""
         worst = np.inf if better is np.minimum else -np.inf
         found = np.full(self.many, worst)
-        chosen = which & (self.at >= 0)
+        chosen = which & (self.at >= 0) & ~np.isnan(values)
         better.at(found, self.at[chosen], values[chosen])
         return np.where(np.isinf(found), np.nan, found)
 

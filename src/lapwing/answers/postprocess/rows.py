@@ -98,8 +98,8 @@ class Rows:
     def take(self, places: Array) -> Rows:
         """The rows at these places, in this order."""
         columns = {name: cells.take(places) for name, cells in self.columns.items()}
-        marks = (mark[places] for mark in (self.shown, self.sure, self.possible))
-        return replace(self, columns=columns, **dict(zip(("shown", "sure", "possible"), marks, strict=True)))
+        shown, sure, possible = self.shown[places], self.sure[places], self.possible[places]
+        return replace(self, columns=columns, shown=shown, sure=sure, possible=possible)
 
     def visible(self) -> Rows:
         """The shown rows only; those that may be there besides are forgotten."""
@@ -110,7 +110,8 @@ class Rows:
 
 def certain(columns: Mapping[str, Cells], size: int) -> Rows:
     """Rows that are all there."""
-    return Rows(columns, *(np.ones(size, bool) for _ in range(3)))
+    everything = np.ones(size, bool)
+    return Rows(columns, everything, everything, everything)
 
 
 def numbers(values: Array) -> Array:

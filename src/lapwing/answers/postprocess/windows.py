@@ -8,6 +8,7 @@ number, a rank lies between the number of rows that are surely before and that o
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -82,9 +83,9 @@ class _Windowed:
 
     def _carried(self, values: Array, arguments: list[Cells]) -> Cells | None:
         call = self.call
-        (cells,) = arguments or [None]
-        if cells is None or cells.bare:
+        if not arguments or arguments[0].bare:
             return None
+        (cells,) = arguments
         if call.function in PICKING:
             rows = Cells(Type.INTEGER, np.arange(self.rows.size).astype(object))
             places = [-1 if place is None else int(place) for place in self._run(call.function, [rows])]
@@ -110,7 +111,7 @@ class _Windowed:
             low = np.minimum(low, 1.0)
         return Cells(call.type, values, low, high, None)
 
-    def _run(self, function: str, arguments: list[Cells]) -> list[object]:
+    def _run(self, function: str, arguments: list[Cells]) -> list[Any]:
         call = self.call
         columns = {"lw_part": Cells(Type.INTEGER, self.parts.astype(object))}
         if self.order is not None:

@@ -9,7 +9,7 @@ name no analyst can write. What is left is read as any expression is, node by no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -353,14 +353,14 @@ def require_number(value: Expression, node: SqlNode) -> None:
 
 
 def to_columns(
-    expression: Expression, keys: Sequence[str], slots: Sequence[str], marks: dict[int, Column]
+    expression: Expression, keys: Sequence[str], slots: Sequence[str], marks: Mapping[int, Expression]
 ) -> Expression:
     """An expression over keys and aggregates as one over columns."""
     match expression:
         case Key(index=index, type=kind):
             return Column(keys[index], kind)
         case Slot(index=index) if index in marks:
-            return marks[index]
+            return to_columns(marks[index], keys, slots, marks)
         case Slot(index=index, type=kind):
             return Column(slots[index], kind)
         case Call(arguments=arguments):

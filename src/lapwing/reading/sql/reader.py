@@ -7,7 +7,7 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -37,9 +37,10 @@ from lapwing.reading.relations.relation import (
     sorted_by,
 )
 from lapwing.reading.sql.expressions import read
-from lapwing.reading.sql.nodes import SqlNode, is_whole, terms_of
+from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
 from lapwing.reading.sql.refused import DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.reading.sql.semi_joins import Members, read_semi_joins
 from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
 
 MOST_CHARACTERS = 50_000
@@ -124,6 +125,8 @@ class Source:
     """What one SELECT reads."""
 
     scopes: Scopes
+    members: Members
+    """The conditions of its semi-joins."""
 
     @property
     def relation(self) -> Relation:
@@ -131,8 +134,11 @@ class Source:
 
     def column(self, node: SqlNode) -> Expression:
         """The meaning of a column name below the aggregation; aggregates are refused here."""
+        if id(node) in self.members:
+            return self.members[id(node)]
         if not isinstance(node, exp.Column):
             if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
+                check_modifiers(node)
                 refuse_node(node)
             refuse(
                 "misplaced-aggregate",
@@ -150,14 +156,8 @@ def read_inside(select: exp.Select, names: Names) -> Relation:
 def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
-    source = Source(read_from(select, _with(select, names), read_inside))
-    where = select.args.get("where")
-    relation = source.relation
-    if where is not None:
-        check_modifiers(where)
-        conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
-        relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
-    inner = Source(source.scopes.refine(relation))
+    inner = read_source(select, _with(select, names))
+    relation = inner.relation
     if not _aggregates(select):
         return _order(select, inner, _plain(select, inner))
     if isinstance(relation, Aggregation):
@@ -171,6 +171,18 @@ def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> 
     aggregation.read_keys()
     groups = aggregation.groups()
     return per_unit(groups) if inside and is_per_unit(groups) else groups
+
+
+def read_source(select: exp.Select, names: Names) -> Source:
+    """What a SELECT reads: FROM, filtered by WHERE."""
+    source = Source(*read_semi_joins(select, read_from(select, names, read_inside), names, read_inside))
+    where = select.args.get("where")
+    relation = source.relation
+    if where is not None:
+        check_modifiers(where)
+        conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
+        relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
+    return replace(source, scopes=source.scopes.refine(relation))
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -316,6 +328,8 @@ class AggregationReader:
         return self.grouping.above(read(node, self._leaf))
 
     def _leaf(self, node: SqlNode) -> Expression:
+        if is_semi_join(node):
+            return self.source.column(node)
         if isinstance(node, exp.Column):
             known = self.stands_for(node)
             if known is not None:
