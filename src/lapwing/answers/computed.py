@@ -9,7 +9,8 @@ Checked by: tests/answers/test_postprocess.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -18,8 +19,9 @@ import numpy as np
 
 from lapwing.answers.answer import Release, describe
 from lapwing.answers.formats.json import price, to_dict
+from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.postprocess.evaluate import evaluate
-from lapwing.answers.postprocess.rows import Cells, Rows
+from lapwing.answers.postprocess.rows import StepColumn, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular
 from lapwing.answers.wording import asked, percent
@@ -29,7 +31,7 @@ from lapwing.language.expression import Slot
 from lapwing.language.types import Type
 from lapwing.numbers import Number
 from lapwing.planning.question import Question
-from lapwing.planning.statement import Part, Statement, steps_of
+from lapwing.planning.statement import ReleasedPart, SplitStatement, steps_of
 from lapwing.privacy.budget import Cost
 
 Tables = Callable[[int, Fraction, bool], AnswerTable]
@@ -42,7 +44,7 @@ _TOGETHER = "its intervals hold for all groups together"
 class Computed(Tabular):
     """An answer computed from released tables. Whatever is done with it costs nothing more."""
 
-    statement: Statement
+    statement: SplitStatement
     parts: tuple[Release, ...]
     """The answers it was computed from, in the order of the statement."""
     cost: Cost
@@ -101,36 +103,43 @@ Answered = Release | Computed
 
 
 def compute(
-    statement: Statement, tables: Tables, confidence: Fraction, *, simultaneous: bool = False
+    statement: SplitStatement, tables: Tables, confidence: Fraction, *, simultaneous: bool = False
 ) -> tuple[AnswerColumn, ...]:
     """The columns of the answer; raises Unfinished if that takes too long, and nothing else, whatever the numbers."""
     calculation, released = Calculation(), _released_columns(statement)
     together = 1 - (1 - confidence) / max(1, released)
 
-    def rows(many: int | None) -> Rows:
+    def rows(many: int | None) -> StepRows:
         level = together if many is None else 1 - (1 - confidence) / max(1, many)
         return evaluate(statement.root, lambda place: tables(place, level, many is None), calculation)
 
-    try:
+    with np.errstate(all="ignore"), _finished():
         first = rows(None)
         levels = {name: _level(first, first.columns[name], simultaneous) for _, name, _ in statement.columns}
         seen = {many: first if many is None else rows(many) for many in set(levels.values())}
-    except OverrunError:
-        raise Unfinished from None
     return tuple(
         _column(shown, seen[levels[name]], seen[levels[name]].columns[name], kind, levels[name])
         for shown, name, kind in statement.columns
     )
 
 
-def _level(rows: Rows, cells: Cells, simultaneous: bool) -> int | None:
+@contextmanager
+def _finished() -> Iterator[None]:
+    """Says in one constant sentence that a run did not end."""
+    try:
+        yield
+    except OverrunError:
+        raise Unfinished from None
+
+
+def _level(rows: StepRows, cells: StepColumn, simultaneous: bool) -> int | None:
     """From how many released numbers a column needs boxes; None for all of them together."""
     if not cells.noisy:
         return None
     return None if rows.chosen or simultaneous else cells.many
 
 
-def _column(name: str, rows: Rows, cells: Cells, kind: Type, many: int | None) -> AnswerColumn:
+def _column(name: str, rows: StepRows, cells: StepColumn, kind: Type, many: int | None) -> AnswerColumn:
     shown = np.flatnonzero(rows.shown)
     values = cells.values[shown]
     if not cells.noisy:
@@ -141,24 +150,24 @@ def _column(name: str, rows: Rows, cells: Cells, kind: Type, many: int | None) -
     if cells.low is None or cells.high is None or not kind.is_number:
         reason = cells.reason or "a value chosen by noisy numbers has no interval"
         return AnswerColumn(name, kind, values, reason=reason, chosen=chosen, remark=cells.remark)
-    low, high = cells.low[shown], cells.high[shown]
-    ended = not np.isnan(low).any()
+    ended = not np.isnan(cells.low[shown]).any()
+    low, high = shown_box((cells.low[shown], cells.high[shown]))
     remark = cells.remark if many is not None or chosen else "; ".join(filter(None, (cells.remark, _TOGETHER)))
     missing = None if ended else cells.reason or "an interval that it needs has no ends"
     return AnswerColumn(name, kind, values, low, high, missing, chosen=chosen, remark=remark)
 
 
-def _released_columns(statement: Statement) -> int:
+def _released_columns(statement: SplitStatement) -> int:
     """How many columns of released numbers the steps read."""
     read = set()
     for step in steps_of(statement.root):
-        if isinstance(step, Part):
+        if isinstance(step, ReleasedPart):
             numbers = {o.name for o in statement.parts[step.place].outputs if isinstance(o.expression, Slot)}
             read |= {(step.place, output) for _, output, _ in step.columns if output in numbers}
     return len(read)
 
 
-def rehearse_statement(statement: Statement, confidence: Fraction) -> None:
+def rehearse_statement(statement: SplitStatement, confidence: Fraction) -> None:
     """Runs the steps on tables without rows, and with one each, before the charge: what cannot run costs nothing."""
     for rows in (0, 1):
         blank = [_blank(part, rows if part.keys else 1) for part in statement.parts]

@@ -33,7 +33,7 @@ from lapwing.curator.description import Description
 from lapwing.curator.missing import find_missing
 from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
-from lapwing.curator.statements import Statements, parts_request
+from lapwing.curator.statements import StatementFinder, parts_request
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import Ledger
@@ -52,7 +52,7 @@ class Curator:
         self._private_data = PrivateData(catalog, engine, ledger)
         self._answers = PaidAnswers(ledger, self._private_data)
         self._planner = Planner(catalog, ledger)
-        self._statements = Statements(catalog, self._planner.read, REMEMBERED)
+        self._statements = StatementFinder(catalog, self._planner.read, REMEMBERED)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     @property

@@ -29,7 +29,7 @@ from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
-from lapwing.planning.statement import Statement
+from lapwing.planning.statement import SplitStatement
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -81,7 +81,7 @@ class PrivateData:
 
         return lambda: _run(read)
 
-    def prepare_steps(self, statement: Statement, confidence: Fraction) -> None:
+    def prepare_steps(self, statement: SplitStatement, confidence: Fraction) -> None:
         """For the steps above the release: they run on tables without rows first."""
         _prepare(lambda: rehearse_statement(statement, confidence))
 

@@ -17,37 +17,38 @@ from lapwing.catalog.table import Catalog
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import refuse
 from lapwing.planning.question import Question
-from lapwing.planning.statement import Statement
-from lapwing.reading.sql.statement import read_statement
+from lapwing.planning.statement import SplitStatement
+from lapwing.reading.sql.statement import StatementReader
 
 
-class Statements:
+class StatementFinder:
     """Reads statements, and remembers them."""
 
     def __init__(self, catalog: Catalog, read: Callable[[Any], Question], remembered: int) -> None:
-        self._read = read
-        self._read_statement = lru_cache(maxsize=remembered)(lambda text: read_statement(text, catalog))
+        self._catalog, self._read = catalog, read
+        self._found = lru_cache(maxsize=remembered)(self._find)
 
-    def find(self, question: Any) -> Statement | None:
-        """The statement, if the question is not an ordinary one; raises Refused if it is neither.
+    def find(self, question: Any) -> SplitStatement | None:
+        """The statement, if the question is one and no ordinary question; raises Refused.
 
-        A refusal that the ordinary reader gives as well is left to it.
+        What is refused below the release is left to the planner of questions, which knows what could be found.
         """
-        if not isinstance(question, str):
-            return None
+        return self._found(question) if isinstance(question, str) else None
+
+    def _find(self, text: str) -> SplitStatement | None:
         try:
-            self._read(question)
-        except Refused as ordinary:
+            self._read(text)
+        except Refused:
+            reader = StatementReader(self._catalog)
             try:
-                return self._read_statement(question)
-            except Refused as error:
-                if str(error) == str(ordinary):
-                    return None
-                raise
+                return reader.read(text)
+            except Refused:
+                if reader.goes_on:
+                    raise
         return None
 
 
-def parts_request(text: str, statement: Statement, request: Request) -> Request:
+def parts_request(text: str, statement: SplitStatement, request: Request) -> Request:
     """The request for the parts of a statement, on its terms; raises Refused if there is none."""
     terms, many = request.terms, len(statement.parts)
     if terms.within is not None:

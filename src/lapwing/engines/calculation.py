@@ -42,7 +42,7 @@ RANKINGS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_
 PICKING = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
 WINDOWS = frozenset({"count_rows", "count", "sum", "avg", "min", "max"} | RANKINGS | PICKING)
 """Window functions over released rows."""
-_BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
+_BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})
 
 
 class OverrunError(Exception):
@@ -143,7 +143,7 @@ class Calculation:
         query = (
             exp.select("lw_row_left", "lw_row_right")
             .from_("lw_left")
-            .join("lw_right", on=on, join_type=how, copy=False)
+            .join("lw_right", on=on, join_type="INNER" if how == "CROSS" else how, copy=False)
             .order_by(exp.Ordered(this=exp.column("lw_row_left"), nulls_first=False))
             .order_by(exp.Ordered(this=exp.column("lw_row_right"), nulls_first=False))
             .limit(MOST_ROWS + 1)

@@ -5,10 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lapwing.language.expression import Column, Expression, walk
-from lapwing.planning.statement import Attach, Compute, Fold, Join, Keep, Over, Part, Slice, Sort, Stack, Step, steps_of
+from lapwing.planning.statement import (
+    Attach,
+    Compute,
+    Fold,
+    JoinTables,
+    KeepRows,
+    Over,
+    ReleasedPart,
+    SliceRows,
+    SortRows,
+    Stack,
+    TableStep,
+    steps_of,
+)
 
 
-def prune(root: Step, shown: tuple[str, ...]) -> tuple[Step, frozenset[str]]:
+def prune(root: TableStep, shown: tuple[str, ...]) -> tuple[TableStep, frozenset[str]]:
     """The tree with the columns that these are computed from, and the names of all that are left.
 
     Names are unique in a tree, so one set says what is read anywhere.
@@ -22,14 +35,14 @@ def prune(root: Step, shown: tuple[str, ...]) -> tuple[Step, frozenset[str]]:
     return _rebuilt(root, used, {}), frozenset(used)
 
 
-def _reads(step: Step, used: set[str]) -> set[str]:
+def _reads(step: TableStep, used: set[str]) -> set[str]:
     """What a step needs of the ones below it, if these of its own columns are needed."""
     match step:
         case Compute(outputs=outputs):
             return {name for o in outputs if o.name in used for name in columns_in(o.expression)}
-        case Keep(condition=condition):
+        case KeepRows(condition=condition):
             return {condition}
-        case Sort(by=by):
+        case SortRows(by=by):
             return {name for name, _ in by}
         case Fold(keys=keys, calls=calls):
             return {*keys, *(name for call in calls if call.name in used for name in call.arguments)}
@@ -37,14 +50,14 @@ def _reads(step: Step, used: set[str]) -> set[str]:
             called = [call for call in windows if call.name in used]
             ordered = {name for call in called for name, _ in call.order}
             return ordered | {name for call in called for name in (*call.arguments, *call.partition)}
-        case Join(condition=on):
+        case JoinTables(condition=on):
             return set() if on is None else columns_in(on)
         case Stack(sources=sources):
             listed = [source.outputs for source in sources]
             return {o.name for row in zip(*listed, strict=True) if row[0].name in used for o in row}
         case Attach(name=name, column=column):
             return {column} if name in used else set()
-        case Part() | Slice():
+        case ReleasedPart() | SliceRows():
             return set()
 
 
@@ -53,12 +66,12 @@ def columns_in(expression: Expression) -> set[str]:
     return {part.name for part in walk(expression) if isinstance(part, Column)}
 
 
-def _rebuilt(step: Step, used: set[str], done: dict[int, Step]) -> Step:
+def _rebuilt(step: TableStep, used: set[str], done: dict[int, TableStep]) -> TableStep:
     if id(step) in done:
         return done[id(step)]
-    made: Step
+    made: TableStep
     match step:
-        case Part(columns=columns):
+        case ReleasedPart(columns=columns):
             made = replace(step, columns=tuple(column for column in columns if column[0] in used))
         case Compute(source=source, outputs=outputs):
             kept = tuple(output for output in outputs if output.name in used)
@@ -69,7 +82,7 @@ def _rebuilt(step: Step, used: set[str], done: dict[int, Step]) -> Step:
         case Over(source=source, calls=windows):
             called = tuple(call for call in windows if call.name in used)
             made = replace(step, source=_rebuilt(source, used, done), calls=called)
-        case Join(left=left, right=right):
+        case JoinTables(left=left, right=right):
             made = replace(step, left=_rebuilt(left, used, done), right=_rebuilt(right, used, done))
         case Stack(sources=sources):
             rebuilt = [_rebuilt(source, used, done) for source in sources]
@@ -77,7 +90,7 @@ def _rebuilt(step: Step, used: set[str], done: dict[int, Step]) -> Step:
         case Attach(source=source, scalar=scalar, name=name):
             below = _rebuilt(source, used, done)
             made = replace(step, source=below, scalar=_rebuilt(scalar, used, done)) if name in used else below
-        case Keep(source=source) | Sort(source=source) | Slice(source=source):
+        case KeepRows(source=source) | SortRows(source=source) | SliceRows(source=source):
             made = replace(step, source=_rebuilt(source, used, done))
     done[id(step)] = made
     return made

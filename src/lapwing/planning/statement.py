@@ -23,7 +23,7 @@ MOST_PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReleasedPart:
     """The answer to one of the questions: its keys and its released numbers."""
 
     place: int
@@ -35,31 +35,31 @@ class Part:
 class Compute:
     """The same rows with these columns, computed row by row."""
 
-    source: Step
+    source: TableStep
     outputs: tuple[Output, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class KeepRows:
     """The rows in which a column is true."""
 
-    source: Step
+    source: TableStep
     condition: str
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class SortRows:
     """The rows in the order of these columns; descending where the flag says so. NULL comes last; ties stay."""
 
-    source: Step
+    source: TableStep
     by: tuple[tuple[str, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SliceRows:
     """Rows by their place."""
 
-    source: Step
+    source: TableStep
     limit: int | None
     offset: int
 
@@ -80,13 +80,13 @@ class FoldCall:
 class Fold:
     """One row for each group of rows with the same keys; one row in all if there are no keys."""
 
-    source: Step
+    source: TableStep
     keys: tuple[str, ...]
     calls: tuple[FoldCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class WindowFrame:
     """Which rows around a row a window function sees: from and to, in rows; None is unbounded."""
 
     low: int | None
@@ -103,7 +103,7 @@ class WindowCall:
     type: Type
     partition: tuple[str, ...] = ()
     order: tuple[tuple[str, bool], ...] = ()
-    frame: Frame | None = None
+    frame: WindowFrame | None = None
     """None for SQL's own: all rows, or with an order all up to the current one and its equals."""
     number: int | None = None
     """The constant of LAG, LEAD, NTILE and NTH_VALUE."""
@@ -113,16 +113,16 @@ class WindowCall:
 class Over:
     """The same rows with one more column for each window function."""
 
-    source: Step
+    source: TableStep
     calls: tuple[WindowCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class JoinTables:
     """Pairs of rows for which the condition holds; `left`, `right` and `full` keep rows without a partner."""
 
-    left: Step
-    right: Step
+    left: TableStep
+    right: TableStep
     how: str
     condition: Expression | None
 
@@ -138,35 +138,35 @@ class Stack:
 class Attach:
     """The same rows with the one value of another table, NULL if that has no row, in every row."""
 
-    source: Step
-    scalar: Step
+    source: TableStep
+    scalar: TableStep
     column: str
     """The name of the value in the other table."""
     name: str
     """And here."""
 
 
-Step = Part | Compute | Keep | Sort | Slice | Fold | Over | Join | Stack | Attach
+TableStep = ReleasedPart | Compute | KeepRows | SortRows | SliceRows | Fold | Over | JoinTables | Stack | Attach
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SplitStatement:
     """Questions, and what is computed from their answers."""
 
     parts: tuple[Question, ...]
-    root: Step
+    root: TableStep
     columns: tuple[tuple[str, str, Type], ...]
     """The answer's columns: the name that is shown, the name in the tree, and the type."""
     notes: tuple[str, ...] = ()
     """What to know of the answer."""
 
 
-def sources_of(step: Step) -> tuple[Step, ...]:
+def sources_of(step: TableStep) -> tuple[TableStep, ...]:
     """The steps that a step reads."""
     match step:
-        case Part():
+        case ReleasedPart():
             return ()
-        case Join(left=left, right=right):
+        case JoinTables(left=left, right=right):
             return left, right
         case Stack(sources=sources):
             return sources
@@ -176,7 +176,7 @@ def sources_of(step: Step) -> tuple[Step, ...]:
             return (step.source,)
 
 
-def steps_of(step: Step) -> Iterator[Step]:
+def steps_of(step: TableStep) -> Iterator[TableStep]:
     """The step and all below it, each once."""
     todo, seen = [step], set()
     while todo:

@@ -14,18 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.interval_arithmetic import Box
+from lapwing.answers.interval_arithmetic import Box, exactly, is_empty
 from lapwing.answers.postprocess.rows import (
     CHOSEN_ROWS,
     NO_RULE,
     NO_SPREAD,
     NOISY_GROUPS,
-    Cells,
-    Rows,
+    StepColumn,
+    StepRows,
     as_values,
     certain,
     codes,
-    numbers,
 )
 from lapwing.arrays import Array
 from lapwing.engines.calculation import Calculation
@@ -38,7 +37,14 @@ COUNTING = frozenset({"count_rows", "count", "count_distinct"})
 _BLUR = 2.0**-40  # more than adding up a million numbers in any order can lose
 
 
-def fold(rows: Rows, step: Fold, calculation: Calculation) -> Rows:
+def widened(box: Box) -> Box:
+    """The box with room for rounding."""
+    low, high = box
+    finite = np.isfinite(low) & np.isfinite(high)
+    return np.where(finite, low - _BLUR * np.abs(low), low), np.where(finite, high + _BLUR * np.abs(high), high)
+
+
+def fold(rows: StepRows, step: Fold, calculation: Calculation) -> StepRows:
     """One row for each group of shown rows, in the order in which groups first occur."""
     keys = [rows.columns[name] for name in step.keys]
     groups, every = codes([cells.values for cells in keys], rows.size)
@@ -63,7 +69,7 @@ def fold(rows: Rows, step: Fold, calculation: Calculation) -> Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Folded:
-    rows: Rows
+    rows: StepRows
     at: Array
     """The place of each row's group among those that are shown; -1 if it is none of them."""
     many: int
@@ -74,26 +80,28 @@ class _Folded:
         """What the shown rows give."""
         return self._fold([(call.function, call.arguments, call.parameter) for call in calls], {})
 
-    def cells(self, call: FoldCall, values: Array) -> Cells:
+    def cells(self, call: FoldCall, values: Array) -> StepColumn:
         arguments = [self.rows.columns[name] for name in call.arguments]
         noisy = [cells for cells in arguments if cells.noisy]
         if not noisy and self.rows.exact and not self.by_noise:
-            return Cells(call.type, values)
+            return StepColumn(call.type, values)
         if any(cells.bare for cells in noisy):
-            return Cells(call.type, values, many=None, bare=True)
+            return StepColumn(call.type, values, many=None, bare=True)
         if self.by_noise or not self.rows.closed:
-            return Cells(call.type, values, many=None, reason=NOISY_GROUPS if self.by_noise else CHOSEN_ROWS)
+            return StepColumn(call.type, values, many=None, reason=NOISY_GROUPS if self.by_noise else CHOSEN_ROWS)
         if any(cells.box() is None for cells in noisy):
             reason = next((cells.reason for cells in noisy if cells.reason is not None), NO_RULE)
-            return Cells(call.type, values, many=None, reason=reason)
+            return StepColumn(call.type, values, many=None, reason=reason)
         box = self._box(call, arguments)
         if box is None:
-            return Cells(call.type, values, many=None, reason=NO_SPREAD if self.rows.exact else CHOSEN_ROWS)
-        low, high = (side + sign * _BLUR * np.abs(side) for side, sign in zip(box, (-1, 1), strict=True))
+            return StepColumn(call.type, values, many=None, reason=NO_SPREAD if self.rows.exact else CHOSEN_ROWS)
+        low, high = widened(box)
         ended = not np.isnan(low).any()
-        return Cells(call.type, values, low, high, None, None if ended else "an interval that it needs has no ends")
+        return StepColumn(
+            call.type, values, low, high, None, None if ended else "an interval that it needs has no ends"
+        )
 
-    def _box(self, call: FoldCall, arguments: Sequence[Cells]) -> Box | None:
+    def _box(self, call: FoldCall, arguments: Sequence[StepColumn]) -> Box | None:
         if call.function == "count_rows":
             return self._counted(np.ones(self.rows.size, bool))
         if call.type not in (Type.INTEGER, Type.REAL):
@@ -107,7 +115,8 @@ class _Folded:
         if box is None:
             return None
         ends = box[0].astype(float), box[1].astype(float)
-        there = ~np.isnan(numbers(cells.values)) if not cells.noisy else np.ones(self.rows.size, bool)
+        there = ~is_empty(ends)
+        ends = np.where(there, ends[0], np.nan), np.where(there, ends[1], np.nan)
         open_ = self._any(np.isnan(ends[0]) & there & self.rows.possible)
         if call.function == "count":
             found: Box | None = self._counted(there)
@@ -121,10 +130,10 @@ class _Folded:
 
     def _at_ends(self, call: FoldCall, ends: Box) -> Box:
         """With the rows known: the function of the low ends, and of the high ones."""
-        sides = {"lw_low": Cells(Type.REAL, ends[0]), "lw_high": Cells(Type.REAL, ends[1])}
+        sides = {"lw_low": StepColumn(Type.REAL, ends[0]), "lw_high": StepColumn(Type.REAL, ends[1])}
         calls = [(call.function, (name,), call.parameter) for name in sides]
         low, high = self._fold(calls, sides)
-        return as_values(low, Type.REAL), as_values(high, Type.REAL)
+        return exactly(as_values(low, Type.REAL))[0], exactly(as_values(high, Type.REAL))[1]
 
     def _of_possible(self, function: str, ends: Box, there: Array) -> Box | None:
         low, high = ends
@@ -144,7 +153,7 @@ class _Folded:
             return np.where(known, least[0], np.nan), np.where(known, largest[1], np.nan)
         return None
 
-    def _best(self, arguments: Sequence[Cells], *, largest: bool) -> Box | None:
+    def _best(self, arguments: Sequence[StepColumn], *, largest: bool) -> Box | None:
         """What stands in the row with the largest number, over all rows that may be it."""
         shown, by = (cells.box() for cells in arguments)
         if shown is None or by is None or not self.rows.exact or np.isnan(by[0].astype(float)).any():
@@ -181,7 +190,7 @@ class _Folded:
         return np.where(np.isinf(found), np.nan, found)
 
     def _fold(
-        self, calls: Sequence[tuple[str, Sequence[str], float | None]], more: dict[str, Cells]
+        self, calls: Sequence[tuple[str, Sequence[str], float | None]], more: dict[str, StepColumn]
     ) -> list[list[Any]]:
         used = {name for _, arguments, _ in calls for name in arguments}
         columns = {name: cells for name, cells in {**self.rows.columns, **more}.items() if name in used}

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.answers.interval_arithmetic import exactly
 from lapwing.arrays import Array
 from lapwing.language.types import Type
 
@@ -25,7 +26,7 @@ NO_SPREAD = "no interval follows for this function of several noisy numbers"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class StepColumn:
     """One column."""
 
     type: Type
@@ -52,30 +53,26 @@ class Cells:
             return None if self.low is None or self.high is None else (self.low, self.high)
         if self.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
             return None
-        known = numbers(self.values)
-        return known, known
+        return exactly(numbers(self.values))
 
-    def take(self, places: Array) -> Cells:
+    def take(self, places: Array) -> StepColumn:
         """The cells at these places; NULL at -1, which is certain."""
         missing = places < 0
         values = self.values[places] if self.values.size else _nothing(self.type, len(places))
         if missing.any():
             values = values.copy()
             values[missing] = np.nan if self.type is Type.REAL else None
-        sides = []
-        for side in (self.low, self.high):
-            taken = None if side is None else (side[places] if side.size else np.full(len(places), np.nan))
-            if taken is not None and missing.any():
-                taken = np.where(missing, np.nan, taken)
-            sides.append(taken)
-        return replace(self, values=values, low=sides[0], high=sides[1])
+        if self.low is None or self.high is None:
+            return replace(self, values=values)
+        low, high = (side[places] if side.size else np.zeros(len(places)) for side in (self.low, self.high))
+        return replace(self, values=values, low=np.where(missing, np.inf, low), high=np.where(missing, -np.inf, high))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class StepRows:
     """A table between two steps."""
 
-    columns: Mapping[str, Cells]
+    columns: Mapping[str, StepColumn]
     shown: Array
     sure: Array
     possible: Array
@@ -95,23 +92,23 @@ class Rows:
         """Whether nobody doubts which rows are there."""
         return self.closed and bool((self.sure == self.possible).all())
 
-    def take(self, places: Array) -> Rows:
+    def take(self, places: Array) -> StepRows:
         """The rows at these places, in this order."""
         columns = {name: cells.take(places) for name, cells in self.columns.items()}
         shown, sure, possible = self.shown[places], self.sure[places], self.possible[places]
         return replace(self, columns=columns, shown=shown, sure=sure, possible=possible)
 
-    def visible(self) -> Rows:
+    def visible(self) -> StepRows:
         """The shown rows only; those that may be there besides are forgotten."""
         if self.shown.all() and self.exact:
             return self
         return replace(self.take(np.flatnonzero(self.shown)), closed=self.exact)
 
 
-def certain(columns: Mapping[str, Cells], size: int) -> Rows:
+def certain(columns: Mapping[str, StepColumn], size: int) -> StepRows:
     """Rows that are all there."""
     everything = np.ones(size, bool)
-    return Rows(columns, everything, everything, everything)
+    return StepRows(columns, everything, everything, everything)
 
 
 def numbers(values: Array) -> Array:

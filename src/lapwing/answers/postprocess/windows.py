@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.interval_arithmetic import Box
+from lapwing.answers.interval_arithmetic import Box, exactly, is_empty
+from lapwing.answers.postprocess.folding import widened
 from lapwing.answers.postprocess.rows import (
     CHOSEN_ROWS,
     NO_SPREAD,
     NOISY_GROUPS,
     NOISY_ORDER,
-    Cells,
-    Rows,
+    StepColumn,
+    StepRows,
     as_values,
     codes,
     ranks,
@@ -29,10 +30,8 @@ from lapwing.engines.calculation import PICKING, Calculation, Window
 from lapwing.language.types import Type
 from lapwing.planning.statement import WindowCall
 
-_BLUR = 2.0**-40
 
-
-def over(rows: Rows, calls: tuple[WindowCall, ...], calculation: Calculation) -> Rows:
+def over(rows: StepRows, calls: tuple[WindowCall, ...], calculation: Calculation) -> StepRows:
     """The same rows with one more column for each call. Windows see the shown rows; in others they are NULL."""
     shown = np.flatnonzero(rows.shown)
     seen = rows if len(shown) == rows.size else rows.take(shown)
@@ -50,29 +49,39 @@ def over(rows: Rows, calls: tuple[WindowCall, ...], calculation: Calculation) ->
 class _Windowed:
     """One window function over the rows that are shown."""
 
-    def __init__(self, rows: Rows, exact: bool, call: WindowCall, calculation: Calculation) -> None:
+    def __init__(self, rows: StepRows, exact: bool, call: WindowCall, calculation: Calculation) -> None:
         self.rows, self.exact, self.call, self.calculation = rows, exact, call, calculation
         self.parts, _ = codes([rows.columns[name].values for name in call.partition], rows.size)
         by = [(rows.columns[name].values, descending) for name, descending in call.order]
         self.order = ranks(by, rows.size) if by else None
 
-    def cells(self) -> Cells:
+    def cells(self) -> StepColumn:
         call, rows = self.call, self.rows
-        values = as_values(self._run(call.function, [rows.columns[name] for name in call.arguments]), call.type)
+        values = self._values()
         arguments = [rows.columns[name] for name in call.arguments if rows.columns[name].noisy]
         by = [rows.columns[name] for name, _ in call.order if rows.columns[name].noisy]
         groups = any(rows.columns[name].noisy for name in call.partition)
         if self.exact and not (arguments or by or groups):
-            return Cells(call.type, values)
+            return StepColumn(call.type, values)
         reason = self._reason(bool(by), groups)
         if reason is None:
             found = self._ranked(by[0], values) if by else self._carried(values, arguments)
             if found is not None:
                 return found
         if any(cells.bare for cells in arguments):
-            return Cells(call.type, values, many=None, bare=True)
+            return StepColumn(call.type, values, many=None, bare=True)
         known = next((cells.reason for cells in (*arguments, *by) if cells.reason is not None), None)
-        return Cells(call.type, values, many=None, reason=reason or known or NO_SPREAD)
+        return StepColumn(call.type, values, many=None, reason=reason or known or NO_SPREAD)
+
+    def _values(self) -> Array:
+        """What DuckDB gives; a function that picks a row picks it once, for values and boxes alike."""
+        arguments = [self.rows.columns[name] for name in self.call.arguments]
+        if self.call.function not in PICKING:
+            return as_values(self._run(self.call.function, arguments), self.call.type)
+        rows = StepColumn(Type.INTEGER, np.arange(self.rows.size).astype(object))
+        places = [-1 if place is None else int(place) for place in self._run(self.call.function, [rows])]
+        self.places = np.array(places, np.int64).reshape(self.rows.size)
+        return arguments[0].take(self.places).values
 
     def _reason(self, by_noise: bool, groups: bool) -> str | None:
         if not self.exact:
@@ -81,27 +90,26 @@ class _Windowed:
             return NOISY_GROUPS
         return NOISY_ORDER if by_noise and self.call.function not in ("rank", "row_number", "dense_rank") else None
 
-    def _carried(self, values: Array, arguments: list[Cells]) -> Cells | None:
+    def _carried(self, values: Array, arguments: list[StepColumn]) -> StepColumn | None:
         call = self.call
         if not arguments or arguments[0].bare:
             return None
         (cells,) = arguments
         if call.function in PICKING:
-            rows = Cells(Type.INTEGER, np.arange(self.rows.size).astype(object))
-            places = [-1 if place is None else int(place) for place in self._run(call.function, [rows])]
-            return replace(cells.take(np.array(places, np.int64).reshape(self.rows.size)), values=values)
+            return cells.take(self.places)
         box = cells.box()
         if box is None or call.function not in ("sum", "avg", "min", "max"):
             return None
-        ends = [Cells(Type.REAL, side.astype(float)) for side in box]
+        there = ~is_empty(box)
+        ends = [StepColumn(Type.REAL, np.where(there, side.astype(float), np.nan)) for side in box]
         low, high = (as_values(self._run(call.function, [end]), Type.REAL) for end in ends)
-        missing = Cells(Type.REAL, np.where(np.isnan(ends[0].values), 1.0, 0.0))
+        missing = StepColumn(Type.REAL, np.where(np.isnan(ends[0].values) & there, 1.0, 0.0))
         open_ = as_values(self._run("max", [missing]), Type.REAL) == 1
-        low, high = low - _BLUR * np.abs(low), high + _BLUR * np.abs(high)
+        low, high = widened((exactly(low)[0], exactly(high)[1]))
         reason = "an interval that it needs has no ends" if open_.any() else None
-        return Cells(call.type, values, np.where(open_, np.nan, low), np.where(open_, np.nan, high), None, reason)
+        return StepColumn(call.type, values, np.where(open_, np.nan, low), np.where(open_, np.nan, high), None, reason)
 
-    def _ranked(self, by: Cells, values: Array) -> Cells | None:
+    def _ranked(self, by: StepColumn, values: Array) -> StepColumn | None:
         """A rank by one noisy number: how many rows of the group are surely before, and how many may be."""
         call, box = self.call, by.box()
         if box is None or len(call.order) != 1:
@@ -109,13 +117,13 @@ class _Windowed:
         low, high = _before(self.parts, box, descending=call.order[0][1], equal=call.function == "row_number")
         if call.function == "dense_rank":
             low = np.minimum(low, 1.0)
-        return Cells(call.type, values, low, high, None)
+        return StepColumn(call.type, values, low, high, None)
 
-    def _run(self, function: str, arguments: list[Cells]) -> list[Any]:
+    def _run(self, function: str, arguments: list[StepColumn]) -> list[Any]:
         call = self.call
-        columns = {"lw_part": Cells(Type.INTEGER, self.parts.astype(object))}
+        columns = {"lw_part": StepColumn(Type.INTEGER, self.parts.astype(object))}
         if self.order is not None:
-            columns["lw_order"] = Cells(Type.INTEGER, self.order.astype(object))
+            columns["lw_order"] = StepColumn(Type.INTEGER, self.order.astype(object))
         if arguments:
             columns["lw_argument"] = arguments[0]
         window = Window(
@@ -147,7 +155,7 @@ def _before(parts: Array, box: Box, *, descending: bool, equal: bool) -> Box:
     for part in np.unique(parts):
         rows = np.flatnonzero(parts == part)
         lows, highs = np.sort(low[rows].astype(float)), np.sort(high[rows].astype(float))
-        known = ~np.isnan(low[rows].astype(float))
+        known = np.isfinite(low[rows].astype(float))
         lows, highs = lows[: known.sum()], highs[: known.sum()]
         open_ = len(rows) - int(known.sum())
         least[rows] = 1 + np.searchsorted(highs, low[rows].astype(float), "left")

@@ -20,7 +20,7 @@ from lapwing.language.operators.logic import CASE
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.planning.question import Output
-from lapwing.planning.statement import Attach, Compute, FoldCall, Frame, Keep, Over, Step, WindowCall
+from lapwing.planning.statement import Attach, Compute, FoldCall, KeepRows, Over, TableStep, WindowCall, WindowFrame
 from lapwing.reading.sql.nodes import NULL, SqlNode, is_whole
 from lapwing.reading.sql.refused import check_modifiers, part_of
 
@@ -70,14 +70,14 @@ _SHARES = frozenset({"percent_rank", "cume_dist"})
 _NUMBERED = frozenset({"lag", "lead", "ntile", "nth_value"})
 MOST_ROWS_AWAY = 1_000_000
 
-Read = Callable[[SqlNode], Expression]
-Fresh = Callable[[], str]
+ReadNode = Callable[[SqlNode], Expression]
+NewName = Callable[[], str]
 
 
 class Builder:
     """Steps one after another, and the columns that the last one has."""
 
-    def __init__(self, step: Step, types: dict[str, Type], fresh: Fresh) -> None:
+    def __init__(self, step: TableStep, types: dict[str, Type], fresh: NewName) -> None:
         self.step, self.types, self.fresh = step, dict(types), fresh
 
     def named(self, expressions: Sequence[Expression]) -> list[str]:
@@ -89,15 +89,15 @@ class Builder:
             self.types |= {name: e.type or Type.TEXT for e, name in made.items()}
         return [e.name if isinstance(e, Column) else made[e] for e in expressions]
 
-    def keep(self, conditions: Iterable[Expression], what: str) -> None:
+    def only(self, conditions: Iterable[Expression], what: str) -> None:
         """Only the rows for which all conditions hold."""
         for condition in conditions:
             if condition.type not in (Type.BOOLEAN, None):
                 refuse("wrong-type", what, "it is not a condition.", "Use a comparison, such as `n > 40`.")
             (name,) = self.named([condition])
-            self.step = Keep(self.step, name)
+            self.step = KeepRows(self.step, name)
 
-    def attach(self, scalar: Step, column: str, kind: Type, name: str) -> None:
+    def attach(self, scalar: TableStep, column: str, kind: Type, name: str) -> None:
         self.step = Attach(self.step, scalar, column, name)
         self.types[name] = kind
 
@@ -112,7 +112,7 @@ class PendingWindow:
     type: Type
     partition: tuple[Expression, ...]
     order: tuple[tuple[Expression, bool], ...]
-    frame: Frame | None
+    frame: WindowFrame | None
     number: int | None
 
     def moved(self, there: Callable[[Expression], Expression]) -> PendingWindow:
@@ -148,7 +148,7 @@ def put_windows(builder: Builder, pending: Sequence[PendingWindow]) -> None:
     builder.types |= {one.name: one.type for one in pending}
 
 
-def read_window(node: exp.Window, named: dict[str, exp.Window], read: Read, name: str) -> PendingWindow:
+def read_window(node: exp.Window, named: dict[str, exp.Window], read: ReadNode, name: str) -> PendingWindow:
     """A window function over released numbers; what is not in the table is refused."""
     node = _resolved(node, named)
     inner, condition = node.this, None
@@ -245,7 +245,7 @@ def _window_type(function: str, values: tuple[Expression, ...]) -> Type:
     return values[0].type or Type.TEXT
 
 
-def _frame(node: exp.Window, by: tuple[object, ...], function: str) -> Frame | None:
+def _frame(node: exp.Window, by: tuple[object, ...], function: str) -> WindowFrame | None:
     spec = node.args.get("spec")
     if spec is None:
         return None
@@ -259,7 +259,7 @@ def _frame(node: exp.Window, by: tuple[object, ...], function: str) -> Frame | N
         return None
     if kind != "ROWS" and ends != [None, None]:
         refuse("unsupported-clause", part_of(node), "only frames of ROWS are supported.", _ROWS)
-    return Frame(ends[0], ends[1])
+    return WindowFrame(ends[0], ends[1])
 
 
 _ROWS = "Write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW."
@@ -281,7 +281,7 @@ def _end(spec: SqlNode, side: str, node: SqlNode) -> int | None:
     refuse("unsupported-clause", part_of(node), "this frame is not supported.", _ROWS)
 
 
-def read_fold(node: SqlNode, read: Read, name: str) -> tuple[FoldCall, tuple[Expression, ...]]:
+def read_fold(node: SqlNode, read: ReadNode, name: str) -> tuple[FoldCall, tuple[Expression, ...]]:
     """An aggregate over released numbers, and its arguments, which are to become columns."""
     whole, condition = node, None
     if isinstance(node, exp.Filter):

@@ -14,7 +14,7 @@ from lapwing.language.expression import Column, Expression, Slot
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.planning.question import Output
-from lapwing.planning.statement import MOST_PARTS, Part, Step
+from lapwing.planning.statement import MOST_PARTS, ReleasedPart, TableStep
 from lapwing.reading.relations.relation import Aggregation, Relation
 from lapwing.reading.sql import reader
 from lapwing.reading.sql.above import MARK, Builder, PendingWindow, read_window
@@ -34,7 +34,7 @@ _TAKEN_OUT = (exp.Window, exp.Subquery, exp.Grouping, exp.ArgMax, exp.ArgMin, ex
 class Above:
     """Steps over released tables, and the columns that the last one shows."""
 
-    step: Step
+    step: TableStep
     columns: tuple[tuple[str, str, Type], ...]
     """The name that is shown, the name in the tree, and the type."""
 
@@ -59,10 +59,10 @@ class Owner(Protocol):
     def released(self, made: Relation | Above) -> Above:
         """The released table of what was read."""
 
-    def part(self, groups: Aggregation) -> tuple[Part, list[str], list[str]]:
+    def part(self, groups: Aggregation) -> tuple[ReleasedPart, list[str], list[str]]:
         """A new part: the step, and the names of its keys and numbers."""
 
-    def scalar(self, node: SqlNode, known: Known) -> tuple[Step, str, Type]:
+    def scalar(self, node: SqlNode, known: Known) -> tuple[TableStep, str, Type]:
         """A sub-query in an expression."""
 
     def finished(
@@ -88,7 +88,7 @@ class SelectReading(ABC):
                 check_modifiers(select)
         self.marks: dict[int, Expression] = {}
         self.windows: list[PendingWindow] = []
-        self.scalars: list[tuple[Step, str, Type, str]] = []
+        self.scalars: list[tuple[TableStep, str, Type, str]] = []
         self.groupings: list[tuple[str, tuple[Expression, ...]]] = []
         self.named = {one.this.name.lower(): one for one in select.args.get("windows") or []}
 

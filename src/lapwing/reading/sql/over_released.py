@@ -13,7 +13,7 @@ from lapwing.language.operators.logic import AND, COALESCE, EQUAL
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
 from lapwing.planning.question import Output, lifted
-from lapwing.planning.statement import Compute, Fold, FoldCall, Join, Stack, Step
+from lapwing.planning.statement import Compute, Fold, FoldCall, JoinTables, Stack, TableStep
 from lapwing.reading.relations.relation import Relation
 from lapwing.reading.sql import reader
 from lapwing.reading.sql.above import Builder, put_windows, read_fold, to_columns
@@ -88,9 +88,9 @@ class OverReleased(SelectReading):
         there = self._folded(builder, sets) if self.folding else self._plain
         if self.folding:
             self._attach(builder, done)
-        builder.keep(map(there, having), "HAVING")
+        builder.only(map(there, having), "HAVING")
         put_windows(builder, [window.moved(there) for window in self.windows])
-        builder.keep(map(there, qualify), "QUALIFY")
+        builder.only(map(there, qualify), "QUALIFY")
         final = [(name, there(e)) for name, e in outputs]
         sorting = [(there(e), descending) for e, descending in by]
         limit, offset = reader.limit_of(select), offset_of(select)
@@ -112,7 +112,7 @@ class OverReleased(SelectReading):
         check_modifiers(node)
         conditions = [self._plain(self.inner(term, windows=False)) for term in terms_of(node.this, exp.And)]
         self._attach(builder, 0)
-        builder.keep(conditions, "WHERE")
+        builder.only(conditions, "WHERE")
 
     def _folded(self, builder: Builder, sets: list[list[Expression]]) -> Callable[[Expression], Expression]:
         """Groups the rows, once for each grouping set."""
@@ -263,7 +263,9 @@ class OverReleased(SelectReading):
             refuse("unknown-table", "SELECT", "it names no table.", "Write FROM and a table's name.")
         return builder
 
-    def _join(self, builder: Builder, step: Step, types: dict[str, Type], one: ReleasedSource, node: exp.Join) -> None:
+    def _join(
+        self, builder: Builder, step: TableStep, types: dict[str, Type], one: ReleasedSource, node: exp.Join
+    ) -> None:
         words = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
         on, using = node.args.get("on"), node.args.get("using") or []
         if words not in _JOINS or node.args.get("method"):
@@ -296,7 +298,7 @@ class OverReleased(SelectReading):
                 condition = _and(condition, self._below(term), node)
         if condition is not None and condition.type is not Type.BOOLEAN:
             refuse("wrong-type", part_of(node), "it is not a condition.", "Write ON a.x = b.y.")
-        builder.step = Join(builder.step, step, how if condition is not None else "CROSS", condition)
+        builder.step = JoinTables(builder.step, step, how if condition is not None else "CROSS", condition)
         builder.types |= types
         for name in using:
             self._merge(builder, name.name, how)

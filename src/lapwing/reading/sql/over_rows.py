@@ -96,9 +96,9 @@ class OverRows(SelectReading):
         def there_(expression: Expression) -> Expression:
             return to_columns(expression, keys, slots, self.marks)
 
-        builder.keep(map(there_, having), "HAVING")
+        builder.only(map(there_, having), "HAVING")
         put_windows(builder, [window.moved(there_) for window in self.windows])
-        builder.keep(map(there_, qualify), "QUALIFY")
+        builder.only(map(there_, qualify), "QUALIFY")
         shown = [(name, there_(e)) for name, e in outputs]
         sorting = [(there_(e), descending) for e, descending in by]
         limit, offset = reader.limit_of(self.select), offset_of(self.select)

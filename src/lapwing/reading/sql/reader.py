@@ -121,7 +121,7 @@ def parse(text: str) -> exp.Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SelectSource:
     """What one SELECT reads."""
 
     scopes: Scopes
@@ -173,9 +173,9 @@ def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> 
     return per_unit(groups) if inside and is_per_unit(groups) else groups
 
 
-def read_source(select: exp.Select, names: Names) -> Source:
+def read_source(select: exp.Select, names: Names) -> SelectSource:
     """What a SELECT reads: FROM, filtered by WHERE."""
-    source = Source(*read_semi_joins(select, read_from(select, names, read_inside), names, read_inside))
+    source = SelectSource(*read_semi_joins(select, read_from(select, names, read_inside), names, read_inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
@@ -204,7 +204,7 @@ def _with(select: exp.Select, names: Names) -> Names:
     return names
 
 
-def select_columns(select: exp.Select, source: Source) -> Iterator[tuple[str, SqlNode | Expression]]:
+def select_columns(select: exp.Select, source: SelectSource) -> Iterator[tuple[str, SqlNode | Expression]]:
     """Names and nodes in the SELECT list; a star stands for all columns."""
     for node in select.expressions:
         inner = node.this if isinstance(node, exp.Alias) else node
@@ -216,7 +216,7 @@ def select_columns(select: exp.Select, source: Source) -> Iterator[tuple[str, Sq
             yield (node.alias if isinstance(node, exp.Alias) else default_name(inner)), inner
 
 
-def _plain(select: exp.Select, source: Source) -> Relation:
+def _plain(select: exp.Select, source: SelectSource) -> Relation:
     """A SELECT without aggregates, row by row or group by group."""
     outputs = (
         Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
@@ -225,7 +225,7 @@ def _plain(select: exp.Select, source: Source) -> Relation:
     return project(source.relation, outputs)
 
 
-def _order(select: exp.Select, source: Source, relation: Relation) -> Relation:
+def _order(select: exp.Select, source: SelectSource, relation: Relation) -> Relation:
     """The relation, sorted and limited by ORDER BY and LIMIT."""
     order = select.args.get("order")
     if order is not None and isinstance(relation, Rows):
@@ -265,7 +265,7 @@ def output_of(node: SqlNode, outputs: tuple[Output, ...]) -> Expression | None:
 class AggregationReader:
     """One SELECT with aggregates being read."""
 
-    def __init__(self, select: exp.Select, source: Source, rows: Rows, *, inside: bool) -> None:
+    def __init__(self, select: exp.Select, source: SelectSource, rows: Rows, *, inside: bool) -> None:
         self.select, self.source, self.rows = select, source, rows
         self.grouping = Grouping(rows, inside=inside)
         self.outputs: dict[str, Expression] = {}

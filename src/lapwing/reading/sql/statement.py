@@ -26,17 +26,17 @@ from lapwing.planning.statement import (
     Attach,
     Compute,
     Fold,
-    Join,
-    Part,
-    Slice,
-    Sort,
+    JoinTables,
+    ReleasedPart,
+    SliceRows,
+    SortRows,
+    SplitStatement,
     Stack,
-    Statement,
-    Step,
+    TableStep,
     steps_of,
 )
 from lapwing.reading.relations.combining import rows_only
-from lapwing.reading.relations.relation import Aggregation, Relation, Rows, by_name, question_of
+from lapwing.reading.relations.relation import Aggregation, Relation, Rows, by_name, check_total, question_of
 from lapwing.reading.relations.unions import unite
 from lapwing.reading.sql import reader
 from lapwing.reading.sql.above import Builder, to_columns
@@ -47,37 +47,40 @@ from lapwing.reading.sql.over_rows import OverRows
 from lapwing.reading.sql.refused import check_modifiers, part_of, refuse_node
 from lapwing.reading.sql.sources import Names, only_select
 
-MOST_STEPS = 400
+MOST_STEPS, MOST_LEVELS = 200, 40  # so that no later step exhausts the stack, and reading is fast
 OWN_NOISE = "Each of the {} released tables has noise of its own, so their numbers need not add up."
 
 
-def read_statement(text: str, catalog: Catalog) -> Statement:
-    """The questions of a statement, and the steps above them; raises Refused. Free, and reads no data.
-
-    One that is an ordinary question has a single part and no step of its own.
-    """
-    try:
-        return StatementReader(catalog).statement(reader.parse(text))
-    except RecursionError:
-        refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
+def read_statement(text: str, catalog: Catalog) -> SplitStatement:
+    """The questions of a statement, and the steps above them; raises Refused. Free, and reads no data."""
+    return StatementReader(catalog).read(text)
 
 
 class StatementReader:
     """Reads one statement."""
 
     def __init__(self, catalog: Catalog) -> None:
+        self.goes_on = False
+        """Whether something in it goes on above a release. What is refused before is refused for a question as well."""
         self._catalog = catalog
         self._parts: list[tuple[Aggregation, dict[str, int]]] = []
         self._made: dict[int, tuple[Aggregation, Above]] = {}
-        self._names = 0
+        self._names = self._level = 0
         self._notes: list[str] = []
         self._nulls: set[str] = set()
         """Columns that are NULL throughout, which go with any type."""
 
-    def statement(self, node: exp.Expr) -> Statement:
+    def read(self, text: str) -> SplitStatement:
+        """The questions of a statement, and the steps above them; raises Refused."""
+        try:
+            return self._statement(reader.parse(text))
+        except RecursionError:
+            refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
+
+    def _statement(self, node: exp.Expr) -> SplitStatement:
         made = self.query(node, Known(Names(self._catalog, {})), "the question", inside=False)
-        if isinstance(made, Rows):
-            question_of(made)  # refuses
+        if not isinstance(made, Above):
+            question_of(made)  # it is a question by itself, or refused as one
         above = self.released(made)
         root, used = prune(above.step, tuple(name for _, name, _ in above.columns))
         if sum(1 for _ in steps_of(root)) > MOST_STEPS:
@@ -94,7 +97,7 @@ class StatementReader:
         questions = tuple(self._question(place, used) for place in kept)
         root = _renumbered(root, {place: new for new, place in enumerate(kept)}, questions)
         notes = self._notes or ([OWN_NOISE.format(len(kept))] if len(kept) > 1 else [])
-        return Statement(questions, root, above.columns, tuple(dict.fromkeys(notes)))
+        return SplitStatement(questions, root, above.columns, tuple(dict.fromkeys(notes)))
 
     def fresh(self) -> str:
         self._names += 1
@@ -104,6 +107,15 @@ class StatementReader:
 
     def query(self, node: exp.Expr, known: Known, what: str, *, inside: bool = True) -> Relation | Above:
         """A SELECT, or several with UNION between them."""
+        if self._level >= MOST_LEVELS:
+            refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
+        self._level += 1
+        try:
+            return self._query(node, known, what, inside=inside)
+        finally:
+            self._level -= 1
+
+    def _query(self, node: exp.Expr, known: Known, what: str, *, inside: bool) -> Relation | Above:
         if isinstance(node, exp.Subquery) and not node.args.get("alias") and node.args.get("with_") is None:
             check_modifiers(node)
             return self.query(node.this, known, what, inside=inside)
@@ -139,6 +151,7 @@ class StatementReader:
             return unite([rows_only(side, "UNION ALL") for side in sides if isinstance(side, Rows)])
         if any(isinstance(side, Rows) for side in sides):
             only_select(node, what)  # refuses
+        self.goes_on = True
         tables = [self.released(side) for side in sides]
         if len({len(table.columns) for table in tables}) > 1:
             refuse(
@@ -187,9 +200,12 @@ class StatementReader:
             refused = error
         sources = [self._source(node, known) for node in tables]
         if any(isinstance(source, Above | Aggregation) for source in sources):
+            self.goes_on = True
             return OverReleased(self, bare, known, sources).made()
         if goes_on_above(bare):
-            return OverRows(self, bare, known, refused).made()
+            over = OverRows(self, bare, known, refused)
+            self.goes_on = True
+            return over.made()
         raise refused
 
     def _source(self, node: SqlNode, known: Known) -> Relation | Above | None:
@@ -214,6 +230,7 @@ class StatementReader:
                 "rows cannot be combined with released numbers.",
                 "Aggregate the rows first, in a subquery with GROUP BY.",
             )
+        check_total(made)
         if id(made) not in self._made:
             self._made[id(made)] = made, self._part_of(made)
         return self._made[id(made)][1]
@@ -226,12 +243,12 @@ class StatementReader:
         def there(expression: Expression) -> Expression:
             return to_columns(expression, keys, slots, {})
 
-        builder.keep(map(there, groups.having), "HAVING")
+        builder.only(map(there, groups.having), "HAVING")
         by = [(there(order.expression), order.descending) for order in groups.order]
         outputs = [(output.name, there(output.expression)) for output in groups.columns.values()]
         return self.finished(builder, outputs, by, groups.limit, 0)
 
-    def part(self, groups: Aggregation) -> tuple[Part, list[str], list[str]]:
+    def part(self, groups: Aggregation) -> tuple[ReleasedPart, list[str], list[str]]:
         """A new part: the step, and the names of its keys and numbers."""
         keys, slots = ([self.fresh() for _ in of] for of in (groups.keys, groups.aggregates))
         plain = [Output(name, lifted(key, groups.keys)) for name, key in zip(keys, groups.keys, strict=True)]
@@ -242,7 +259,7 @@ class StatementReader:
         numbers = tuple((name, name, types[index]) for name, index in numbered.items())
         named = by_name([*plain, *(Output(name, Slot(index, types[index])) for name, index in numbered.items())])
         self._parts.append((replace(groups, columns=named, having=(), order=(), limit=None), numbered))
-        return Part(place, (*columns, *numbers)), keys, slots
+        return ReleasedPart(place, (*columns, *numbers)), keys, slots
 
     def _question(self, place: int, used: frozenset[str]) -> Question:
         """The part with the numbers that are read; with the first, if none is."""
@@ -276,9 +293,9 @@ class StatementReader:
                 )
             builder.step = Fold(builder.step, tuple(dict.fromkeys(shown)), ())
         if order:
-            builder.step = Sort(builder.step, tuple(zip(order, (descending for _, descending in by), strict=True)))
+            builder.step = SortRows(builder.step, tuple(zip(order, (descending for _, descending in by), strict=True)))
         if limit is not None or offset:
-            builder.step = Slice(builder.step, limit, offset)
+            builder.step = SliceRows(builder.step, limit, offset)
         columns = [
             (name, self.fresh(), e.type or Type.TEXT, inner) for (name, e), inner in zip(outputs, shown, strict=True)
         ]
@@ -286,7 +303,7 @@ class StatementReader:
         step = Compute(builder.step, tuple(Output(new, Column(inner, kind)) for _, new, kind, inner in columns))
         return Above(step, tuple((name, new, kind) for name, new, kind, _ in columns))
 
-    def scalar(self, node: SqlNode, known: Known) -> tuple[Step, str, Type]:
+    def scalar(self, node: SqlNode, known: Known) -> tuple[TableStep, str, Type]:
         """A sub-query in an expression: one column and at most one row."""
         made = self.query(node, known, part_of(node))
         if isinstance(made, Rows):
@@ -304,12 +321,12 @@ class StatementReader:
         _, name, kind = above.columns[0]
         return above.step, name, kind
 
-    def _is_single(self, step: Step) -> bool:
-        while not isinstance(step, Part | Join | Stack | Fold):
-            if isinstance(step, Slice) and step.limit is not None and step.limit <= 1:
+    def _is_single(self, step: TableStep) -> bool:
+        while not isinstance(step, ReleasedPart | JoinTables | Stack | Fold):
+            if isinstance(step, SliceRows) and step.limit is not None and step.limit <= 1:
                 return True
             step = step.source
-        if isinstance(step, Part):
+        if isinstance(step, ReleasedPart):
             return not self._parts[step.place][0].keys
         return isinstance(step, Fold) and not step.keys
 
@@ -357,21 +374,21 @@ def _tables(select: exp.Select) -> list[SqlNode]:
     return [] if source is None else [source.this, *(join.this for join in joins)]
 
 
-def _is_part(step: Step, place: int) -> bool:
-    return isinstance(step, Part) and step.place == place
+def _is_part(step: TableStep, place: int) -> bool:
+    return isinstance(step, ReleasedPart) and step.place == place
 
 
-def _renumbered(root: Step, places: Mapping[int, int], questions: tuple[Question, ...]) -> Step:
+def _renumbered(root: TableStep, places: Mapping[int, int], questions: tuple[Question, ...]) -> TableStep:
     """The tree with its parts at other places, and with the outputs that their questions have."""
-    done: dict[int, Step] = {}
+    done: dict[int, TableStep] = {}
 
-    def again(step: Step) -> Step:
+    def again(step: TableStep) -> TableStep:
         if id(step) not in done:
-            if isinstance(step, Part):
+            if isinstance(step, ReleasedPart):
                 known = {o.name for o in questions[places[step.place]].outputs}
                 columns = tuple(column for column in step.columns if column[1] in known)
                 done[id(step)] = replace(step, place=places[step.place], columns=columns)
-            elif isinstance(step, Join):
+            elif isinstance(step, JoinTables):
                 done[id(step)] = replace(step, left=again(step.left), right=again(step.right))
             elif isinstance(step, Stack):
                 rebuilt = map(again, step.sources)
