@@ -11,13 +11,14 @@ from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.present import present
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
-from lapwing.answers.wording import asked, condition, percent
-from lapwing.cells.finding import SearchResult
+from lapwing.answers.wording import asked, condition
+from lapwing.cells.bounds_search import SearchResult
 from lapwing.cells.release import Released
 from lapwing.measures.selection import selection_words, units_needed
 from lapwing.numbers import Number
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
+from lapwing.privacy.wording import percent
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -24,7 +24,7 @@ from lapwing.answers.postprocess.evaluate import evaluate
 from lapwing.answers.postprocess.rows import StepColumn, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular
-from lapwing.answers.wording import asked, percent
+from lapwing.answers.wording import asked
 from lapwing.engines.calculation import Calculation, OverrunError
 from lapwing.errors import Unfinished
 from lapwing.language.expression import Slot
@@ -33,6 +33,7 @@ from lapwing.numbers import Number
 from lapwing.planning.question import Question
 from lapwing.planning.statement import ReleasedPart, SplitStatement, steps_of
 from lapwing.privacy.budget import Cost
+from lapwing.privacy.wording import percent
 
 Tables = Callable[[int, Fraction, bool], AnswerTable]
 """The released table of a part with intervals at a confidence, per number or for all groups together."""

@@ -10,7 +10,6 @@ from typing import Any
 from lapwing.answers.answer import describe
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.readings import half_width
-from lapwing.answers.wording import percent
 from lapwing.language.expression import Slot, walk
 from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
@@ -18,7 +17,7 @@ from lapwing.measures.total import COUNT_UNITS, COUNT_VALUES
 from lapwing.numbers import Number, exact
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.wording import at_most_text, decimal_text
+from lapwing.privacy.wording import at_most_text, decimal_text, percent
 
 ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""

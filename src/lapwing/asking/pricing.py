@@ -48,7 +48,7 @@ class Terms:
     automatic: Automatic = NOTHING
     """Which bounds and limits may be found first, for a share of the price."""
     taken: Fraction = Fraction(0)
-    """What findings have taken of the price already, in the budget's currency."""
+    """What searches have taken of the price already, in the budget's currency."""
     share: Number | None = field(default=None, kw_only=True)
     """The part of the whole budget that the question takes, in the budget's own currency."""
 
@@ -205,7 +205,7 @@ def _cheapest(
                 "within-incomplete",
                 "`within`",
                 "how exact a mean is depends on how many rows there are, which is private.",
-                "Say assume_rows=1000 if you expect at least so many in each group, or ask with epsilon=.",
+                "Say assume_rows=1000 if you expect at least that many in each group, or ask with epsilon=.",
             )
 
     def is_enough(amount: Fraction) -> bool:

@@ -341,7 +341,7 @@ class Curator:
 
     def _ask(self, asked: QuestionRequest, request: Request) -> Release | Computed:
         """The answer to a question, or to a statement that is computed from the answers to several."""
-        statement = self._statements.find(asked.question)
+        statement = self._statements.find(asked.question, request.today)
         if statement is None:
             return self._release(asked, request)
         parts = parts_request(asked.question, statement, request)
@@ -359,7 +359,7 @@ class Curator:
         return computed
 
     def _preview_question(self, asked: QuestionRequest, request: Request) -> Preview | BatchPreview:
-        statement = self._statements.find(asked.question)
+        statement = self._statements.find(asked.question, request.today)
         if statement is None:
             return self._preview(asked, request)
         parts = parts_request(asked.question, statement, request)
@@ -436,7 +436,7 @@ class Curator:
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        batch = self._planner.plan_batch(asked, request.terms)
+        batch = self._planner.plan_batch(asked, request.terms, request.today)
         request = request.canonical(*(one.outline.question.facts for one in batch.merged))
         charges = charges_of(batch, asked, request)
         for charge in charges:
@@ -451,7 +451,7 @@ class Curator:
         return batch_of(asked.names, batch, [next(paid) if answer is None else answer for answer in found])
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
-        batch = self._planner.plan_batch(asked, request.terms)
+        batch = self._planner.plan_batch(asked, request.terms, request.today)
         stored = self._all_stored(charges_of(batch, asked, request), request)
         return preview_of(asked.names, batch, stored, self._ledger.remaining)
 
@@ -469,7 +469,7 @@ class Curator:
 
     def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
-        table is declared anew and the data stay as they were. With findings: as long as nothing is written at all."""
+        table is declared anew and the data stay as they were. With searches: as long as nothing is written at all."""
         match = None if answer.found else answer.plan.outline.identity.text
         seen = self._stamp(match), marks
         if self._ledger.state != before:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
@@ -24,24 +25,24 @@ from lapwing.reading.sql.statement import StatementReader
 class StatementFinder:
     """Reads statements, and remembers them."""
 
-    def __init__(self, catalog: Catalog, read: Callable[[Any], Question], remembered: int) -> None:
+    def __init__(self, catalog: Catalog, read: Callable[[Any, date | None], Question], remembered: int) -> None:
         self._catalog, self._read = catalog, read
         self._found = lru_cache(maxsize=remembered)(self._find)
 
-    def find(self, question: Any) -> SplitStatement | None:
+    def find(self, question: Any, today: date | None) -> SplitStatement | None:
         """The statement, if the question is one and no ordinary question; raises Refused.
 
         What is refused below the release is left to the planner of questions, which knows what could be found.
         """
-        return self._found(question) if isinstance(question, str) else None
+        return self._found(question, today) if isinstance(question, str) else None
 
-    def _find(self, text: str) -> SplitStatement | None:
+    def _find(self, text: str, today: date | None) -> SplitStatement | None:
         try:
-            self._read(text)
+            self._read(text, today)
         except Refused:
             reader = StatementReader(self._catalog)
             try:
-                return reader.read(text)
+                return reader.read(text, today)
             except Refused:
                 if reader.goes_on:
                     raise

@@ -51,7 +51,7 @@ class OverRows(SelectReading):
         sets = [[self.groups.key(node) for node in nodes] for nodes in self.sets()]
         everything = list(dict.fromkeys(key for one in sets for key in one))
         for key in everything:
-            self.groups.grouping.add_key(key, "GROUP BY")
+            self.groups.grouping.add_key(key, lambda: "GROUP BY")
         outputs = [(name, self.inner(node)) for name, node in self._shown()]
         self.groups.outputs = {name.lower(): e for name, e in outputs}
         having, qualify, by = self.conditions("having"), self.conditions("qualify"), self.sorting(outputs)

@@ -6,9 +6,13 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -22,7 +26,7 @@ from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.measures.total import COUNT_VALUES, SUM
-from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.planning.question import Order, Output, Question, normalised, note_of
 from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
@@ -36,6 +40,7 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.sql.dates import settle_today
 from lapwing.reading.sql.expressions import read
 from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
@@ -45,6 +50,7 @@ from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, r
 
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -71,18 +77,20 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 """Quantiles with their own name."""
 
 
-def read_sql(text: str, catalog: Catalog) -> Question:
-    """The question a SELECT asks; raises Refused. Free, and reads no data."""
+def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
+    """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
     try:
         select = only_select(parse(text), "the question")
-        return normalised(question_of(read_relation(select, Names(catalog, {}))))
+        dated = today is not None and settle_today(select, today)
+        question = normalised(question_of(read_relation(select, Names(catalog, {}))))
+        return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
 
 def parse(text: str) -> exp.Expr:
     """The one statement of a text, as the parser has it; raises Refused."""
-    if any("\ud800" <= character <= "\udfff" for character in text[:MOST_CHARACTERS]):
+    if _SURROGATE.search(text, 0, MOST_CHARACTERS):
         refuse(
             "unreadable-characters",
             "the question",
@@ -114,9 +122,10 @@ def parse(text: str) -> exp.Expr:
         many = f"it contains {len(written)} statements." if written else "it is empty."
         refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
     statement = written[0]
-    if sum(1 for _ in statement.walk()) > MOST_PARTS:
+    parts = list(islice(statement.walk(), MOST_PARTS + 1))
+    if len(parts) > MOST_PARTS:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
-    bind(statement)
+    bind(parts)
     return statement
 
 
@@ -175,12 +184,12 @@ def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> 
 
 def read_source(select: exp.Select, names: Names) -> SelectSource:
     """What a SELECT reads: FROM, filtered by WHERE."""
-    source = SelectSource(*read_semi_joins(select, read_from(select, names, read_inside), names, read_inside))
+    scopes, terms = read_from(select, names, read_inside)
+    source = SelectSource(*read_semi_joins(select, scopes, names, read_inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
-        check_modifiers(where)
-        conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
+        conditions = [read(term, source.column) for term in terms]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
     return replace(source, scopes=source.scopes.refine(relation))
 
@@ -300,7 +309,7 @@ class AggregationReader:
             return
         check_modifiers(group)
         for node in group.expressions:
-            self.grouping.add_key(self.key(node), f"GROUP BY {part_of(node)}")
+            self.grouping.add_key(self.key(node), partial(_grouping_by, node))
 
     def key(self, node: SqlNode) -> Expression:
         meant = self._meant(node)
@@ -390,6 +399,10 @@ class AggregationReader:
 def slot_types(aggregates: Sequence[Aggregate]) -> list[Type]:
     """The type of each aggregate's number."""
     return [FUNCTIONS[aggregate.name].type for aggregate in aggregates]
+
+
+def _grouping_by(node: SqlNode) -> str:
+    return f"GROUP BY {part_of(node)}"
 
 
 def limit_of(select: exp.Expr) -> int | None:

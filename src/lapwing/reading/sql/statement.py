@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 
 from sqlglot import exp
 
@@ -20,7 +21,7 @@ from lapwing.language.operators.casts import convert
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.planning.pruning import prune
-from lapwing.planning.question import Output, Question, lifted, normalised
+from lapwing.planning.question import Output, Question, lifted, normalised, note_of
 from lapwing.planning.statement import (
     MOST_PARTS,
     Attach,
@@ -41,6 +42,7 @@ from lapwing.reading.relations.unions import unite
 from lapwing.reading.sql import reader
 from lapwing.reading.sql.above import Builder, to_columns
 from lapwing.reading.sql.clauses import Above, Known, goes_on_above, offset_of
+from lapwing.reading.sql.dates import settle_today
 from lapwing.reading.sql.nodes import SqlNode
 from lapwing.reading.sql.over_released import OverReleased
 from lapwing.reading.sql.over_rows import OverRows
@@ -51,9 +53,9 @@ MOST_STEPS, MOST_LEVELS = 200, 40  # so that no later step exhausts the stack, a
 OWN_NOISE = "Each of the {} released tables has noise of its own, so their numbers need not add up."
 
 
-def read_statement(text: str, catalog: Catalog) -> SplitStatement:
+def read_statement(text: str, catalog: Catalog, today: date | None = None) -> SplitStatement:
     """The questions of a statement, and the steps above them; raises Refused. Free, and reads no data."""
-    return StatementReader(catalog).read(text)
+    return StatementReader(catalog).read(text, today)
 
 
 class StatementReader:
@@ -70,10 +72,13 @@ class StatementReader:
         self._nulls: set[str] = set()
         """Columns that are NULL throughout, which go with any type."""
 
-    def read(self, text: str) -> SplitStatement:
+    def read(self, text: str, today: date | None = None) -> SplitStatement:
         """The questions of a statement, and the steps above them; raises Refused."""
         try:
-            return self._statement(reader.parse(text))
+            node = reader.parse(text)
+            dated = today is not None and settle_today(node, today)
+            made = self._statement(node)
+            return replace(made, notes=(*made.notes, note_of(today))) if today and dated else made
         except RecursionError:
             refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
