@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, assert_never
 
-from lapwing.answers.answer import Release
+from lapwing.answers.answer import Release, declared_answer
 from lapwing.answers.combine import check_combinable
 from lapwing.answers.computed import Computed
 from lapwing.asking.automatic import SHARE, read_automatic
@@ -386,6 +386,8 @@ class Curator:
 
     def _answer(self, title: str, planned: PlannedRequest, request: Request) -> Release:
         """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
+        if planned.plan.outline.is_declared:
+            return declared_answer(planned.plan, nothing(self._ledger.total), planned.confidence)
         if request.combine:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
@@ -418,7 +420,7 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
-        skipped = request.refresh or planned.missing
+        skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
         cost = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
         shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))

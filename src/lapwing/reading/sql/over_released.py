@@ -28,6 +28,7 @@ from lapwing.reading.sql.clauses import (
     offset_of,
 )
 from lapwing.reading.sql.expressions import read
+from lapwing.reading.sql.naming import names_of
 from lapwing.reading.sql.nodes import SqlNode, is_whole, terms_of
 from lapwing.reading.sql.refused import check_modifiers, part_of
 
@@ -343,7 +344,7 @@ class OverReleased(SelectReading):
     def _shown(self) -> list[tuple[str, SqlNode | Expression]]:
         """The columns of SELECT; a star stands for all of them."""
         pairs: list[tuple[str, SqlNode | Expression]] = []
-        for node in self.select.expressions:
+        for name, node in zip(names_of(self.select.expressions), self.select.expressions, strict=True):
             inner = node.this if isinstance(node, exp.Alias) else node
             star = inner.this if isinstance(inner, exp.Column) else inner
             if isinstance(star, exp.Star):
@@ -354,7 +355,8 @@ class OverReleased(SelectReading):
                 listed = dict.fromkeys(pair for source in sources for pair in source.columns.values())
                 pairs += list(listed)
             else:
-                pairs.append((node.alias if isinstance(node, exp.Alias) else reader.default_name(inner), inner))
+                exact = isinstance(node, exp.Min | exp.Max)  # of released numbers, so it is not approximate
+                pairs.append((name.removeprefix("approx_") if exact else name, inner))
         return pairs
 
 
