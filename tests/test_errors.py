@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 import lapwing as lw
-from lapwing.errors import NOTHING, STAYS, BudgetExceeded, Code, LapwingError, Misconfigured, Refused
+from lapwing.errors import NOTHING, STAYS, BudgetExceeded, Bug, Code, LapwingError, Misconfigured, Refused
 from lapwing.privacy.budget import Accounting, Cost
 from support.visits import open_visits
 
@@ -112,3 +112,22 @@ def test_nothing_is_decided_by_the_words_of_an_error(path: Path) -> None:
 )
 def test_a_decision_by_words_is_found(planted: str) -> None:
     assert len(decided_by_words(planted)) == 1
+
+
+def test_a_notebook_shows_a_refusal_in_one_box() -> None:
+    """IPython prints what `_render_traceback_` returns instead of the frames."""
+    curator = open_visits()
+    with pytest.raises(Refused) as caught:
+        curator.sql("SELECT * FROM visits", epsilon=1)
+    first, place, *said, last = caught.value._render_traceback_()
+    assert first.startswith("╭─ Refused: private-rows ─")
+    assert 'curator.sql("SELECT * FROM visits", epsilon=1)' in place
+    assert " ".join(line.strip("│ ") for line in said) == str(caught.value)
+    assert len({len(line) for line in (first, place, *said, last)}) == 1
+
+
+def test_a_bug_keeps_its_frames() -> None:
+    assert Bug("it broke")._render_traceback_() == ["lapwing.errors.Bug: it broke\n"]
+    with pytest.raises(Bug) as caught:
+        raise Bug("it broke")
+    assert caught.value._render_traceback_()[0].startswith("Traceback")

@@ -16,6 +16,10 @@ A message to an analyst never contains data.
 
 from __future__ import annotations
 
+import textwrap
+import traceback
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, Literal
 
 Code = Literal[
@@ -74,6 +78,9 @@ Code = Literal[
 ]
 """The kinds of error, for programs."""
 
+_HERE = Path(__file__).parent
+_WIDTH = 96  # of the box in a notebook
+
 NOTHING = "Nothing was charged."
 STAYS = "What was found for it is stored and stays charged; the answer was not charged."
 
@@ -98,11 +105,31 @@ class LapwingError(Exception):
     def _message(self) -> str:
         return super().__str__()
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows (IPython asks for it): the message in a box, and where it was asked, without frames."""
+        return _box(f"{type(self).__name__}: {self.code}", *self._place(), *str(self).split("\n"))
+
+    def _place(self) -> list[str]:
+        """The line that called Lapwing."""
+        frames = traceback.extract_tb(self.__traceback__)
+        outside = list(takewhile(lambda frame: _HERE not in Path(frame.filename).parents, frames))
+        return [f"line {outside[-1].lineno}: {outside[-1].line}"] if outside else []
+
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         price = self.charged and {self.charged.unit: float(self.charged.amount), "delta": float(self.charged.delta)}
         reasons = {"part": self.part, "why": self.why, "instead": self.instead, "charged": price or None}
         return {"error": type(self).__name__, "code": self.code, "message": str(self), **reasons}
+
+
+def _box(title: str, *texts: str) -> list[str]:
+    """Texts in a box, each from a line of its own."""
+    lines = [line for text in texts for line in textwrap.wrap(text, _WIDTH) or [""]]
+    return [
+        f"╭─ {title} {'─' * (_WIDTH - 1 - len(title))}╮",
+        *(f"│ {line.ljust(_WIDTH)} │" for line in lines),
+        f"╰{'─' * (_WIDTH + 2)}╯",
+    ]
 
 
 class Misconfigured(LapwingError, ValueError):
@@ -184,3 +211,7 @@ class Bug(LapwingError):
     def _message(self) -> str:
         free = STAYS if self.charged else NOTHING
         return f"{super()._message()} {free}" if self.free else super()._message()
+
+    def _render_traceback_(self) -> list[str]:
+        """All frames: whoever mends it needs them."""
+        return traceback.format_exception(self)

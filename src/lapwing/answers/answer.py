@@ -83,7 +83,7 @@ class Release(Tabular):
         if not shown:
             return ""
         chosen = [f"`{column.name}`" for column in shown if column.chosen]
-        together = f"of {' and '.join(chosen)}, by which rows were chosen, for all groups together"
+        together = f"of {' and '.join(chosen)}, by which rows or values were chosen, for all groups together"
         each = "per number" if len(chosen) < len(shown) else together
         more = f"; {together}" if 0 < len(chosen) < len(shown) else ""
         level = f"{percent(self.confidence)} confidence"

@@ -1,7 +1,9 @@
 """Interval arithmetic on released numbers: every operator here maps boxes to a box that holds all results.
 
-Arithmetic and monotone functions only. Bounds are computed in float64; an outward step of a few units in the last place
-covers rounding. NaN as a bound says that there is none, as where a divisor may be 0.
+Arithmetic, monotone functions and choices. Bounds are computed in float64; an outward step of a few units in the last
+place covers rounding. NaN as a bound says that there is none, as where a divisor may be 0. A condition lies between 0
+and 1: 1 to 1 where the boxes make it true, 0 to 0 where they make it false. CASE takes the branch that is certain, and
+where none is, the least interval that holds all that are possible.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lapwing.arrays import Array
-from lapwing.language.expression import Call, Expression
+from lapwing.language.expression import Call, Column, Expression, Slot, walk
+from lapwing.language.types import Type
 
 Box = tuple[Array, Array]
 
@@ -19,8 +22,11 @@ _BLUR = 2.0**-50
 
 
 def box_of(expression: Expression, leaf: Callable[[Expression], Box | None]) -> Box | None:
-    """The interval of an expression while every leaf lies in its own; None if no rule is known."""
-    if not isinstance(expression, Call):
+    """The interval of an expression while every released number lies in its own; None if no rule is known.
+
+    `leaf` gives that of a released number, and the value of what contains none.
+    """
+    if not isinstance(expression, Call) or not any(isinstance(part, Column | Slot) for part in walk(expression)):
         return leaf(expression)
     rule = RULES.get(expression.operator.name)
     if rule is None:
@@ -32,7 +38,8 @@ def box_of(expression: Expression, leaf: Callable[[Expression], Box | None]) -> 
             return None
         boxes.append((box[0].astype(float), box[1].astype(float)))
     with np.errstate(all="ignore"):
-        return _outward(rule(*boxes))
+        found = rule(*boxes)
+        return found if expression.type is Type.BOOLEAN else _outward(found)
 
 
 def _outward(box: Box) -> Box:
@@ -86,6 +93,56 @@ def _rounded(a: Box, digits: Box | None = None) -> Box:
     return np.floor(a[0] * scale) / scale, np.ceil(a[1] * scale) / scale
 
 
+def _truth(sure: Array, never: Array, *parts: Array) -> Box:
+    """A condition that is true where it is sure, and false where it is never; nothing is known where a part is NaN."""
+    unknown = np.isnan(np.stack(parts)).any(axis=0)
+    low, high = np.where(sure, 1.0, 0.0), np.where(never, 0.0, 1.0)
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
+def _less(a: Box, b: Box) -> Box:
+    return _truth(a[1] < b[0], a[0] >= b[1], *a, *b)
+
+
+def _at_most(a: Box, b: Box) -> Box:
+    return _truth(a[1] <= b[0], a[0] > b[1], *a, *b)
+
+
+def _equal(a: Box, b: Box) -> Box:
+    point = (a[0] == a[1]) & (b[0] == b[1]) & (a[0] == b[0])
+    return _truth(point, (a[1] < b[0]) | (b[1] < a[0]), *a, *b)
+
+
+def _not(a: Box) -> Box:
+    return 1 - a[1], 1 - a[0]
+
+
+def _or(*boxes: Box) -> Box:
+    sure = np.stack([low == 1 for low, _ in boxes]).any(axis=0)
+    low, high = _all(np.maximum)(*boxes)
+    return np.where(sure, 1.0, low), np.where(sure, 1.0, high)
+
+
+def _and(*boxes: Box) -> Box:
+    return _not(_or(*map(_not, boxes)))
+
+
+def _case(*boxes: Box) -> Box:
+    """From the last branch to the first: each comes before what stands after it."""
+    low, high = boxes[-1]
+    for condition, value in reversed(list(zip(boxes[:-1:2], boxes[1:-1:2], strict=True))):
+        sure, never = condition[0] == 1, condition[1] == 0
+        low = np.where(sure, value[0], np.where(never, low, np.minimum(value[0], low)))
+        high = np.where(sure, value[1], np.where(never, high, np.maximum(value[1], high)))
+    return low, high
+
+
+def _unless(a: Box, b: Box) -> Box:
+    """NULLIF: the first, where the two cannot be equal."""
+    apart = (a[1] < b[0]) | (b[1] < a[0])
+    return np.where(apart, a[0], np.nan), np.where(apart, a[1], np.nan)
+
+
 RULES: dict[str, Callable[..., Box]] = {
     "+": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "-": lambda a, b: (a[0] - b[1], a[1] - b[0]),
@@ -100,5 +157,27 @@ RULES: dict[str, Callable[..., Box]] = {
     "abs": _absolute,
     "least": _all(np.minimum),
     "greatest": _all(np.maximum),
+    "log10": _rising(np.log10),
+    "log2": _rising(np.log2),
+    "sign": _rising(np.sign),
+    "clip": lambda a, low, high: _all(np.maximum)(low, _all(np.minimum)(a, high)),
+    "real": lambda a: a,
+    "integer": _rounded,
+    "truth": lambda a: a,
+    "=": _equal,
+    "<>": lambda a, b: _not(_equal(a, b)),
+    "<": _less,
+    "<=": _at_most,
+    ">": lambda a, b: _less(b, a),
+    ">=": lambda a, b: _at_most(b, a),
+    "is distinct from": lambda a, b: _not(_equal(a, b)),
+    "in": lambda a, *values: _or(*(_equal(a, value) for value in values)),
+    "is null": lambda a: _truth(np.zeros(a[0].shape, bool), np.ones(a[0].shape, bool), *a),
+    "and": _and,
+    "or": _or,
+    "not": _not,
+    "case": _case,
+    "coalesce": lambda a, *_: a,
+    "nullif": _unless,
 }
 """By the name of the operator."""

@@ -92,7 +92,9 @@ def arrange(table: AnswerTable) -> Picture:
     level = percent(table.confidence).replace("%", " %")
     notes = [f"Noisy, differentially private; {shape.value} is the {level} interval"]
     if chosen := [column.name for column in numbers if column.chosen]:
-        notes.append(f"rows were chosen by {' and '.join(chosen)}, whose intervals hold for all groups together")
+        notes.append(
+            f"rows or values were chosen by {' and '.join(chosen)}, whose intervals hold for all groups together"
+        )
     if shape is Shape.BARS and len(roles.along.different) > MOST_BARS:
         notes.append(f"the first {MOST_BARS} of {len(roles.along.different):,} groups")
     if shape is Shape.LINES and None in roles.along.values:

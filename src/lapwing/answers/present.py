@@ -3,9 +3,8 @@
 Intervals. A released number has its own (readings.py). A column computed from m released numbers takes each of them at
 confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
 through the arithmetic (interval_arithmetic.py). Where that gives no bound the interval is missing and `reason` says
-why. Intervals are made for every group. HAVING and LIMIT choose among groups by noisy numbers, and the chosen ones are
-those whose noise was lucky: a number that was chosen by gets intervals that hold for all groups together,
-whatever is asked.
+why. Intervals are made for every group. HAVING, LIMIT and conditions choose by noisy numbers, and what they choose is
+what had lucky noise: a number that was chosen by gets intervals that hold for all groups together, whatever is asked.
 Other numbers have noise of their own, which the choice does not depend on; theirs hold as they do without it.
 """
 
@@ -27,6 +26,9 @@ from lapwing.language.types import Type
 from lapwing.mechanisms.quantiles.grid_quantiles import is_approximate
 from lapwing.planning.plan import Plan
 
+_UNBOUNDED = (
+    "an interval for all groups together must be planned for their number, which is not known before keys are selected"
+)
 _INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
 
 
@@ -77,12 +79,14 @@ class _Above:
         if not used:
             return AnswerColumn(name, kind, values)
         remark = self._remark(used)
+        if self._is_unbounded(used):
+            return AnswerColumn(name, kind, values, reason=_UNBOUNDED, remark=remark)
         if is_bare(self.plan, expression):
             return AnswerColumn(name, kind, values, bare=True, remark=remark)
         level = 1 - (1 - self.confidence) / len(used)
         chosen = any(self.plan.outline.readings[slot].measure in self.plan.outline.choosing for slot in used)
         together = max(1, self.size) if self.simultaneous or chosen else 1
-        box = box_of(expression, lambda leaf: self.leaf(leaf, level, together))
+        box = box_of(expression, lambda leaf: self.leaf(leaf, level, together)) if kind.is_number else None
         if box is None:
             return AnswerColumn(name, kind, values, reason=self._missing(used, together), chosen=chosen, remark=remark)
         open_ = bool(np.isnan(box[0].astype(float)).any())
@@ -93,6 +97,12 @@ class _Above:
         """Of extremes: the outermost value is one person's, so a value near it is told."""
         asked = (self.plan.question.aggregates[slot].parameters[:1] for slot in used)
         return _INSIDE if any(is_approximate(*first) for first in asked if first) else None
+
+    def _is_unbounded(self, used: set[int]) -> bool:
+        """Whether a quantile has no interval because rows are chosen by it among groups that nobody could count."""
+        outline = self.plan.outline
+        measures = {outline.readings[slot].measure for slot in used} & outline.choosing
+        return outline.group_count is None and outline.intervals and any(map(outline.is_quantile, measures))
 
     def _missing(self, used: set[int], together: int) -> str:
         """Why there is no interval."""
@@ -142,7 +152,7 @@ class _Above:
         if isinstance(expression, Slot):
             reading = self.plan.outline.readings[expression.index]
             return intervals_of(self.plan, self.released, reading, level, simultaneous=together)
-        if expression.type is None or not expression.type.is_number:
+        if expression.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
             return None
         values = self.value(expression)
         known = np.array([np.nan if value is None else float(value) for value in values.tolist()])

@@ -20,7 +20,7 @@ from lapwing.language.types import Type
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
-CHOSEN = "rows were chosen by this noisy number; its intervals hold for all groups together, shown or not"
+CHOSEN = "rows or values were chosen by this noisy number; its intervals hold for all groups together, shown or not"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

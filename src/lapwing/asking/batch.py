@@ -183,9 +183,8 @@ def _merge(
     for index, question in enumerate(questions):
         with inside(f"question {named.names[index]}"):
             outline = make_outline(question, confidence=levels[index])
-        chosen = any(kind.chosen_groups for kind in outline.kinds)
         rows = (question.table.canonical, question.table.version, question.where, question.keys, levels[index])
-        alike.setdefault(outline.identity.text if chosen else rows, []).append(index)
+        alike.setdefault((outline.identity.text, question) if _is_apart(outline) else rows, []).append(index)
     merged: list[Merged] = []
     members: dict[int, Member] = {}
     for place, (first, *others) in enumerate(alike.values()):
@@ -197,10 +196,15 @@ def _merge(
     return merged, [members[index] for index in range(len(questions))]
 
 
+def _is_apart(outline: Outline) -> bool:
+    """Whether its cells follow from what it chooses: the best groups alone, or quantiles for all groups together."""
+    return any(kind.chosen_groups for kind in outline.kinds) or any(map(outline.is_quantile, outline.choosing))
+
+
 def _together(questions: Sequence[Question]) -> Question:
     """One question with all aggregates, in alphabetical order; a single one as it is."""
     first, *others = questions
-    if not others:
+    if all(other == first for other in others):
         return first
     aggregates = {aggregate for question in questions for aggregate in question.aggregates}
     ordered = tuple(sorted(aggregates, key=lambda aggregate: aggregate.canonical()))

@@ -164,6 +164,14 @@ def _cheapest(
     priced_at = budget.accounting.rules.loss
     kind, shown = outline.kinds[index], outline.confidence_of(index, confidence)
     statistics = [(outline.readings[slot].statistic, half) for slot, half in wanted]
+    if outline.group_count is None and index in outline.choosing:
+        refuse(
+            "within-unsupported",
+            "`within`",
+            "rows are chosen by this number, so its intervals hold for all groups together, "
+            "and how many there are is not known before keys are selected.",
+            "Ask with epsilon=, or have the steward declare the values of the keys.",
+        )
     for name, _ in statistics:
         if not kind.is_known_beforehand(name) and name != MEAN.name:
             refuse(

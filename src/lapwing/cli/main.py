@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lapwing.cli.lab import audit
 from lapwing.cli.output import Unwritten, after_answer, echo
 from lapwing.cli.progress import waiting
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused, WeakBudget
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(help="Inspect what was spent, entry by entry.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
+app.command()(audit)
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="The settings file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any, Self, assert_never
 
 from lapwing.answers.answer import Release
 from lapwing.answers.combine import check_combinable
@@ -27,12 +27,13 @@ from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
 from lapwing.curator.answering import PaidAnswers, nothing
 from lapwing.curator.charging import after_charge
+from lapwing.curator.description import Description
 from lapwing.curator.missing import find_missing
 from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.strategies import Strategies
 from lapwing.engines.engine import Engine
-from lapwing.errors import Misconfigured
+from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.statement import Statement
@@ -67,6 +68,25 @@ class Curator:
     def ledger(self) -> Ledger:
         """What was spent, entry by entry. For the steward."""
         return self._ledger
+
+    def describe(self) -> Description:
+        """Tables, columns, declared facts, limits and the budget. Free; reads no data."""
+        try:
+            return Description(self._catalog, self.budget)
+        except LapwingError as error:  # such as a ledger that is closed
+            return Description(self._catalog, str(error))
+
+    def __repr__(self) -> str:
+        return str(self.describe())
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def answer(self, request: Request) -> Release | Batch | Distribution | MarginalTables:
         """The answer to a request, charged before any row is read. Every other way to ask makes a request of it."""

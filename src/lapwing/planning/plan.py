@@ -29,7 +29,7 @@ from lapwing.catalog.identity import (
 )
 from lapwing.catalog.table import Table
 from lapwing.errors import Code, Misconfigured
-from lapwing.language.expression import Column, Expression, Slot, walk
+from lapwing.language.expression import Call, Column, Expression, Slot, walk
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, Value
 from lapwing.measures.aggregates import choose_kinds
@@ -60,6 +60,8 @@ class Outline:
     """The public values of each key, in their order; None if the keys that occur are selected privately."""
     counted: int | None
     """The measure whose noisy cells come from the selection of the keys itself, if there is one."""
+    intervals: bool = True
+    """Whether quantiles were asked for with intervals."""
 
     @property
     def table(self) -> Table:
@@ -77,13 +79,12 @@ class Outline:
 
     @property
     def choosing(self) -> frozenset[int]:
-        """The measures by whose noisy numbers HAVING or LIMIT chooses the rows that are shown."""
-        question, group_count = self.question, self.group_count
-        by = [] if question.having is None else [question.having]
-        if question.limit is not None and (group_count is None or question.limit < group_count):
-            by += [order.expression for order in question.order]
-        slots = {part.index for expression in by for part in walk(expression) if isinstance(part, Slot)}
-        return frozenset(self.readings[slot].measure for slot in slots)
+        """The measures by whose noisy numbers rows are chosen, by HAVING or LIMIT, or values, by a condition."""
+        return _choosing(self.question, self.readings, self.group_count)
+
+    def is_quantile(self, measure: int) -> bool:
+        """Whether its intervals are released with it, so that their confidence must be settled before."""
+        return self.kinds[measure].releases_intervals
 
     def confidence_of(self, measure: int, confidence: Fraction) -> Fraction:
         """The confidence at which a number of this measure is shown; with rows chosen by it, all groups hold together.
@@ -273,9 +274,42 @@ def _outline(question: Question, counted: bool, confidence: Fraction | None) -> 
     best = _best(question, kinds, groups, group_count)
     if best is not None and group_count is not None:
         return Outline(question, (best,), readings, group_count, False, domain, None)
+    if confidence is not None:
+        kinds = _for_all_groups(kinds, _choosing(question, readings, group_count), group_count, confidence)
     counts = (i for i, kind in enumerate(kinds) if kind.counts_units(by_row=table.by_row))
     count = next(counts, None) if counted and not known else None
-    return Outline(question, kinds, readings, groups, limit, domain if known else None, count)
+    shown = domain if known else None
+    return Outline(question, kinds, readings, groups, limit, shown, count, confidence is not None)
+
+
+def _choosing(question: Question, readings: tuple[Reading, ...], group_count: int | None) -> frozenset[int]:
+    """The measures by which rows or values are chosen. A condition, or a text made of a number, chooses values."""
+    by = [] if question.having is None else [question.having]
+    if question.limit is not None and (group_count is None or question.limit < group_count):
+        by += [order.expression for order in question.order]
+    slots = {part.index for expression in by for part in walk(expression) if isinstance(part, Slot)}
+    todo = [(output.expression, False) for output in question.outputs]
+    while todo:
+        part, deciding = todo.pop()
+        deciding = deciding or (part.type is not None and not part.type.is_number)
+        if isinstance(part, Slot) and deciding:
+            slots.add(part.index)
+        if isinstance(part, Call):
+            todo += [(argument, deciding) for argument in part.arguments]
+    return frozenset(readings[slot].measure for slot in slots)
+
+
+def _for_all_groups(
+    kinds: tuple[Kind, ...], choosing: frozenset[int], group_count: int | None, confidence: Fraction
+) -> tuple[Kind, ...]:
+    """Quantiles by which something is chosen have intervals that hold for all groups together: each group's fails with
+    probability (1 - confidence) / groups at most. Without a number of groups there is no such interval, and the whole
+    price buys the estimate."""
+    each = None if group_count is None else 1 - (1 - confidence) / group_count
+    return tuple(
+        kind.fit(group_count, each) if place in choosing and kind.releases_intervals else kind
+        for place, kind in enumerate(kinds)
+    )
 
 
 def _best(question: Question, kinds: tuple[Kind, ...], groups: int, group_count: int | None) -> Kind | None:

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Bug, Misconfigured
+from lapwing.lab.rate import lower
 from lapwing.mechanisms.keys.selection import TruncatedGeometric, _check, best_selection
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import Approximate
-from support.audit import assert_caught, assert_private, lower
+from support.audit import assert_caught, assert_private
 from support.chi import assert_fits, assert_misfits, finite
 
 MADE = {

@@ -19,10 +19,11 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from lapwing.errors import Misconfigured
+from lapwing.lab.rate import lower
 from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import ZCDP, Approximate
-from support.audit import assert_caught, assert_private, lower
+from support.audit import assert_caught, assert_private
 from support.chi import assert_fits, assert_misfits, finite
 
 HIDDEN = -(10**6)

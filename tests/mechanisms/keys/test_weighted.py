@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from lapwing.errors import Misconfigured
+from lapwing.lab.rate import lower
 from lapwing.mechanisms.keys.threshold import GaussianThreshold
 from lapwing.mechanisms.keys.weighted import WeightedGaussian, _ranges
 from lapwing.privacy.loss import ZCDP, Approximate
-from support.audit import assert_caught, assert_private, lower
+from support.audit import assert_caught, assert_private
 from support.chi import assert_fits, assert_misfits, finite
 
 ONE = WeightedGaussian.one

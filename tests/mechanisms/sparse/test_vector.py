@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from lapwing.errors import Misconfigured
+from lapwing.lab.zoo_sparse import SPARSE_BROKEN, SPARSE_SOUND, Exhibit
 from lapwing.mechanisms.sparse.crossing import AboveAnswers
 from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import Pure
 from support.audit import assert_caught, assert_private
-from support.broken_sparse import BROKEN_SPARSE, SOUND_SPARSE
 from support.chi import assert_fits, assert_misfits, finite, laplace
 
 # Neighbouring lists of values: belows that rise and aboves that fall, ties with the threshold, one question, and values
@@ -163,17 +163,13 @@ def test_value_error_is_that_of_all_values_at_once() -> None:
     assert real.error(queries=50) == pytest.approx(numeric.error(queries=50), rel=0.02)
 
 
-@pytest.mark.parametrize("name", BROKEN_SPARSE)
-def test_auditor_catches_what_lyu_su_and_li_refute(name: str) -> None:
-    """lecture:L19 SVT-3 to SVT-6 and two slips of code, at the number of runs that the threat model lists."""
-    control = BROKEN_SPARSE[name]
-    assert_caught(*control.samples(seed=1), control.epsilon)
-
-
-@pytest.mark.parametrize("name", SOUND_SPARSE)
-def test_auditor_accepts_the_sound_twins(name: str) -> None:
-    control = SOUND_SPARSE[name]
-    assert_private(*control.samples(seed=1), control.epsilon)
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("entry", [*SPARSE_BROKEN, *SPARSE_SOUND], ids=lambda entry: entry[0])
+def test_auditor_catches_what_lyu_su_and_li_refute(entry: Exhibit) -> None:
+    """lecture:L19 SVT-3 to SVT-6 and two slips of code, at the number of runs that they list; not the sound twins."""
+    _, wrong, mechanism, left, right, runs = entry
+    check = assert_caught if wrong else assert_private
+    check(mechanism(left, runs), mechanism(right, runs), 1.0)
 
 
 @pytest.mark.usefixtures("seeded")

@@ -11,8 +11,8 @@ from lapwing.answers.table import AnswerTable
 
 def to_html(table: AnswerTable) -> str:
     header, rows = grid(table)
-    body = "".join(_row(row, "td") for row in rows)
-    return f"<table><thead>{_row(header, 'th')}</thead><tbody>{body}</tbody></table>{small(footer(table))}"
+    body = "".join(row(cells, "td") for cells in rows)
+    return f"<table><thead>{row(header, 'th')}</thead><tbody>{body}</tbody></table>{small(footer(table))}"
 
 
 def small(lines: Iterable[str]) -> str:
@@ -20,5 +20,6 @@ def small(lines: Iterable[str]) -> str:
     return f"<p><small>{'<br>'.join(map(escape, lines))}</small></p>"
 
 
-def _row(cells: Iterable[str], tag: str) -> str:
+def row(cells: Iterable[str], tag: str) -> str:
+    """A row of a table; `tag` is that of its cells."""
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

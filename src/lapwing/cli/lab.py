@@ -1,0 +1,157 @@
+"""`lapwing audit` and `lapwing attack`: the lab from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lapwing.cli.output import echo
+from lapwing.errors import Misconfigured
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def audit(
+    target: Annotated[
+        str | None,
+        typer.Argument(help='module:function, a program, or a question such as "SELECT COUNT(*) FROM health".'),
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="The epsilon that is claimed.")] = None,
+    delta: Annotated[str, typer.Option("--delta", help="The delta that is claimed.")] = "0",
+    rho: Annotated[str | None, typer.Option("--rho", help="Claim rho-zCDP instead, as a whole curve.")] = None,
+    mu: Annotated[str | None, typer.Option("--mu", help="Claim mu-Gaussian DP instead, as a whole curve.")] = None,
+    left: Annotated[str | None, typer.Option("--left", help="The data with one unit, as JSON or text.")] = None,
+    right: Annotated[str | None, typer.Option("--right", help="The data without it.")] = None,
+    runs: Annotated[int | None, typer.Option("--runs", "-n", help="Runs on each side, fixed beforehand.")] = None,
+    alpha: Annotated[float, typer.Option("--alpha", help="How often a true claim may be rejected.")] = 1e-3,
+    early: Annotated[bool, typer.Option("--early", help="Stop at the first rejection. Stays valid.")] = False,
+    groups: Annotated[
+        int | None, typer.Option("--groups", help="Audit an aggregate such as COUNT(*) by one question over N groups.")
+    ] = None,
+    zoo: Annotated[bool, typer.Option("--zoo", help="Audit the zoo of broken and sound mechanisms.")] = False,
+    power: Annotated[
+        bool, typer.Option("--power", help="With --zoo: find the runs that reject 95 % of times.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Also draw the result to a .png or .svg file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try to refute a claim of privacy. Exit code 1 if it is rejected."""
+    if zoo:
+        return _visit_zoo(alpha, power, as_json)
+    if target is None:
+        raise Misconfigured("name what to audit: module:function, a program or a question. Or pass --zoo.")
+    if groups is not None:
+        return _audit_groups(target, epsilon, groups, alpha, as_json)
+    claim = _claim(epsilon, delta, rho, mu)
+    with ExitStack() as closer:
+        mechanism, pair, many, n = _target(target, left, right, runs, epsilon, closer)
+        from lapwing.lab import audit as run
+
+        with progress("auditing", n) as step:
+            found = run(mechanism, pair, claim=claim, runs=n, alpha=alpha, many=many, early=early, step=step)
+    echo(json.dumps(found.to_dict()) if as_json else str(found))
+    if plot is not None:
+        found.plot(plot)
+    if found.rejected:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def progress(words: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(words, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _target(
+    name: str, left: str | None, right: str | None, runs: int | None, epsilon: str | None, closer: ExitStack
+) -> tuple[Callable[..., Any], Any, bool, int]:
+    """The mechanism, its neighbours, whether it makes many releases at once, and the number of runs."""
+    from lapwing.lab.audit import RUNS
+    from lapwing.lab.targets import ask_question, find_function, read_data, run_program
+
+    if name.lstrip().upper().startswith(("SELECT", "WITH")):
+        if epsilon is None:
+            raise Misconfigured("a question is asked at a price. Pass --epsilon, for example --epsilon 1.")
+        n = runs or 1_000
+        release, pair = ask_question(name, epsilon=_number(epsilon, "epsilon"), runs=n, closer=closer)
+        return release, pair, False, n
+    given = None if left is None or right is None else (read_data(left), read_data(right))
+    if Path(name).is_file():
+        if given is None:
+            raise Misconfigured("a program needs two neighbours. Pass --left and --right.")
+        return run_program(name), given, True, runs or RUNS
+    if ":" not in name:
+        raise Misconfigured(f"{name!r} is no question, no program and not module:function.")
+    function, own = find_function(name)
+    if given is None and own is None:
+        raise Misconfigured("two neighbours are missing. Pass --left and --right, or name the pair NEIGHBOURS there.")
+    return function, own if given is None else given, False, runs or RUNS
+
+
+def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float, as_json: bool) -> None:
+    from lapwing.lab.one_run import audit_groups
+
+    if epsilon is None:
+        raise Misconfigured("a question is asked at a price. Pass --epsilon, for example --epsilon 1.")
+    found = audit_groups(aggregate, epsilon=_number(epsilon, "epsilon"), groups=groups, alpha=alpha)
+    echo(json.dumps(found.to_dict()) if as_json else str(found))
+    if found.rejected:
+        raise typer.Exit(1)
+
+
+def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
+    """A line for each specimen; exit code 1 if a broken one passes or a sound one is rejected."""
+    from lapwing.lab.zoo import BROKEN, SOUND, needed_runs
+
+    rows = []
+    with progress("visiting the zoo", len(BROKEN) + len(SOUND)) as step:
+        for specimen in (*BROKEN, *SOUND):
+            found = specimen.audit(alpha=alpha)
+            needed = needed_runs(specimen) if power and not specimen.sound else None
+            rows.append((specimen, found, needed))
+            step(len(rows))
+            if not as_json:
+                verdict = "rejected" if found.rejected else "no violation found"
+                more = f"  95 % of audits reject at N = {needed:,}" if needed else ""
+                bound = f"epsilon >= {max(found.epsilon_lower, 0):.2f}"
+                line = f"{specimen.name:34} N = {specimen.runs:>7,}  {bound:15}  {verdict:18}  {specimen.wrong}{more}"
+                echo(line.rstrip())
+    wrong = [specimen.name for specimen, found, _ in rows if found.rejected == specimen.sound]
+    if as_json:
+        echo(json.dumps([{"name": s.name, "sound": s.sound, "needed_runs": n, **f.to_dict()} for s, f, n in rows]))
+    else:
+        caught = sum(found.rejected for _, found, _ in rows)
+        echo(f"{caught} of {len(BROKEN)} broken mechanisms rejected; wrong verdicts: {', '.join(wrong) or 'none'}.")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _claim(epsilon: str | None, delta: str, rho: str | None, mu: str | None) -> Any:
+    from lapwing.lab.claim import read_claim
+
+    given = {"epsilon": epsilon, "rho": rho, "mu": mu}
+    numbers = {name: None if text is None else _number(text, name) for name, text in given.items()}
+    return read_claim(None, delta=_number(delta, "delta"), **numbers)
+
+
+def _number(text: str, name: str) -> Any:
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise Misconfigured(f"`--{name}` is {text!r}; it must be a number, for example 0.1.") from None

@@ -1,0 +1,115 @@
+"""What a curator says of itself: tables, columns, declared facts, limits and the budget. It reads no data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from lapwing.answers.formats.html import row
+from lapwing.answers.wording import label
+from lapwing.catalog.table import Catalog, Field, Limit, Table
+from lapwing.language.types import Value
+from lapwing.language.wording import shorten
+from lapwing.privacy.statement import Statement
+
+_LISTED = 8  # values that are shown of a column
+_LONGEST = 40  # characters of one of them
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Description:
+    """Everything that was declared, and what is left of the budget."""
+
+    catalog: Catalog
+    budget: Statement | str
+    """The budget, or why it cannot be read."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        budget = {"closed": self.budget} if isinstance(self.budget, str) else self.budget.to_dict()
+        return {"tables": {table.name: _facts(table) for table in self.catalog.tables}, "budget": budget}
+
+    def __str__(self) -> str:
+        return "\n".join([*self._tables(), *self._budget()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return "".join(map(_html, self.catalog.tables)) + f"<p>{'<br>'.join(map(escape, self._budget()))}</p>"
+
+    def _tables(self) -> Iterator[str]:
+        for table in self.catalog.tables:
+            rows = list(_rows(table))
+            widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+            yield f"{label(table.name)}: {'; '.join(_about(table))}"
+            yield from ("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+    def _budget(self) -> list[str]:
+        if isinstance(self.budget, str):
+            return [f"Budget: {self.budget}"]
+        first, *_ = str(self.budget.budget).split("\n")
+        spent, more, *_ = str(self.budget).split("\n")
+        return [f"Budget: {first}", spent, more]
+
+
+def _about(table: Table) -> list[str]:
+    """Who is protected, and what one of them adds."""
+    if table.public:
+        keys = " or ".join(", ".join(key) for key in table.keys)
+        return ["public, to join with"] + ([f"key {keys}"] if keys else [])
+    if table.by_row:
+        return ["protects every row by itself"]
+    limits = (
+        _limit(table, Limit.ROWS, table.rows_per_unit, "rows of a unit count in a group", "COUNT(*) and SUM need it"),
+        _limit(table, Limit.GROUPS, table.groups_per_unit, "groups for each unit", "a unit counts in every group"),
+    )
+    return [f"protects all rows of one `{label(table.unit)}`", *limits]
+
+
+def _limit(table: Table, limit: Limit, declared: int | None, what: str, without: str) -> str:
+    if limit in table.auto:
+        return f"{limit.value} is found privately when a question needs it"
+    return f"no {limit.value}: {without}" if declared is None else f"at most {declared:,} {what}"
+
+
+def _rows(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Name, type and declared facts of each column."""
+    for field in table.fields:
+        unit = ["the unit"] if field.name == table.unit else []
+        yield label(field.name), field.type.value, "; ".join([*unit, *_declared(field)])
+
+
+def _declared(field: Field) -> Iterator[str]:
+    if field.auto:
+        yield "bounds are found privately"
+    if field.bounds is not None:
+        yield f"bounds {field.bounds}"
+    if field.unit_bounds is not None:
+        yield f"unit_bounds {field.unit_bounds}"
+    for name, values in (("values", field.values), ("edges", field.edges)):
+        if values:
+            yield f"{name} {_listed(values)}"
+
+
+def _listed(values: Sequence[Value]) -> str:
+    shown = ", ".join(shorten(label(value), _LONGEST) for value in values[:_LISTED])
+    return shown if len(values) <= _LISTED else f"{shown}, ... ({len(values):,})"
+
+
+def _facts(table: Table) -> dict[str, Any]:
+    columns = {name: {"type": kind, "declared": declared} for name, kind, declared in _rows(table)}
+    limits = {"rows_per_unit": table.rows_per_unit, "groups_per_unit": table.groups_per_unit}
+    who = {"public": True} if table.public else {"unit": table.unit or "one row", **limits}
+    return {**who, "version": table.version, "columns": columns}
+
+
+def _html(table: Table) -> str:
+    body = "".join(row(cells, "td") for cells in _rows(table))
+    head = row(("column", "type", "declared"), "th")
+    about = escape("; ".join(_about(table)))
+    return (
+        f"<h4>{escape(label(table.name))}</h4><p>{about}</p><table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    )

@@ -1,0 +1,159 @@
+"""Auditing: a valid lower bound on epsilon from many runs on two neighbours.
+
+An event is chosen on the first 30 % of the runs and counted on the other 70 %.
+
+Guarantee:  if the runs are independent and the claim is true, the audit rejects it with probability at most alpha.
+            More: with probability at least 1 - alpha, every lower bound in the report is true.
+Proof:      fix the training runs; they fix the events. Whether a test run hits an event depends on that run alone, so
+            the hits are binomial, and rate.py bounds either probability, each bound failing with probability at most
+            alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
+            once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
+            that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.
+            The number of runs is fixed before the first one; early.py is for those who want to stop early.
+A rejection refutes the claim. The absence of one proves nothing: another event or other neighbours may break it, and a
+leak with a probability far below 1 / runs is not seen.
+Checked by: tests/lab/test_audit.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lapwing.arrays import Floats
+from lapwing.errors import Misconfigured
+from lapwing.lab.claim import Claim, read_claim
+from lapwing.lab.early import Wealth
+from lapwing.lab.event import Event, choose_event
+from lapwing.lab.outputs import Features, Outputs, counts_of, features
+from lapwing.lab.rate import lower, upper
+from lapwing.lab.report import Audit, Finding, Sketch
+from lapwing.numbers import Number, count, inside_unit
+
+TRAINING_SHARE = 0.3
+RUNS = 30_000
+ALPHA = 1e-3
+
+Step = Callable[[int], None]
+"""Called with the number of runs done so far."""
+
+
+def audit(
+    mechanism: Callable[..., Any],
+    neighbours: tuple[Any, Any],
+    *,
+    epsilon: Number | None = None,
+    delta: Number = 0,
+    rho: Number | None = None,
+    mu: Number | None = None,
+    claim: Any = None,
+    runs: int = RUNS,
+    alpha: float = ALPHA,
+    many: bool = False,
+    early: bool = False,
+    step: Step | None = None,
+) -> Audit:
+    """Runs a mechanism on two neighbours and reports whether the runs refute its claim.
+
+    `mechanism(data)` makes one release; an exception is an output like any other. With `many`, `mechanism(data, n)`
+    makes n independent releases at once. `early` stops at the first rejection and stays valid (early.py).
+    """
+    made = read_claim(claim, epsilon, delta, rho, mu)
+    n, level = count(runs, "runs", least=10), float(inside_unit(alpha, "alpha"))
+    left, right = _pair(neighbours)
+    told = step or (lambda _: None)
+    draw = (lambda data, k: mechanism(data, k)) if many else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
+    if early:
+        return _audit_early(draw, left, right, made, n, level, told)
+    samples: tuple[list[Any], list[Any]] = ([], [])
+    for size in _blocks(n):
+        for sample, data in zip(samples, (left, right), strict=True):
+            sample.append(draw(data, size))
+        told(sum(map(len, samples[0])))
+    return audit_outputs(_joined(samples[0]), _joined(samples[1]), made, alpha=level)
+
+
+def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float = ALPHA) -> Audit:
+    """The same for outputs that exist already, of independent runs whose number was fixed beforehand."""
+    training = int(len(left) * TRAINING_SHARE), int(len(right) * TRAINING_SHARE)
+    seen = features(left, right, training)
+    level = alpha / (4 * len(claim.points))
+    found, sketches = [], []
+    for point in claim.points:
+        for way in (0, 1):
+            event, finding = _examine(seen, training, point, way, level)
+            found.append(finding)
+            sketches.append((finding.excess, event))
+    best = max(sketches, key=lambda pair: pair[0])[1]
+    return Audit(claim, min(len(left), len(right)), alpha, tuple(found), _sketch(seen, best, training))
+
+
+def _examine(
+    seen: Features, training: tuple[int, int], point: tuple[float, float], way: int, level: float
+) -> tuple[Event, Finding]:
+    """One direction of one point: the event, and what its test runs show."""
+    sides = (seen.left, seen.right) if way == 0 else (seen.right, seen.left)
+    trained = training if way == 0 else training[::-1]
+    event = choose_event(sides[0], sides[1], trained, point)
+    tested = [[side[event.feature][start:]] for side, start in zip(sides, trained, strict=True)]
+    alone = Event(0, event.edges, event.cells, event.merit)
+    hits, runs = [int(alone.holds(columns).sum()) for columns in tested], [len(columns[0]) for columns in tested]
+    low, high = lower(hits[0], runs[0], level), upper(hits[1], runs[1], level)
+    bound = math.log((low - point[1]) / high) if low > point[1] else -math.inf
+    words = event.describe(seen.names[event.feature], seen.categories[event.feature])
+    return event, Finding(point[0], point[1], bound, words, ("left", "right")[way], low, high)
+
+
+def _audit_early(
+    draw: Callable[[Any, int], Outputs], left: Any, right: Any, claim: Claim, runs: int, alpha: float, told: Step
+) -> Audit:
+    wealth = Wealth(claim, alpha)
+    samples: tuple[list[Any], list[Any]] = ([], [])
+    for size in wealth.batches(runs):
+        for sample, data in zip(samples, (left, right), strict=True):
+            sample.append(draw(data, size))
+        wealth.play(_joined(samples[0]), _joined(samples[1]), size)
+        told(wealth.runs)
+        if wealth.rejects:
+            break
+    return wealth.report()
+
+
+def _run(mechanism: Callable[[Any], Any], data: Any) -> Any:
+    try:
+        return mechanism(data)
+    except Exception as error:  # noqa: BLE001 (whether it fails is part of the output)
+        return error
+
+
+def _blocks(runs: int) -> Iterator[int]:
+    """Parts of the runs, so that both sides take turns."""
+    for start in range(0, runs, 1000):
+        yield min(1000, runs - start)
+
+
+def _joined(parts: list[Any]) -> Outputs:
+    """One sample from its parts. Arrays of one type stay one."""
+    kinds = {(part.dtype, part.shape[1:]) if isinstance(part, np.ndarray) else None for part in parts}
+    if len(kinds) == 1 and None not in kinds:
+        return np.concatenate(parts)
+    return [output for part in parts for output in part]
+
+
+def _sketch(seen: Features, event: Event, training: tuple[int, int]) -> Sketch:
+    """The test runs by the cells of the event's feature, for a picture."""
+    sides = [(seen.left, training[0]), (seen.right, training[1])]
+    counts = [counts_of(side[event.feature][start:], event.edges) for side, start in sides]
+    shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]
+    return Sketch(seen.names[event.feature], event.edges, shares[0], shares[1], event.cells)
+
+
+def _pair(neighbours: Any) -> tuple[Any, Any]:
+    try:
+        left, right = neighbours
+    except (TypeError, ValueError):
+        raise Misconfigured("`neighbours` must be a pair: the data with one unit and without it.") from None
+    return left, right

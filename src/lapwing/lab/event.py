@@ -1,0 +1,64 @@
+"""Choosing an event by the training runs alone: the outputs that most clearly break the claim."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lapwing.arrays import Flags, Floats
+from lapwing.lab.outputs import cell_of, counts_of, edges_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Event:
+    """A union of cells of one feature."""
+
+    feature: int
+    edges: Floats
+    cells: Flags
+    merit: float
+
+    def holds(self, columns: list[Floats]) -> Flags:
+        """In which runs it happened."""
+        held: Flags = self.cells[cell_of(columns[self.feature], self.edges)]
+        return held
+
+    def describe(self, name: str, categories: tuple[str, ...] = ()) -> str:
+        """The event in words."""
+        if categories and len(categories) <= len(self.edges):
+            places = [int(edge) for edge, held in zip(self.edges, self.cells[:-2], strict=True) if held]
+            listed = [categories[place] for place in places if place < len(categories)]
+            said = listed[:4] + ["..."] * (len(listed) > 4) + ["anything else"] * bool(self.cells[-2])
+            return f"{name} is {' or '.join(said + ['missing'] * bool(self.cells[-1]))}"
+        ends = np.concatenate([[-np.inf], self.edges, [np.inf]])
+        cuts = np.flatnonzero(np.diff(self.cells[:-1].astype(np.int8), prepend=0, append=0))
+        pieces = [f"({ends[a]:.6g}, {ends[b]:.6g}]" for a, b in zip(cuts[::2], cuts[1::2], strict=True)]
+        shown = pieces[:4] + ["..."] * (len(pieces) > 4) + ["NaN or missing"] * bool(self.cells[-1])
+        return f"{name} in {' or '.join(shown)}"
+
+
+def choose_event(
+    likely: list[Floats], rare: list[Floats], training: tuple[int, int], point: tuple[float, float]
+) -> Event:
+    """The most promising event over all features."""
+    pairs = enumerate(zip(likely, rare, strict=True))
+    events = (_best_event(i, a[: training[0]], b[: training[1]], *point) for i, (a, b) in pairs)
+    return max(events, key=lambda event: event.merit)
+
+
+def _best_event(feature: int, likely: Floats, rare: Floats, epsilon: float, delta: float) -> Event:
+    """Of the cells by likelihood ratio, the prefix that most clearly breaks P_likely <= e^epsilon P_rare + delta."""
+    edges = edges_of(np.concatenate([likely, rare]))
+    often, seldom = counts_of(likely, edges), counts_of(rare, edges)
+    m0, m1 = max(len(likely), 1), max(len(rare), 1)
+    order = np.argsort(-(often + 0.5) / (seldom + 0.5), kind="stable")
+    p0, p1 = np.cumsum(often[order]) / m0, np.cumsum(seldom[order]) / m1
+    factor = math.exp(epsilon)
+    spread = np.sqrt(p0 * (1 - p0) / m0 + factor**2 * np.maximum(p1 * (1 - p1), 1 / m1) / m1)
+    merit = (p0 - delta - factor * p1) / spread
+    last = int(np.argmax(merit))
+    cells = np.zeros(len(edges) + 2, dtype=np.bool_)
+    cells[order[: last + 1]] = True
+    return Event(feature, edges, cells, float(merit[last]))

@@ -1,0 +1,250 @@
+"""What an audit looks at: the output itself, and what structure gives away.
+
+Every output becomes numbers, one for each feature: its value, each coordinate or key, the lowest bit of a float,
+whether it is NaN or an error, its type, its length, which keys it has and in which order. A feature of one run depends
+on that run and on the training runs only, never on other test runs: the training runs decide whether outputs are read
+as numbers, and they number the categories; what they have not shown is a category of its own. Proofs in audit.py rest
+on that.
+Checked by: tests/lab/test_outputs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lapwing.arrays import Array, Floats, Integers
+
+BINS = 64
+_MOST_CELLS = 4 * BINS
+_MOST_COORDINATES = 200  # beyond, only joint features are looked at
+
+_HUGE = 1 << 1000
+_ROWS: frozenset[type] = frozenset([np.ndarray])
+_NUMBERS: frozenset[type] = frozenset([int, float, bool, np.bool_, np.int64, np.int32, np.float64, np.float32])
+
+Outputs = Array | Sequence[Any]
+"""One output for each run: an array (of numbers, or with one row of numbers for each run), or a list of anything."""
+Training = tuple[int, int]
+"""How many runs of either sample, from the first, an event may be chosen by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """For each feature its name, a column of numbers for each of the two samples, and its categories if it has any."""
+
+    names: list[str]
+    left: list[Floats]
+    right: list[Floats]
+    categories: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What all training outputs are: numbers of these types, or rows of so many of them in these containers."""
+
+    containers: frozenset[type]
+    length: int | None
+    numbers: frozenset[type]
+
+    @property
+    def real(self) -> bool:
+        return any(issubclass(kind, float | np.floating) for kind in self.numbers)
+
+
+def features(left: Outputs, right: Outputs, training: Training) -> Features:
+    """The features of both samples."""
+    form = _form_of([_types_of(left, training[0]), _types_of(right, training[1])])
+    categories: dict[str, tuple[str, ...]] = {}
+    if form is not None:
+        found = _numeric(_as_numbers(left, form), form), _numeric(_as_numbers(right, form), form)
+    else:
+        rows = [[describe(output) for output in sample] for sample in (left, right)]
+        found, categories = _tabulated(rows[0], rows[1], training)
+    coordinates = [name for name in found[0] if name.startswith("value[")]
+    if len(coordinates) > 1:
+        columns = [[sample[name] for name in coordinates] for sample in found]
+        found[0]["likelihood"], found[1]["likelihood"] = _likelihood(columns[0], columns[1], training)
+    names = [name for name in found[0] if len(coordinates) <= _MOST_COORDINATES or not name.startswith("value[")]
+    return Features(
+        names,
+        [found[0][name] for name in names],
+        [found[1][name] for name in names],
+        [categories.get(name, ()) for name in names],
+    )
+
+
+def _types_of(sample: Outputs, training: int) -> list[_Form | None]:
+    """The forms of the training runs: one for an array, else one for each kind of output; None if it is no number."""
+    if isinstance(sample, np.ndarray) and sample.dtype.kind in "biuf" and sample.ndim <= 2:
+        scalar = frozenset([sample.dtype.type])
+        return [_Form(frozenset(), None, scalar) if sample.ndim == 1 else _Form(_ROWS, sample.shape[1], scalar)]
+    return list({_form(output) for output in sample[:training]})
+
+
+def _form(output: Any) -> _Form | None:
+    kind: Any = type(output)
+    if kind in _NUMBERS:
+        return _of_type(kind)
+    if isinstance(output, list | tuple) or (isinstance(output, np.ndarray) and output.ndim == 1):
+        kinds = frozenset(map(type, output))
+        containers = _ROWS if isinstance(output, np.ndarray) else frozenset([type(output)])
+        return _Form(containers, len(output), kinds) if kinds and kinds <= _NUMBERS else None
+    return None
+
+
+@cache
+def _of_type(kind: type) -> _Form:
+    return _Form(frozenset(), None, frozenset([kind]))
+
+
+def _form_of(forms: list[list[_Form | None]]) -> _Form | None:
+    """The one form that all outputs have, or None."""
+    found = {form for sample in forms for form in sample}
+    form = found.pop() if len(found) == 1 else None
+    return form if form is not None and len(form.numbers) == 1 else None
+
+
+def _as_numbers(sample: Outputs, form: _Form) -> Floats:
+    """One row of floats for each output; NaN for an output of another form, which only a test run can have."""
+    if isinstance(sample, np.ndarray) and _types_of(sample, 0) == [form]:
+        return sample.astype(np.float64)
+    other: Any = float("nan") if form.length is None else [float("nan")] * form.length
+    return np.array([_floats(output) if _form(output) == form else other for output in sample], np.float64)
+
+
+def _floats(output: Any) -> Any:
+    return [_float(part) for part in output] if isinstance(output, list | tuple | np.ndarray) else _float(output)
+
+
+def _float(number: Any) -> float:
+    return float(number) if abs(number) < _HUGE or number != number else float("inf") * (1 if number > 0 else -1)
+
+
+def lowest_bit(values: Array) -> Floats:
+    """The exponent of the lowest set bit of each double; 0 for zero, NaN and infinities."""
+    doubles = np.asarray(values, dtype=np.float64)
+    plain = np.isfinite(doubles) & (doubles != 0)
+    mantissa, exponent = np.frexp(np.where(plain, np.abs(doubles), 1.0))
+    digits = (mantissa * 2.0**53).astype(np.int64)
+    lowest = np.frexp((digits & -digits).astype(np.float64))[1] - 1
+    return np.where(plain, exponent - 53 + lowest, 0).astype(np.float64)
+
+
+def edges_of(training: Floats) -> Floats:
+    """Upper ends of cells: all values if they are few, else quantiles."""
+    numbers = np.sort(training[~np.isnan(training)])
+    distinct = np.unique(numbers)
+    if len(distinct) <= _MOST_CELLS:
+        return distinct
+    return np.unique(numbers[np.linspace(0, len(numbers) - 1, BINS + 1).astype(np.int64)])
+
+
+def cell_of(values: Floats, edges: Floats) -> Integers:
+    """Cell i is (edges[i-1], edges[i]]; above the last edge comes one more cell, and after it NaN."""
+    cells = np.searchsorted(edges, values, side="left")
+    return np.where(np.isnan(values), len(edges) + 1, cells)
+
+
+def counts_of(values: Floats, edges: Floats) -> Integers:
+    """How many values each cell holds."""
+    return np.bincount(cell_of(values, edges), minlength=len(edges) + 2)
+
+
+def describe(output: Any) -> dict[str, float | Hashable]:
+    """The features of one output: numbers, and categories as text or tuples."""
+    if isinstance(output, BaseException):
+        return {"outcome": f"raised {type(output).__qualname__}", "message": str(output)}
+    found: dict[str, float | Hashable] = {"type": type(output).__name__}
+    if isinstance(output, Mapping):
+        found |= {"keys in order": tuple(map(str, output)), "keys": tuple(sorted(map(str, output)))}
+        parts: Iterable[tuple[Any, Any]] = output.items()
+    elif isinstance(output, list | tuple | np.ndarray):
+        found["length"] = float(len(output))
+        parts = enumerate(output)
+    else:
+        return found | _of_scalar("value", output)
+    for key, part in parts:
+        found |= _of_scalar(f"value[{key}]", part)
+    return found
+
+
+def _numeric(sample: Floats, form: _Form) -> dict[str, Floats]:
+    """Every column; of rows also what shows joint events. NaN and infinities are values."""
+    if form.length is None:
+        return _of_column("value", sample, form.real)
+    found: dict[str, Floats] = {}
+    for i, column in enumerate(sample.T):
+        found |= _of_column(f"value[{i}]", column, form.real)
+    return found | {
+        "sum": sample.sum(axis=1),
+        "least": sample.min(axis=1),
+        "greatest": sample.max(axis=1),
+        "first minus last": sample[:, 0] - sample[:, -1],
+    }
+
+
+def _of_column(name: str, column: Floats, real: bool) -> dict[str, Floats]:
+    found = {name: column}
+    if real:
+        found[f"lowest bit of {name}"] = lowest_bit(column)
+        found[f"kind of {name}"] = np.isnan(column) * 1.0 + np.isposinf(column) * 2.0 + np.isneginf(column) * 3.0
+    return found
+
+
+def _of_scalar(name: str, part: Any) -> dict[str, float | Hashable]:
+    match part:
+        case bool() | np.bool_() | None | str() | bytes():
+            return {f"{name} as it is": repr(part)}
+        case int() | np.integer():
+            return {name: _float(part)}
+        case float() | np.floating():
+            kind = "NaN" if part != part else "infinite" if abs(part) == float("inf") else "finite"
+            bit = float(lowest_bit(np.array([part]))[0])
+            return {name: float(part), f"lowest bit of {name}": bit, f"kind of {name}": kind}
+        case _:
+            return {f"{name} as it is": repr(part)}
+
+
+def _tabulated(
+    left: list[dict[str, float | Hashable]], right: list[dict[str, float | Hashable]], training: Training
+) -> tuple[tuple[dict[str, Floats], dict[str, Floats]], dict[str, tuple[str, ...]]]:
+    """One column for each feature that the training runs show. A run without the feature has NaN there."""
+    seen = [*left[: training[0]], *right[: training[1]]]
+    made: tuple[dict[str, Floats], dict[str, Floats]] = ({}, {})
+    categories: dict[str, tuple[str, ...]] = {}
+    for name in dict.fromkeys(name for row in seen for name in row):
+        known: dict[Hashable, float] = {}
+        for row in seen:
+            if name in row and not isinstance(row[name], float):
+                known.setdefault(row[name], float(len(known)))
+        for rows, columns in zip((left, right), made, strict=True):
+            columns[name] = np.array([_code(row.get(name), known) for row in rows], np.float64)
+        categories[name] = tuple(map(str, known))
+    return made, categories
+
+
+def _code(value: float | Hashable, known: dict[Hashable, float]) -> float:
+    """A number as it is; a category by its place; NaN for a missing feature; beyond all places for a new category."""
+    if isinstance(value, float):
+        return value
+    return float("nan") if value is None else known.get(value, float(len(known)))
+
+
+def _likelihood(left: list[Floats], right: list[Floats], training: Training) -> tuple[Floats, Floats]:
+    """The log likelihood ratio of a row as if its coordinates were independent: the best event if they are.
+
+    Fitted on half of the training runs, so that the other half can tell how good it is.
+    """
+    half_left, half_right = training[0] // 2, training[1] // 2
+    score_left, score_right = np.zeros(len(left[0])), np.zeros(len(right[0]))
+    for a, b in zip(left, right, strict=True):
+        edges = edges_of(np.concatenate([a[:half_left], b[:half_right]]))
+        ratio = np.log((counts_of(a[:half_left], edges) + 0.5) / (counts_of(b[:half_right], edges) + 0.5))
+        score_left += ratio[cell_of(a, edges)]
+        score_right += ratio[cell_of(b, edges)]
+    return score_left, score_right

@@ -1,0 +1,107 @@
+"""The lab's pictures, drawn by matplotlib in the house's colours."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lapwing.answers.formats.optional import load
+from lapwing.answers.formats.plot import picture_path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from lapwing.lab.report import Audit, Sketch
+
+BLUE, RED, GREEN, PALE, INK, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea", "#22303a", "#66747e"
+_STYLE: dict[str, Any] = {
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": GREY,
+    "axes.edgecolor": "#9aa7b0",
+    "axes.axisbelow": True,
+    "grid.color": PALE,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def canvas(width: float, height: float, columns: int = 1, **layout: Any) -> tuple[Figure, list[Axes]]:
+    """An empty figure in the house's style, whatever the caller's settings are."""
+    load("matplotlib", what="Pictures", install="'lapwing[plot]'")
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        settings: Any = mpl.rcParams
+        settings.update(_STYLE)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots(1, columns, squeeze=False, **layout)
+    return figure, list(axes[0])
+
+
+def saved(figure: Figure, path: str | Path | None) -> Figure:
+    """The figure, written to a PNG or SVG file if there is a path."""
+    if path is not None:
+        figure.savefig(picture_path(Path(path)), dpi=150)
+    return figure
+
+
+def draw_audit(audit: Audit) -> Figure:
+    """Both distributions with the event, and the bound beside the claim."""
+    figure, (laws, bounds) = canvas(9.6, 3.9, 2, width_ratios=(3, 1.25))
+    if audit.sketch is not None:
+        _laws(laws, audit.sketch)
+    else:
+        laws.text(0.5, 0.5, f"Event: {audit.event}", ha="center", va="center", wrap=True, transform=laws.transAxes)
+        laws.set_axis_off()
+    verdict = "rejected" if audit.rejected else "no violation found"
+    laws.set_title(f"{audit.claim.text}: {verdict} at N = {audit.runs:,}", fontweight="bold", loc="left")
+    _bounds(bounds, audit)
+    return figure
+
+
+def _laws(axes: Axes, sketch: Sketch) -> None:
+    """One pair of bars for each cell, the cells of the event shaded."""
+    keep = np.flatnonzero(sketch.left + sketch.right > 0)
+    places = np.arange(len(keep))
+    for place, cell in zip(places, keep, strict=True):
+        if sketch.cells[cell]:
+            axes.axvspan(place - 0.5, place + 0.5, color="#f4e3c1", lw=0, zorder=0)
+    axes.bar(places - 0.2, sketch.left[keep], 0.4, color=BLUE, label="left neighbour")
+    axes.bar(places + 0.2, sketch.right[keep], 0.4, color=RED, label="right neighbour")
+    names = [*(f"{edge:.4g}" for edge in sketch.edges), "more", "NaN"]
+    every = max(1, math.ceil(len(keep) / 12))
+    axes.set_xticks(places[::every], [names[cell] for cell in keep[::every]])
+    axes.set_xlabel(f"{sketch.feature} (up to); the event is shaded")
+    axes.set_ylabel("share of test runs")
+    axes.legend(frameon=False)
+
+
+def _bounds(axes: Axes, audit: Audit) -> None:
+    best = audit.best
+    if best is None:
+        wealth, need = math.log10(max(audit.wealth or 1, 1e-3)), -math.log10(audit.alpha)
+        axes.bar([0], [wealth], color=RED if audit.rejected else BLUE, width=0.5)
+        axes.axhline(need, color=INK, lw=1.2, ls="--")
+        axes.text(0.5, need, f" 1 / alpha = {1 / audit.alpha:,.0f}", va="bottom", ha="right", fontsize=9)
+        axes.set_xticks([0], ["log10 of the bet"])
+        return
+    shown = max(best.bound, 0.0)
+    axes.bar([0], [shown], color=RED if audit.rejected else BLUE, width=0.5)
+    axes.text(0, shown, f"{shown:.3g}", ha="center", va="bottom", fontweight="bold")
+    axes.axhline(best.epsilon, color=INK, lw=1.2, ls="--")
+    axes.text(0.72, best.epsilon, f"claimed {best.epsilon:.3g}", ha="right", va="bottom", fontsize=9)
+    axes.set_xlim(-0.75, 0.75)
+    axes.set_ylim(0, 1.25 * max(shown, best.epsilon, 0.1))
+    axes.set_xticks([0], ["epsilon is at least"])
+    axes.set_title(f"alpha = {audit.alpha:g}", color=GREY, fontsize=9.5)

@@ -1,0 +1,130 @@
+"""What an audit found, in words, as JSON and as a picture. It never says that a mechanism is private."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lapwing.arrays import Flags, Floats
+from lapwing.lab.claim import Claim
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LIMITS = "This does not show that the claim is true: another event or other neighbours may break it."
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One direction of one point of the claim: P[event | side] >= low, P[event | other side] <= high."""
+
+    epsilon: float
+    delta: float
+    bound: float
+    """A lower bound on the epsilon of any mechanism with this delta."""
+    event: str
+    side: str
+    low: float
+    high: float
+
+    @property
+    def excess(self) -> float:
+        """How far the bound lies above the claimed epsilon."""
+        return self.bound - self.epsilon
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """The test runs by the cells of one feature, and which cells the event has."""
+
+    feature: str
+    edges: Floats
+    left: Floats
+    right: Floats
+    cells: Flags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Audit:
+    """The result of an audit."""
+
+    claim: Claim
+    runs: int
+    alpha: float
+    findings: tuple[Finding, ...]
+    sketch: Sketch | None
+    wealth: float | None = None
+    """Of an audit that may stop early: what the bet against the claim is worth."""
+    bet: str | None = None
+
+    @property
+    def best(self) -> Finding | None:
+        """The finding that comes closest to a rejection, or goes furthest beyond."""
+        return max(self.findings, key=lambda finding: finding.excess, default=None)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the runs refute the claim."""
+        if self.wealth is not None:
+            return self.wealth >= 1 / self.alpha
+        return any(finding.bound > finding.epsilon for finding in self.findings)
+
+    @property
+    def epsilon_lower(self) -> float:
+        """With confidence 1 - alpha, epsilon is at least this, at the delta of `best`."""
+        return self.best.bound if self.best is not None else -math.inf
+
+    @property
+    def event(self) -> str:
+        """What was more likely on one side."""
+        if self.best is None:
+            return self.bet or "none"
+        return f"{self.best.event}, more often on the {self.best.side}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        bound = self.epsilon_lower
+        return {
+            "claim": self.claim.text,
+            "rejected": self.rejected,
+            "runs": self.runs,
+            "alpha": self.alpha,
+            "epsilon_lower": bound if math.isfinite(bound) else None,
+            "delta": self.best.delta if self.best is not None else None,
+            "event": self.event,
+            "wealth": self.wealth,
+            "message": str(self),
+        }
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Both distributions with the event, and the bound beside the claim; written to a PNG or SVG file if asked."""
+        from lapwing.lab.pictures import draw_audit, saved
+
+        return saved(draw_audit(self), path)
+
+    def __str__(self) -> str:
+        if self.wealth is not None:
+            return self._early()
+        best = self.best
+        if best is None:
+            return f"Nothing was audited at N = {self.runs:,}."
+        at = f" at delta = {best.delta:.3g}" if best.delta else ""
+        sides = ("left", "right") if best.side == "left" else ("right", "left")
+        often, seldom = f"on the {sides[0]} at least {best.low:.4g}", f"on the {sides[1]} at most {best.high:.4g}"
+        seen = f"Event: {best.event}\n  {often}, {seldom}"
+        odds = f"N = {self.runs:,} runs on each side, alpha = {self.alpha:g}"
+        if self.rejected:
+            return (
+                f"Rejected: {self.claim.text} is not true. Epsilon is at least {best.bound:.4g}{at}, where "
+                f"{best.epsilon:.4g} is claimed (confidence {1 - self.alpha:.4g}).\n{seen}\n{odds}"
+            )
+        bound = f"epsilon >= {max(best.bound, 0):.4g}{at}" if math.isfinite(best.bound) else "nothing"
+        return f"No violation of {self.claim.text} found at {odds}.\nThe best event shows {bound}.\n{seen}\n{LIMITS}"
+
+    def _early(self) -> str:
+        bet = f"the bet against it is worth {self.wealth:,.3g}; {1 / self.alpha:,.0f} rejects\nEvent: {self.bet}"
+        if self.rejected:
+            return f"Rejected after {self.runs:,} runs on each side: {self.claim.text} is not true; {bet}"
+        return f"No violation of {self.claim.text} found at N = {self.runs:,} runs on each side; {bet}\n{LIMITS}"
