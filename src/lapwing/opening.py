@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from lapwing.asking.automatic import AUTO
+from lapwing.asking.checks import read_check
 from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
@@ -47,6 +49,7 @@ def open_data(
     types: Mapping[str, str] | None = None,
     version: str = "1",
     confidence: Number = 0.95,
+    check: Number | None = None,
     ledger: str | Path | None = None,
     public: Mapping[str, Any] | None = None,
     public_keys: Mapping[str, Sequence[str]] | None = None,
@@ -60,6 +63,7 @@ def open_data(
     `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.
+    Questions whose limits can cut something spend 5 % of their price on saying how much; check=0 turns that off.
     `public` holds public tables to join with, files or frames by name; `public_keys` names the columns of a composite
     key, if no single column is unique. `memory`, such as "4GB", is what the engine may use before it writes to disk.
     """
@@ -111,7 +115,8 @@ def open_data(
     shared = [(read_public(known, found, keys.get(known, ())), found) for known, found in others.items()]
     place = None if ledger is None else Path(ledger)
     size = None if memory is None else read_memory(memory)
-    return curator_of([(table, source), *shared], _ledger_for(source, budget, place), memory=size)
+    told = None if check is None else read_check(check)
+    return curator_of([(table, source), *shared], _ledger_for(source, budget, place), memory=size, check=told)
 
 
 def _title(name: Any, source: Source) -> str:
@@ -168,14 +173,20 @@ def load(path: str | Path = "lapwing.toml") -> Curator:
     """Opens a curator as declared in a steward's file."""
     settings = read_settings(Path(path))
     ledger = open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
-    return curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory)
+    return curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory, check=settings.check)
 
 
-def curator_of(tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None) -> Curator:
+def curator_of(
+    tables: Sequence[tuple[Table, Source]],
+    ledger: Ledger,
+    *,
+    memory: str | None = None,
+    check: Fraction | None = None,
+) -> Curator:
     """A curator on declared tables, whose rows DuckDB reads from their sources."""
     catalog = Catalog(tuple(table for table, _ in tables))
     engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
-    return Curator(catalog, engine, ledger)
+    return Curator(catalog, engine, ledger, check=check)
 
 
 def _ledger_for(source: Source, budget: Budget, path: Path | None) -> Ledger:

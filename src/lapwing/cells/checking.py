@@ -1,7 +1,7 @@
 """How much limits cut, told privately: how many units there are, and how many of them exceed each limit.
 
-Guarantee:  a check loses at most its price, for adding or removing all rows of one unit (one row, where rows are units):
-            pure DP with its epsilon, or zCDP with its rho.
+Guarantee:  a check loses at most its price, pure DP with its epsilon or zCDP with its rho, for adding or removing all
+            rows of one unit (one row, where rows are units).
 Law:        m counts of units: all of them, and those that exceed each of the m - 1 limits that can bind; each gets
             noise of its own, Laplace noise of scale m / epsilon or Gaussian noise for the l2 norm sqrt(m).
 Proof:      whether a unit counts, and whether it exceeds a limit, is a function of its own rows, of public tables and
@@ -71,6 +71,15 @@ class CheckTarget:
         return tuple(json.dumps(facts, separators=(",", ":")) for facts in self._facts())
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """Each limit as it is called in a sentence, in the same order."""
+        limits = self.limits
+        rows = [] if limits.rows is None else ["the limit on rows"]
+        groups = [] if limits.groups is None else ["the limit on groups"]
+        bounds = [f"the bounds of `{bounded.field.name}`" for bounded in limits.bounds]
+        return (*rows, *groups, *bounds, *(f"the bounds of the total of `{field.name}`" for field in limits.totals))
+
+    @property
     def many(self) -> int:
         """How many counts there are."""
         return 1 + len(self.names)
@@ -94,6 +103,14 @@ class CheckTarget:
 
     def __str__(self) -> str:
         return f"check what limits cut in `{self.table.name}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was checked for an answer, and what came out."""
+
+    target: CheckTarget
+    result: CheckResult
 
 
 def check_target(outline: Outline) -> CheckTarget | None:
@@ -167,7 +184,7 @@ def check_query(target: CheckTarget) -> exp.Select:
 
 
 def _units_flagged(target: CheckTarget, flags: list[exp.Expression]) -> exp.Select:
-    """One row for each unit under the keys: r0, r1 for limits, f0, ... for bounds and t0, ... for totals, each 0 or 1."""
+    """One row for each unit under the keys, of 0 and 1: r0, r1 for limits, f0, ... for bounds, t0, ... for totals."""
     limits, keys = target.limits, [named(f"k{i}") for i in range(len(target.keys))]
     seen = [aliased(exp.Max(this=named(f"f{i}")), f"f{i}") for i in range(len(flags))]
     sums = [aliased(_total_beyond(field, f"v{i}"), f"t{i}") for i, field in enumerate(limits.totals)]

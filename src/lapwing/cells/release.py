@@ -1,8 +1,9 @@
 """Where the cells of a question get their noise.
 
 Exact cells meet noise in five functions: `release` and `release_tables` here, `released` in cells/finding.py (bounds
-and limits), `released` in cells/checking.py (what limits cut) and `Watch.above` in asking/watch.py (one bit). Only curator/private_data.py calls them with rows in hand,
-and tests/test_shape.py checks that no other file of query/ or curator/ draws noise.
+and limits), `released` in cells/checking.py (what limits cut) and `Watch.above` in asking/watch.py (one bit). Only
+curator/private_data.py calls them with rows in hand, and tests/test_shape.py checks that no other file of query/ or
+curator/ draws noise.
 `release` takes integer cells and returns noisy ones, each measure by the mechanism that its plan made before the rows
 were read (mechanisms/cells.py); keys that are not public are shown only if the plan's selection shows them.
 """

@@ -18,6 +18,8 @@ from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounding import Queries, queries
+from lapwing.cells.checking import CheckResult, CheckTarget, check_query, encode_check, rehearse_check
+from lapwing.cells.checking import released as checked_by
 from lapwing.cells.finding import SearchResult, Target, encode_found, powers_query, rehearse_finding
 from lapwing.cells.finding import released as found_by
 from lapwing.cells.release import Answer, Released, fetched, release, release_tables
@@ -29,6 +31,7 @@ from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
+from lapwing.privacy.loss import Loss
 from lapwing.workloads.strategy import Strategy, encode_strategy, exact_tables, rehearse_tables, tables_query
 
 _LOG = logging.getLogger("lapwing.curator")
@@ -90,6 +93,17 @@ class PrivateData:
         def read() -> tuple[SearchResult, bytes]:
             found = found_by(target, mechanism, self._engine.fetch(query))
             return found, encode_found(found)
+
+        return lambda: _run(read)
+
+    def prepare_check(self, target: CheckTarget, price: Loss) -> Paid[CheckResult]:
+        """For the counts of units that exceed limits."""
+        query = _prepare(lambda: self._engine.prepare(check_query(target)))
+        _prepare(lambda: rehearse_check(target, price))
+
+        def read() -> tuple[CheckResult, bytes]:
+            result = checked_by(target, price, self._engine.fetch(query))
+            return result, encode_check(result)
 
         return lambda: _run(read)
 

@@ -16,6 +16,7 @@ from lapwing.asking.pricing import Terms
 from lapwing.asking.request import Request
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog
+from lapwing.cells.checking import CheckTarget
 from lapwing.cells.finding import SearchResult, Target, decode_found, mechanism_for
 from lapwing.errors import Misconfigured
 from lapwing.ledger import Ledger
@@ -23,7 +24,8 @@ from lapwing.numbers import Number, positive
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Pure
 
-_WORSE = 4  # a stored result is used if it cost at least 1 / _WORSE of what the question would pay for it
+WORSE = 4
+"""A stored result is used if it cost at least 1 / WORSE of what the question would pay for it."""
 
 StoredResult = tuple[int, bool, SearchResult]
 """A search result in the ledger: its charge, whether the question itself paid it, and the result."""
@@ -42,8 +44,8 @@ def stored_results(ledger: Ledger, request: Request, target: Target) -> list[Sto
     ]
 
 
-def search_key(key: str | None, target: Target) -> str | None:
-    """The key of a search that is part of a request with this key."""
+def search_key(key: str | None, target: Target | CheckTarget) -> str | None:
+    """The key of a search or a check that is part of a request with this key."""
     return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"
 
 
@@ -135,4 +137,4 @@ def choose_result(findings: Sequence[SearchResult], each: Fraction | None) -> Se
     """
     if each is None:
         return max(findings, key=lambda found: found.epsilon, default=None)
-    return next((found for found in findings if _WORSE * found.epsilon >= each), None)
+    return next((found for found in findings if WORSE * found.epsilon >= each), None)
