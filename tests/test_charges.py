@@ -62,7 +62,7 @@ FAILURES: dict[str, Inject] = {
     "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.private_data.rehearse", raises(TypeError("x"))),
     "encoding": lambda _, __, patch: [
         patch.setattr(f"lapwing.{room}.write_payload", raises(TypeError("x")))
-        for room in ("answers.stored", "workloads.strategy", "cells.finding")
+        for room in ("answers.stored", "cells.finding")
     ],
     "reserve": lambda curator, _, patch: [
         patch.setattr(curator.ledger, name, raises(LedgerFailed(FULL))) for name in ("reserve", "reserve_all")
@@ -78,7 +78,6 @@ CASES = [
     for way in WAYS
     for failure in FAILURES
     if way != "watch" or failure not in ("settle", "encoding", "preparing", "rehearsing")  # test_rehearsal.py
-    if failure != "rehearsing" or way not in ("distribution", "marginals")  # nothing stands above them
 ]
 FREE = ("preparing", "rehearsing", "encoding", "reserve", "changed data", "lost data", "budget")
 

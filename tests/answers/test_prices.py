@@ -85,5 +85,5 @@ def test_one_stored_distribution_is_read_however_many_were_paid(monkeypatch: pyt
     curator = open_visits(budget=Budget(epsilon=100), groups_per_unit=1)
     paid = [curator.distribution("age", epsilon=e, refresh=True) for e in (0.5, 2, 2, 1)]
     monkeypatch.delattr(type(curator.ledger), "find_answers")
-    assert curator.distribution("age", epsilon=1.5).bought.entry == paid[2].bought.entry
+    assert curator.distribution("age", epsilon=1.5).entry == paid[2].entry
     assert curator.distribution("age", epsilon=3).cost.amount == 3

@@ -57,11 +57,9 @@ def test_a_rehearsal_takes_as_few_groups_as_will_do(least: int) -> None:
 
 
 STEPS = {
-    "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.prepare", ["sql", "batch", "strategy", "find", "watch"]),
-    "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch"]),
-    "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch"]),
-    "drawing noise of a strategy": ("lapwing.workloads.strategy.release_tables", ["strategy"]),
-    "encoding a strategy": ("lapwing.workloads.strategy.encode_strategy", ["strategy"]),
+    "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.prepare", ["sql", "batch", "workload", "find", "watch"]),
+    "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch", "workload"]),
+    "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch", "workload"]),
     "drawing noise of a finding": ("lapwing.cells.finding.released", ["find"]),
     "encoding a finding": ("lapwing.cells.finding.encode_found", ["find"]),
     "binding what stands above": ("lapwing.answers.rehearsal.present", ["sql", "batch"]),
@@ -69,7 +67,7 @@ STEPS = {
 WAYS = {
     "sql": lambda curator: curator.sql(QUESTIONS[0], epsilon=1),
     "batch": lambda curator: curator.batch(QUESTIONS[:2], epsilon=1),
-    "strategy": lambda curator: curator.distribution("age", epsilon=1),
+    "workload": lambda curator: curator.distribution("age", epsilon=1),
     "find": lambda curator: curator.sql("SELECT SUM(site) AS s FROM visits", epsilon=1, bounds="auto"),
 }
 

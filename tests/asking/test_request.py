@@ -149,9 +149,9 @@ def test_what_was_found_is_no_part_of_the_request() -> None:
     text = "SELECT SUM(t) AS s FROM (SELECT pid, SUM(cost) AS t FROM visits GROUP BY pid)"
     curator, terms = opened(bounds={}), Terms(epsilon=1, automatic=Automatic(bounds=True))
     request = Request(QuestionRequest(text), terms)
-    before = curator._planner.plan(text, request)
+    before = curator._planner.plan(QuestionRequest(text), request)
     curator.sql(text, epsilon=1, bounds="auto")
-    after = curator._planner.plan(text, request)
+    after = curator._planner.plan(QuestionRequest(text), request)
     assert (len(before.missing), len(after.found)) == (1, 1)
     assert request.canonical(before.facts).body() == request.canonical(after.facts).body()
 

@@ -31,13 +31,12 @@ from lapwing.errors import Refused
 from lapwing.language.operators.table import OPERATORS
 from lapwing.language.types import Interval, Type
 from lapwing.measures.aggregates import FUNCTIONS
-from lapwing.planning.plan import Plan, make_plan
+from lapwing.planning.plan import Plan, Prices, make_plan, priced
 from lapwing.planning.question import Question
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.reading.sql import read_sql
 from lapwing.workloads.distribution import ask_distribution
 from lapwing.workloads.marginals import ask_marginals
-from lapwing.workloads.strategy import make_strategy, tables_query
 from support import relations
 from support.questions import make_question, make_table
 
@@ -116,7 +115,7 @@ def of_other_kinds() -> dict[str, Any]:
         "distribution of whole numbers": ask_distribution(catalog, "age", table=None, where=None, cells=None),
         "marginals": ask_marginals(catalog, ["sex", "age", "cost"], table=None, where=None, ways=2, cells=4),
     }
-    found = {name: written(tables_query(make_strategy(one, Pure(1)))) for name, one in counted.items()}
+    found = {name: texts_of(priced(one, Prices((Pure(1),))))[0] for name, one in counted.items()}
     many = Table("visits", (Field("k", Type.INTEGER, values=tuple(range(400))),), None)
     found["many keys"] = asked("SELECT k, COUNT(*) FROM visits GROUP BY k", Catalog((many,)))
     for name in ("age", "cost"):

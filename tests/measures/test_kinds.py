@@ -12,6 +12,9 @@ import pytest
 from sqlglot import exp
 
 from lapwing.answers.readings import half_width, intervals_of, values_of
+from lapwing.asking.preview import Preview
+from lapwing.asking.pricing import Terms
+from lapwing.asking.request import DistributionRequest, MarginalsRequest, Request
 from lapwing.cells.release import Arranged, release
 from lapwing.errors import Bug
 from lapwing.measures import aggregates
@@ -41,6 +44,10 @@ ASKED = {
 BEST = "SELECT site FROM visits GROUP BY site ORDER BY COUNT(*) DESC LIMIT 2"
 BUDGETS = {"pure": Budget(epsilon=9), "zcdp": Budget(epsilon=9, delta=Fraction(1, 10**6))}
 LEVEL = Fraction(19, 20)
+WORKLOADS = {
+    "distribution": DistributionRequest("age"),
+    "marginals": MarginalsRequest([("sex",), ("age",), ("sex", "site")], cells=4),
+}
 
 
 def texts() -> list[str]:
@@ -51,6 +58,13 @@ def planned(text: str, budget: str = "pure") -> Plan:
     return open_visits(budget=BUDGETS[budget]).preview(text, epsilon=1).plan
 
 
+def counted(name: str, budget: str) -> Plan:
+    preview = open_visits(budget=BUDGETS[budget], groups_per_unit=2).preview_request
+    found = preview(Request(WORKLOADS[name], Terms(epsilon=1)))
+    assert isinstance(found, Preview)
+    return found.plan
+
+
 def concrete(kind: type[Kind]) -> set[str]:
     """The names of the classes below it that are made; a dataclass with slots leaves its first form behind."""
     below = {found for one in kind.__subclasses__() for found in concrete(one)}
@@ -59,7 +73,8 @@ def concrete(kind: type[Kind]) -> set[str]:
 
 def test_the_contract_holds_every_aggregate_and_every_kind() -> None:
     assert set(ASKED) == set(aggregates.FUNCTIONS)
-    assert {type(planned(text).measures[0].kind).__name__ for text in texts()} == concrete(Kind)
+    plans = [*map(planned, texts()), *(counted(name, "pure") for name in WORKLOADS)]
+    assert {type(plan.measures[0].kind).__name__ for plan in plans} == concrete(Kind)
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -67,7 +82,7 @@ def test_the_contract_holds_every_aggregate_and_every_kind() -> None:
 def test_cells_of_no_rows_are_released_stored_and_read(text: str, budget: str) -> None:
     plan = planned(text, budget)
     (measure,), groups = plan.measures, plan.group_count or 0
-    released = release(plan, Arranged((), None, (measure.kind.empty(groups),)))
+    released = release(plan, Arranged((), None, (measure.kind.empty(measure, groups),)))
     (columns,) = released.cells
     assert len(columns) == measure.kind.cells
     assert {column.shape for column in columns} == {(groups,)}
@@ -83,6 +98,24 @@ def test_cells_of_no_rows_are_released_stored_and_read(text: str, budget: str) -
     band = intervals_of(plan, released, reading, LEVEL, simultaneous=1)
     assert band is not None
     assert bool(np.all(band[0] <= band[1]))
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_workloads_of_no_rows_are_released_stored_and_told_beforehand(name: str, budget: str) -> None:
+    plan = counted(name, budget)
+    (measure,), (kind,) = plan.measures, plan.outline.kinds
+    released = release(plan, Arranged((), None, (kind.empty(measure, 1),)))
+    assert len(released.cells[0]) == kind.cells
+    for column in released.cells[0]:
+        again = kind.decode([str(value) for value in column.tolist()])
+        assert (again.dtype, again.tolist()) == (column.dtype, column.tolist())
+    poor, rich = (kind.price(plan.groups_per_unit, plan.loss.scaled(Fraction(factor))) for factor in (1, 2))
+    assert rich.errors(LEVEL, 4) < poor.errors(LEVEL, 4)
+    less, more = kind.named_errors(rich, LEVEL), kind.named_errors(poor, LEVEL)
+    assert all(0 < less[part] < more[part] for part in more)
+    assert kind.left_out
+    assert kind.unit_interval is None  # answers cannot be combined
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

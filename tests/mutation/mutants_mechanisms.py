@@ -1,4 +1,4 @@
-"""The mistakes in mechanisms, and in many counts from one strategy."""
+"""The mistakes in mechanisms, and in workloads."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "a ratio above e^epsilon",
         KEYS,
     ),
-    # many counts from one strategy
+    # workloads
     Mutant(
         "twice the rho of every part",
         "mechanisms/ranges/marginals.py",
@@ -97,19 +97,19 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "forget the cells of a unit",
-        "workloads/strategy.py",
-        "return self.outline.groups_per_unit * self.outline.kinds[0].sensitivity(Fraction(1))",
-        "return self.outline.kinds[0].sensitivity(Fraction(1))",
+        "measures/workload.py",
+        "groups_per_unit * self.exact_sensitivity(step)",
+        "self.exact_sensitivity(step)",
         "a unit in many cells is not covered",
-        ("tests/workloads/test_strategy.py",),
+        ("tests/workloads/test_workload.py",),
     ),
     Mutant(
         "no limit of the cells of a unit",
-        "workloads/strategy.py",
+        "workloads/outline.py",
         "return min(cells, table.groups_per_unit), table.groups_per_unit < cells",
         "return min(cells, table.groups_per_unit), False",
         "a unit adds to more cells than it was made for",
-        ("tests/workloads/test_strategy.py",),
+        ("tests/workloads/test_workload.py",),
     ),
     Mutant(
         "read again for nothing",
@@ -117,14 +117,14 @@ MECHANISMS: tuple[Mutant, ...] = (
         "    if not reservation.fresh:",
         "    if False:",
         "one charge, two answers",
-        ("tests/workloads/test_strategy.py", "tests/test_curator.py"),
+        ("tests/workloads/test_workload.py", "tests/test_curator.py"),
     ),
     Mutant(
-        "a worse strategy will do",
-        "curator/strategies.py",
-        "if offer is None or price < strategy.price:",
-        "if offer is None:",
+        "a worse workload will do",
+        "measures/workload.py",
+        "return [1 / _noisy(measure).loss.amount]",
+        "return [Fraction(1)]",
         "what was asked and paid for is not given",
-        ("tests/workloads/test_strategy.py",),
+        ("tests/workloads/test_workload.py",),
     ),
 )

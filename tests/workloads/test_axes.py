@@ -14,7 +14,8 @@ from lapwing.engines.calculator import calculate
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.emission import whole
 from lapwing.language.types import Interval, Type
-from lapwing.workloads.axes import Axis, make_axis, require_cut, uncounted
+from lapwing.measures.workload import Axis, uncounted
+from lapwing.workloads.axes import make_axis, require_cut
 
 
 def axis(kind: Type, low: Any, high: Any, cells: int | None = None, **more: Any) -> Axis:

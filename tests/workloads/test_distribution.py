@@ -151,7 +151,7 @@ def test_rows_that_are_not_counted_are_told_wherever_people_look() -> None:
     assert f"<br>{told}" in answer._repr_html_()
     assert told in answer.methods()
     assert told in str(preview).splitlines()
-    assert preview.to_dict()["uncounted"] == told
+    assert told in preview.to_dict()["notes"]
     assert "with one that is not declared, are not counted" in str(curator.distribution("mood", epsilon=1))
     for ask in (Curator.distribution, Curator.marginals):
         assert "Rows without a value" in str(ask.__doc__)
@@ -164,7 +164,7 @@ def test_an_answer_knows_what_it_cost_and_shows_itself() -> None:
     assert (first.cost.amount, bool(again.cost)) == (Fraction(1, 2), False)
     assert repr(first) == str(first)
     assert repr(preview) == str(preview)
-    assert repr(preview).startswith("Price: epsilon = 0.5.")
+    assert repr(preview).startswith("Price: epsilon = 0.5, ")
 
 
 def test_days_that_are_none_are_refused_with_those_that_are() -> None:
@@ -264,7 +264,7 @@ def test_an_answer_goes_everywhere(tmp_path: Path) -> None:
     assert answer.to_pandas().shape == answer.to_polars().shape == (4, 6)
     assert answer.to_csv().splitlines()[0] == '"cost","cost_to","n","n_low","n_high","share_up_to"'
     read = json.loads(answer.to_json())
-    assert (read["mechanism"], read["price"]["epsilon"], len(read["rows"])) == ("Ranges", 0.5, 4)
+    assert (read["measures"][0]["mechanism"], read["price"]["epsilon"], len(read["rows"])) == ("Ranges", 0.5, 4)
     assert "epsilon = 0.5" in answer.methods()
     assert "Laplace" in answer.methods()
     assert "price epsilon = 0.5; ledger entry" in str(answer)

@@ -186,7 +186,7 @@ def test_an_answer_goes_everywhere(tmp_path: Path) -> None:
     assert table.to_pandas().shape == table.to_polars().shape == (6, 5)
     assert table.to_csv().splitlines()[0] == '"sex","site","n","n_low","n_high"'
     read = json.loads(answer.to_json())
-    assert (read["mechanism"], [one["over"] for one in read["tables"]]) == (
+    assert (read["measures"][0]["mechanism"], [one["over"] for one in read["tables"]]) == (
         "Marginals", [["sex"], ["site"], ["sex", "site"]],
     )  # fmt: skip
     assert "Gaussian" in answer.methods()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.present import present
-from lapwing.answers.table import AnswerTable
+from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked, condition, percent
 from lapwing.cells.finding import SearchResult
@@ -33,24 +33,33 @@ class Release(Tabular):
     found: tuple[SearchResult, ...] = field(default=(), kw_only=True)
     """Bounds and limits that were found privately for it, now or before."""
 
+    @classmethod
+    def of(cls, other: Release, **more: Any) -> Self:
+        """The same answer, read in another way."""
+        return cls(**{field.name: getattr(other, field.name) for field in fields(Release)}, **more)
+
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level, question = self._level(confidence), self.plan.question
         return AnswerTable(
-            tuple(present(self.plan, self.released, level, simultaneous=simultaneous)),
+            tuple(self._columns(level, simultaneous=simultaneous)),
             level,
             paid(self.cost, self.entry),
             self._notes(),
             asked(question),
             "" if question.where is None else condition(question.where),
-            facts=self.to_dict,  # a joined answer says more than `_facts`
+            facts=self.to_dict,  # a joined answer says more than `facts`
         )
+
+    def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
+        return present(self.plan, self.released, confidence, simultaneous=simultaneous)
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, price and methods, ready for JSON."""
-        return to_dict(replace(self.table(), facts=self._facts))
+        return to_dict(replace(self.table(), facts=self.facts))
 
-    def _facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
+        """Price, limits and methods, ready for JSON."""
         return {
             "price": price(self.cost),
             "ledger_entry": self.entry,

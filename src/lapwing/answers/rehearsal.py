@@ -62,7 +62,7 @@ def _leading(domain: Sequence[tuple[Value, ...]], least: int) -> tuple[tuple[Val
 
 def _zeros(plan: Plan) -> Arranged:
     size = plan.group_count or 1
-    cells = tuple(measure.kind.empty(size) for measure in plan.measures)
+    cells = tuple(measure.kind.empty(measure, size) for measure in plan.measures)
     if plan.outline.domain is not None:
         return Arranged((), None, cells)
     keys = tuple(_filled(_VALUES[key.type or Type.TEXT], size) for key in plan.question.keys)

@@ -45,7 +45,7 @@ class Preview(PricePreview):
             return {}
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
         known = {a.words(): self._error(r, self.assume_rows or ASSUMED[1]) for a, r in pairs}
-        return {words: error for words, error in known.items() if error is not None}
+        return {words: error for words, error in known.items() if error is not None} | self._named_errors
 
     @property
     def smallest(self) -> dict[str, int]:
@@ -102,7 +102,8 @@ class Preview(PricePreview):
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
-        return [*self._numbers(), *self._keys()]
+        many = [f"{name}: within {error:,.4g}" for name, error in self._named_errors.items()]
+        return [*self._numbers(), *many, *self._keys()]
 
     def _first(self) -> list[str]:
         if not self.missing:
@@ -160,6 +161,14 @@ class Preview(PricePreview):
             together = "" if cells is None else f", in all {cells:,} groups together"
             return together or ", before rows are chosen by it: then intervals hold for all groups together, and widen"
         return ", in each group" if cells is None else f", in each of {cells:,} groups" if cells > 1 else ""
+
+    @property
+    def _named_errors(self) -> dict[str, float]:
+        """Of a workload, which is many numbers."""
+        found: dict[str, float] = {}
+        for measure in self.plan.measures:
+            found |= measure.kind.named_errors(measure, self.confidence)
+        return found
 
     @property
     def _level(self) -> str:

@@ -18,10 +18,11 @@ from lapwing.asking.batch import BatchRequest
 from lapwing.asking.pricing import Terms
 from lapwing.catalog.identity import Facts, Identity, number_facts
 from lapwing.catalog.table import Catalog
+from lapwing.measures.workload import axes_of
 from lapwing.numbers import exact
+from lapwing.planning.plan import Outline, Plan
 from lapwing.workloads.distribution import ask_distribution
 from lapwing.workloads.marginals import CellsPerAxis, ask_marginals, read_columns
-from lapwing.workloads.strategy import Counted
 
 STEWARD = "steward"
 """The analyst if none is named."""
@@ -32,6 +33,10 @@ class QuestionRequest:
     """One question: SQL text or an Ibis expression."""
 
     question: Any
+
+    def title(self, _: Plan) -> str:
+        """What was asked, for the reader of the ledger."""
+        return str(self.question)
 
     @property
     def written(self) -> tuple[Any, ...]:
@@ -47,9 +52,13 @@ class DistributionRequest:
     where: str | None = None
     cells: int | None = None
 
-    def counted(self, catalog: Catalog) -> Counted:
+    def outline(self, catalog: Catalog) -> Outline:
         """What it counts; raises Refused."""
         return ask_distribution(catalog, self.column, table=self.table, where=self.where, cells=self.cells)
+
+    def title(self, plan: Plan) -> str:
+        """What was asked, for the reader of the ledger."""
+        return _title("distribution", plan, self.where)
 
     @property
     def written(self) -> tuple[Any, ...]:
@@ -69,14 +78,23 @@ class MarginalsRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", read_columns(self.columns))
 
-    def counted(self, catalog: Catalog) -> Counted:
+    def outline(self, catalog: Catalog) -> Outline:
         """What it counts; raises Refused."""
         where, ways, cells = self.where, self.ways, self.cells
         return ask_marginals(catalog, self.columns, table=self.table, where=where, ways=ways, cells=cells)
 
+    def title(self, plan: Plan) -> str:
+        """What was asked, for the reader of the ledger."""
+        return _title(f"{plan.outline.kinds[0].cells} marginals", plan, self.where)
+
     @property
     def written(self) -> tuple[Any, ...]:
         return ("marginals", self.columns, self.table, self.where, self.ways, self.cells)
+
+
+def _title(what: str, plan: Plan, where: str | None) -> str:
+    names = ", ".join(axis.name for axis in axes_of(plan.outline.kinds[0]))
+    return f"{what} of {names} in {plan.table.name}{'' if where is None else f' where {where}'}"
 
 
 WorkloadRequest = DistributionRequest | MarginalsRequest

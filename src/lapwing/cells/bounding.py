@@ -25,7 +25,8 @@ Missing values: NaN becomes NULL and NULL is left out *before* clipping, since L
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -51,7 +52,7 @@ from lapwing.measures.columns import (
     source,
     sum_units,
 )
-from lapwing.measures.kind import Measure
+from lapwing.measures.kind import Kind, Measure
 from lapwing.measures.selection import unit_weight
 from lapwing.planning.plan import Plan
 
@@ -84,8 +85,8 @@ class Queries:
 
 def queries(plan: Plan) -> Queries:
     """Every query of a plan. As a rule it is one."""
-    measures = enumerate(plan.measures)
-    others = tuple((i, measure.kind.query(_UnitRows(plan, measure))) for i, measure in measures if measure.kind.apart)
+    apart = [(i, measure) for i, measure in enumerate(plan.measures) if measure.kind.apart]
+    others = tuple((i, measure.kind.query(measure, _UnitRows(plan, measure))) for i, measure in apart)
     wanted = plan.selection is not None or len(others) < len(plan.measures)
     return Queries(cells_query(plan) if wanted else None, others)
 
@@ -165,6 +166,9 @@ class _UnitRows:
 
     def within(self, query: exp.Select) -> exp.Select:
         return _within_groups(self.plan, query)
+
+    def cells(self, kind: Kind) -> exp.Select:
+        return cells_query(replace(self.plan, measures=(Measure(kind, Fraction(1), None),)))
 
 
 def _among_rows(plan: Plan) -> bool:

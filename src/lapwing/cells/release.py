@@ -1,9 +1,9 @@
 """Where the cells of a question get their noise.
 
-Exact cells meet noise in five functions: `release` and `release_tables` here, `released` in cells/finding.py (bounds
-and limits), `released` in cells/checking.py (what limits cut) and `Watch.above` in asking/watch.py (one bit). Only
-curator/private_data.py calls them with rows in hand, and tests/test_shape.py checks that no other file of query/ or
-curator/ draws noise.
+Exact cells meet noise in four functions: `release` here, `released` in cells/finding.py (bounds and limits),
+`released` in cells/checking.py (what limits cut) and `Watch.above` in asking/watch.py (one bit). Only
+curator/private_data.py calls them with rows in hand, and tests/test_shape.py checks that no other file above
+mechanisms/ draws noise.
 `release` takes integer cells and returns noisy ones, each measure by the mechanism that its plan made before the rows
 were read (mechanisms/cells.py); keys that are not public are shown only if the plan's selection shows them.
 """
@@ -23,17 +23,7 @@ from lapwing.cells.groups import Groups, found_groups, integers, public_groups
 from lapwing.errors import Bug
 from lapwing.measures.kind import Measure, scatter
 from lapwing.mechanisms.cells import CellColumns, Cells, SelectedKeys
-from lapwing.mechanisms.ranges.components import MarginalRelease, Set
-from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
-from lapwing.mechanisms.ranges.marginals import Marginals
-from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.planning.plan import Plan
-
-Tables = Mapping[Set, npt.NDArray[np.int64]]
-"""Exact counts of a strategy by set of axes; still private."""
-Mechanism = PrefixSums | Ranges | Marginals | LaplaceMarginals
-Answer = RangeRelease | MarginalRelease
-"""What a strategy is released by, and as."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +66,7 @@ def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = 
     cells = []
     for index, measure in enumerate(plan.measures):
         if others is not None and index in others:
-            cells.append(measure.kind.arrange(_Fetched(others[index], groups)))
+            cells.append(measure.kind.arrange(measure, _Fetched(others[index], groups)))
         else:
             cells.append(tuple(scatter(next(found), place, groups.size) for _ in range(measure.kind.cells)))
     return Arranged(keys, units, tuple(cells))
@@ -95,6 +85,9 @@ class _Fetched:
 
     def places(self) -> npt.NDArray[np.int64]:
         return self.groups.places(self.rows)
+
+    def key_places(self, key: int) -> npt.NDArray[np.int64]:
+        return self.groups.keys[key].places(self.rows.column(f"k{key}"))
 
     def integers(self, name: str) -> Cells:
         return integers(self.rows.column(name))
@@ -119,15 +112,6 @@ def release(plan: Plan, arranged: Arranged) -> Released:
         for measure, columns in pairs
     )
     return Released(tuple(key[keep] for key in arranged.keys), cells)
-
-
-def release_tables(mechanism: Mechanism, tables: Tables) -> Answer:
-    """The counts of a strategy with noise: one mechanism for all its tables, made before the rows were read."""
-    match mechanism:
-        case PrefixSums() | Ranges():
-            return mechanism.release(tables[(0,)])
-        case Marginals() | LaplaceMarginals():
-            return mechanism.release(tables)
 
 
 def _noisy(measure: Measure, columns: CellColumns, groups: int) -> CellColumns:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, Self, assert_never
 
 from lapwing.answers.answer import Release
@@ -31,7 +30,6 @@ from lapwing.curator.description import Description
 from lapwing.curator.missing import find_missing
 from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
-from lapwing.curator.strategies import Strategies
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import Ledger
@@ -40,8 +38,6 @@ from lapwing.privacy.statement import Statement
 from lapwing.reading.ibis import unbound_table
 from lapwing.workloads.distribution import Distribution
 from lapwing.workloads.marginals import CellsPerAxis, MarginalTables
-from lapwing.workloads.preview import StrategyPreview
-from lapwing.workloads.strategy import Bought
 
 
 class Curator:
@@ -51,7 +47,6 @@ class Curator:
         self._catalog, self._engine, self._ledger = catalog, engine, ledger
         self._private_data = PrivateData(catalog, engine, ledger)
         self._answers = PaidAnswers(ledger, self._private_data)
-        self._strategies = Strategies(ledger, self._private_data)
         self._planner = Planner(catalog, ledger)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
@@ -91,26 +86,24 @@ class Curator:
     def answer(self, request: Request) -> Release | Batch | Distribution | MarginalTables:
         """The answer to a request, charged before any row is read. Every other way to ask makes a request of it."""
         match request.asked:
-            case QuestionRequest(question=question):
-                return self._release(question, request)
+            case QuestionRequest() as asked:
+                return self._release(asked, request)
             case BatchRequest() as asked:
                 return self._batch(asked, request)
             case DistributionRequest() as asked:
-                return Distribution(*self._workload(asked, request))
+                return Distribution.of(self._release(asked, request))
             case MarginalsRequest() as asked:
-                return MarginalTables(*self._workload(asked, request))
+                return MarginalTables(self._release(asked, request))
             case _:
                 assert_never(request.asked)
 
-    def preview_request(self, request: Request) -> Preview | BatchPreview | StrategyPreview:
+    def preview_request(self, request: Request) -> Preview | BatchPreview:
         """Price and error of the answer to a request. Free; reads no data."""
         match request.asked:
-            case QuestionRequest(question=question):
-                return self._preview(question, request)
             case BatchRequest() as asked:
                 return self._preview_batch(asked, request)
             case asked:
-                return self._preview_workload(asked, request)
+                return self._preview(asked, request)
 
     def sql(
         self,
@@ -142,7 +135,8 @@ class Curator:
         """
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
-        return self._release(question, Request(QuestionRequest(question), terms, refresh, combine, analyst, key))
+        asked = QuestionRequest(question)
+        return self._release(asked, Request(asked, terms, refresh, combine, analyst, key))
 
     ask = sql
 
@@ -164,7 +158,8 @@ class Curator:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
-        return self._preview(question, Request(QuestionRequest(question), terms, refresh))
+        asked = QuestionRequest(question)
+        return self._preview(asked, Request(asked, terms, refresh))
 
     def batch(
         self,
@@ -222,7 +217,7 @@ class Curator:
         without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
         asked, terms = DistributionRequest(column, table, where, cells), Terms(epsilon=epsilon, confidence=confidence)
-        return Distribution(*self._workload(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
+        return Distribution.of(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def marginals(
         self,
@@ -250,7 +245,7 @@ class Curator:
             MarginalsRequest(columns, table, where, ways, cells),
             Terms(epsilon=epsilon, confidence=confidence),
         )
-        return MarginalTables(*self._workload(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
+        return MarginalTables(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def preview_distribution(
         self,
@@ -261,10 +256,10 @@ class Curator:
         where: str | None = None,
         cells: int | None = None,
         confidence: Number | None = None,
-    ) -> StrategyPreview:
+    ) -> Preview:
         """Price and error of a distribution. Free; reads no data."""
         asked, terms = DistributionRequest(column, table, where, cells), Terms(epsilon=epsilon, confidence=confidence)
-        return self._preview_workload(asked, Request(asked, terms))
+        return self._preview(asked, Request(asked, terms))
 
     def preview_marginals(
         self,
@@ -276,13 +271,13 @@ class Curator:
         where: str | None = None,
         cells: CellsPerAxis = None,
         confidence: Number | None = None,
-    ) -> StrategyPreview:
+    ) -> Preview:
         """Price and error of marginals. Free; reads no data."""
         asked, terms = (
             MarginalsRequest(columns, table, where, ways, cells),
             Terms(epsilon=epsilon, confidence=confidence),
         )
-        return self._preview_workload(asked, Request(asked, terms))
+        return self._preview(asked, Request(asked, terms))
 
     def watch(
         self,
@@ -324,23 +319,24 @@ class Curator:
         self._private_data.close()
         self._ledger.close()
 
-    def _release(self, question: Any, request: Request) -> Release:
+    def _release(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Release:
+        question = asked.question if isinstance(asked, QuestionRequest) else None
         plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
         name = (question, repr(request.terms)) if plain else None
         if name is not None and (kept := self._kept_answer(name)) is not None:
             return kept
         before = None if name is None else self._ledger.state
-        planned = self._planner.plan(question, request)
-        asked = request.canonical(planned.facts)
-        self._check_key(asked)
+        planned = self._planner.plan(asked, request)
+        request = request.canonical(planned.facts)
+        self._check_key(request)
         marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
-        answer = self._answer(question, planned, asked)
+        answer = self._answer(asked.title(planned.plan), planned, request)
         if name is not None and not answer.cost:
             self._keep(name, before, marks, answer)
         return answer
 
-    def _answer(self, question: Any, planned: PlannedRequest, request: Request) -> Release:
-        """The answer to a planned question: a stored one, or a new one, after all that is missing was found."""
+    def _answer(self, title: str, planned: PlannedRequest, request: Request) -> Release:
+        """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
         if request.combine:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
@@ -351,7 +347,7 @@ class Curator:
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
             with after_charge(planned.charged):
-                answer = self._answers.charge_new(planned.plan, planned.confidence, str(question), request)
+                answer = self._answers.charge_new(planned.plan, planned.confidence, title, request)
                 answer = self._answers.combine_stored(answer) if request.combine else answer
         if not planned.found:
             return answer
@@ -365,8 +361,8 @@ class Curator:
             answer = self._answers.find_stored(planned.least, confidence)
         return answer
 
-    def _preview(self, question: Any, request: Request) -> Preview:
-        planned = self._planner.plan(question, request)
+    def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
+        planned = self._planner.plan(asked, request)
         skipped = request.refresh or planned.missing
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
         cost = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
@@ -397,18 +393,6 @@ class Curator:
         shared = self._planner.plan_batch(asked, request.terms)
         stored = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
         return preview_of(asked.names, shared, stored, self._ledger.remaining)
-
-    def _workload(self, asked: WorkloadRequest, request: Request) -> tuple[Bought, Fraction]:
-        strategy, confidence = self._planner.plan_workload(asked, request.terms)
-        self._check_key(request)
-        self._private_data.check(strategy.counted.table)
-        stored = None if request.refresh else self._strategies.stored(strategy, request)
-        if stored is None:
-            stored = self._strategies.new(strategy, asked.where, request)
-        return stored, confidence
-
-    def _preview_workload(self, asked: WorkloadRequest, request: Request) -> StrategyPreview:
-        return self._strategies.preview(*self._planner.plan_workload(asked, request.terms), request)
 
     def _check_key(self, request: Request) -> None:
         """Refuses a key that this analyst has used for another request, before anything is charged for it."""

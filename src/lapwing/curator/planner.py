@@ -13,7 +13,7 @@ from typing import Any
 from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
 from lapwing.asking.batch import BatchRequest, Shared, share
 from lapwing.asking.pricing import Terms, plan_on_terms
-from lapwing.asking.request import Request, WorkloadRequest
+from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.finding import SearchResult, Target
@@ -22,12 +22,11 @@ from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, inside_unit
-from lapwing.planning.plan import Plan
+from lapwing.planning.plan import Plan, equal_prices, priced
 from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
 from lapwing.reading.ibis import read_ibis
 from lapwing.reading.sql import read_sql
-from lapwing.workloads.strategy import Strategy, make_strategy
 
 REMEMBERED = 256
 """Questions and stored answers in memory."""
@@ -68,9 +67,13 @@ class Planner:
         """The question in SQL or as an Ibis expression."""
         return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
 
-    def plan(self, question: Any, request: Request) -> PlannedRequest:
-        """The plan of a question, and what must be found before it can be paid."""
+    def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
+        """The plan of what is asked, and what must be found before it can be paid."""
         terms, free = request.terms, self._ledger.total - self._ledger.total
+        if not isinstance(asked, QuestionRequest):
+            plan, confidence = self._plan_workload(asked, terms)
+            return PlannedRequest(plan, plan, confidence, None, free)
+        question = asked.question
         read: QuestionReader = partial(read_sql if isinstance(question, str) else read_ibis, question)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
@@ -102,10 +105,11 @@ class Planner:
         levels = [_confidence(question.table, terms.confidence) for question in questions]
         return share(questions, asked, self._ledger.budget, terms, levels=levels, left=self._delta_left)
 
-    def plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Strategy, Fraction]:
-        """The strategy of a workload at its price, and the confidence that its errors are stated at."""
-        strategy = make_strategy(asked.counted(self._catalog), self._ledger.budget.price(epsilon=terms.epsilon or 0))
-        return strategy, _confidence(strategy.counted.table, terms.confidence)
+    def _plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Plan, Fraction]:
+        """The plan of a workload at its price, and the confidence that its errors are stated at."""
+        outline = asked.outline(self._catalog)
+        plan = priced(outline, equal_prices(outline, self._ledger.budget.price(epsilon=terms.epsilon or 0)))
+        return plan, _confidence(plan.table, terms.confidence)
 
     def _plan(self, question: Question, terms: Terms) -> tuple[Plan, Fraction]:
         """The plan on these terms, and the confidence that its errors are stated at."""

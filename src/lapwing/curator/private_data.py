@@ -22,7 +22,7 @@ from lapwing.cells.checking import CheckResult, CheckTarget, check_query, encode
 from lapwing.cells.checking import released as checked_by
 from lapwing.cells.finding import SearchResult, Target, encode_found, powers_query, rehearse_finding
 from lapwing.cells.finding import released as found_by
-from lapwing.cells.release import Answer, Released, fetched, release, release_tables
+from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.engines.engine import Engine
 from lapwing.errors import Bug, EngineFailed, Misconfigured
@@ -32,7 +32,6 @@ from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
 from lapwing.privacy.loss import Loss
-from lapwing.workloads.strategy import Strategy, encode_strategy, exact_tables, rehearse_tables, tables_query
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -71,17 +70,6 @@ class PrivateData:
         def read() -> tuple[Released, bytes]:
             released = release(plan, fetched(plan, asked, self._engine.fetch))
             return released, encode(plan, released)
-
-        return lambda: _run(read)
-
-    def prepare_tables(self, strategy: Strategy) -> Paid[Answer]:
-        """For the noisy tables of a strategy."""
-        query = _prepare(lambda: self._engine.prepare(tables_query(strategy)))
-        _prepare(lambda: rehearse_tables(strategy))
-
-        def read() -> tuple[Answer, bytes]:
-            released = release_tables(strategy.mechanism, exact_tables(strategy, self._engine.fetch(query)))
-            return released, encode_strategy(strategy, released)
 
         return lambda: _run(read)
 

@@ -16,7 +16,7 @@ from lapwing.language.forms import KeyedHash, Wide
 from lapwing.language.types import Type, text_of
 from lapwing.measures.columns import CELL, HELD, UNIT, RowColumn, aliased, named, number_rows, select
 from lapwing.measures.function import Function, Surplus, row_limit
-from lapwing.measures.kind import FetchedRows, Kind, UnitRows, scatter
+from lapwing.measures.kind import FetchedRows, Kind, Measure, UnitRows, scatter
 from lapwing.mechanisms.cells import CellColumns
 
 
@@ -45,7 +45,7 @@ class DistinctKind(Kind):
     def columns(self, step: Fraction) -> list[RowColumn]:
         return [RowColumn(self.argument)]
 
-    def query(self, rows: UnitRows) -> exp.Select:
+    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
         """Keys and c0, the number of different values; of each unit and group only as many as the limit says."""
         many = aliased(Wide(this=exp.Count(this=exp.Distinct(expressions=[named(CELL)]))), "c0")
         columns = [*rows.keys(), aliased(rows.read(), CELL)]
@@ -60,7 +60,7 @@ class DistinctKind(Kind):
         within = exp.LTE(this=named(HELD), expression=exp.Literal.number(self.rows))
         return rows.within(query.where(exp.Paren(this=within), copy=False))
 
-    def arrange(self, fetched: FetchedRows) -> CellColumns:
+    def arrange(self, measure: Measure, fetched: FetchedRows) -> CellColumns:
         return (scatter(fetched.integers("c0"), fetched.places(), fetched.size),)
 
 

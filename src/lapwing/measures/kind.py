@@ -24,7 +24,15 @@ from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval
 from lapwing.measures.columns import Read, RowColumn
-from lapwing.mechanisms.cells import CellColumns, CellMechanism, Cells, NoisyCells, narrowed
+from lapwing.mechanisms.cells import (
+    CellColumns,
+    CellMechanism,
+    Cells,
+    NoisyCells,
+    NoisyMarginals,
+    NoisyRanges,
+    narrowed,
+)
 from lapwing.mechanisms.fitting import Noise, mechanisms_for
 from lapwing.privacy.loss import Loss
 
@@ -67,6 +75,9 @@ class UnitRows(Protocol):
     def within(self, query: exp.Select) -> exp.Select:
         """Only the groups that the unit counts in."""
 
+    def cells(self, kind: Kind) -> exp.Select:
+        """The cells c0, ... of another kind in every group, as sums over units."""
+
 
 class FetchedRows(Protocol):
     """What came back for a query of its own."""
@@ -77,6 +88,9 @@ class FetchedRows(Protocol):
 
     def places(self) -> npt.NDArray[np.int64]:
         """The group of each row."""
+
+    def key_places(self, key: int) -> npt.NDArray[np.int64]:
+        """The place of each row's value among those of one key; -1 where it is none of them."""
 
     def integers(self, name: str) -> Cells:
         """A column of whole numbers."""
@@ -96,6 +110,8 @@ class Kind(ABC):
     step_unit: ClassVar[int] = 1
     """How many steps are 1 in the words on noise."""
     noise_target: ClassVar[str] = "in each group"
+    group_word: ClassVar[str] = "group"
+    """What a group of the question is called in words on limits."""
 
     # What it is.
 
@@ -167,15 +183,7 @@ class Kind(ABC):
         """What releases its cells for this share of the price."""
         sensitivity = self.exact_sensitivity(step)
         noisy = NoisyCells(mechanisms_for(share).additive(sensitivity=sensitivity, groups=groups_per_unit))
-        try:
-            noisy.check()
-        except Misconfigured:
-            refuse(
-                "price-out-of-range",
-                "`epsilon`",
-                f"noise for {share} cannot be drawn: it is too large or too small.",
-                "Choose another one.",
-            )
+        require_noise(noisy, share)
         return noisy
 
     def exact_sensitivity(self, step: Fraction) -> int:
@@ -208,13 +216,13 @@ class Kind(ABC):
         """The clipped cells of a unit, from its totals."""
         raise Bug("these cells are not sums over units")
 
-    def query(self, rows: UnitRows) -> exp.Select:
+    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
         """The query of a kind that stands apart."""
         raise Bug("these cells are sums over units")
 
     # From the engine's rows to released cells, and to what is stored.
 
-    def arrange(self, fetched: FetchedRows) -> CellColumns:
+    def arrange(self, measure: Measure, fetched: FetchedRows) -> CellColumns:
         """The exact cells of a kind that stands apart."""
         raise Bug("these cells are sums over units")
 
@@ -222,7 +230,7 @@ class Kind(ABC):
         """The cells of the groups that are shown."""
         return tuple(column[keep] for column in columns)
 
-    def empty(self, groups: int) -> CellColumns:
+    def empty(self, measure: Measure, groups: int) -> CellColumns:
         """The cells of no rows."""
         return tuple(np.zeros(groups, np.int64) for _ in range(self.cells))
 
@@ -256,7 +264,16 @@ class Kind(ABC):
         """Its errors, which say whether one price is as good as another, in the units of the answer or in rows."""
         return [measure.error(confidence)]
 
+    def named_errors(self, measure: Measure, confidence: Fraction) -> dict[str, float]:
+        """Half-widths of some of its numbers by name, where one aggregate is many numbers."""
+        return {}
+
     # Words.
+
+    @property
+    def left_out(self) -> str:
+        """A sentence on rows that do not count, if there is anything to say."""
+        return ""
 
     def describe(self, measure: Measure, share: Loss | None) -> dict[str, Any]:
         """Mechanism and scale, ready for JSON."""
@@ -314,6 +331,19 @@ class Measure:
         if self.mechanism is None:
             return None
         return self.kind.promise(self, reading, confidence, group_count=group_count or 1, each=each)
+
+
+def require_noise(mechanism: NoisyCells | NoisyRanges | NoisyMarginals, share: Loss) -> None:
+    """Refuses a share of the price for which noise cannot be drawn."""
+    try:
+        mechanism.check()
+    except Misconfigured:
+        refuse(
+            "price-out-of-range",
+            "`epsilon`",
+            f"noise for {share} cannot be drawn: it is too large or too small.",
+            "Choose another one.",
+        )
 
 
 def scatter(values: Cells, place: npt.NDArray[np.int64], groups: int) -> Cells:

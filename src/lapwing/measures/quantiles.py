@@ -101,7 +101,7 @@ class QuantilesKind(Kind):
         steps = self.bins - 1 if self.points else self.bins
         return [RowColumn(self.argument, True, self.bounds, steps, not self.points)]
 
-    def query(self, rows: UnitRows) -> exp.Select:
+    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
         """Keys, cell number b0 and weight c0: a row of a unit with n values counts min(1, rows / n), in units of 2^-20.
 
         Rows without a value are in the cell NULL, which nobody reads: to drop them here computes every cell twice.
@@ -121,7 +121,7 @@ class QuantilesKind(Kind):
         query = query.from_(inner.subquery("t", copy=False), copy=False)
         return rows.within(query).group_by(*rows.keys(), named(CELL), copy=False)
 
-    def arrange(self, fetched: FetchedRows) -> CellColumns:
+    def arrange(self, measure: Measure, fetched: FetchedRows) -> CellColumns:
         """Group, cell and weight, in this order; rows without a value have no cell."""
         present = fetched.having("b0")
         columns = present.places(), present.integers("b0"), present.integers("c0")
@@ -133,7 +133,7 @@ class QuantilesKind(Kind):
         shown, moved = keep[place], np.cumsum(keep) - 1
         return moved[place[shown]], cells[shown], weights[shown]
 
-    def empty(self, groups: int) -> CellColumns:
+    def empty(self, measure: Measure, groups: int) -> CellColumns:
         return (np.zeros(0, np.int64),) * 3
 
     def decode(self, column: list[str]) -> Cells:

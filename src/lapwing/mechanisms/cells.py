@@ -22,6 +22,10 @@ from lapwing.mechanisms.choice.top_k import TopK
 from lapwing.mechanisms.fitting import KeySelection, Noise, mechanisms_for
 from lapwing.mechanisms.keys.threshold import CountThreshold
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
+from lapwing.mechanisms.ranges.components import Set
+from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
+from lapwing.mechanisms.ranges.marginals import Marginals
+from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
 from lapwing.privacy.loss import Loss
 
 Cells = npt.NDArray[Any]
@@ -114,6 +118,56 @@ class CellQuantiles:
         table = self.quantiles.release(_histograms(columns, groups))
         sides = (table.values, table.lows, table.highs)
         return tuple(side[:, i] for i in range(len(self.quantiles.at)) for side in sides)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyRanges:
+    """All ranges along one axis. One column in, the counts of its cells; one out, the sums of the first k of them."""
+
+    mechanism: PrefixSums | Ranges
+
+    @property
+    def loss(self) -> Loss:
+        return self.mechanism.loss
+
+    @property
+    def measured(self) -> tuple[Set, ...]:
+        """The tables that are read, by the numbers of their axes."""
+        return ((0,),)
+
+    def release(self, columns: CellColumns, groups: int) -> CellColumns:
+        """The noisy sums."""
+        return (self.mechanism.release(columns[0]).sums,)
+
+    def check(self) -> None:
+        """Draws nothing; raises Misconfigured if the noise cannot be drawn."""
+        self.mechanism.check()
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMarginals:
+    """Tables over sets of axes. A column is one table, flat: the measured ones in, those that are asked for out."""
+
+    mechanism: Marginals | LaplaceMarginals
+
+    @property
+    def loss(self) -> Loss:
+        return self.mechanism.loss
+
+    @property
+    def measured(self) -> tuple[Set, ...]:
+        """The tables that are read, by the numbers of their axes."""
+        return self.mechanism.measured
+
+    def release(self, columns: CellColumns, groups: int) -> CellColumns:
+        """The noisy tables."""
+        sizes, pairs = self.mechanism.sizes, zip(self.measured, columns, strict=True)
+        released = self.mechanism.release({one: flat.reshape([sizes[i] for i in one]) for one, flat in pairs})
+        return tuple(released.tables[one].ravel() for one in self.mechanism.sets)
+
+    def check(self) -> None:
+        """Draws nothing; raises Misconfigured if the noise cannot be drawn."""
+        self.mechanism.check()
 
 
 @dataclass(frozen=True, slots=True)

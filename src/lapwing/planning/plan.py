@@ -99,13 +99,12 @@ class Outline:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is said with every answer, in every format: a sentence each, or some on one matter."""
-        return (*self.question.notes, *self.limit_notes())
-
-    def limit_notes(self, group: str = "group") -> tuple[str, ...]:
-        """What the limits leave out, where they can."""
         aggregates, grouped = self.question.aggregates, bool(self.question.keys)
         groups = self.groups_per_unit if self.limit_groups else None
-        return limit_notes(self.table, aggregates, groups, grouped=grouped, group=group)
+        group = next((kind.group_word for kind in self.kinds), "group")
+        left_out = (kind.left_out for kind in self.kinds if kind.left_out)
+        limits = limit_notes(self.table, aggregates, groups, grouped=grouped, group=group)
+        return (*left_out, *self.question.notes, *limits)
 
     @cached_property
     def identity(self) -> Identity:

@@ -12,64 +12,26 @@ in no cell. Nothing here reads a row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
-from itertools import pairwise
 
 from sqlglot import exp
 
 from lapwing.catalog.table import Field, Table
 from lapwing.language.emission import cut
-from lapwing.language.expression import Column, Expression, Literal, Operator
+from lapwing.language.expression import Column, Literal, Operator
 from lapwing.language.forms import Minus, Pick, Times
 from lapwing.language.operators.base import call, cast, let, null_if_nan, number, where, zero
 from lapwing.language.operators.buckets import MOST_BUCKETS
 from lapwing.language.operators.numbers import CLIP
 from lapwing.language.refusal import refuse
-from lapwing.language.types import Interval, Type, Value
+from lapwing.language.types import Interval, Type
+from lapwing.measures.workload import Axis
 from lapwing.numbers import count
 from lapwing.planning.domain import MOST_RANGE
 
 _EXACT = 1 << 53  # whole numbers up to here are exact in float64, by which cells are found
 _WIDEST = Fraction(10) ** 300  # so that edges and their distances are ordinary float64 numbers
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A column cut into cells."""
-
-    name: str
-    type: Type
-    key: Expression
-    """What a row is counted under."""
-    domain: tuple[Value, ...]
-    """The values of the key, in order: of a point itself, of a cell its number."""
-    edges: tuple[Fraction, ...] = ()
-    """Where the cells of numbers begin, and where the last one ends; nothing if every value is a cell."""
-
-    @property
-    def size(self) -> int:
-        return len(self.domain)
-
-    @property
-    def cells(self) -> list[tuple[Value, Value]]:
-        """The first value of each cell, and the last one; of reals the end, which belongs to the next cell."""
-        if not self.edges:
-            return [(value, value) for value in self.domain]
-        if self.type is Type.INTEGER:
-            return [(int(low), int(high) - 1) for low, high in pairwise(self.edges)]
-        return list(pairwise(self.edges))
-
-    @property
-    def clipped(self) -> bool:
-        """Whether values beyond the bounds count in the outermost cells; if not, every value of a cell is listed."""
-        return not isinstance(self.key, Column)
-
-    @property
-    def starts(self) -> list[Value]:
-        """The first value of each cell."""
-        return [first for first, _ in self.cells]
 
 
 def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Axis:
@@ -109,21 +71,6 @@ def require_cut(axis: Axis) -> None:
             f"the {kind} values of `{axis.name}` are its cells.",
             f"Pass none for `{axis.name}`.",
         )
-
-
-def uncounted(axes: Sequence[Axis]) -> str:
-    """A sentence on the rows that lie in no cell, and on those beyond the bounds."""
-    nulls = sum(None in axis.domain for axis in axes)
-    if nulls:
-        rows = f"with a value that is not declared{', NULL included,' if nulls < len(axes) else ''}"
-    elif any(not axis.clipped and (axis.type is not Type.BOOLEAN or axis.size < 2) for axis in axes):
-        rows = "without a value, or with one that is not declared,"
-    else:
-        rows = "without a value"
-    several = len(axes) > 1
-    counted = f"{' in any listed column' if several else ''} are not counted{' in any table' if several else ''}"
-    beyond = "; values beyond the bounds count in the first or last cell" if any(axis.clipped for axis in axes) else ""
-    return f"Rows {rows}{counted}{beyond}."
 
 
 def _missing(field: Field) -> str:

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
@@ -14,22 +14,21 @@ from typing import Any, overload
 
 import numpy as np
 
-from lapwing.answers.formats.json import price
+from lapwing.answers.answer import Release
 from lapwing.answers.formats.text import show
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
-from lapwing.answers.tabular import Tabular, paid
-from lapwing.answers.wording import condition, percent
+from lapwing.answers.wording import percent
 from lapwing.arrays import Floats
 from lapwing.catalog.table import Catalog
-from lapwing.errors import Bug, Misconfigured
+from lapwing.errors import Misconfigured
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, text_of
-from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
-from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
+from lapwing.measures.workload import Axis, axes_of, read_ranges
+from lapwing.mechanisms.ranges.ranges import RangeMechanism, RangeRelease
 from lapwing.numbers import Number, exact, inside_unit
-from lapwing.privacy.budget import Cost
-from lapwing.workloads.axes import Axis, make_axis, require_cut, uncounted
-from lapwing.workloads.strategy import Bought, Counted, find_table, make_counted
+from lapwing.planning.plan import Outline, Plan
+from lapwing.workloads.axes import make_axis, require_cut
+from lapwing.workloads.outline import find_table, make_workload
 
 CELLS = 100
 """Into so many cells reals are cut, unless it is said."""
@@ -53,36 +52,21 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Distribution(Tabular):
+class Distribution(Release):
     """Noisy counts of every cell of a column and of every range of cells. All of them agree with each other.
 
     As a table it has a row for each cell: its count `n`, and `share_up_to`, the share of all counted rows that lie in
     this cell or before it.
     """
 
-    bought: Bought
-    confidence: Fraction
-
-    @property
-    def cost(self) -> Cost:
-        """What this answer cost now; 0 if it was stored."""
-        return self.bought.cost
-
     @property
     def axis(self) -> Axis:
-        return self.bought.strategy.counted.axes[0]
+        return axes_of(self.plan.measures[0].kind)[0]
 
     @property
-    def released(self) -> RangeRelease:
-        if not isinstance(self.bought.released, RangeRelease):
-            raise Bug("a distribution is made of ranges")
-        return self.bought.released
-
-    @property
-    def mechanism(self) -> PrefixSums | Ranges:
-        if not isinstance(self.bought.strategy.mechanism, PrefixSums | Ranges):
-            raise Bug("a distribution is made of ranges")
-        return self.bought.strategy.mechanism
+    def ranges(self) -> RangeRelease:
+        """The noisy sums of the first cells, and what made them."""
+        return read_ranges(self.plan.measures[0], self.released.cells[0])
 
     def range(self, low: Any = None, high: Any = None, confidence: Number | None = None) -> Estimate:
         """How many rows lie from low to high; an end that is left out is open.
@@ -95,7 +79,7 @@ class Distribution(Tabular):
         if first > last:
             raise Misconfigured("`low` exceeds `high`. Swap them.")
         level = self._level(confidence)
-        return Estimate(self.released.range(first, last), *self._interval(first, last, level), level)
+        return Estimate(self.ranges.range(first, last), *self._interval(first, last, level), level)
 
     @overload
     def cdf(self) -> Floats: ...
@@ -110,7 +94,7 @@ class Distribution(Tabular):
         share rises with the count up to the value and falls with the count beyond; both lie in their intervals
         together (union bound).
         """
-        shares = self.released.cdf()
+        shares = self.ranges.cdf()
         if value is None:
             return shares
         level, last = self._level(confidence), _stop(self.axis, value, "value")
@@ -133,24 +117,19 @@ class Distribution(Tabular):
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""
-        level, together = self._level(confidence), self.axis.size if simultaneous else 1
-        counts, off = self.released.counts(), self._errors(level, together)
+        return count_table(Release.table(self, confidence, simultaneous=simultaneous), self.plan, [self.axis])
+
+    def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
+        counts, off = self.ranges.counts(), self._errors(confidence, self.axis.size if simultaneous else 1)
         cells = axis_columns([self.axis])
         names = [column.name for column in cells]
         shares = AnswerColumn(fresh(SHARE, names), Type.REAL, self.cdf(), bare=True)
         number = AnswerColumn(fresh(COUNT, names), Type.REAL, counts, counts - off, counts + off)
-        return count_table(self.bought, level, [*cells, number, shares], [self.axis], facts=self._facts)
-
-    def methods(self) -> str:
-        """A sentence to put into a paper."""
-        return methods(self.bought, "sums of cells", self.confidence)
-
-    def _facts(self) -> dict[str, Any]:
-        return {**described(self.bought), "methods": self.methods()}
+        return [*cells, number, shares]
 
     def _interval(self, first: int, last: int, level: Fraction, together: int = 1) -> tuple[float, float]:
         """Of the count of a range."""
-        middle, off = self.released.range(first, last), _error(self.mechanism, first, last, level, together)
+        middle, off = self.ranges.range(first, last), _error(self.ranges.mechanism, first, last, level, together)
         return middle - off, middle + off
 
     def _share_interval(self, last: int, share: float, level: Fraction) -> tuple[float, float]:
@@ -163,8 +142,8 @@ class Distribution(Tabular):
 
     def _errors(self, confidence: Fraction, together: int) -> Floats:
         """Of each cell. In a tree all cells are alike."""
-        every = 1 if isinstance(self.mechanism, Ranges) else self.axis.size
-        found = [_error(self.mechanism, k, k + 1, confidence, together) for k in range(every)]
+        every = 1 if self.ranges.mechanism.alike else self.axis.size
+        found = [_error(self.ranges.mechanism, k, k + 1, confidence, together) for k in range(every)]
         return np.broadcast_to(np.array(found), (self.axis.size,))
 
     def _within(self, cell: int, shares: Floats, share: Fraction) -> Any:
@@ -186,11 +165,11 @@ class Distribution(Tabular):
 
     def _cells_of(self, share: Fraction, level: Fraction) -> tuple[int, int]:
         """The first and the last cell that the quantile can lie in."""
-        sums, size, q = self.released.sums, self.axis.size, float(share)
+        sums, size, q = self.ranges.sums, self.axis.size, float(share)
 
         def margin(k: int, sign: int) -> float:
             """S - q T after k cells, moved by its error."""
-            off = [_error(self.mechanism, *ends, level, 2 * size) for ends in ((0, k), (k, size))]
+            off = [_error(self.ranges.mechanism, *ends, level, 2 * size) for ends in ((0, k), (k, size))]
             return float(sums[k] - q * sums[size]) + sign * ((1 - q) * off[0] + q * off[1])
 
         first = _first(size, lambda k: margin(k, 1) >= 0)
@@ -199,7 +178,7 @@ class Distribution(Tabular):
 
 
 @lru_cache(maxsize=1 << 14)
-def _error(mechanism: PrefixSums | Ranges, low: int, high: int, confidence: Fraction, together: int) -> float:
+def _error(mechanism: RangeMechanism, low: int, high: int, confidence: Fraction, together: int) -> float:
     """Of a range, known beforehand."""
     return mechanism.error(low, high, confidence, simultaneous=together)
 
@@ -220,7 +199,7 @@ def _first(size: int, holds: Callable[[int], bool]) -> int:
 
 def ask_distribution(
     catalog: Catalog, column: str, *, table: str | None, where: str | None, cells: int | None
-) -> Counted:
+) -> Outline:
     """What a distribution counts; raises Refused if it cannot."""
     if not isinstance(column, str):
         raise Misconfigured(
@@ -238,7 +217,7 @@ def ask_distribution(
             "a distribution needs at least two values in an order, and NULL has no place in it.",
             "Count its groups with GROUP BY.",
         )
-    return make_counted(catalog, known, where, [axis])
+    return make_workload(catalog, known, where, [axis])
 
 
 def axis_columns(axes: Sequence[Axis]) -> list[AnswerColumn]:
@@ -264,54 +243,10 @@ def _objects(values: list[Any]) -> Any:
     return array
 
 
-def count_table(
-    bought: Bought,
-    confidence: Fraction,
-    columns: Sequence[AnswerColumn],
-    axes: Sequence[Axis],
-    *,
-    facts: Callable[[], dict[str, Any]] = dict,
-) -> AnswerTable:
-    """Counts over these axes as an answer, with its price and which rows are not counted."""
-    counted, where = bought.strategy.counted, bought.strategy.counted.outline.question.where
+def count_table(table: AnswerTable, plan: Plan, axes: Sequence[Axis]) -> AnswerTable:
+    """The answer with a title of its own: counts over these axes."""
     by = ", ".join(axis.name for axis in axes)
-    return AnswerTable(
-        tuple(columns),
-        confidence,
-        paid(bought.cost, bought.entry),
-        (uncounted(counted.axes), *counted.notes),
-        f"COUNT(*) of {counted.table.name}{f' by {by}' if by else ''}",
-        "" if where is None else condition(where),
-        binned=True,
-        facts=facts,
-    )
-
-
-def described(bought: Bought) -> dict[str, Any]:
-    """Price, unit and limits, ready for JSON."""
-    counted = bought.strategy.counted
-    return {
-        "price": price(bought.cost),
-        "ledger_entry": bought.entry,
-        "mechanism": type(bought.strategy.mechanism).__name__,
-        "unit": counted.table.unit or "one row",
-        "limits": {"rows_per_unit": counted.table.row_limit, "groups_per_unit": counted.outline.groups_per_unit},
-    }
-
-
-def methods(bought: Bought, measured: str, confidence: Fraction) -> str:
-    """A sentence to put into a paper."""
-    counted, table = bought.strategy.counted, bought.strategy.counted.table
-    unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
-    kind = "Laplace" if isinstance(bought.strategy.mechanism, Ranges | LaplaceMarginals) else "Gaussian"
-    limits = "".join(f" {note}" for note in counted.notes)
-    return (
-        f"Counts are differentially private for adding or removing {unit} of `{table.name}` (version {table.version}) "
-        f"at a price of {bought.strategy.loss}.{limits} Discrete {kind} noise is added to {measured}, for a unit that "
-        f"adds at most {counted.cells_per_unit} in all; all counts come from these. {uncounted(counted.axes)} "
-        f"Intervals cover the limited counts with {percent(confidence)} confidence, per number. "
-        f"Lapwing ledger entry {bought.entry}."
-    )
+    return replace(table, title=f"COUNT(*) of {plan.table.name}{f' by {by}' if by else ''}", binned=True)
 
 
 def _start(axis: Axis, value: Any, name: str) -> int:

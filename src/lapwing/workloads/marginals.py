@@ -5,27 +5,30 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
 
-from lapwing.answers.formats.json import dump
+from lapwing.answers.answer import Release
+from lapwing.answers.formats.json import dump, to_dict
 from lapwing.answers.formats.text import footer
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
-from lapwing.answers.tabular import Tabular
 from lapwing.catalog.table import Catalog, Table
-from lapwing.errors import Bug, Misconfigured
+from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
+from lapwing.measures.workload import Axis, axes_of, read_marginals
 from lapwing.mechanisms.ranges.components import MOST_TABLE, MarginalRelease, Set
 from lapwing.numbers import Number, count
+from lapwing.planning.plan import Outline
 from lapwing.privacy.budget import Cost
-from lapwing.workloads.axes import Axis, make_axis, require_cut
-from lapwing.workloads.distribution import COUNT, axis_columns, count_table, described, methods
-from lapwing.workloads.strategy import Bought, Counted, find_table, make_counted
+from lapwing.workloads.axes import make_axis, require_cut
+from lapwing.workloads.distribution import COUNT, axis_columns, count_table
+from lapwing.workloads.outline import find_table, make_workload
 
 CELLS = 10
 """Into so many cells reals are cut, unless it is said."""
@@ -39,106 +42,114 @@ CellsPerAxis = int | Mapping[str, int] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MarginalTable(Tabular):
+class MarginalTable(Release):
     """Noisy counts over some columns. Every cell has the same error, known beforehand."""
 
-    bought: Bought
-    confidence: Fraction
+    tables: MarginalRelease
     over: Set
     """The numbers of its axes."""
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        return tuple(self.bought.strategy.counted.axes[i] for i in self.over)
+        axes = axes_of(self.plan.measures[0].kind)
+        return tuple(axes[i] for i in self.over)
 
     @property
     def counts(self) -> Any:
         """The noisy counts, with one axis for each column."""
-        return released(self.bought).table(self.over)
+        return self.tables.table(self.over)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The cells in the order of the columns, and their counts."""
-        level, counts = self._level(confidence), np.ravel(self.counts)
-        off = released(self.bought).mechanism.error(self.over, level, simultaneous=counts.size if simultaneous else 1)
+        return count_table(Release.table(self, confidence, simultaneous=simultaneous), self.plan, self.axes)
+
+    def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
+        counts = np.ravel(self.counts)
+        off = self.tables.mechanism.error(self.over, confidence, simultaneous=counts.size if simultaneous else 1)
         keys = axis_columns(self.axes)
         name = fresh(COUNT, [column.name for column in keys])
-        number = AnswerColumn(name, Type.REAL, counts, counts - off, counts + off)
-        return count_table(self.bought, level, [*keys, number], self.axes)
+        return [*keys, AnswerColumn(name, Type.REAL, counts, counts - off, counts + off)]
 
     def __len__(self) -> int:
         return math.prod(axis.size for axis in self.axes)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
     """All tables, by the names of their columns; in brackets also sums of them, and any order of the names."""
 
-    bought: Bought
-    confidence: Fraction
+    release: Release
+
+    @cached_property
+    def _released(self) -> MarginalRelease:
+        return read_marginals(self.release.plan.measures[0], self.release.released.cells[0])
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [axis.name for axis in axes_of(self.release.plan.measures[0].kind)]
 
     def __getitem__(self, names: str | Sequence[str]) -> MarginalTable:
-        axes = [axis.name for axis in self.bought.strategy.counted.axes]
-        places = {name.lower(): i for i, name in enumerate(axes)}
+        places = {name.lower(): i for i, name in enumerate(self._names)}
         asked = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
         for name in asked:
             if not isinstance(name, str):
                 raise Misconfigured(f"{name!r} is no name of a column. {self._known()}")
             if name.lower() not in places:
-                raise Misconfigured(f"`{name}` is not a column of this answer. {nearest(name, axes)}")
+                raise Misconfigured(f"`{name}` is not a column of this answer. {nearest(name, self._names)}")
         over = tuple(sorted({places[name.lower()] for name in asked}))
-        if not any(set(over) <= set(known) for known in self.bought.strategy.counted.sets or ()):
+        if not any(set(over) <= set(known) for known in self._released.tables):
             raise Misconfigured(
                 f"these columns stand together in no table of this answer. {self._known()} Ask for more `ways`."
             )
-        return MarginalTable(self.bought, self.confidence, over)
+        return self._table(over)
+
+    def _table(self, over: Set) -> MarginalTable:
+        return MarginalTable.of(self.release, tables=self._released, over=over)
 
     def _known(self) -> str:
         some = ", ".join(json.dumps(names, ensure_ascii=False) for names in islice(self, _LISTED))
         return f"The tables are {some}{', ...' if len(self) > _LISTED else '.'}"
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        counted = self.bought.strategy.counted
-        return (tuple(counted.axes[i].name for i in one) for one in counted.sets or ())
+        return (tuple(self._names[i] for i in one) for one in self._released.tables)
 
     def __len__(self) -> int:
-        return len(self.bought.strategy.counted.sets or ())
+        return len(self._released.tables)
 
     @property
     def cost(self) -> Cost:
         """What this answer cost now; 0 if it was stored."""
-        return self.bought.cost
+        return self.release.cost
+
+    @property
+    def entry(self) -> int:
+        """The number of its entry in the ledger."""
+        return self.release.entry
 
     @property
     def total(self) -> MarginalTable:
         """The number of rows."""
-        return MarginalTable(self.bought, self.confidence, ())
+        return self._table(())
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
-        return methods(self.bought, "what the tables have in common", self.confidence)
+        return self.total.methods()
 
     def to_dict(self) -> dict[str, Any]:
         """All tables with intervals, price and method, ready for JSON."""
-        tables = [{"over": list(names), **table.to_dict()} for names, table in self.items()]
-        return {"tables": tables, **described(self.bought), "methods": self.methods()}
+        tables = [{"over": list(names), **to_dict(replace(one.table(), facts=dict))} for names, one in self.items()]
+        return {"tables": tables, **self.total.facts()}
 
     def to_json(self) -> str:
         return dump(self.to_dict())
 
     def __repr__(self) -> str:
-        mechanism = released(self.bought).mechanism
+        error, confidence = self._released.mechanism.error, self.release.confidence
         lines = [
-            f"{', '.join(names)}: {len(table):,} cells, within {mechanism.error(table.over, self.confidence):,.4g}"
+            f"{', '.join(names)}: {len(table):,} cells, within {error(table.over, confidence):,.4g}"
             for names, table in self.items()
         ]
         return "\n".join([*lines, *footer(self.total.table())])
-
-
-def released(bought: Bought) -> MarginalRelease:
-    """The noisy tables of an answer."""
-    if not isinstance(bought.released, MarginalRelease):
-        raise Bug("these are no marginals")
-    return bought.released
 
 
 def ask_marginals(
@@ -149,7 +160,7 @@ def ask_marginals(
     where: str | None,
     ways: int,
     cells: CellsPerAxis,
-) -> Counted:
+) -> Outline:
     """What the tables count; raises Refused if they cannot."""
     known = find_table(catalog, table)
     asked = read_columns(columns)
@@ -189,7 +200,7 @@ def ask_marginals(
             f"a table has more than {MOST_TABLE:,} cells.",
             "Pass fewer `ways`, or fewer `cells`.",
         )
-    return make_counted(catalog, known, where, axes, tuple(sorted(sets, key=lambda one: (len(one), one))))
+    return make_workload(catalog, known, where, axes, tuple(sorted(sets, key=lambda one: (len(one), one))))
 
 
 def combinations_up_to(size: int, most: int) -> tuple[Set, ...]:

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -34,8 +34,13 @@ MOST_CELLS = 1 << 20
 _LARGEST = 1 << 62
 
 
-class _Measured(Protocol):
+class RangeMechanism(Protocol):
     """What a release needs to know of the mechanism that made it."""
+
+    alike: ClassVar[bool]
+    """Whether every cell has the same error."""
+
+    def __hash__(self) -> int: ...
 
     @property
     def size(self) -> int: ...
@@ -49,7 +54,7 @@ class RangeRelease:
 
     sums: Floats
     """The sum of the first k cells, k = 0, ..., size."""
-    mechanism: _Measured
+    mechanism: RangeMechanism
 
     def range(self, low: int, high: int) -> float:
         """How many lie in the cells low, ..., high - 1."""
@@ -109,6 +114,7 @@ class PrefixSums:
     size: int
     rho: Fraction
     cells_per_unit: int
+    alike: ClassVar[bool] = False
 
     def __init__(self, *, size: int, rho: Number, cells_per_unit: int = 1) -> None:
         object.__setattr__(self, "size", read_size(size, "size"))
@@ -195,6 +201,7 @@ class Ranges:
     cells_per_unit: int
     blocks: tuple[int, ...]
     """The size of a block on each level, from 1 upwards."""
+    alike: ClassVar[bool] = True
 
     def __init__(self, *, size: int, epsilon: Number, cells_per_unit: int = 1, fanout: int | None = None) -> None:
         cells = read_size(size, "size")

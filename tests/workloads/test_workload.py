@@ -1,4 +1,4 @@
-"""Counts by one strategy: exact tables from the engine, limits of a unit, the charge, stored answers, refusals."""
+"""Counts by one workload: exact tables from the engine, limits of a unit, the charge, stored answers, refusals."""
 
 from __future__ import annotations
 
@@ -15,32 +15,28 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lapwing.answers.stored import decode, encode
 from lapwing.asking.pricing import Terms
 from lapwing.asking.request import MarginalsRequest, Request
 from lapwing.catalog.table import Catalog, Field, Table
+from lapwing.cells.release import release
 from lapwing.curator import Curator
 from lapwing.curator import private_data as private_data_module
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured, Refused
 from lapwing.language.types import Interval, Type
+from lapwing.measures.workload import axes_of
+from lapwing.mechanisms.cells import NoisyMarginals, NoisyRanges
 from lapwing.mechanisms.ranges.components import sum_over
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.marginals import Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
+from lapwing.planning.plan import Outline, Plan, equal_prices, priced
 from lapwing.privacy import Budget
 from lapwing.workloads.distribution import ask_distribution
 from lapwing.workloads.marginals import ask_marginals
-from lapwing.workloads.strategy import (
-    Counted,
-    Strategy,
-    decode_strategy,
-    encode_strategy,
-    exact_tables,
-    make_strategy,
-    tables_query,
-)
-from support.cells import run
+from support.cells import exact_cells
 from support.visits import CANARY, Spy, frame, open_visits, write_visits
 
 PURE, ZCDP = Budget(epsilon=2), Budget(epsilon=2, delta=1e-6)
@@ -90,16 +86,31 @@ def engine_on(table: Table, rows: list[tuple[Any, ...]]) -> DuckDBEngine:
     return DuckDBEngine([(table, Frame(data))], salt=2015)
 
 
-def counted(table: Table, **asked: Any) -> Counted:
+def outline_of(table: Table, **asked: Any) -> Outline:
     catalog, facts = Catalog((table,)), {"table": None, "where": None, "cells": None, **asked}
     if "columns" in facts:
         return ask_marginals(catalog, facts.pop("columns"), ways=facts.pop("ways", 2), **facts)
     return ask_distribution(catalog, facts.pop("column"), **facts)
 
 
-def read(strategy: Strategy, table: Table, rows: list[tuple[Any, ...]]) -> Any:
-    engine = engine_on(table, rows)
-    return exact_tables(strategy, run(engine, tables_query(strategy)))
+def planned(table: Table, price: Budget, **asked: Any) -> Plan:
+    outline = outline_of(table, **asked)
+    return priced(outline, equal_prices(outline, price.price(epsilon=1)))
+
+
+def mechanism_of(plan: Plan) -> Any:
+    noisy = plan.measures[0].mechanism
+    assert isinstance(noisy, NoisyRanges | NoisyMarginals)
+    return noisy.mechanism
+
+
+def read(plan: Plan, table: Table, rows: list[tuple[Any, ...]]) -> dict[Any, Any]:
+    """The exact tables that the mechanism reads, by their axes."""
+    (columns,), noisy = exact_cells(engine_on(table, rows), plan).cells, plan.measures[0].mechanism
+    assert isinstance(noisy, NoisyRanges | NoisyMarginals)
+    sizes = [axis.size for axis in axes_of(plan.measures[0].kind)]
+    pairs = zip(noisy.measured, columns, strict=True)
+    return {one: flat.reshape([sizes[i] for i in one]) for one, flat in pairs}
 
 
 def place(axis: Any, value: Any) -> int | None:
@@ -117,15 +128,15 @@ def place(axis: Any, value: Any) -> int | None:
 def test_exact_tables_are_those_of_the_definition(asked: dict[str, Any], price: Budget) -> None:
     """Every row is a unit here, so no limit bites."""
     table = small_table(unit=None, rows_per_unit=None, groups_per_unit=None)
-    strategy = make_strategy(counted(table, **asked), price.price(epsilon=1))
+    plan = planned(table, price, **asked)
     rows = small_rows(Random(5), 300)
-    names, axes = [field.name for field in table.fields], strategy.counted.axes
+    names, axes = [field.name for field in table.fields], axes_of(plan.measures[0].kind)
     kept = [row for row in rows if "where" not in asked or row[5] or (row[4] is not None and row[4] > 3)]
     found = [tuple(place(axis, row[names.index(axis.name)]) for axis in axes) for row in kept]
     full = np.zeros([axis.size for axis in axes], np.int64)
     for cell, many in Counter(cell for cell in found if None not in cell).items():
         full[cell] = many
-    for one, exactly in read(strategy, table, rows).items():
+    for one, exactly in read(plan, table, rows).items():
         assert exactly.tolist() == sum_over(full, tuple(range(len(axes))), one).tolist()
     assert full.sum() > 20
 
@@ -138,28 +149,27 @@ def test_no_unit_moves_the_tables_by_more_than_the_mechanism_was_made_for(price:
         table = small_table(rows_per_unit=random.choice([1, 2]), groups_per_unit=random.choice([1, 2, 50]))
         rows = small_rows(random, 60)
         asked = random.choice([*ASKED, {"column": "age"}, {"column": "cost", "cells": 7}])
-        strategy = make_strategy(counted(table, **asked), price.price(epsilon=1))
-        whole, most = read(strategy, table, rows), strategy.counted.cells_per_unit
-        assert most == strategy.mechanism.cells_per_unit
-        assert most == strategy.counted.outline.groups_per_unit * (table.rows_per_unit or 0)
+        plan = planned(table, price, **asked)
+        whole, most = read(plan, table, rows), mechanism_of(plan).cells_per_unit
+        assert most == plan.groups_per_unit * (table.rows_per_unit or 0)
         for unit in (1, 2, 3):
-            without = read(strategy, table, [row for row in rows if row[0] != unit])
+            without = read(plan, table, [row for row in rows if row[0] != unit])
             assert all(np.abs(whole[one] - without[one]).sum() <= most for one in whole)
-        assert [one.shape for one in read(strategy, table, []).values()] == [one.shape for one in whole.values()]
+        assert [one.shape for one in read(plan, table, []).values()] == [one.shape for one in whole.values()]
 
 
 def test_a_unit_is_limited_on_all_columns_together() -> None:
     """Ten cells of one unit, of which two count, with two rows each: four in every table, and no more anywhere."""
     table = small_table()
     rows = [(1, sex, site, 1.0, age, True) for sex, site, age in product("FM", (9, 10), range(3)) for _ in range(5)]
-    strategy = make_strategy(counted(table, columns=["sex", "site", "age"]), PURE.price(epsilon=1))
-    assert {int(one.sum()) for one in read(strategy, table, rows).values()} == {4}
+    plan = planned(table, PURE, columns=["sex", "site", "age"])
+    assert {int(one.sum()) for one in read(plan, table, rows).values()} == {4}
 
 
 def test_the_mechanism_follows_the_budget() -> None:
     table = small_table()
     made = [
-        type(make_strategy(counted(table, **asked), budget.price(epsilon=1)).mechanism)
+        type(mechanism_of(planned(table, budget, **asked)))
         for asked in ({"column": "age"}, {"columns": ["sex", "age"]})
         for budget in (PURE, ZCDP, Budget(2, 1e-6, accounting="basic"))
     ]
@@ -169,14 +179,12 @@ def test_the_mechanism_follows_the_budget() -> None:
 @pytest.mark.parametrize("price", [PURE, ZCDP], ids=["pure", "zcdp"])
 @pytest.mark.parametrize("asked", [{"column": "cost"}, ASKED[0]], ids=["distribution", "marginals"])
 def test_stored_answers_come_back_as_they_were(asked: dict[str, Any], price: Budget) -> None:
-    what = counted(small_table(), **asked)
-    strategy = make_strategy(what, price.price(epsilon=1))
-    tables = read(strategy, small_table(), small_rows(Random(3), 50))
-    mechanism: Any = strategy.mechanism
-    released = mechanism.release(tables[(0,)] if what.sets is None else tables)
-    again, numbers = decode_strategy(what, encode_strategy(strategy, released))
-    assert again == strategy
-    assert encode_strategy(again, numbers) == encode_strategy(strategy, released)
+    plan = planned(small_table(), price, **asked)
+    released = release(plan, exact_cells(engine_on(small_table(), small_rows(Random(3), 50)), plan))
+    again, numbers = decode(plan.outline, encode(plan, released))
+    assert again == plan
+    assert [column.tolist() for column in numbers.cells[0]] == [column.tolist() for column in released.cells[0]]
+    assert encode(again, numbers) == encode(plan, released)
 
 
 def ask(curator: Curator, **changes: Any) -> Any:
@@ -205,8 +213,8 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     monkeypatch.setattr(curator.ledger, "settle", settled)
     answer = curator.distribution("age", epsilon=0.5, analyst="ann")
     assert order == [("read", Fraction(1, 2)), ("settle", Fraction(1, 2))]
-    entry = next(e for e in curator.ledger.entries() if e.seq == answer.bought.entry)
-    assert (entry.analyst, answer.bought.cost.amount) == ("ann", Fraction(1, 2))
+    entry = next(e for e in curator.ledger.entries() if e.seq == answer.entry)
+    assert (entry.analyst, answer.cost.amount) == ("ann", Fraction(1, 2))
     assert CANARY.encode() not in Path(str(curator.ledger.path)).read_bytes()
 
 
@@ -215,10 +223,10 @@ def test_the_second_time_is_free_and_reads_nothing(monkeypatch: pytest.MonkeyPat
     first = ask(curator)
     spy = Spy(curator, monkeypatch)
     for again in (ask(curator), ask(curator, epsilon=0.1), ask(curator, analyst="bob"), ask(curator, confidence=0.5)):
-        assert again.bought.entry == first.bought.entry
-        assert again["sex"].to_arrow() == first["sex"].to_arrow()
-        assert not again.bought.cost
-    assert curator.marginals(["site", "SEX"], epsilon=0.25).bought.entry == first.bought.entry
+        assert again.entry == first.entry
+        assert again["sex"].to_arrow(intervals=False) == first["sex"].to_arrow(intervals=False)
+        assert not again.cost
+    assert curator.marginals(["site", "SEX"], epsilon=0.25).entry == first.entry
     assert (spy.queries, curator.budget.spent.amount) == ([], Fraction(1, 4))
 
 
@@ -238,13 +246,13 @@ def test_another_question_or_a_better_one_is_paid(change: dict[str, Any]) -> Non
     curator = opened(budget=Budget(epsilon=5))
     first = ask(curator)
     second = curator.marginals(**{"columns": ["sex", "site"], "epsilon": 0.25, **change})
-    assert second.bought.entry != first.bought.entry
-    assert curator.budget.spent.amount == Fraction(1, 4) + second.bought.cost.amount > Fraction(1, 4)
+    assert second.entry != first.entry
+    assert curator.budget.spent.amount == Fraction(1, 4) + second.cost.amount > Fraction(1, 4)
 
 
 def test_cells_of_other_edges_are_another_question() -> None:
     curator = opened(budget=Budget(epsilon=5))
-    entries = {curator.distribution("cost", cells=cells, epsilon=0.5).bought.entry for cells in (10, 11, 12)}
+    entries = {curator.distribution("cost", cells=cells, epsilon=0.5).entry for cells in (10, 11, 12)}
     assert len(entries) == 3
 
 
@@ -252,7 +260,7 @@ def test_the_best_stored_answer_is_given() -> None:
     curator = opened(budget=Budget(epsilon=5))
     _, best = ask(curator, epsilon=0.5), ask(curator, epsilon=1)
     ask(curator, epsilon=0.7, refresh=True)
-    assert ask(curator, epsilon=0.1).bought.entry == best.bought.entry
+    assert ask(curator, epsilon=0.1).entry == best.entry
 
 
 def test_a_key_pays_once_and_gives_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,8 +268,8 @@ def test_a_key_pays_once_and_gives_its_own_answer(monkeypatch: pytest.MonkeyPatc
     first = ask(curator, key="a", refresh=True)
     ask(curator, epsilon=1)
     again = ask(curator, key="a", refresh=True)
-    assert (again.bought.entry, bool(again.bought.cost)) == (first.bought.entry, False)
-    assert ask(curator, key="a").bought.entry == first.bought.entry
+    assert (again.entry, bool(again.cost)) == (first.entry, False)
+    assert ask(curator, key="a").entry == first.entry
     monkeypatch.setattr(curator.ledger, "settle", lambda *_, **__: None)
     ask(curator, key="b", refresh=True)
     with pytest.raises(LedgerFailed, match="stays charged"):
@@ -298,11 +306,11 @@ def test_a_group_that_was_not_asked_for_fails_closed(monkeypatch: pytest.MonkeyP
 
 def test_all_noise_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     curator, seen = opened(budget=Budget(epsilon=5)), []
-    inner = private_data_module.release_tables
-    monkeypatch.setattr(private_data_module, "release_tables", lambda *args: seen.append(args[0]) or inner(*args))
+    inner = private_data_module.release
+    monkeypatch.setattr(private_data_module, "release", lambda *args: seen.append(args[0]) or inner(*args))
     ask(curator)
     curator.distribution("age", epsilon=0.5)
-    assert [type(mechanism) for mechanism in seen] == [LaplaceMarginals, Ranges]
+    assert [type(mechanism_of(plan)) for plan in seen] == [LaplaceMarginals, Ranges]
 
 
 def test_changed_data_are_not_read(tmp_path: Path) -> None:
@@ -403,7 +411,7 @@ def test_a_table_must_be_named_if_there_are_several() -> None:
 def test_rows_are_units_where_no_unit_is_declared() -> None:
     curator = opened(unit=None, rows_per_unit=None, groups_per_unit=None, budget=Budget(epsilon=1000))
     answer = curator.marginals(["sex", "site"], epsilon=1000)
-    assert answer.bought.strategy.counted.cells_per_unit == 1
+    assert mechanism_of(answer.release.plan).cells_per_unit == 1
     assert round(float(answer.total.counts)) == frame().num_rows
 
 
@@ -427,7 +435,7 @@ def test_a_preview_reads_nothing_costs_nothing_and_knows_what_is_stored(monkeypa
         curator.preview_distribution("pid", epsilon=1)
 
 
-def test_the_request_of_a_strategy_holds_every_digit_of_the_price() -> None:
+def test_the_request_of_a_workload_holds_every_digit_of_the_price() -> None:
     """A retry key that was used is compared with it."""
     prices = (Fraction(1), 1 + Fraction(1, 10**15))
     requests = [Request(MarginalsRequest(["sex", "site"]), Terms(epsilon=price)) for price in prices]
