@@ -15,6 +15,7 @@ import pytest
 
 from lapwing.catalog.table import UNIT_ID, Catalog, Field, Table
 from lapwing.cells.checking import (
+    Checked,
     CheckResult,
     CheckTarget,
     check_query,
@@ -186,10 +187,10 @@ def test_noise_is_made_for_a_unit_in_every_count() -> None:
 
 def test_a_result_is_stored_and_read_back_and_serves_fewer_limits() -> None:
     result = released(target(SUM), Pure(1000), pa.table({f"c{i}": [10 + i] for i in range(4)}))
-    assert (result.units, result.counts(target(SUM))) == (10, [11, 12, 13])
+    assert (result.units, Checked(target(SUM), result).counts) == (10, [11, 12, 13])
     assert decode_check(encode_check(result)) == result
     assert result.covers(target(COUNT))
-    assert result.counts(target(COUNT)) == [11, 12]
+    assert Checked(target(COUNT), result).counts == [11, 12]
     few = CheckResult(Pure(1), 10, result.over[:1])
     assert not few.covers(target(COUNT))
     rehearse_check(target(SUM), Pure(1))

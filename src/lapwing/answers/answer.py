@@ -7,10 +7,12 @@ from fractions import Fraction
 from typing import Any, Self
 
 from lapwing.answers.formats.json import price, to_dict
+from lapwing.answers.left_out import check_facts, left_out
 from lapwing.answers.present import present
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked, condition, percent
+from lapwing.cells.checking import Checked
 from lapwing.cells.finding import SearchResult
 from lapwing.cells.release import Released
 from lapwing.measures.selection import selection_words, units_needed
@@ -32,6 +34,8 @@ class Release(Tabular):
     confidence: Fraction
     found: tuple[SearchResult, ...] = field(default=(), kw_only=True)
     """Bounds and limits that were found privately for it, now or before."""
+    check: Checked | None = field(default=None, kw_only=True)
+    """How many units exceed its limits, as far as a check told, now or before."""
 
     @classmethod
     def of(cls, other: Release, **more: Any) -> Self:
@@ -67,6 +71,7 @@ class Release(Tabular):
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups_per_unit},
             "found": [{"what": str(found), "epsilon": float(found.epsilon)} for found in self.found],
+            "check": check_facts(self.check, self.confidence),
             "methods": self.methods(),
         }
 
@@ -75,11 +80,11 @@ class Release(Tabular):
         table = self.plan.table
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
         noise = "; ".join(_methods(self.plan))
-        limits = "".join(f" {note}" for note in self.plan.outline.notes)
+        limits = "".join(f" {note}" for note in (*self.plan.outline.notes, *self._check()))
         return (
             f"Answers are differentially private for adding or removing {unit} of `{table.name}` "
             f"(version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
-            f"{self._covered()}{self._found()}Lapwing ledger entry {self.entry}."
+            f"{self._covered()}{self._found()}{self._check_price()}Lapwing ledger entry {self.entry}."
         )
 
     def _found(self) -> str:
@@ -101,7 +106,14 @@ class Release(Tabular):
     def _notes(self) -> tuple[str, ...]:
         """What is said below the rows."""
         found = self._found().strip()
-        return (*((found,) if found else ()), *self.plan.outline.notes)
+        return (*((found,) if found else ()), *self.plan.outline.notes, *self._check())
+
+    def _check(self) -> tuple[str, ...]:
+        """How much its limits cut, as far as a check told."""
+        return () if self.check is None else (left_out(self.plan.question, self.check, self.confidence),)
+
+    def _check_price(self) -> str:
+        return "" if self.check is None else f"Limits were checked at {self.check.result.loss}. "
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """What an answer says of a check: how many units exceed a limit, as far as noisy counts can tell.
 
 A check is about all rows under the keys, before WHERE. So of a filtered question it is an upper bound, and is worded as
-one. A direction is stated only where there is one: counts without a filter, of which limits leave something out.
+one. What is shown is within the stated error with the confidence,
+all counts together; no more units exceed a limit than there are. A direction is stated only where there is one: counts without a filter, of which limits leave something out.
 Means, and sums of both signs, may move either way.
 """
 
@@ -23,8 +24,9 @@ HIGHER = "The true counts are higher."
 def left_out(question: Question, checked: Checked, confidence: Fraction) -> str:
     """How much limits cut at most, in a sentence or two."""
     error, level = checked.result.error(confidence), percent(confidence).replace("%", " %")
-    units, many = unit_plural(question.table), f"{max(0, checked.result.units):,}"
-    over = list(zip(checked.target.words, checked.result.counts(checked.target), strict=True))
+    all_units = max(0, checked.result.units)
+    units, many = unit_plural(question.table), f"{all_units:,}"
+    over = [(words, min(all_units, n)) for words, n in zip(checked.target.words, checked.counts, strict=True)]
     seen = [(words, count) for words, count in over if count > error]
     if not seen:
         most = sum(max(0, count + error) for _, count in over)
@@ -45,7 +47,7 @@ def check_facts(checked: Checked | None, confidence: Fraction) -> dict[str, Any]
     """The same, ready for JSON."""
     if checked is None:
         return None
-    over = dict(zip(checked.target.words, checked.result.counts(checked.target), strict=True))
+    over = dict(zip(checked.target.words, checked.counts, strict=True))
     within = checked.result.error(confidence)
     return {"units": checked.result.units, "exceed": over, "within": within, "loss": str(checked.result.loss)}
 

@@ -166,12 +166,14 @@ def share(
     left: Left,
 ) -> Shared:
     """The batch at this price; raises Refused if there is none."""
-    epsilon, delta = terms.epsilon or 0, terms.delta
+    delta, taken = terms.delta, terms.taken
+    whole, epsilon = terms.price(budget), positive(terms.epsilon or 0, "epsilon")
     merged, members = _merge(questions, named, levels)
     slip = _slip(merged, budget, delta, left)
-    composed = budget.accounting.rules.composes_lists and positive(epsilon, "epsilon") <= _LARGE
+    composed = budget.accounting.rules.composes_lists and epsilon <= _LARGE
     usual = _slip(merged, budget, delta, lambda: budget.capacity.delta)
-    plans = tuple(_split(merged, budget, epsilon, slip, usual, composed=composed))
+    price = whole.minus(budget.accounting.rules.loss(taken)), epsilon - taken if composed else epsilon
+    plans = tuple(_split(merged, budget, price, slip, usual, composed=composed))
     return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0))
 
 
@@ -226,7 +228,13 @@ def _on(question: Question, together: Question, places: Mapping[Aggregate, int])
 
 
 def _split(
-    merged: Sequence[Merged], budget: Budget, epsilon: Number, slip: Fraction, usual: Fraction, *, composed: bool
+    merged: Sequence[Merged],
+    budget: Budget,
+    price: tuple[Loss, Fraction],
+    slip: Fraction,
+    usual: Fraction,
+    *,
+    composed: bool,
 ) -> list[Plan]:
     """The plans at one price for all; raises Refused if noise for one of them cannot be drawn.
 
@@ -235,12 +243,12 @@ def _split(
     """
     unknown = sum(one.outline.domain is None for one in merged)
     parts = 2 * unknown if composed else unknown  # the other half is for the composition
-    whole = budget.price(epsilon=epsilon)
+    whole, epsilon = price
     even = [_even(one, budget, epsilon, usual / max(1, parts)) for one in merged]
     needs = [_needs(one, plan) for one, plan in zip(merged, even, strict=True)]
     prices = [_with_delta(one, slip / max(1, parts)) for one in _shared(even, needs, whole, powers=composed)]
     if composed and slip:
-        prices = _scaled(prices, positive(epsilon, "epsilon"), slip)
+        prices = _scaled(prices, epsilon, slip)
     return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
 
 
@@ -263,10 +271,10 @@ def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: 
     return below_one(delta, "delta")
 
 
-def _even(one: Merged, budget: Budget, epsilon: Number, delta: Fraction) -> Plan:
+def _even(one: Merged, budget: Budget, epsilon: Fraction, delta: Fraction) -> Plan:
     """The question by itself in equal parts, to see how its errors compare: at a low price, where rounding is none."""
     part = delta if one.outline.domain is None else Fraction(0)
-    low = min(positive(epsilon, "epsilon"), _LOW)
+    low = min(epsilon, _LOW)
     return priced(one.outline, equal_prices(one.outline, budget.price(epsilon=low, delta=part)))
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.answers.readings import half_width
 from lapwing.asking.automatic import NOTHING, Automatic
+from lapwing.asking.checks import read_check
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.expression import Slot
 from lapwing.language.refusal import refuse
@@ -48,11 +49,19 @@ class Terms:
     automatic: Automatic = NOTHING
     """Which bounds and limits may be found first, for a share of the price."""
     taken: Fraction = Fraction(0)
-    """What findings have taken of the price already, in the budget's currency."""
+    """What findings and checks have taken of the price already, in the budget's currency."""
+    check: Number | None = field(default=None, kw_only=True)
+    """The share of the price that checks what limits cut; 0 for none, None for the default."""
 
     def __post_init__(self) -> None:
         if self.assume_rows is not None:
             count(self.assume_rows, "assume_rows")
+        if self.check is not None:
+            read_check(self.check)
+
+    def price(self, budget: Budget, delta: Number = 0) -> Loss:
+        """What the question may lose, at the epsilon that is named."""
+        return budget.price(epsilon=positive(self.epsilon or 0, "epsilon"), delta=delta)
 
 
 Left = Callable[[], Fraction]
@@ -61,21 +70,35 @@ Left = Callable[[], Fraction]
 
 def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
     """The plan of a question on these terms; raises Refused if there is none."""
+    return price_on_terms(outline_on_terms(question, terms, confidence), budget, terms, confidence, left)
+
+
+def outline_on_terms(question: Question, terms: Terms, confidence: Fraction) -> Outline:
+    """What a question reads on these terms; raises Refused."""
     intervals = flag(terms.intervals, "intervals")
-    outline = make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
+    return make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
+
+
+def price_on_terms(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
+    """The plan at the price that the terms name or ask for; raises Refused if there is none."""
     return priced(outline, _prices(outline, budget, terms, confidence, left))
 
 
-def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
+def require_one_price(terms: Terms) -> None:
+    """Refuses terms that name no price and no precision, or several."""
     if (terms.within is None) == (terms.epsilon is None):
         raise Misconfigured(
             "say either how exact the answer must be, within=50, or what it may cost, epsilon=0.1. Nothing was charged."
         )
+
+
+def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
+    require_one_price(terms)
     delta = _delta(outline, budget, terms, left)
     if terms.within is not None:
         rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
         return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
-    price = budget.price(epsilon=positive(terms.epsilon or 0, "epsilon"), delta=delta)
+    price = terms.price(budget, delta)
     return equal_prices(outline, price.minus(budget.accounting.rules.loss(terms.taken)))
 
 

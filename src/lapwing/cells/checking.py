@@ -112,11 +112,17 @@ class Checked:
     target: CheckTarget
     result: CheckResult
 
+    @property
+    def counts(self) -> list[int]:
+        """For each limit of the target the units that exceed it."""
+        known = dict(self.result.over)
+        return [known[name] for name in self.target.names]
+
 
 def check_target(outline: Outline) -> CheckTarget | None:
     """What must be checked for an answer; None if no limit can bind."""
     groups = outline.groups_per_unit if outline.limit_groups else None
-    limits = limits_of(outline.table, outline.question.aggregates, groups)
+    limits = limits_of(outline.table, outline.question.shown, groups)
     return CheckTarget(limits, outline.question.keys, outline.domain) if limits else None
 
 
@@ -131,11 +137,6 @@ class CheckResult:
     def covers(self, target: CheckTarget) -> bool:
         """Whether every limit of the target was checked, with the same value."""
         return set(target.names) <= {name for name, _ in self.over}
-
-    def counts(self, target: CheckTarget) -> list[int]:
-        """For each limit of the target the units that exceed it."""
-        known = dict(self.over)
-        return [known[name] for name in target.names]
 
     def error(self, confidence: Fraction) -> int:
         """With this confidence all counts together are off by at most so many."""

@@ -61,6 +61,9 @@ LimitsOption = Annotated[str | None, typer.Option("--limits", help='Pass "auto" 
 FindShareOption = Annotated[
     str, typer.Option("--find-share", help="The share of the price spent on finding bounds and limits.")
 ]
+CheckOption = Annotated[
+    str | None, typer.Option("--check", help="The share of the price that tells how much limits cut; 0 for none.")
+]
 DEFAULT = Path("lapwing.toml")
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""
@@ -156,6 +159,7 @@ def ask(
     bounds: BoundsOption = None,
     limits: LimitsOption = None,
     find_share: FindShareOption = "0.35",
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
     key: Annotated[str | None, typer.Option(help="Make a retry safe: the same key never pays twice.")] = None,
@@ -167,7 +171,7 @@ def ask(
     """Answer a question and charge its price. The same question is free the second time."""
     from lapwing.asking.request import QuestionRequest, Request
 
-    terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share))
+    terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     if plot is not None:
         from lapwing.answers.formats.plot import picture_path
 
@@ -197,6 +201,7 @@ def preview(
     bounds: BoundsOption = None,
     limits: LimitsOption = None,
     find_share: FindShareOption = "0.35",
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     as_json: JsonOption = False,
     file: FileOption = DEFAULT,
@@ -204,7 +209,7 @@ def preview(
     """Show what a question would cost and how accurate its answer would be. Free."""
     from lapwing.asking.request import QuestionRequest, Request
 
-    terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share))
+    terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     seen = _curator(file).preview_request(Request(QuestionRequest(question), terms, refresh=refresh))
     _print(seen.to_dict(), as_json, str(seen))
 
@@ -216,6 +221,7 @@ def batch(
     delta: DeltaOption = None,
     weight: Annotated[list[str] | None, typer.Option(help="The weight of each question, in order.")] = None,
     confidence: ConfidenceOption = None,
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     only_preview: Annotated[bool, typer.Option("--preview", help="Only show price and errors. Free.")] = False,
     analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
@@ -229,7 +235,7 @@ def batch(
     from lapwing.asking.request import Request
 
     asked = read_batch(questions, [_number(text, "weight") for text in weight] if weight else None)
-    terms = Terms(**_numbers(epsilon=epsilon, delta=delta, confidence=confidence))
+    terms = Terms(**_numbers(epsilon=epsilon, delta=delta, confidence=confidence, check=check))
     request = Request(asked, terms, refresh=refresh, analyst=analyst, key=key)
     if only_preview:
         seen = _curator(file).preview_request(request)
@@ -350,6 +356,7 @@ def _terms(
     assume_rows: int | None,
     bare: bool,
     automatic: tuple[str | None, str | None, str],
+    check: str | None,
 ) -> Terms:
     from lapwing.asking.automatic import read_automatic
     from lapwing.asking.pricing import Terms
@@ -359,7 +366,7 @@ def _terms(
             "pass either the error you can accept, --within 50, or the price, --epsilon 0.1. "
             "`lapwing preview` shows what each gives. Nothing was charged."
         )
-    numbers = _numbers(within=within, epsilon=epsilon, delta=delta, confidence=confidence)
+    numbers = _numbers(within=within, epsilon=epsilon, delta=delta, confidence=confidence, check=check)
     found = read_automatic(*automatic[:2], _number(automatic[2], "find-share"))
     return Terms(**numbers, assume_rows=assume_rows, intervals=not bare, automatic=found)
 

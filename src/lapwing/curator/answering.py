@@ -46,10 +46,11 @@ class PaidAnswers:
             return None
         return self._again(outline, newest[best].seq, self._ledger.read_offer(match, newest[best]), confidence)
 
-    def charge_new(self, plan: Plan, confidence: Fraction, text: str, request: Request) -> Release:
-        """A new answer, charged; or the one that this request was charged for before."""
-        cost, read = self._ledger.budget.cost(plan.loss), self._private_data.prepare_release(plan, confidence)
-        terms = terms_of(plan.prices)
+    def charge_new(
+        self, plan: Plan, confidence: Fraction, text: str, request: Request, read: Paid[Released]
+    ) -> Release:
+        """A new answer that was prepared, charged; or the one that this request was charged for before."""
+        cost, terms = self._ledger.budget.cost(plan.loss), terms_of(plan.prices)
         reservation = self._ledger.reserve(
             cost, analyst=request.analyst, body=request.body(), key=request.key, note=_note(plan, text)
         )
@@ -68,17 +69,26 @@ class PaidAnswers:
             self.find_stored(plan, one.level, analyst=analyst, key=_key_of(request.key, i)) for i, (plan, one) in pairs
         ]
 
+    def prepare_all(self, shared: Shared, which: Sequence[int]) -> list[Paid[Released]]:
+        """For new answers to these plans of a batch."""
+        members = [[shared.members[index].question for index in numbers] for numbers in shared.read_off()]
+        prepare = self._private_data.prepare_release
+        return [prepare(shared.plans[i], shared.merged[i].level, members[i]) for i in which]
+
     def charge_all_new(
-        self, shared: Shared, which: Sequence[int], asked: BatchRequest, request: Request
+        self,
+        shared: Shared,
+        which: Sequence[int],
+        asked: BatchRequest,
+        request: Request,
+        ready: Sequence[Paid[Released]],
     ) -> list[Release]:
-        """New answers to these plans of a batch, charged together or not at all."""
+        """New answers to these plans of a batch, which were prepared, charged together or not at all."""
         read_off = shared.read_off()
         charges = [
             Charge(cost, request.body(i), _key_of(request.key, i), _note(shared.plans[i], asked.title(read_off[i])))
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
-        members = [[shared.members[index].question for index in numbers] for numbers in read_off]
-        ready = [self._private_data.prepare_release(shared.plans[i], shared.merged[i].level, members[i]) for i in which]
         terms = [terms_of(shared.plans[i].prices) for i in which]
         made = self._ledger.reserve_all(charges, analyst=request.analyst) if charges else ()
         answers: list[Release] = []

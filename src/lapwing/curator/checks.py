@@ -44,10 +44,14 @@ class PlannedCheck:
         return self.price.amount if self.missing or self.own else Fraction(0)
 
     @property
-    def checked(self) -> Checked | None:
+    def told(self) -> CheckResult | None:
         """What can be told."""
-        known = self.weaker if self.result is None else self.result
-        return None if known is None else Checked(self.target, known)
+        return self.weaker if self.result is None else self.result
+
+    @property
+    def checked(self) -> Checked | None:
+        """What can be told of the target's limits."""
+        return None if self.told is None else Checked(self.target, self.told)
 
 
 def plan_check(ledger: Ledger, request: Request, target: CheckTarget, price: Loss) -> PlannedCheck:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, Self, assert_never
 
 from lapwing.answers.answer import Release
@@ -11,6 +12,7 @@ from lapwing.answers.combine import check_combinable
 from lapwing.asking.automatic import SHARE, read_automatic
 from lapwing.asking.batch import BatchRequest, read_batch
 from lapwing.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
+from lapwing.asking.checks import CHECK
 from lapwing.asking.preview import Preview
 from lapwing.asking.pricing import Terms, Within
 from lapwing.asking.request import (
@@ -24,16 +26,19 @@ from lapwing.asking.request import (
 from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
+from lapwing.cells.checking import CheckResult
 from lapwing.curator.answering import PaidAnswers, nothing
 from lapwing.curator.charging import after_charge
+from lapwing.curator.checks import PlannedCheck, prepare_check
 from lapwing.curator.description import Description
 from lapwing.curator.missing import find_missing
-from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
+from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, exact
+from lapwing.privacy.budget import Cost
 from lapwing.privacy.statement import Statement
 from lapwing.reading.ibis import unbound_table
 from lapwing.workloads.distribution import Distribution
@@ -43,11 +48,12 @@ from lapwing.workloads.marginals import CellsPerAxis, MarginalTables
 class Curator:
     """Answers questions about private tables within a budget."""
 
-    def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger, *, check: Fraction | None = None) -> None:
         self._catalog, self._engine, self._ledger = catalog, engine, ledger
         self._private_data = PrivateData(catalog, engine, ledger)
         self._answers = PaidAnswers(ledger, self._private_data)
-        self._planner = Planner(catalog, ledger)
+        usual = CHECK if engine.checks_limits else Fraction(0)
+        self._planner = Planner(catalog, ledger, check=usual if check is None else check)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     @property
@@ -118,6 +124,7 @@ class Curator:
         bounds: str | None = None,
         limits: str | None = None,
         find_share: Number = SHARE,
+        check: Number | None = None,
         refresh: bool = False,
         combine: bool = False,
         analyst: str = STEWARD,
@@ -132,9 +139,11 @@ class Curator:
         With intervals=False quantiles come without one and err less: half of their price would buy it.
         bounds="auto" finds bounds of columns that have none, limits="auto" limits of units, for `find_share` of the
         price; what was found is stored, and the next question that needs it has it for nothing.
+        Where a limit can cut something, `check` of the price, 5 % by default, tells how many units exceed it. That is
+        stored too, and serves every filter over the same keys; check=0 turns it off.
         """
         automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, check=check)
         asked = QuestionRequest(question)
         return self._release(asked, Request(asked, terms, refresh, combine, analyst, key))
 
@@ -153,11 +162,12 @@ class Curator:
         bounds: str | None = None,
         limits: str | None = None,
         find_share: Number = SHARE,
+        check: Number | None = None,
         refresh: bool = False,
     ) -> Preview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, check=check)
         asked = QuestionRequest(question)
         return self._preview(asked, Request(asked, terms, refresh))
 
@@ -169,6 +179,7 @@ class Curator:
         delta: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         confidence: Number | None = None,
+        check: Number | None = None,
         refresh: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
@@ -179,7 +190,10 @@ class Curator:
         is least; a question with a weight of 2 errs half as much as one with 1. What is stored already is not paid, if
         it is at least as good as its part of the price would be.
         """
-        asked, terms = read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta, confidence=confidence)
+        asked, terms = (
+            read_batch(questions, weights),
+            Terms(epsilon=epsilon, delta=delta, confidence=confidence, check=check),
+        )
         return self._batch(asked, Request(asked, terms, refresh, analyst=analyst, key=key))
 
     def preview_batch(
@@ -190,10 +204,14 @@ class Curator:
         delta: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         confidence: Number | None = None,
+        check: Number | None = None,
         refresh: bool = False,
     ) -> BatchPreview:
         """Price and error of each question of a batch. Free; reads no data."""
-        asked, terms = read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta, confidence=confidence)
+        asked, terms = (
+            read_batch(questions, weights),
+            Terms(epsilon=epsilon, delta=delta, confidence=confidence, check=check),
+        )
         return self._preview_batch(asked, Request(asked, terms, refresh))
 
     def distribution(
@@ -205,6 +223,7 @@ class Curator:
         where: str | None = None,
         cells: int | None = None,
         confidence: Number | None = None,
+        check: Number | None = None,
         refresh: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
@@ -216,7 +235,10 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells. `where` is a condition in SQL,
         without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
-        asked, terms = DistributionRequest(column, table, where, cells), Terms(epsilon=epsilon, confidence=confidence)
+        asked, terms = (
+            DistributionRequest(column, table, where, cells),
+            Terms(epsilon=epsilon, confidence=confidence, check=check),
+        )
         return Distribution.of(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def marginals(
@@ -229,6 +251,7 @@ class Curator:
         where: str | None = None,
         cells: CellsPerAxis = None,
         confidence: Number | None = None,
+        check: Number | None = None,
         refresh: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
@@ -243,7 +266,7 @@ class Curator:
         """
         asked, terms = (
             MarginalsRequest(columns, table, where, ways, cells),
-            Terms(epsilon=epsilon, confidence=confidence),
+            Terms(epsilon=epsilon, confidence=confidence, check=check),
         )
         return MarginalTables(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
@@ -256,9 +279,13 @@ class Curator:
         where: str | None = None,
         cells: int | None = None,
         confidence: Number | None = None,
+        check: Number | None = None,
     ) -> Preview:
         """Price and error of a distribution. Free; reads no data."""
-        asked, terms = DistributionRequest(column, table, where, cells), Terms(epsilon=epsilon, confidence=confidence)
+        asked, terms = (
+            DistributionRequest(column, table, where, cells),
+            Terms(epsilon=epsilon, confidence=confidence, check=check),
+        )
         return self._preview(asked, Request(asked, terms))
 
     def preview_marginals(
@@ -271,11 +298,12 @@ class Curator:
         where: str | None = None,
         cells: CellsPerAxis = None,
         confidence: Number | None = None,
+        check: Number | None = None,
     ) -> Preview:
         """Price and error of marginals. Free; reads no data."""
         asked, terms = (
             MarginalsRequest(columns, table, where, ways, cells),
-            Terms(epsilon=epsilon, confidence=confidence),
+            Terms(epsilon=epsilon, confidence=confidence, check=check),
         )
         return self._preview(asked, Request(asked, terms))
 
@@ -341,23 +369,41 @@ class Curator:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
         if planned.missing:
-            price = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
-            self._ledger.check_fits(price, analyst=request.analyst)
+            self._check_fits(planned, request)
             planned = find_missing(planned, request, self._planner, self._ledger, self._private_data)
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
             with after_charge(planned.charged):
-                answer = self._answers.charge_new(planned.plan, planned.confidence, title, request)
-                answer = self._answers.combine_stored(answer) if request.combine else answer
-        if not planned.found:
+                planned, answer = self._charge_new(title, planned, request)
+        check = None if planned.check is None else planned.check.checked
+        if not planned.found and check is None:
             return answer
-        return replace(answer, found=planned.found, cost=answer.cost + planned.charged)
+        return replace(answer, found=planned.found, check=check, cost=answer.cost + planned.charged)
+
+    def _charge_new(self, title: str, planned: PlannedRequest, request: Request) -> tuple[PlannedRequest, Release]:
+        """A new answer. Both it and its check are prepared before either is charged; the check is charged first."""
+        ready = self._private_data.prepare_release(planned.plan, planned.confidence)
+        check, more = planned.check, nothing(planned.charged)
+        if check is not None and check.missing:
+            pay = prepare_check(check, request, self._ledger, self._private_data)
+            self._check_fits(planned, request)
+            check, more = pay()
+        with after_charge(more):
+            answer = self._answers.charge_new(planned.plan, planned.confidence, title, request, ready)
+            answer = self._answers.combine_stored(answer) if request.combine else answer
+        return replace(planned, check=check, charged=planned.charged + more), answer
+
+    def _check_fits(self, planned: PlannedRequest, request: Request) -> None:
+        """Refuses if the whole price does not fit, before the first part of it is charged."""
+        budget = self._ledger.budget
+        price = budget.cost(planned.plan.loss) + planned.to_pay(budget)
+        self._ledger.check_fits(price, analyst=request.analyst)
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
         confidence = planned.confidence
         answer = self._answers.find_stored(planned.plan, confidence, analyst=request.analyst, key=request.key)
-        if answer is None and planned.least is not planned.plan:
+        if answer is None and planned.lesser is not None:
             answer = self._answers.find_stored(planned.least, confidence)
         return answer
 
@@ -365,7 +411,7 @@ class Curator:
         planned = self._planner.plan(asked, request)
         skipped = request.refresh or planned.missing
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
-        cost = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
+        cost, check = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay(self._ledger.budget), planned.check
         shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
         return Preview(
             shown,
@@ -376,23 +422,62 @@ class Curator:
             request.terms.assume_rows,
             tuple(map(str, planned.missing)),
             delta_named=request.terms.delta is not None,
+            check=check.price if check is not None and check.missing and stored is None else None,
+            checked=None if check is None else check.checked,
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        shared = self._planner.plan_batch(asked, request.terms)
+        planned = self._planner.plan_batch(asked, request)
+        shared = planned.shared
         request = request.canonical(*(one.outline.question.facts for one in shared.merged))
         self._answers.check_keys(shared, request)
         for plan in shared.plans:
             self._private_data.check(plan.table)
-        found = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
+        found = self._stored_batch(planned, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
-        paid = iter(self._answers.charge_all_new(shared, missing, asked, request))
-        return batch_of(asked.names, shared, [next(paid) if answer is None else answer for answer in found])
+        ready = self._answers.prepare_all(shared, missing)
+        told, more = self._pay_checks(planned, missing, request)
+        with after_charge(more):
+            paid = iter(self._answers.charge_all_new(shared, missing, asked, request, ready))
+        answers = [next(paid) if answer is None else answer for answer in found]
+        return batch_of(asked.names, shared, answers, told, more)
+
+    def _pay_checks(
+        self, planned: PlannedBatch, missing: Sequence[int], request: Request
+    ) -> tuple[list[CheckResult | None], Cost]:
+        """What checks tell of each plan of a batch, and what was charged for those that new answers lack."""
+        lacking = dict.fromkeys(check for place in missing if (check := planned.checks[place]) and check.missing)
+        pays = {check: prepare_check(check, request, self._ledger, self._private_data) for check in lacking}
+        budget, more = self._ledger.budget, nothing(self._ledger.total)
+        if pays:
+            price = sum((budget.cost(check.price) for check in pays), sum(planned.shared.costs(missing), more))
+            self._ledger.check_fits(price, analyst=request.analyst)
+        paid: dict[PlannedCheck | None, PlannedCheck] = {}
+        for check, pay in pays.items():
+            with after_charge(more):
+                paid[check], cost = pay()
+            more += cost
+        known = [paid.get(check, check) for check in planned.checks]
+        return [None if check is None else check.told for check in known], more
+
+    def _stored_batch(self, planned: PlannedBatch, request: Request) -> list[Release | None]:
+        """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
+        if request.refresh:
+            return [None] * len(planned.shared.plans)
+        found = self._answers.find_all_stored(planned.shared, request)
+        if planned.lesser is None or None not in found:
+            return found
+        at_least = self._answers.find_all_stored(planned.lesser(), request)
+        return [one if one is not None else other for one, other in zip(found, at_least, strict=True)]
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
-        shared = self._planner.plan_batch(asked, request.terms)
-        stored = [None] * len(shared.plans) if request.refresh else self._answers.find_all_stored(shared, request)
-        return preview_of(asked.names, shared, stored, self._ledger.remaining)
+        planned = self._planner.plan_batch(asked, request)
+        stored = self._stored_batch(planned, request)
+        pairs = zip(planned.checks, stored, strict=True)
+        lacking = {check for check, answer in pairs if answer is None and check is not None and check.missing}
+        more = sum((self._ledger.budget.cost(check.price) for check in lacking), nothing(self._ledger.total))
+        told = [None if check is None else check.told for check in planned.checks]
+        return preview_of(asked.names, planned.shared, stored, self._ledger.remaining, more, told)
 
     def _check_key(self, request: Request) -> None:
         """Refuses a key that this analyst has used for another request, before anything is charged for it."""
