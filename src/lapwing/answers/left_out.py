@@ -1,9 +1,9 @@
 """What an answer says of a check: how many units exceed a limit, as far as noisy counts can tell.
 
 A check is about all rows under the keys, before WHERE. So of a filtered question it is an upper bound, and is worded as
-one. What is shown is within the stated error with the confidence,
-all counts together; no more units exceed a limit than there are. A direction is stated only where there is one: counts without a filter, of which limits leave something out.
-Means, and sums of both signs, may move either way.
+one. What is shown is within the stated error with the confidence, all counts together; no more units exceed a limit
+than there are, so a count is shown as at most their number. A direction is stated only where there is one: counts
+without a filter, of which limits leave something out. Means, and sums of both signs, may move either way.
 """
 
 from __future__ import annotations

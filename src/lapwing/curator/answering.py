@@ -59,14 +59,14 @@ class PaidAnswers:
     def check_keys(self, shared: Shared, request: Request) -> None:
         """Refuses a key that this analyst has used for another batch."""
         for place in range(len(shared.plans)):
-            if (key := _key_of(request.key, place)) is not None:
+            if (key := key_of(request.key, place)) is not None:
                 self._ledger.check_key(request.analyst, key, request.body(place))
 
     def find_all_stored(self, shared: Shared, request: Request) -> list[Release | None]:
         """For each plan of a batch the stored answer that will do."""
         pairs, analyst = enumerate(zip(shared.plans, shared.merged, strict=True)), request.analyst
         return [
-            self.find_stored(plan, one.level, analyst=analyst, key=_key_of(request.key, i)) for i, (plan, one) in pairs
+            self.find_stored(plan, one.level, analyst=analyst, key=key_of(request.key, i)) for i, (plan, one) in pairs
         ]
 
     def prepare_all(self, shared: Shared, which: Sequence[int]) -> list[Paid[Released]]:
@@ -86,7 +86,7 @@ class PaidAnswers:
         """New answers to these plans of a batch, which were prepared, charged together or not at all."""
         read_off = shared.read_off()
         charges = [
-            Charge(cost, request.body(i), _key_of(request.key, i), _note(shared.plans[i], asked.title(read_off[i])))
+            Charge(cost, request.body(i), key_of(request.key, i), _note(shared.plans[i], asked.title(read_off[i])))
             for i, cost in zip(which, shared.costs(which), strict=True)
         ]
         terms = [terms_of(shared.plans[i].prices) for i in which]
@@ -143,7 +143,7 @@ def nothing(cost: Cost) -> Cost:
     return cost - cost
 
 
-def _key_of(key: str | None, place: int) -> str | None:
+def key_of(key: str | None, place: int) -> str | None:
     """The key of one question of a batch with this key."""
     return None if key is None else f"batch:{sha256(repr((key, place)).encode()).hexdigest()}"
 

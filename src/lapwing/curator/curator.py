@@ -27,7 +27,7 @@ from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
 from lapwing.cells.checking import CheckResult
-from lapwing.curator.answering import PaidAnswers, nothing
+from lapwing.curator.answering import PaidAnswers, key_of, nothing
 from lapwing.curator.charging import after_charge
 from lapwing.curator.checks import PlannedCheck, prepare_check
 from lapwing.curator.description import Description
@@ -384,7 +384,7 @@ class Curator:
         """A new answer. Both it and its check are prepared before either is charged; the check is charged first."""
         ready = self._private_data.prepare_release(planned.plan, planned.confidence)
         check, more = planned.check, nothing(planned.charged)
-        if check is not None and check.missing:
+        if check is not None and check.missing and self._is_new(request.key, request):
             pay = prepare_check(check, request, self._ledger, self._private_data)
             self._check_fits(planned, request)
             check, more = pay()
@@ -392,6 +392,10 @@ class Curator:
             answer = self._answers.charge_new(planned.plan, planned.confidence, title, request, ready)
             answer = self._answers.combine_stored(answer) if request.combine else answer
         return replace(planned, check=check, charged=planned.charged + more), answer
+
+    def _is_new(self, key: str | None, request: Request) -> bool:
+        """Whether nothing was charged with this key: otherwise it buys no new answer, so nothing is checked for it."""
+        return key is None or not self._ledger.knows_key(request.analyst, key)
 
     def _check_fits(self, planned: PlannedRequest, request: Request) -> None:
         """Refuses if the whole price does not fit, before the first part of it is charged."""
@@ -446,7 +450,8 @@ class Curator:
         self, planned: PlannedBatch, missing: Sequence[int], request: Request
     ) -> tuple[list[CheckResult | None], Cost]:
         """What checks tell of each plan of a batch, and what was charged for those that new answers lack."""
-        lacking = dict.fromkeys(check for place in missing if (check := planned.checks[place]) and check.missing)
+        new = [place for place in missing if self._is_new(key_of(request.key, place), request)]
+        lacking = dict.fromkeys(check for place in new if (check := planned.checks[place]) and check.missing)
         pays = {check: prepare_check(check, request, self._ledger, self._private_data) for check in lacking}
         budget, more = self._ledger.budget, nothing(self._ledger.total)
         if pays:
