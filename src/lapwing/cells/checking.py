@@ -145,7 +145,7 @@ class CheckResult:
 
 def released(target: CheckTarget, price: Loss, rows: pa.Table) -> CheckResult:
     """The engine's counts with noise, for this price."""
-    counts = [int(rows.column(f"c{i}")[0].as_py()) for i in range(target.many)]
+    counts = [int(rows.column(f"c{i}").to_pylist()[0]) for i in range(target.many)]
     units, *over = unit_counts(price, target.many).release(counts)
     return CheckResult(price, units, tuple(zip(target.names, over, strict=True)))
 
