@@ -24,12 +24,11 @@ from typing import Any
 
 import duckdb
 
-from lapwing.answers.rehearsal import rehearse
 from lapwing.answers.stored import encode
 from lapwing.asking.pricing import Terms, plan_on_terms
-from lapwing.cells.bounding import queries
 from lapwing.cells.release import arrange, release
 from lapwing.curator import Curator
+from lapwing.curator.prepared import Prepared
 from lapwing.opening import open_data
 from lapwing.privacy import Budget
 from lapwing.reading.sql import read_sql
@@ -182,7 +181,7 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
         source = Path(folder) / "visits.parquet"
         curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
         engine, ledger, budget = curator._engine, curator.ledger, curator.ledger.budget
-        terms = Terms(epsilon=0.01)
+        ready, terms = Prepared(engine), Terms(epsilon=0.01)
         took: dict[str, list[float]] = {}
 
         def no_delta() -> Fraction:
@@ -198,9 +197,7 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
             text = f"SELECT COUNT(*) AS n FROM visits WHERE cost < {i}"
             asked = step("reading the SQL", lambda text=text: read_sql(text, curator.catalog))
             plan = step("planning", lambda asked=asked: plan_on_terms(asked, budget, terms, LEVEL, no_delta))
-            made = step("the engine's query", lambda plan=plan: queries(plan).prepared(engine.prepare))
-            step("a rehearsal", partial(rehearse, plan, LEVEL, (plan.question,)))
-            cells = made.cells
+            cells = step("the engine's query, and a rehearsal", partial(ready.rehearse, plan, LEVEL)).cells
             note, match = {"question": text, "plan": plan.question.canonical()}, plan.outline.identity.text
             charge = partial(ledger.reserve, budget.cost(plan.loss), analyst="a", body=match, note=note)
             paid = step("the charge, on the disk twice", charge)

@@ -20,6 +20,7 @@ from lapwing.language.operators.numbers import NUMERIC
 from lapwing.language.operators.text import MOST_TEXT, TEXTUAL
 from lapwing.language.types import Interval, Type
 from lapwing.measures.aggregates import FUNCTIONS
+from lapwing.planning.domain import MOST_RANGE, MOST_TRIED
 from lapwing.reading.relations.joins import MOST_DEGREE
 from lapwing.reading.relations.relation import MOST_TOTAL
 from lapwing.reading.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
@@ -134,6 +135,22 @@ can join at most {MOST_DEGREE} private tables with several rows per unit, and re
         ),
     ),
     (
+        "Rows in another table",
+        """\
+`unit IN (SELECT unit FROM t ...)` and `EXISTS (SELECT 1 FROM t WHERE t.unit = ...)` ask whether a person has rows in
+another private table; `x IN (SELECT y FROM p ...)` whether a value is in a column of a public table. `NOT` is the
+opposite. They are conditions of the outer rows: they add no rows, and limits stay those of the outer table. NULLs in
+the sub-query are dropped first. Nothing else of the outer row can be compared inside, and a table whose rows are units
+has no rows of the same person elsewhere.
+""",
+        (
+            "SELECT AVG(cost) AS mean FROM visits WHERE patient IN (SELECT patient FROM stays WHERE nights > 7)",
+            "SELECT COUNT(*) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM stays s WHERE s.patient = v.patient)",
+            "SELECT COUNT(*) AS n FROM visits WHERE region IN (SELECT code FROM regions WHERE country = 'NO')",
+            "SELECT COUNT(*) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM stays s WHERE s.since = v.day)",
+        ),
+    ),
+    (
         "Unions",
         """\
 The sides are private rows with the same column names in the same order. A person's rows on all sides count together:
@@ -185,6 +202,23 @@ You ask at a price (`epsilon=`) or at a precision (`within=`). The question deci
 - `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
   keys are answered together, and shared parts are paid once.
 - Asking the same question again is free and returns the same answer.
+
+## Keys
+
+Which groups an answer has follows from the question and from declared facts, never from the rows.
+
+- A column with declared `values` has one group for each; NULL is among them only if it is declared. Rows with other
+  values are left out.
+- Whole numbers between declared `bounds` have one group each, up to {MOST_RANGE:,}, and NULL. Conditions have false,
+  true and NULL. NULL is a group wherever a key can be NULL, and counts towards `groups_per_unit` like any other.
+- A key computed from such columns has the groups that can occur: `(year // 5) * 5` over 1985 to 2016 has 7, and NULL.
+  It is computed for all combinations of values, up to {MOST_TRIED:,}; beyond that it has the whole numbers of its
+  interval.
+- Parts that are known by themselves serve as well, whatever they are computed from: `h - h % 6` with `HOUR(t)` for h
+  has 4 groups, and NULL. So do histograms.
+- Several keys have all combinations of their groups, also if some cannot occur together.
+- Groups of any other key are selected privately, which takes a budget with a delta. If none is large enough, the answer
+  says how large a group must be.
 
 ## Missing values
 

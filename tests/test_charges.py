@@ -59,7 +59,7 @@ Inject = Callable[[Curator, Path, pytest.MonkeyPatch], Any]
 FAILURES: dict[str, Inject] = {
     "engine": lambda curator, _, patch: patch.setattr(curator._engine, "fetch", raises(RuntimeError("x"))),
     "preparing": lambda curator, _, patch: patch.setattr(curator._engine, "prepare", raises(TypeError("x"))),
-    "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.private_data.rehearse", raises(TypeError("x"))),
+    "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.prepared.rehearse", raises(TypeError("x"))),
     "encoding": lambda _, __, patch: [
         patch.setattr(f"lapwing.{room}.write_payload", raises(TypeError("x")))
         for room in ("answers.stored", "cells.finding")

@@ -34,7 +34,7 @@ ROOMS = (
 )
 MOST_LINES = 600
 # What the package root offers beside its own names, and what neither it nor they may load.
-OPEN_ROOMS = ("classroom", "data", "lab", "mechanisms", "privacy")
+OPEN_ROOMS = ("classroom", "collect", "data", "lab", "mechanisms", "privacy")
 HEAVY = {"duckdb", "sqlglot", "pyarrow", "ibis", "pandas", "polars", "matplotlib"}
 
 # All randomness comes from noise/, and noise/ has it from one call in one file.
@@ -42,6 +42,9 @@ RANDOM_NAMES = ("random", "secrets", "uuid", "numpy.random", "os.urandom", "os.g
 RANDOM_METHODS = ("rvs", "generate_key")
 RANDOM_DEVICES = ("/dev/random", "/dev/urandom")
 RANDOM_ALLOWED = {"noise/bits.py": ["os.urandom"]}
+
+# Mechanisms draw in the central model, protocols in the local one.
+SAMPLING_ROOMS = ("noise", "mechanisms", "collect")
 
 # Above mechanisms/ noise is drawn in four files only, and tried before the charge in one more.
 DRAWING_ROOMS = (
@@ -57,7 +60,7 @@ DRAWING_ALLOWED = {
     "asking/watch.py": ["draw_noise", "start"],
 }
 # Of which kind a loss or an accounting is matters in these rooms only; elsewhere both are used by their methods.
-KIND_ROOMS = ("privacy", "mechanisms")
+KIND_ROOMS = ("privacy", "mechanisms", "collect")
 KINDS = ("Pure", "BoundedRange", "ZCDP", "Approximate", "PURE", "BASIC")
 KIND_TEXTS = ("pure", "bounded range", "zcdp", "approximate", "basic")
 
@@ -415,7 +418,7 @@ def test_a_planted_engine_is_found(planted: str, found: list[str]) -> None:
     assert engine_names(planted) == found
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) not in ("noise", "mechanisms")], ids=inside)
+@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) not in SAMPLING_ROOMS], ids=inside)
 def test_only_mechanisms_call_samplers(path: Path) -> None:
     assert samplers(path.read_text()) == SAMPLERS_ALLOWED.get(inside(path), [])
 

@@ -1,7 +1,7 @@
 """Differential privacy with exact noise, honest intervals and a budget that holds.
 
 Names are imported when they are first used, so that `import lapwing` loads no engine and no arrays. The rest is in
-`lapwing.mechanisms`, `lapwing.privacy`, `lapwing.classroom`, `lapwing.lab` and `lapwing.data`.
+`lapwing.mechanisms`, `lapwing.privacy`, `lapwing.classroom`, `lapwing.collect`, `lapwing.lab` and `lapwing.data`.
 """
 
 from importlib import import_module
@@ -43,6 +43,7 @@ __all__ = [
     "WeakBudget",
     "__version__",
     "classroom",
+    "collect",
     "data",
     "lab",
     "load",
@@ -53,7 +54,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from lapwing import classroom, data, lab, mechanisms, privacy
+    from lapwing import classroom, collect, data, lab, mechanisms, privacy
     from lapwing.answers.answer import Release
     from lapwing.curator import Curator
     from lapwing.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, NoisyMax, RandomizedResponse
@@ -78,7 +79,7 @@ else:
     }
 
     def __getattr__(name):
-        if name in ("classroom", "data", "lab", "mechanisms", "privacy"):
+        if name in ("classroom", "collect", "data", "lab", "mechanisms", "privacy"):
             return import_module(f"lapwing.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,9 +16,10 @@
     age = { type = "integer", edges = [0, 18, 65] }  # default edges of GROUP BY BUCKET(age)
     cost = { type = "real", bounds = [0, 5000] }     # or bounds = "auto", rows_per_unit = "auto": found privately
 
-    [public.regions]               # to join with; types and values are read from the file
+    [public.regions]               # to join with; types and values are read from the file, and a CSV file holds text
     source = "regions.csv"
     key = ["code"]                 # optional: a unique key
+    types = { people = "integer" }
 
 A line `check = 0` at the top turns off the check of what limits cut, which takes 5 % of a price.
 Every error names the file, the key, the rule and the fix.
@@ -34,6 +35,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -57,7 +59,7 @@ _LEAST_MEMORY = 100  # megabytes
 _TOP = {"budget", "check", "ledger", "memory", "tables", "public"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
-_PUBLIC = {"source", "table", "key"}
+_PUBLIC = {"source", "table", "key", "types"}
 _COLUMN = {"type", "bounds", "unit_bounds", "values", "edges"}
 
 
@@ -171,7 +173,9 @@ class _Reader:
         if not isinstance(key, list):
             self._fail(f"{at}key", "must be a list of columns", 'Write key = ["code"].')
         names = [self._text(column, f"{at}key") for column in key]
-        return self._at(at[:-1], lambda: read_public(name, source, names)), source
+        listed = self._section(found, "types", at) if "types" in found else {}
+        types = {column: self._at(f"{at}types.{column}", partial(read_type, kind)) for column, kind in listed.items()}
+        return self._at(at[:-1], lambda: read_public(name, source, names, types)), source
 
     def _source(self, found: Mapping[str, Any], at: str) -> Source:
         path = self.path.parent / self._text(self._required(found, "source", at), f"{at}source")

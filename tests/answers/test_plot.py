@@ -373,3 +373,21 @@ def test_an_answer_draws_its_condition_and_the_name_of_a_computed_key() -> None:
     drawn = texts(opened().sql(text, epsilon=1).plot())
     assert {"COUNT(*) of stays by band", "where year = 1", "band"} <= set(drawn)
     assert not any("case(" in told for told in drawn)
+
+
+def test_lines_break_where_a_group_was_not_shown() -> None:
+    """Months without a number are no straight line; where all groups are shown, nothing breaks."""
+    months = [date(2020 + m // 12, m % 12 + 1, 1) for m in range(36) if m not in (5, 6, 20)]
+    years = [5 * year for year in range(390, 404) if year != 400]
+    for kind, keys, breaks in ((Type.DATE, months, [4, 17]), (Type.INTEGER, years, [9])):
+        columns = [key("k", kind, keys), number("n", [7] * len(keys))]
+        picture = arrange(shown(columns, gaps=True))
+        assert picture.shape is Shape.LINES
+        (marks,) = picture.panels[0].marks
+        gone = [place for place, value in zip(marks.places, marks.values, strict=True) if np.isnan(value)]
+        assert gone == [keys[at] for at in breaks]
+        assert len(marks.places) == len(keys) + len(breaks)
+        assert "a line breaks where a group is not shown" in picture.subtitle
+        plot(shown(columns, gaps=True))
+        (whole,) = arrange(shown(columns)).panels[0].marks
+        assert not np.isnan(whole.values).any()

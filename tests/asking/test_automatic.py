@@ -423,7 +423,7 @@ class TestServing:
 
     def test_prices_under_zcdp_are_short_decimals(self) -> None:
         for epsilon in (0.001, 0.3, 7.5):
-            each = price_of_each(ZCDP, epsilon, Fraction(1, 3), 3)
+            each = price_of_each(ZCDP.price(epsilon=epsilon), Fraction(1, 3), 3)
             assert 10**18 % each.denominator == 0
             rho = price(ZCDP, epsilon) / 9
             assert each**2 / 2 <= rho

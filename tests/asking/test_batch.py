@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import lapwing as lw
-from lapwing.asking.batch import Shared, read_batch
+from lapwing.asking.batch import BatchPlan, read_batch
 from lapwing.asking.pricing import Terms
 from lapwing.asking.request import Request
 from lapwing.ledger import Charge, open_ledger
@@ -30,9 +30,9 @@ SITES = "SELECT site, sex, SUM(cost) AS s FROM visits GROUP BY site, sex"
 NAMES = "SELECT name, COUNT(*) AS n FROM visits GROUP BY name"
 
 
-def shared(asked: lw.Curator, questions: Any, epsilon: Any = 1, *, weights: Any = None, delta: Any = None) -> Shared:
+def shared(asked: lw.Curator, questions: Any, epsilon: Any = 1, *, weights: Any = None, delta: Any = None) -> BatchPlan:
     batch, terms = read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta)
-    return asked._planner.plan_batch(batch, Request(batch, terms)).shared
+    return asked._planner.plan_batch(batch, Request(batch, terms)).batch
 
 
 def test_questions_over_the_same_rows_and_keys_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,10 +98,10 @@ def test_a_fixed_list_is_composed_tightly_under_basic_accounting() -> None:
     assert all(isinstance(part, lw.privacy.Pure) for part in parts)
     added = sum(part.epsilon for part in parts if isinstance(part, lw.privacy.Pure))
     together = compose_fixed([PrivacyLoss.worst(epsilon=p.epsilon) for p in parts if isinstance(p, lw.privacy.Pure)])
-    assert together.epsilon(made.slip) <= 1
+    assert together.epsilon(made.delta) <= 1
     assert added > Fraction(17, 10)
     answers = asked.batch(questions, epsilon=1)
-    assert answers.cost.fits(Cost(Accounting.BASIC, 1, made.slip))
+    assert answers.cost.fits(Cost(Accounting.BASIC, 1, made.delta))
     assert answers.cost == asked.ledger.spent
 
 

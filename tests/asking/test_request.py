@@ -31,7 +31,7 @@ def opened(**changes: Any) -> lw.Curator:
 
 
 def test_a_charge_is_known_by_a_digest_of_the_request_with_a_format_number() -> None:
-    assert BASE.body() == '[1,"charge",["5c11e0a2d86cc67f761c8e7c1b851cea07a53dd6ad862e5c7e579ea120ade28b",null]]'
+    assert BASE.body() == '[1,"charge",["217f47da6ca62bd78fc3f6becccaa986d294cb98dca9497d70f31c941909cc03",null]]'
     assert BASE.body(3) != BASE.body()
 
 
@@ -58,6 +58,7 @@ OTHERS: list[Request] = [
         for terms in (
             {"epsilon": Fraction(1, 10) + Fraction(1, 10**30)},
             {"epsilon": None, "within": 0.1},
+            {"epsilon": None, "share": 0.1},
             {"epsilon": None, "within": {"n": 0.1}},
             {"delta": 0.1},
             {"confidence": 0.9},

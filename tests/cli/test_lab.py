@@ -89,7 +89,7 @@ def test_audit_over_groups_asks_one_question(run: Any) -> None:
 @pytest.mark.slow
 def test_audit_of_the_zoo_lists_every_specimen(run: Any) -> None:
     code, out, _ = run("audit", "--zoo")
-    assert (code, out.splitlines()[-1]) == (0, "23 of 23 broken mechanisms rejected; wrong verdicts: none.")
+    assert (code, out.splitlines()[-1]) == (0, "29 of 29 broken mechanisms rejected; wrong verdicts: none.")
     code, out, _ = run("audit", "--zoo", "--json")
     assert {entry["rejected"] != entry["sound"] for entry in json.loads(out)} == {True}
 
@@ -113,3 +113,32 @@ def test_what_cannot_be_audited_is_refused(run: Any, arguments: tuple[str, ...],
     found, _, err = run("audit", *arguments)
     assert found == code
     assert message in err
+
+
+def test_audit_by_replay_compares_two_runs(run: Any) -> None:
+    code, out, _ = run("audit", "--replay", "audited:count", "--epsilon", "1")
+    assert (code, out.split(":")[0]) == (0, "No violation found in this pair")
+    code, out, _ = run("audit", "--replay", "audited:sloppy", "--epsilon", "0.5", "--json")
+    assert code == 1
+    assert json.loads(out)["problems"] == [
+        "call 1, Laplace: the value moves by 3 in l1, and the sensitivity is 1",
+        "the mechanisms lose epsilon = 1, and epsilon = 0.5 is claimed",
+    ]
+    assert run("audit", "--replay", "./program.py")[0] == 2
+
+
+def test_attack_lists_what_there_is_and_runs_one(run: Any) -> None:
+    code, out, _ = run("attack")
+    assert (code, len(out.splitlines())) == (0, 10)
+    code, out, _ = run("attack", "advertiser", "--json", "--plot", "seen.png")
+    assert (code, json.loads(out)["attack"]) == (0, "advertiser")
+    assert Path("seen.png").stat().st_size > 10_000
+    code, _, err = run("attack", "magic")
+    assert (code, "Choose one of averaging" in err) == (2, True)
+
+
+@pytest.mark.slow
+def test_attack_all_makes_one_page(run: Any) -> None:
+    code, out, _ = run("attack", "--all", "--page", "page.html")
+    assert (code, out.splitlines()[-1]) == (0, "Wrote page.html.")
+    assert Path("page.html").read_text().count("<h2") == 10

@@ -214,21 +214,21 @@ def test_objects_of_a_frame_are_texts_whatever_they_are(last: Any) -> None:
 
     frame = pd.DataFrame({"u": [1, 2], "o": pd.Series([None, last], dtype=object)})
     fields = lw.open(frame, unit="u", budget=BUDGET).catalog.tables[0].fields
-    assert [(field.name, field.type.value) for field in fields] == [("u", "real"), ("o", "text")]
+    assert [(field.name, field.type.value) for field in fields] == [("u", "integer"), ("o", "text")]
 
 
 @pytest.mark.parametrize("last", [True, None], ids=str)
-def test_truth_values_of_a_frame_have_one_type(last: Any) -> None:
-    """threat:A19 threat:A20 a missing one makes objects of them, so the type comes from what is declared."""
+def test_truth_values_of_a_frame_have_the_type_that_was_recorded_first(last: Any, tmp_path: Path) -> None:
+    """threat:A19 threat:A20 a missing one makes objects of them, and the type stays what it was."""
     import pandas as pd
 
+    facts: dict[str, Any] = {"name": "t", "unit": None, "budget": BUDGET, "ledger": tmp_path / "ledger.db"}
+    lw.open(pd.DataFrame({"sick": [True, False]}), values={"sick": [False, True]}, **facts).close()
     frame = pd.DataFrame({"sick": [True, False, last]})
-    plain = lw.open(frame, name="t", unit=None, budget=BUDGET)
-    assert plain.catalog.tables[0].fields[0].type.value == "text"
-    declared = lw.open(frame, name="t", unit=None, values={"sick": [False, True]}, budget=BUDGET)
-    assert declared.catalog.tables[0].fields[0].type.value == "boolean"
-    found = declared.sql("SELECT sick, COUNT(*) AS n FROM t GROUP BY sick", epsilon=100).to_arrow().to_pydict()
-    assert found == {"sick": [False, True], "n": [1, 2 if last else 1]}
+    with lw.open(frame, version="2", values={"sick": [False, True]}, **facts) as later:
+        assert later.catalog.tables[0].fields[0].type.value == "boolean"
+        found = later.sql("SELECT sick, COUNT(*) AS n FROM t GROUP BY sick", epsilon=100)
+        assert (found["sick"], found["n"]) == ([False, True], [1, 2 if last else 1])
 
 
 def test_names_with_quotes_do_not_share_a_stored_answer() -> None:

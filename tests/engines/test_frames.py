@@ -96,20 +96,20 @@ def test_an_object_is_read_the_same_among_any_others(others: list[Any]) -> None:
         assert read(objects(value, *others))[0] == text
 
 
-def test_truth_values_of_pandas_are_texts_whether_or_not_one_is_missing() -> None:
+def test_truth_values_of_pandas_are_texts_if_one_is_missing_unless_values_are_declared() -> None:
     whole, missing = pd.DataFrame({"v": [True, False]}), pd.DataFrame({"v": [True, None]})
-    assert (read(whole), read(missing)) == (["True", "False"], ["True", None])
+    assert (read(whole), read(missing)) == ([True, False], ["True", None])
     curator = lw.open(missing, unit=None, name="t", values={"v": [True, None]}, budget=BUDGET)
     assert curator.sql("SELECT v, COUNT(*) AS n FROM t GROUP BY v", epsilon=1000).to_arrow()["n"].to_pylist() == [1, 1]
 
 
 @pytest.mark.parametrize("dtype", [None, "category"])
-def test_numbers_of_pandas_are_real_whether_or_not_one_is_missing(dtype: Any) -> None:
+def test_numbers_of_pandas_have_the_type_of_their_dtype(dtype: Any) -> None:
     """threat:A20 a missing value makes floats of the integers, and of the categories made of them."""
-    for values in ([1, 2], [1, 2, None]):
+    for values, kind in (([1, 2], Type.INTEGER), ([1.0, 2.0], Type.REAL), ([1, 2, None], Type.REAL)):
         data = pd.Series(values) if dtype is None else pd.Series(values).astype(dtype)
         curator = lw.open(pd.DataFrame({"v": data}), **ROWS)
-        assert curator.catalog.tables[0].field("v").type is Type.REAL
+        assert curator.catalog.tables[0].field("v").type is kind
         curator = lw.open(pd.DataFrame({"v": data}), values={"v": [1, 2]}, **ROWS)
         assert curator.catalog.tables[0].field("v").type is Type.INTEGER
 
@@ -120,7 +120,7 @@ def test_numbers_of_pandas_are_real_whether_or_not_one_is_missing(dtype: Any) ->
         (pd.Categorical(["x", None, "y"]), Type.TEXT, ["x", None, "y"]),
         (pd.Categorical([1, None, 3]), Type.INTEGER, [1, None, 3]),
         (pd.Categorical([1, "1", None]), Type.TEXT, ["1", "1", None]),
-        (pd.Categorical([True, None]), Type.TEXT, ["True", None]),
+        (pd.Categorical([True, None]), Type.BOOLEAN, [True, None]),
         (pd.array([1, None], dtype="Int64"), Type.INTEGER, [1, None]),
         (pd.array([True, None], dtype="boolean"), Type.BOOLEAN, [True, None]),
         (pd.array(["x", None], dtype="string"), Type.TEXT, ["x", None]),

@@ -102,7 +102,7 @@ def test_dates_have_buckets_too() -> None:
     [
         ("WIDTH_BUCKET(loose, [0, 18, 65])", (0, 1, 2, 3, None)),
         ("WIDTH_BUCKET(loose, 0, 100, 4)", (0, 1, 2, 3, 4, 5, None)),
-        ("COALESCE(WIDTH_BUCKET(loose, [5]), -1)", (0, 1, None, -1)),
+        ("COALESCE(WIDTH_BUCKET(loose, [5]), -1)", (0, 1, -1)),
         ("BUCKET(loose, [0, 18.5, 65])", ("< 0", "[0, 18.5)", "[18.5, 65)", ">= 65", None)),
         ("BUCKET(loose, 0, 1, 2)", ("< 0", "[0, 0.5)", "[0.5, 1)", ">= 1", None)),
         ("BUCKET(day, [DATE '2020-01-01'])", ("< 2020-01-01", ">= 2020-01-01", None)),

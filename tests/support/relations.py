@@ -192,6 +192,36 @@ SHAPES = (
         ("total", "CLIP(n, 0, 7)"),
         ("n > 1", "total <> 0"),
     ),
+    Shape(
+        "visits AS v",
+        ("v.sex", "v.site", "pid IN (SELECT pid FROM stays WHERE ward = 'a')"),
+        ("cost", "age"),
+        (
+            "v.pid IN (SELECT pid FROM stays WHERE nights > 0)",
+            "pid NOT IN (SELECT DISTINCT pid FROM stays)",
+            "EXISTS (SELECT 1 FROM stays s WHERE s.pid = v.pid AND s.site = 2)",
+            "NOT EXISTS (SELECT * FROM visits w WHERE w.pid = v.pid AND w.sick) OR sick",
+            "pid IN (SELECT pid FROM stays GROUP BY pid HAVING SUM(price) > 1)",
+        ),
+        hidden="town",
+    ),
+    Shape(
+        "(SELECT * FROM visits WHERE pid IN (SELECT pid FROM stays)) AS v JOIN stays AS s ON v.pid = s.pid",
+        ("v.sex", "s.ward", "s.site IN (SELECT code FROM sites)"),
+        ("cost", "nights"),
+        ("s.pid NOT IN (SELECT pid FROM visits WHERE sick)", "s.site NOT IN (SELECT code FROM sites WHERE size > 5)"),
+        unit="v.pid",
+        hidden="town",
+    ),
+    Shape(
+        "(SELECT * FROM visits WHERE site IN (SELECT code FROM sites WHERE name <> 'south')) AS v",
+        ("v.sex", "v.site NOT IN (SELECT size FROM sites)"),
+        ("cost", "age"),
+        ("site IN (SELECT code FROM sites WHERE size > 5)", "sex NOT IN (SELECT name FROM sites)"),
+        unit="v.pid",
+        hidden="town",
+        private=False,
+    ),
 )
 
 

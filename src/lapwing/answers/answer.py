@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
+from lapwing.answers.doubts import doubt_of, none_shown, rows_counted
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.left_out import check_facts, left_out
 from lapwing.answers.present import present
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
-from lapwing.answers.wording import asked, condition, percent
+from lapwing.answers.wording import asked, condition
 from lapwing.cells.checking import Checked
 from lapwing.cells.finding import SearchResult
 from lapwing.cells.release import Released
@@ -19,6 +20,7 @@ from lapwing.measures.selection import selection_words, units_needed
 from lapwing.numbers import Number
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
+from lapwing.privacy.wording import percent
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -53,6 +55,7 @@ class Release(Tabular):
             asked(question),
             "" if question.where is None else condition(question.where),
             facts=self.to_dict,  # a joined answer says more than `facts`
+            gaps=self.plan.selection is not None or question.having is not None or question.limit is not None,
         )
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
@@ -106,7 +109,17 @@ class Release(Tabular):
     def _notes(self) -> tuple[str, ...]:
         """What is said below the rows."""
         found = self._found().strip()
-        return (*((found,) if found else ()), *self.plan.outline.notes, *self._check())
+        return (*((found,) if found else ()), *self._doubts(), *self.plan.outline.notes, *self._check())
+
+    def _doubts(self) -> list[str]:
+        """Why nothing is shown, and which searches found nothing: by released numbers alone."""
+        rows = rows_counted(self.plan, self.released)
+        doubts = [doubt for found in self.found if (doubt := doubt_of(found, rows))]
+        return [*doubts, *([none_shown(self.plan.selection)] if self._shows_nothing() else [])]
+
+    def _shows_nothing(self) -> bool:
+        """Whether keys were selected and none was shown."""
+        return self.plan.selection is not None and not self.released.keys[0].size
 
     def _check(self) -> tuple[str, ...]:
         """How much its limits cut, as far as a check told."""

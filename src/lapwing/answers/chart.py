@@ -233,7 +233,8 @@ def _lines(axes: Axes, _: Picture, panel: Panel) -> None:
     for marks, colour in zip(panel.marks, COLOURS, strict=False):
         places = [float(place) if isinstance(place, Fraction) else place for place in marks.places]
         axes.fill_between(places, marks.low, marks.high, color=colour, alpha=0.2, lw=0)
-        axes.plot(places, marks.values, color=colour, lw=1.6, marker="o" if len(places) <= 80 else "", ms=2.6)
+        dots = len(places) <= 80 or bool(np.isnan(marks.values).any())  # a point between two breaks has no line
+        axes.plot(places, marks.values, color=colour, lw=1.6, marker="o" if dots else "", ms=2.6)
     axes.grid(axis="y")
     axes.margins(x=0.02)
     low, high = axes.get_ylim()

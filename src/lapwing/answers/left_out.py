@@ -11,11 +11,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from lapwing.answers.wording import percent
 from lapwing.cells.checking import Checked
 from lapwing.measures.total import COUNT_ROWS, COUNT_UNITS
 from lapwing.planning.limits import unit_plural
 from lapwing.planning.question import Question
+from lapwing.privacy.wording import percent
 
 NO_SIGN = "No sign that a limit cuts anything."
 HIGHER = "The true counts are higher."

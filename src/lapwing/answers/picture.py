@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import floor, log10
+from itertools import pairwise
+from math import floor, gcd, log10
 from typing import Any
 
 import numpy as np
 
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.answers.wording import label, percent
+from lapwing.answers.wording import label
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type
+from lapwing.privacy.wording import percent
 
 MOST_BARS, MOST_COLOURS, MOST_PANELS = 100, 4, 12
 LINE_ABOVE = {Type.DATE: 2, Type.TIMESTAMP: 2, Type.INTEGER: 12, Type.REAL: 12}
@@ -83,7 +85,7 @@ class Picture:
 
 def arrange(table: AnswerTable) -> Picture:
     """Decides what is drawn where. Needs no matplotlib."""
-    keys = _keys(table)
+    keys = [replace(key, step=_step(key)) if table.gaps else key for key in _keys(table)]
     numbers = [c for c in table.columns if not c.is_key and c.type.is_number and not (table.binned and c.bare)]
     if not numbers:
         raise Misconfigured("The answer has no number to draw. Select an aggregate, for example COUNT(*).")
@@ -101,6 +103,8 @@ def arrange(table: AnswerTable) -> Picture:
         notes.append("NULL has no place on the axis and is left out")
     if shape is Shape.LINES and roles.along.ends:
         notes.append("drawn at the middle of each cell")
+    if shape is Shape.LINES and roles.along.step is not None:
+        notes.append("a line breaks where a group is not shown")
     return Picture(
         table.title or _title(keys, numbers),
         table.condition,
@@ -122,6 +126,8 @@ class _Key:
     values: list[Any]
     ends: dict[Any, Any] = field(default_factory=dict)
     """Where each cell ends, by its first value; nothing if the values are no cells."""
+    step: Any = None
+    """How far apart its values are, if some may be missing between those shown."""
 
     @property
     def different(self) -> list[Any]:
@@ -167,6 +173,13 @@ def _keys(table: AnswerTable) -> list[_Key]:
         else:
             keys.append(key)
     return keys
+
+
+def _step(key: _Key) -> Any:
+    """The distance of neighbours: of whole numbers what divides all distances, of dates the shortest."""
+    known = sorted(value for value in key.different if value is not None) if key.type in LINE_ABOVE else []
+    steps = [after - before for before, after in pairwise(known)]
+    return None if not steps else gcd(*steps) if key.type is Type.INTEGER else min(steps)
 
 
 def _are_ends(first: _Key, last: _Key) -> bool:
@@ -242,14 +255,30 @@ def _marks(roles: _Roles, column: AnswerColumn, rows: Any, shape: Shape) -> tupl
 def _placed(name: str, along: _Key, column: AnswerColumn, rows: Any, shape: Shape) -> Marks:
     """The numbers of these rows where they stand on the axis; a line runs in the order of its key."""
     if shape is Shape.LINES:
-        rows = sorted((row for row in rows if along.values[row] is not None), key=lambda row: along.values[row])
-        places = tuple(along.place(along.values[row]) for row in rows)
+        known = sorted((row for row in rows if along.values[row] is not None), key=lambda row: along.values[row])
+        marked = _with_breaks(along, known)
+        places = tuple(along.place(along.values[row]) for row, _ in marked)
     else:
         position = {value: at for at, value in enumerate(along.different[:MOST_BARS])}
-        rows = [row for row in rows if along.values[row] in position]
-        places = tuple(position[along.values[row]] for row in rows)
-    values, low, high = (_floats(side, len(column.values))[rows] for side in (column.values, column.low, column.high))
+        marked = [(row, True) for row in rows if along.values[row] in position]
+        places = tuple(position[along.values[row]] for row, _ in marked)
+    shown = np.array([there for _, there in marked], bool)
+    sides = (
+        _floats(side, len(column.values))[[r for r, _ in marked]] for side in (column.values, column.low, column.high)
+    )
+    values, low, high = (np.where(shown, side, np.nan) for side in sides)
     return Marks(name, places, values, low, high)
+
+
+def _with_breaks(along: _Key, rows: list[int]) -> list[tuple[int, bool]]:
+    """The rows of a line, and again each one after which a group is not shown: there the line has no number."""
+    found: list[tuple[int, bool]] = []
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        found.append((row, True))
+        if along.step is not None and after is not None:
+            gap = along.values[after] - along.values[row]
+            found += [(row, False)] if 2 * gap > 3 * along.step else []
+    return found
 
 
 def _rows(key: _Key, value: Any, rows: Any) -> Any:

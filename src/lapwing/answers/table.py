@@ -97,6 +97,8 @@ class AnswerTable:
     """Whether a key may be followed by the ends of its bins, and a number without intervals follows from the others."""
     facts: Callable[[], dict[str, Any]] = dict
     """How the answer was made, ready for JSON; written only if it is asked for."""
+    gaps: bool = False
+    """Whether groups may be missing between those shown: keys were selected, or rows were chosen."""
 
     def __len__(self) -> int:
         return len(self.columns[0].values)

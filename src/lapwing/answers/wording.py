@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 from lapwing.language.expression import Column, Expression, Key
 from lapwing.language.types import text_of
 from lapwing.language.wording import expression_text, shorten
 from lapwing.planning.question import Question
-from lapwing.privacy.wording import at_least_text
 
 _LONGEST = 150  # characters of a condition
 
@@ -28,11 +26,6 @@ def asked(question: Question) -> str:
 def condition(where: Expression) -> str:
     """Which rows count, in one line, cut short if it is long."""
     return shorten(label(f"where {expression_text(where)}"), _LONGEST)
-
-
-def percent(confidence: Fraction) -> str:
-    """95%, 99.9%: never more than it is."""
-    return f"{at_least_text(100 * confidence)}%"
 
 
 def label(value: Any) -> str:

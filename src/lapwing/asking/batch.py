@@ -31,7 +31,7 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.refusal import inside, refuse
 from lapwing.measures.kind import Measure
 from lapwing.measures.selection import units_needed
-from lapwing.numbers import Number, below_one, exact, positive
+from lapwing.numbers import Number, below_one, exact
 from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
 from lapwing.planning.question import Order, Output, Question, moved
 from lapwing.privacy.analysis.composition import compose_fixed
@@ -99,17 +99,17 @@ def _weight(value: Any, name: str) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedQuestion:
     """One question for several that were asked, and the largest of their weights."""
 
     outline: Outline
-    level: Fraction
+    confidence: Fraction
     """The confidence that its errors are stated at."""
     weight: Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BatchItem:
     """One question that was asked, as it is read off the merged one that answers it."""
 
     place: int
@@ -122,21 +122,21 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class BatchPlan:
     """A batch with its price split: the merged questions, their plans, and how each question is read off them."""
 
     budget: Budget
-    merged: tuple[Merged, ...]
+    merged: tuple[MergedQuestion, ...]
     plans: tuple[Plan, ...]
-    members: tuple[Member, ...]
-    slip: Fraction
+    items: tuple[BatchItem, ...]
+    delta: Fraction
     """The delta that may be spent in all where the list is composed; 0 where prices add."""
 
     def read_off(self) -> list[list[int]]:
         """For each plan the numbers of the questions that are read off it."""
         found: list[list[int]] = [[] for _ in self.plans]
-        for index, member in enumerate(self.members):
-            found[member.place].append(index)
+        for index, item in enumerate(self.items):
+            found[item.place].append(index)
         return found
 
     def costs(self, which: Sequence[int]) -> list[Cost]:
@@ -150,52 +150,53 @@ class Shared:
 
     def _loss(self, plans: Sequence[Plan]) -> Loss:
         total = reduce(add, (plan.loss for plan in plans))
-        if not self.slip:
+        if not self.delta:
             return total
-        tight = compose_fixed(_worst([plan.prices for plan in plans])).epsilon(self.slip)
-        return total if tight >= total.to_approximate().epsilon else Pure(Fraction(tight)).with_delta(self.slip)
+        tight = compose_fixed(_worst([plan.prices for plan in plans])).epsilon(self.delta)
+        return total if tight >= total.to_approximate().epsilon else Pure(Fraction(tight)).with_delta(self.delta)
 
 
-def share(
+def split_price(
     questions: Sequence[Question],
     named: BatchRequest,
     budget: Budget,
     terms: Terms,
     *,
-    levels: Sequence[Fraction],
+    confidences: Sequence[Fraction],
     left: Left,
-) -> Shared:
+) -> BatchPlan:
     """The batch at this price; raises Refused if there is none."""
-    delta, taken = terms.delta, terms.taken
-    whole, epsilon = terms.price(budget), positive(terms.epsilon or 0, "epsilon")
-    merged, members = _merge(questions, named, levels)
-    slip = _slip(merged, budget, delta, left)
+    whole, epsilon = terms.price(budget), terms.price_in_epsilon(budget)
+    merged, items = _merge(questions, named, confidences)
+    delta = _batch_delta(merged, budget, terms.delta, left)
     composed = budget.accounting.rules.composes_lists and epsilon <= _LARGE
-    usual = _slip(merged, budget, delta, lambda: budget.capacity.delta)
-    price = whole.minus(budget.accounting.rules.loss(taken)), epsilon - taken if composed else epsilon
-    plans = tuple(_split(merged, budget, price, slip, usual, composed=composed))
-    return Shared(budget, tuple(merged), plans, tuple(members), slip if composed else Fraction(0))
+    usual = _batch_delta(merged, budget, terms.delta, lambda: budget.capacity.delta)
+    left_over = whole.minus(budget.accounting.rules.loss(terms.taken)), epsilon - terms.taken if composed else epsilon
+    plans = tuple(_split(merged, budget, left_over, delta, usual, composed=composed))
+    return BatchPlan(budget, tuple(merged), plans, tuple(items), delta if composed else Fraction(0))
 
 
 def _merge(
-    questions: Sequence[Question], named: BatchRequest, levels: Sequence[Fraction]
-) -> tuple[list[Merged], list[Member]]:
+    questions: Sequence[Question], named: BatchRequest, confidences: Sequence[Fraction]
+) -> tuple[list[MergedQuestion], list[BatchItem]]:
     """The questions to be answered, and how each that was asked is read off them."""
     alike: dict[object, list[int]] = {}
     for index, question in enumerate(questions):
         with inside(f"question {named.names[index]}"):
-            outline = make_outline(question, confidence=levels[index])
-        rows = (question.table.canonical, question.table.version, question.where, question.keys, levels[index])
+            outline = make_outline(question, confidence=confidences[index])
+        rows = (question.table.canonical, question.table.version, question.where, question.keys, confidences[index])
         alike.setdefault((outline.identity.text, question) if _is_apart(outline) else rows, []).append(index)
-    merged: list[Merged] = []
-    members: dict[int, Member] = {}
+    merged: list[MergedQuestion] = []
+    items: dict[int, BatchItem] = {}
     for place, (first, *others) in enumerate(alike.values()):
         together = _together([questions[index] for index in (first, *others)])
-        outline = make_outline(together, confidence=levels[first])
-        merged.append(Merged(outline, levels[first], max(named.weights[index] for index in (first, *others))))
+        outline = make_outline(together, confidence=confidences[first])
+        merged.append(
+            MergedQuestion(outline, confidences[first], max(named.weights[index] for index in (first, *others)))
+        )
         places = {aggregate: slot for slot, aggregate in enumerate(together.aggregates)}
-        members |= {index: Member(place, _on(questions[index], together, places)) for index in (first, *others)}
-    return merged, [members[index] for index in range(len(questions))]
+        items |= {index: BatchItem(place, _on(questions[index], together, places)) for index in (first, *others)}
+    return merged, [items[index] for index in range(len(questions))]
 
 
 def _is_apart(outline: Outline) -> bool:
@@ -228,10 +229,10 @@ def _on(question: Question, together: Question, places: Mapping[Aggregate, int])
 
 
 def _split(
-    merged: Sequence[Merged],
+    merged: Sequence[MergedQuestion],
     budget: Budget,
     price: tuple[Loss, Fraction],
-    slip: Fraction,
+    delta: Fraction,
     usual: Fraction,
     *,
     composed: bool,
@@ -246,13 +247,13 @@ def _split(
     whole, epsilon = price
     even = [_even(one, budget, epsilon, usual / max(1, parts)) for one in merged]
     needs = [_needs(one, plan) for one, plan in zip(merged, even, strict=True)]
-    prices = [_with_delta(one, slip / max(1, parts)) for one in _shared(even, needs, whole, powers=composed)]
-    if composed and slip:
-        prices = _scaled(prices, epsilon, slip)
+    prices = [_with_delta(one, delta / max(1, parts)) for one in _shares(even, needs, whole, powers=composed)]
+    if composed and delta:
+        prices = _scaled(prices, epsilon, delta)
     return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
 
 
-def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: Left) -> Fraction:
+def _batch_delta(merged: Sequence[MergedQuestion], budget: Budget, delta: Number | None, left: Left) -> Fraction:
     """The delta that a batch may spend in all: for keys that are not public, and for the composition."""
     basic, unknown = budget.accounting.rules.composes_lists, sum(one.outline.domain is None for one in merged)
     if delta is None:
@@ -271,18 +272,18 @@ def _slip(merged: Sequence[Merged], budget: Budget, delta: Number | None, left: 
     return below_one(delta, "delta")
 
 
-def _even(one: Merged, budget: Budget, epsilon: Fraction, delta: Fraction) -> Plan:
+def _even(one: MergedQuestion, budget: Budget, epsilon: Fraction, delta: Fraction) -> Plan:
     """The question by itself in equal parts, to see how its errors compare: at a low price, where rounding is none."""
     part = delta if one.outline.domain is None else Fraction(0)
     low = min(epsilon, _LOW)
     return priced(one.outline, equal_prices(one.outline, budget.price(epsilon=low, delta=part)))
 
 
-def _needs(one: Merged, plan: Plan) -> list[Fraction]:
+def _needs(one: MergedQuestion, plan: Plan) -> list[Fraction]:
     """How much of the price each part needs for the same relative error: w e k / groups, the keys last."""
     groups = plan.group_count if plan.group_count is not None else UNKNOWN_GROUPS * plan.groups_per_unit
     factor = one.weight * Fraction(groups, plan.groups_per_unit)
-    errors = [_units_off(measure, plan, one.level) for measure in plan.measures if measure.mechanism is not None]
+    errors = [_units_off(measure, plan, one.confidence) for measure in plan.measures if measure.mechanism is not None]
     if plan.selection is not None:
         errors.append(Fraction(units_needed(plan.selection)[0]))
     return [factor * error for error in errors]
@@ -293,7 +294,7 @@ def _units_off(measure: Measure, plan: Plan, confidence: Fraction) -> Fraction:
     return max(measure.errors(confidence, plan.group_count)) / (measure.sensitivity * measure.step)
 
 
-def _shared(even: Sequence[Plan], needs: Sequence[Sequence[Fraction]], whole: Loss, *, powers: bool) -> list[Prices]:
+def _shares(even: Sequence[Plan], needs: Sequence[Sequence[Fraction]], whole: Loss, *, powers: bool) -> list[Prices]:
     """The whole price in proportion to what each part needs: epsilon to the need, rho to its square.
 
     In equal parts of n, an error is n times, or sqrt(n) times, that of the whole price.

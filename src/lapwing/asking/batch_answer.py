@@ -14,7 +14,7 @@ from lapwing.answers.answer import Release
 from lapwing.answers.formats.html import small
 from lapwing.answers.formats.json import dump, price
 from lapwing.answers.preview import PricePreview
-from lapwing.asking.batch import Shared
+from lapwing.asking.batch import BatchPlan
 from lapwing.asking.preview import Preview
 from lapwing.cells.checking import Checked, CheckResult, check_target
 from lapwing.errors import Misconfigured
@@ -25,7 +25,7 @@ from lapwing.privacy.budget import Cost
 
 def batch_of(
     names: tuple[str, ...],
-    shared: Shared,
+    batch: BatchPlan,
     answers: Sequence[Release],
     told: Sequence[CheckResult | None],
     checks: Cost,
@@ -34,14 +34,14 @@ def batch_of(
 
     `told` is what a check tells of each merged one; what was charged for checks now is shared by the new answers.
     """
-    many = Counter(member.place for member in shared.members)
-    new = sum(bool(answers[member.place].cost) for member in shared.members)
+    many = Counter(item.place for item in batch.items)
+    new = sum(bool(answers[item.place].cost) for item in batch.items)
     releases = []
-    for member in shared.members:
-        answer = answers[member.place]
-        plan, cost = member.plan(answer.plan), _part(answer.cost, many[member.place])
+    for item in batch.items:
+        answer = answers[item.place]
+        plan, cost = item.plan(answer.plan), _part(answer.cost, many[item.place])
         cost = cost + _part(checks, new) if cost else cost
-        releases.append(replace(answer, plan=plan, cost=cost, check=_checked(plan, told[member.place])))
+        releases.append(replace(answer, plan=plan, cost=cost, check=_checked(plan, told[item.place])))
     return Batch(names, tuple(releases), reduce(add, (answer.cost for answer in answers), checks))
 
 
@@ -53,7 +53,7 @@ def _checked(plan: Plan, told: CheckResult | None) -> Checked | None:
 
 def preview_of(
     names: tuple[str, ...],
-    shared: Shared,
+    batch: BatchPlan,
     stored: Sequence[Release | None],
     remaining: Cost,
     check: Cost,
@@ -61,19 +61,19 @@ def preview_of(
 ) -> BatchPreview:
     """What asking would give and cost now, with this price of checks; and what checks told before."""
     missing = [place for place, answer in enumerate(stored) if answer is None]
-    costs = dict(zip(missing, shared.costs(missing), strict=True))
-    plans = [plan if answer is None else answer.plan for plan, answer in zip(shared.plans, stored, strict=True)]
+    costs = dict(zip(missing, batch.costs(missing), strict=True))
+    plans = [plan if answer is None else answer.plan for plan, answer in zip(batch.plans, stored, strict=True)]
     nothing = remaining - remaining
     previews = tuple(
         Preview(
-            member.plan(plans[member.place]),
-            shared.budget,
-            costs.get(member.place, nothing),
+            item.plan(plans[item.place]),
+            batch.budget,
+            costs.get(item.place, nothing),
             remaining,
-            shared.merged[member.place].level,
-            checked=_checked(member.plan(plans[member.place]), told[member.place]),
+            batch.merged[item.place].confidence,
+            checked=_checked(item.plan(plans[item.place]), told[item.place]),
         )
-        for member in shared.members
+        for item in batch.items
     )
     return BatchPreview(names, previews, sum(costs.values(), start=check), remaining, check)
 

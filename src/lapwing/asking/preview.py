@@ -11,16 +11,16 @@ from lapwing.answers.answer import describe
 from lapwing.answers.left_out import left_out
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.readings import half_width
-from lapwing.answers.wording import percent
 from lapwing.cells.checking import Checked
 from lapwing.language.expression import Slot, walk
 from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
 from lapwing.measures.total import COUNT_UNITS, COUNT_VALUES
+from lapwing.numbers import Number, exact
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss
-from lapwing.privacy.wording import at_most_text
+from lapwing.privacy.wording import at_most_text, decimal_text, percent
 
 ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""
@@ -38,12 +38,16 @@ class Preview(PricePreview):
     assume_rows: int | None = None
     missing: tuple[str, ...] = ()
     """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
+    overlooked: int = 0
+    """The most units that one of these searches may overlook."""
     delta_named: bool = field(default=False, kw_only=True)
     """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
     check: Loss | None = field(default=None, kw_only=True)
     """What of the price checks how much limits cut; None if nothing does."""
     checked: Checked | None = field(default=None, kw_only=True)
     """What a check told before."""
+    epsilon: Number | None = field(default=None, kw_only=True)
+    """The epsilon that was named as its price, if it was."""
 
     @property
     def errors(self) -> dict[str, float]:
@@ -98,6 +102,7 @@ class Preview(PricePreview):
             "groups": self.plan.group_count,
             "measures": [] if self.missing else describe(self.plan),
             "finds_first": list(self.missing),
+            "finds_nothing_below": self.overlooked,
             "keys": self.keys,
             "notes": [] if self.missing else self.notes(),
             "check": None if self.check is None else str(self.check),
@@ -106,7 +111,7 @@ class Preview(PricePreview):
     def lines(self) -> list[str]:
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
         known = [] if self.missing else [*self._split(), *self.accuracy(), *self.notes()]
-        return [price, *known, *self._first()]
+        return [price, *self._epsilon(), *known, *self._first()]
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
@@ -121,11 +126,20 @@ class Preview(PricePreview):
         )
         return [*self.plan.outline.notes, *told]
 
+    def _epsilon(self) -> list[str]:
+        """What the epsilon means where a budget has a delta: there it buys less, and more of them fit."""
+        if self.epsilon is None or self.stored or not self.budget.delta:
+            return []
+        part = self.budget.price(epsilon=self.epsilon).amount / self.budget.capacity.amount
+        many, asked = int(1 / part) if part else 0, decimal_text(exact(self.epsilon, "epsilon"))
+        return [f"epsilon = {asked} alone is {float(part):.2%} of this budget: {many:,} such questions fit."]
+
     def _first(self) -> list[str]:
         if not self.missing:
             return []
         first = f"A share of the price first finds {' and '.join(self.missing)}."
-        return [first, "How exact the answer is depends on what is found, and cannot be told before."]
+        few = f"Among fewer than about {self.overlooked:,} units it may find nothing, and the answer would be useless."
+        return [first, few, "How exact the answer is depends on what is found, and cannot be told before."]
 
     def _split(self) -> list[str]:
         """How the price is shared, if there is more than one part."""
@@ -154,13 +168,18 @@ class Preview(PricePreview):
             return [f"{words}: {promise.format(self._level)}"]
         depends = not measure.kind.is_known_beforehand(reading.statistic)
         assumed = (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,)
-        errors = [(rows, self._error(reading, rows)) for rows in assumed]
-        lines = [
-            (rows, f"{words}: within {e:,.6g} with {self._level} confidence") for rows, e in errors if e is not None
-        ]
-        if not lines and measure.mechanism is not None:
+        errors = [(rows, error) for rows in assumed if (error := self._error(reading, rows)) is not None]
+        if not errors and measure.mechanism is not None:
             return [f"{words}: its interval comes with the answer and depends on the data{each}"]
-        return [f"{line}, if a group has at least {rows:,} rows" if depends else line + each for rows, line in lines]
+        width = measure.kind.range_width(reading.statistic)
+        useless = [rows for rows, error in errors if width is not None and 2 * error >= width]
+        lines = [
+            f"{words}: within {error:,.6g} with {self._level} confidence"
+            + (f", if a group has at least {rows:,} rows" if depends else each)
+            for rows, error in errors
+            if rows not in useless
+        ]
+        return [*lines, *([f"{words}: {_useless(max(useless))}"] if useless else [])]
 
     def _keys(self) -> list[str]:
         if self.plan.selection is None or self.plan.prices.selection is None:
@@ -194,3 +213,10 @@ class Preview(PricePreview):
         level = self.plan.outline.confidence_of(reading.measure, self.confidence)
         found = half_width(self.plan.measures[reading.measure], reading.statistic, level, rows=rows)
         return None if found is None else float(found)
+
+
+def _useless(rows: int) -> str:
+    return (
+        f"useless in groups of {rows:,} rows or fewer, where the interval is as wide as the bounds allow. "
+        "Ask at a larger epsilon or about larger groups, or have narrower bounds declared"
+    )

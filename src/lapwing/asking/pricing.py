@@ -37,7 +37,7 @@ _LEAST_DELTA = Fraction(1, 10**100)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an analyst says about price and accuracy: a half-width or an epsilon."""
+    """What an analyst says about price and accuracy: a half-width, an epsilon, or a share of the whole budget."""
 
     within: Within | None = None
     epsilon: Number | None = None
@@ -52,6 +52,8 @@ class Terms:
     """What findings and checks have taken of the price already, in the budget's currency."""
     check: Number | None = field(default=None, kw_only=True)
     """The share of the price that checks what limits cut; 0 for none, None for the default."""
+    share: Number | None = field(default=None, kw_only=True)
+    """The part of the whole budget that the question takes, in the budget's own currency."""
 
     def __post_init__(self) -> None:
         if self.assume_rows is not None:
@@ -60,8 +62,21 @@ class Terms:
             read_check(self.check)
 
     def price(self, budget: Budget, delta: Number = 0) -> Loss:
-        """What the question may lose, at the epsilon that is named."""
+        """What the question may lose: at the epsilon that is named, or as a share of the whole budget."""
+        if (self.epsilon is None) == (self.share is None):
+            raise Misconfigured(
+                "say what the answer may cost: epsilon=0.1, or a share of the whole budget, share=0.05. "
+                "Name one of them. Nothing was charged."
+            )
+        if self.share is not None:
+            return budget.share(self.share, delta=delta)
         return budget.price(epsilon=positive(self.epsilon or 0, "epsilon"), delta=delta)
+
+    def price_in_epsilon(self, budget: Budget) -> Fraction:
+        """The epsilon at which one question has this price; of a share rounded down where it is a root."""
+        if self.share is None:
+            return positive(self.epsilon or 0, "epsilon")
+        return budget.affordable(budget.cost(budget.share(self.share))) or _LEAST
 
 
 Left = Callable[[], Fraction]
@@ -86,9 +101,10 @@ def price_on_terms(outline: Outline, budget: Budget, terms: Terms, confidence: F
 
 def require_one_price(terms: Terms) -> None:
     """Refuses terms that name no price and no precision, or several."""
-    if (terms.within is None) == (terms.epsilon is None):
+    if sum(named is not None for named in (terms.within, terms.epsilon, terms.share)) != 1:
         raise Misconfigured(
-            "say either how exact the answer must be, within=50, or what it may cost, epsilon=0.1. Nothing was charged."
+            "say either how exact the answer must be, within=50, or what it may cost: epsilon=0.1, or a share of the "
+            "whole budget, share=0.05. Name one of the three. Nothing was charged."
         )
 
 

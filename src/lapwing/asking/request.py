@@ -135,7 +135,7 @@ class Request:
     @property
     def _terms(self) -> Facts:
         terms, automatic = self.terms, self.terms.automatic
-        numbers = (terms.within, terms.epsilon, terms.delta, terms.confidence, terms.assume_rows)
+        numbers = (terms.within, terms.epsilon, terms.delta, terms.confidence, terms.assume_rows, terms.share)
         check = () if terms.check is None else (_facts(terms.check),)
         found = (automatic.bounds, automatic.limits, number_facts(automatic.share))
         return (_facts(numbers), terms.intervals, *found, *check)

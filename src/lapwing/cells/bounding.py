@@ -77,6 +77,12 @@ class Queries:
     others: tuple[tuple[int, exp.Select | EngineQuery], ...]
     """The number of the measure, and its query."""
 
+    @property
+    def all(self) -> tuple[exp.Select | EngineQuery, ...]:
+        """Every query."""
+        cells = () if self.cells is None else (self.cells,)
+        return (*cells, *(query for _, query in self.others))
+
     def prepared(self, prepare: Callable[[Any], EngineQuery]) -> Queries:
         """The same as the engine runs them."""
         cells = None if self.cells is None else prepare(self.cells)

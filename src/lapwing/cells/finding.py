@@ -146,11 +146,12 @@ class SearchResult:
 
         A function of the price: where it is more than there are units, the finding says nothing.
         """
-        first, last = self.target.powers
-        if last in self.powers:
-            return None
-        values = self.target.values_per_unit
-        return math.floor(AutoBounds(epsilon=self.epsilon, first=first, last=last, values_per_unit=values).error())
+        return None if self.target.powers[1] in self.powers else overlooked(self.target, self.epsilon)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no side got beyond its first power: nothing shows that a value is that large, or that one exists."""
+        return set(self.powers) == {self.target.powers[0]}
 
     def __str__(self) -> str:
         match self.target:
@@ -162,6 +163,14 @@ class SearchResult:
                 assert_never(self.target)
         beyond, side = self.beyond, " on a side" if isinstance(self.target, BoundsOf) else ""
         return text if beyond is None else f"{text} (units beyond: at most {beyond:,}{side}, 95% sure)"
+
+
+def overlooked(target: Target, epsilon: Fraction) -> int:
+    """With 95 % confidence a search at this price overlooks at most so many units, on each side; of fewer units it
+    finds nothing. A function of the price."""
+    first, last = target.powers
+    values = target.values_per_unit
+    return math.floor(AutoBounds(epsilon=epsilon, first=first, last=last, values_per_unit=values).error())
 
 
 def mechanism_for(target: Target, epsilon: Fraction) -> AutoBounds:

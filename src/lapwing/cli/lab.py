@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from lapwing.cli.output import echo
+from lapwing.cli.progress import waiting
 from lapwing.errors import Misconfigured
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -34,6 +35,9 @@ def audit(
     groups: Annotated[
         int | None, typer.Option("--groups", help="Audit an aggregate such as COUNT(*) by one question over N groups.")
     ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Run the function on both neighbours with the same released numbers.")
+    ] = False,
     zoo: Annotated[bool, typer.Option("--zoo", help="Audit the zoo of broken and sound mechanisms.")] = False,
     power: Annotated[
         bool, typer.Option("--power", help="With --zoo: find the runs that reject 95 % of times.")
@@ -48,6 +52,8 @@ def audit(
         raise Misconfigured("name what to audit: module:function, a program or a question. Or pass --zoo.")
     if groups is not None:
         return _audit_groups(target, epsilon, groups, alpha, as_json)
+    if replay:
+        return _replay(target, left, right, epsilon, delta, as_json)
     claim = _claim(epsilon, delta, rho, mu)
     with ExitStack() as closer:
         mechanism, pair, many, n = _target(target, left, right, runs, epsilon, closer)
@@ -60,6 +66,41 @@ def audit(
         found.plot(plot)
     if found.rejected:
         raise typer.Exit(1)
+
+
+def attack(
+    name: Annotated[str | None, typer.Argument(help="The attack; without one, all are listed.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Run all attacks and write one page.")] = False,
+    page: Annotated[Path, typer.Option("--page", help="Where --all writes its page.")] = Path("attacks.html"),
+    plot: Annotated[Path | None, typer.Option("--plot", help="Also draw the result to a .png or .svg file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack an unprotected system, naive noise and Lapwing, and compare with what epsilon allows."""
+    from lapwing.lab.attacks import ATTACKS
+    from lapwing.lab.attacks import attack as run
+
+    if everything:
+        from lapwing.lab.page import write_page
+
+        found = []
+        with progress("attacking", len(ATTACKS)) as step:
+            for known in ATTACKS:
+                found.append(run(known))
+                step(len(found))
+                if not as_json:
+                    echo(f"{found[-1]}\n")
+        write_page(found, page)
+        told = [attacked.to_dict() for attacked in found]
+        echo(json.dumps({"written": str(page), "attacks": told}) if as_json else f"Wrote {page}.")
+        return
+    if name is None:
+        echo(json.dumps(ATTACKS) if as_json else "\n".join(f"{one:15} {what}" for one, what in ATTACKS.items()))
+        return
+    with waiting("attacking"):
+        attacked = run(name)
+    echo(json.dumps(attacked.to_dict()) if as_json else str(attacked))
+    if plot is not None:
+        attacked.plot(plot)
 
 
 @contextmanager
@@ -102,6 +143,20 @@ def _target(
     return function, own if given is None else given, False, runs or RUNS
 
 
+def _replay(target: str, left: str | None, right: str | None, epsilon: str | None, delta: str, as_json: bool) -> None:
+    from lapwing.lab.replay import replay
+
+    if ":" not in target:
+        raise Misconfigured(f"{target!r} is not module:function. Only Python code can be replayed.")
+    with ExitStack() as closer:
+        function, pair, _, _ = _target(target, left, right, None, None, closer)
+    claimed = None if epsilon is None else _number(epsilon, "epsilon")
+    found = replay(function, pair, epsilon=claimed, delta=_number(delta, "delta"))
+    echo(json.dumps(found.to_dict()) if as_json else str(found))
+    if found.rejected:
+        raise typer.Exit(1)
+
+
 def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float, as_json: bool) -> None:
     from lapwing.lab.one_run import audit_groups
 
@@ -115,7 +170,9 @@ def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float
 
 def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
     """A line for each specimen; exit code 1 if a broken one passes or a sound one is rejected."""
+    from lapwing.lab.replay import replay
     from lapwing.lab.zoo import BROKEN, SOUND, needed_runs
+    from lapwing.lab.zoo_code import FAULTS
 
     rows = []
     with progress("visiting the zoo", len(BROKEN) + len(SOUND)) as step:
@@ -130,12 +187,19 @@ def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
                 bound = f"epsilon >= {max(found.epsilon_lower, 0):.2f}"
                 line = f"{specimen.name:34} N = {specimen.runs:>7,}  {bound:15}  {verdict:18}  {specimen.wrong}{more}"
                 echo(line.rstrip())
+    replays = {name: replay(function, pair, epsilon=1) for name, (function, pair) in FAULTS.items()}
     wrong = [specimen.name for specimen, found, _ in rows if found.rejected == specimen.sound]
+    wrong += [name for name, found in replays.items() if not found.rejected]
     if as_json:
-        echo(json.dumps([{"name": s.name, "sound": s.sound, "needed_runs": n, **f.to_dict()} for s, f, n in rows]))
+        audits = [{"name": s.name, "sound": s.sound, "needed_runs": n, **f.to_dict()} for s, f, n in rows]
+        replayed = [{"name": name, "sound": False, **found.to_dict()} for name, found in replays.items()]
+        echo(json.dumps([*audits, *replayed]))
     else:
-        caught = sum(found.rejected for _, found, _ in rows)
-        echo(f"{caught} of {len(BROKEN)} broken mechanisms rejected; wrong verdicts: {', '.join(wrong) or 'none'}.")
+        for name, found_there in replays.items():
+            echo(f"{name + ', by replay':34} {'rejected':>32}  {found_there.problems[0]}")
+        caught = sum(found.rejected for _, found, _ in rows) + sum(found.rejected for found in replays.values())
+        of = len(BROKEN) + len(FAULTS)
+        echo(f"{caught} of {of} broken mechanisms rejected; wrong verdicts: {', '.join(wrong) or 'none'}.")
     if wrong:
         raise typer.Exit(1)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lapwing.cli.lab import audit
+from lapwing.cli.lab import attack, audit
 from lapwing.cli.output import Unwritten, after_answer, echo
 from lapwing.cli.progress import waiting
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused, WeakBudget
@@ -36,10 +36,14 @@ app = typer.Typer(
 ledger_app = typer.Typer(help="Inspect what was spent, entry by entry.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 app.command()(audit)
+app.command()(attack)
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="The settings file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 EpsilonOption = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price to pay, such as 0.1.")]
+ShareOption = Annotated[
+    str | None, typer.Option("--share", "-s", help="The part of the whole budget to pay, such as 0.05.")
+]
 WithinOption = Annotated[
     str | None, typer.Option("--within", "-w", help="The largest error of counts and sums, such as 50.")
 ]
@@ -152,6 +156,7 @@ def ask(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
     within: WithinOption = None,
     epsilon: EpsilonOption = None,
+    share: ShareOption = None,
     delta: DeltaOption = None,
     confidence: ConfidenceOption = None,
     assume_rows: AssumeRowsOption = None,
@@ -171,7 +176,7 @@ def ask(
     """Answer a question and charge its price. The same question is free the second time."""
     from lapwing.asking.request import QuestionRequest, Request
 
-    terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
+    terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     if plot is not None:
         from lapwing.answers.formats.plot import picture_path
 
@@ -194,6 +199,7 @@ def preview(
     question: Annotated[str, typer.Argument(help="One SELECT.")],
     within: WithinOption = None,
     epsilon: EpsilonOption = None,
+    share: ShareOption = None,
     delta: DeltaOption = None,
     confidence: ConfidenceOption = None,
     assume_rows: AssumeRowsOption = None,
@@ -209,7 +215,7 @@ def preview(
     """Show what a question would cost and how accurate its answer would be. Free."""
     from lapwing.asking.request import QuestionRequest, Request
 
-    terms = _terms(within, epsilon, delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
+    terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     seen = _curator(file).preview_request(Request(QuestionRequest(question), terms, refresh=refresh))
     _print(seen.to_dict(), as_json, str(seen))
 
@@ -217,7 +223,8 @@ def preview(
 @app.command()
 def batch(
     questions: Annotated[list[str], typer.Argument(help="SELECT statements, one per argument.")],
-    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="The total price.")],
+    epsilon: EpsilonOption = None,
+    share: ShareOption = None,
     delta: DeltaOption = None,
     weight: Annotated[list[str] | None, typer.Option(help="The weight of each question, in order.")] = None,
     confidence: ConfidenceOption = None,
@@ -235,7 +242,7 @@ def batch(
     from lapwing.asking.request import Request
 
     asked = read_batch(questions, [_number(text, "weight") for text in weight] if weight else None)
-    terms = Terms(**_numbers(epsilon=epsilon, delta=delta, confidence=confidence, check=check))
+    terms = Terms(**_numbers(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check))
     request = Request(asked, terms, refresh=refresh, analyst=analyst, key=key)
     if only_preview:
         seen = _curator(file).preview_request(request)
@@ -349,8 +356,7 @@ def _declaration_text(entry: Any) -> str:
 
 
 def _terms(
-    within: str | None,
-    epsilon: str | None,
+    price: tuple[str | None, str | None, str | None],
     delta: str | None,
     confidence: str | None,
     assume_rows: int | None,
@@ -361,12 +367,13 @@ def _terms(
     from lapwing.asking.automatic import read_automatic
     from lapwing.asking.pricing import Terms
 
-    if (within is None) == (epsilon is None):
+    within, epsilon, share = price
+    if sum(named is not None for named in price) != 1:
         raise Misconfigured(
-            "pass either the error you can accept, --within 50, or the price, --epsilon 0.1. "
-            "`lapwing preview` shows what each gives. Nothing was charged."
+            "pass either the error you can accept, --within 50, or the price: --epsilon 0.1, or a share of the whole "
+            "budget, --share 0.05. Pass one of the three. `lapwing preview` shows what each gives. Nothing was charged."
         )
-    numbers = _numbers(within=within, epsilon=epsilon, delta=delta, confidence=confidence, check=check)
+    numbers = _numbers(within=within, epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check)
     found = read_automatic(*automatic[:2], _number(automatic[2], "find-share"))
     return Terms(**numbers, assume_rows=assume_rows, intervals=not bare, automatic=found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 
@@ -11,14 +12,35 @@ from lapwing.answers.answer import Release
 from lapwing.answers.combine import combined
 from lapwing.answers.prices import best_terms, enough_terms, prices_in, terms_of
 from lapwing.answers.stored import decode
-from lapwing.asking.batch import BatchRequest, Shared
+from lapwing.asking.batch import BatchPlan, BatchRequest
 from lapwing.asking.request import Request
 from lapwing.cells.release import Released
 from lapwing.curator.charging import UNJOINED, after_charge, of_batch, paid_answer, reading_terms, saying
 from lapwing.curator.private_data import Paid, PrivateData
 from lapwing.ledger import Charge, Ledger, Reservation
 from lapwing.planning.plan import Outline, Plan, priced
+from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCharge:
+    """One charge of a request: its plan, and what the ledger knows it by."""
+
+    plan: Plan
+    confidence: Fraction
+    title: str
+    """What was asked, for the reader of the ledger."""
+    body: str
+    key: str | None
+    questions: tuple[Question, ...] | None = None
+    """What will be read off the answer; None for the question of the plan."""
+
+    @property
+    def note(self) -> dict[str, str]:
+        """What the reader of the ledger sees."""
+        plan = self.plan
+        return {"question": self.title, "plan": plan.question.canonical(), "version": plan.table.version}
 
 
 class PaidAnswers:
@@ -46,55 +68,21 @@ class PaidAnswers:
             return None
         return self._again(outline, newest[best].seq, self._ledger.read_offer(match, newest[best]), confidence)
 
+    def prepare(self, charges: Sequence[PlannedCharge]) -> list[Paid[Released]]:
+        """Whatever new answers need that needs no rows."""
+        return [self._private_data.prepare_release(one.plan, one.confidence, one.questions) for one in charges]
+
     def charge_new(
-        self, plan: Plan, confidence: Fraction, text: str, request: Request, read: Paid[Released]
-    ) -> Release:
-        """A new answer that was prepared, charged; or the one that this request was charged for before."""
-        cost, terms = self._ledger.budget.cost(plan.loss), terms_of(plan.prices)
-        reservation = self._ledger.reserve(
-            cost, analyst=request.analyst, body=request.body(), key=request.key, note=_note(plan, text)
-        )
-        return self._paid_answer(plan, confidence, reservation, read, terms)
-
-    def check_keys(self, shared: Shared, request: Request) -> None:
-        """Refuses a key that this analyst has used for another batch."""
-        for place in range(len(shared.plans)):
-            if (key := key_of(request.key, place)) is not None:
-                self._ledger.check_key(request.analyst, key, request.body(place))
-
-    def find_all_stored(self, shared: Shared, request: Request) -> list[Release | None]:
-        """For each plan of a batch the stored answer that will do."""
-        pairs, analyst = enumerate(zip(shared.plans, shared.merged, strict=True)), request.analyst
-        return [
-            self.find_stored(plan, one.level, analyst=analyst, key=key_of(request.key, i)) for i, (plan, one) in pairs
-        ]
-
-    def prepare_all(self, shared: Shared, which: Sequence[int]) -> list[Paid[Released]]:
-        """For new answers to these plans of a batch."""
-        members = [[shared.members[index].question for index in numbers] for numbers in shared.read_off()]
-        prepare = self._private_data.prepare_release
-        return [prepare(shared.plans[i], shared.merged[i].level, members[i]) for i in which]
-
-    def charge_all_new(
-        self,
-        shared: Shared,
-        which: Sequence[int],
-        asked: BatchRequest,
-        request: Request,
-        ready: Sequence[Paid[Released]],
+        self, charges: Sequence[PlannedCharge], ready: Sequence[Paid[Released]], costs: Sequence[Cost], analyst: str
     ) -> list[Release]:
-        """New answers to these plans of a batch, which were prepared, charged together or not at all."""
-        read_off = shared.read_off()
-        charges = [
-            Charge(cost, request.body(i), key_of(request.key, i), _note(shared.plans[i], asked.title(read_off[i])))
-            for i, cost in zip(which, shared.costs(which), strict=True)
-        ]
-        terms = [terms_of(shared.plans[i].prices) for i in which]
-        made = self._ledger.reserve_all(charges, analyst=request.analyst) if charges else ()
+        """New answers that were prepared, charged together or not at all; or those that were charged for before."""
+        terms = [terms_of(one.plan.prices) for one in charges]
+        priced_charges = [Charge(cost, one.body, one.key, one.note) for one, cost in zip(charges, costs, strict=True)]
+        made = self._ledger.reserve_all(priced_charges, analyst=analyst) if charges else ()
         answers: list[Release] = []
-        for i, one, read, on in zip(which, made, ready, terms, strict=True):
-            with of_batch(made, one):
-                answers.append(self._paid_answer(shared.plans[i], shared.merged[i].level, one, read, on))
+        for one, reservation, read, on in zip(charges, made, ready, terms, strict=True):
+            with of_batch(made, reservation):
+                answers.append(self._paid_answer(one, reservation, read, on))
         return answers
 
     def combine_stored(self, newest: Release) -> Release:
@@ -111,8 +99,9 @@ class PaidAnswers:
         return Release(made, released, nothing(self._ledger.budget.cost(made.loss)), seq, confidence)
 
     def _paid_answer(
-        self, plan: Plan, confidence: Fraction, reservation: Reservation, read: Paid[Released], terms: str
+        self, charge: PlannedCharge, reservation: Reservation, read: Paid[Released], terms: str
     ) -> Release:
+        plan = charge.plan
         (made, released), cost = paid_answer(
             self._ledger,
             reservation,
@@ -121,7 +110,16 @@ class PaidAnswers:
             read=lambda: _with(plan, *read()),
             decode=lambda payload: decode(plan.outline, payload),
         )
-        return Release(made, released, cost, reservation.seq, confidence)
+        return Release(made, released, cost, reservation.seq, charge.confidence)
+
+
+def charges_of(batch: BatchPlan, asked: BatchRequest, request: Request) -> list[PlannedCharge]:
+    """The charges that a batch is made of: one for each plan, and the questions that are read off it."""
+    found = []
+    for place, (plan, merged, numbers) in enumerate(zip(batch.plans, batch.merged, batch.read_off(), strict=True)):
+        key, questions = _key_of(request.key, place), tuple(batch.items[index].question for index in numbers)
+        found.append(PlannedCharge(plan, merged.confidence, asked.title(numbers), request.body(place), key, questions))
+    return found
 
 
 def _with(plan: Plan, released: Released, payload: bytes) -> tuple[tuple[Plan, Released], bytes]:
@@ -143,11 +141,6 @@ def nothing(cost: Cost) -> Cost:
     return cost - cost
 
 
-def key_of(key: str | None, place: int) -> str | None:
+def _key_of(key: str | None, place: int) -> str | None:
     """The key of one question of a batch with this key."""
     return None if key is None else f"batch:{sha256(repr((key, place)).encode()).hexdigest()}"
-
-
-def _note(plan: Plan, text: str) -> dict[str, str]:
-    """What the reader of the ledger sees."""
-    return {"question": text, "plan": plan.question.canonical(), "version": plan.table.version}

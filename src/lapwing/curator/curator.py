@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self, assert_never
 
 from lapwing.answers.answer import Release
@@ -26,8 +27,7 @@ from lapwing.asking.request import (
 from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
-from lapwing.cells.checking import CheckResult
-from lapwing.curator.answering import PaidAnswers, key_of, nothing
+from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, nothing
 from lapwing.curator.charging import after_charge
 from lapwing.curator.checks import PlannedCheck, prepare_check
 from lapwing.curator.description import Description
@@ -117,6 +117,7 @@ class Curator:
         *,
         within: Within | None = None,
         epsilon: Number | None = None,
+        share: Number | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
         assume_rows: int | None = None,
@@ -133,7 +134,8 @@ class Curator:
         """The noisy answer to a question, charged before any row is read.
 
         The question is SQL text, or an Ibis expression over `curator.table(...)`.
-        `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price. An answer
+        `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price, and
+        `share` the part of the whole budget that it takes: twenty questions at share=0.05 fill it exactly. An answer
         that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
         joins it with all that were paid before. `key` makes a retry safe: one request with one key is paid once.
         With intervals=False quantiles come without one and err less: half of their price would buy it.
@@ -143,7 +145,7 @@ class Curator:
         stored too, and serves every filter over the same keys; check=0 turns it off.
         """
         automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, check=check)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
         return self._release(asked, Request(asked, terms, refresh, combine, analyst, key))
 
@@ -155,6 +157,7 @@ class Curator:
         *,
         within: Within | None = None,
         epsilon: Number | None = None,
+        share: Number | None = None,
         delta: Number | None = None,
         confidence: Number | None = None,
         assume_rows: int | None = None,
@@ -167,7 +170,7 @@ class Curator:
     ) -> Preview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, check=check)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
         return self._preview(asked, Request(asked, terms, refresh))
 
@@ -175,7 +178,8 @@ class Curator:
         self,
         questions: Sequence[Any] | Mapping[str, Any],
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         delta: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         confidence: Number | None = None,
@@ -192,7 +196,7 @@ class Curator:
         """
         asked, terms = (
             read_batch(questions, weights),
-            Terms(epsilon=epsilon, delta=delta, confidence=confidence, check=check),
+            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
         )
         return self._batch(asked, Request(asked, terms, refresh, analyst=analyst, key=key))
 
@@ -200,7 +204,8 @@ class Curator:
         self,
         questions: Sequence[Any] | Mapping[str, Any],
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         delta: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         confidence: Number | None = None,
@@ -210,7 +215,7 @@ class Curator:
         """Price and error of each question of a batch. Free; reads no data."""
         asked, terms = (
             read_batch(questions, weights),
-            Terms(epsilon=epsilon, delta=delta, confidence=confidence, check=check),
+            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
         )
         return self._preview_batch(asked, Request(asked, terms, refresh))
 
@@ -218,7 +223,8 @@ class Curator:
         self,
         column: str,
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         table: str | None = None,
         where: str | None = None,
         cells: int | None = None,
@@ -235,17 +241,16 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells. `where` is a condition in SQL,
         without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
-        asked, terms = (
-            DistributionRequest(column, table, where, cells),
-            Terms(epsilon=epsilon, confidence=confidence, check=check),
-        )
+        asked = DistributionRequest(column, table, where, cells)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         return Distribution.of(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def marginals(
         self,
         columns: Sequence[str | Sequence[str]],
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         ways: int = 2,
         table: str | None = None,
         where: str | None = None,
@@ -264,17 +269,16 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells of all columns together, and
         with at most rows_per_unit rows in each.
         """
-        asked, terms = (
-            MarginalsRequest(columns, table, where, ways, cells),
-            Terms(epsilon=epsilon, confidence=confidence, check=check),
-        )
+        asked = MarginalsRequest(columns, table, where, ways, cells)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         return MarginalTables(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def preview_distribution(
         self,
         column: str,
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         table: str | None = None,
         where: str | None = None,
         cells: int | None = None,
@@ -282,17 +286,16 @@ class Curator:
         check: Number | None = None,
     ) -> Preview:
         """Price and error of a distribution. Free; reads no data."""
-        asked, terms = (
-            DistributionRequest(column, table, where, cells),
-            Terms(epsilon=epsilon, confidence=confidence, check=check),
-        )
+        asked = DistributionRequest(column, table, where, cells)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         return self._preview(asked, Request(asked, terms))
 
     def preview_marginals(
         self,
         columns: Sequence[str | Sequence[str]],
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         ways: int = 2,
         table: str | None = None,
         where: str | None = None,
@@ -301,10 +304,8 @@ class Curator:
         check: Number | None = None,
     ) -> Preview:
         """Price and error of marginals. Free; reads no data."""
-        asked, terms = (
-            MarginalsRequest(columns, table, where, ways, cells),
-            Terms(epsilon=epsilon, confidence=confidence, check=check),
-        )
+        asked = MarginalsRequest(columns, table, where, ways, cells)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         return self._preview(asked, Request(asked, terms))
 
     def watch(
@@ -356,7 +357,8 @@ class Curator:
         before = None if name is None else self._ledger.state
         planned = self._planner.plan(asked, request)
         request = request.canonical(planned.facts)
-        self._check_key(request)
+        if request.key is not None:
+            self._ledger.check_key(request.analyst, request.key, request.body())
         marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
         answer = self._answer(asked.title(planned.plan), planned, request)
         if name is not None and not answer.cost:
@@ -369,7 +371,9 @@ class Curator:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
         if planned.missing:
-            self._check_fits(planned, request)
+            budget = self._ledger.budget
+            price = budget.cost(planned.plan.loss) + planned.to_pay(budget)
+            self._ledger.check_fits(price, analyst=request.analyst)
             planned = find_missing(planned, request, self._planner, self._ledger, self._private_data)
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
@@ -382,26 +386,19 @@ class Curator:
 
     def _charge_new(self, title: str, planned: PlannedRequest, request: Request) -> tuple[PlannedRequest, Release]:
         """A new answer. Both it and its check are prepared before either is charged; the check is charged first."""
-        ready = self._private_data.prepare_release(planned.plan, planned.confidence)
-        check, more = planned.check, nothing(planned.charged)
-        if check is not None and check.missing and self._is_new(request.key, request):
-            pay = prepare_check(check, request, self._ledger, self._private_data)
-            self._check_fits(planned, request)
-            check, more = pay()
+        charge = PlannedCharge(planned.plan, planned.confidence, title, request.body(), request.key)
+        cost, check = self._ledger.budget.cost(planned.plan.loss), planned.check
+        ready = self._answers.prepare([charge])
+        paid, more = self._pay_checks([check] if self._is_new(request.key, request) else [], [cost], request)
         with after_charge(more):
-            answer = self._answers.charge_new(planned.plan, planned.confidence, title, request, ready)
+            (answer,) = self._answers.charge_new([charge], ready, [cost], request.analyst)
             answer = self._answers.combine_stored(answer) if request.combine else answer
+        check = None if check is None else paid.get(check, check)
         return replace(planned, check=check, charged=planned.charged + more), answer
 
     def _is_new(self, key: str | None, request: Request) -> bool:
         """Whether nothing was charged with this key: otherwise it buys no new answer, so nothing is checked for it."""
         return key is None or not self._ledger.knows_key(request.analyst, key)
-
-    def _check_fits(self, planned: PlannedRequest, request: Request) -> None:
-        """Refuses if the whole price does not fit, before the first part of it is charged."""
-        budget = self._ledger.budget
-        price = budget.cost(planned.plan.loss) + planned.to_pay(budget)
-        self._ledger.check_fits(price, analyst=request.analyst)
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
@@ -425,69 +422,73 @@ class Curator:
             planned.confidence,
             request.terms.assume_rows,
             tuple(map(str, planned.missing)),
+            planned.overlooked,
             delta_named=request.terms.delta is not None,
             check=check.price if check is not None and check.missing and stored is None else None,
             checked=None if check is None else check.checked,
+            epsilon=request.terms.epsilon,
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
         planned = self._planner.plan_batch(asked, request)
-        shared = planned.shared
-        request = request.canonical(*(one.outline.question.facts for one in shared.merged))
-        self._answers.check_keys(shared, request)
-        for plan in shared.plans:
+        batch = planned.batch
+        request = request.canonical(*(one.outline.question.facts for one in batch.merged))
+        charges = charges_of(batch, asked, request)
+        for charge in charges:
+            if charge.key is not None:
+                self._ledger.check_key(request.analyst, charge.key, charge.body)
+        for plan in batch.plans:
             self._private_data.check(plan.table)
-        found = self._stored_batch(planned, request)
+        found = self._all_stored(planned, asked, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
-        ready = self._answers.prepare_all(shared, missing)
-        told, more = self._pay_checks(planned, missing, request)
+        new, costs = [charges[place] for place in missing], batch.costs(missing)
+        ready = self._answers.prepare(new)
+        lacking = [planned.checks[place] for place in missing if self._is_new(charges[place].key, request)]
+        paid_checks, more = self._pay_checks(lacking, costs, request)
         with after_charge(more):
-            paid = iter(self._answers.charge_all_new(shared, missing, asked, request, ready))
+            paid = iter(self._answers.charge_new(new, ready, costs, request.analyst))
+        told = [None if one is None else paid_checks.get(one, one).told for one in planned.checks]
         answers = [next(paid) if answer is None else answer for answer in found]
-        return batch_of(asked.names, shared, answers, told, more)
+        return batch_of(asked.names, batch, answers, told, more)
 
     def _pay_checks(
-        self, planned: PlannedBatch, missing: Sequence[int], request: Request
-    ) -> tuple[list[CheckResult | None], Cost]:
-        """What checks tell of each plan of a batch, and what was charged for those that new answers lack."""
-        new = [place for place in missing if self._is_new(key_of(request.key, place), request)]
-        lacking = dict.fromkeys(check for place in new if (check := planned.checks[place]) and check.missing)
-        pays = {check: prepare_check(check, request, self._ledger, self._private_data) for check in lacking}
+        self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request
+    ) -> tuple[dict[PlannedCheck, PlannedCheck], Cost]:
+        """Those of the checks that are missing, paid, if they fit together with these costs; and what they cost."""
         budget, more = self._ledger.budget, nothing(self._ledger.total)
+        missing = dict.fromkeys(check for check in checks if check is not None and check.missing)
+        pays = {check: prepare_check(check, request, self._ledger, self._private_data) for check in missing}
         if pays:
-            price = sum((budget.cost(check.price) for check in pays), sum(planned.shared.costs(missing), more))
+            price = sum((budget.cost(check.price) for check in pays), sum(costs, more))
             self._ledger.check_fits(price, analyst=request.analyst)
-        paid: dict[PlannedCheck | None, PlannedCheck] = {}
+        paid = {}
         for check, pay in pays.items():
             with after_charge(more):
                 paid[check], cost = pay()
             more += cost
-        known = [paid.get(check, check) for check in planned.checks]
-        return [None if check is None else check.told for check in known], more
-
-    def _stored_batch(self, planned: PlannedBatch, request: Request) -> list[Release | None]:
-        """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
-        if request.refresh:
-            return [None] * len(planned.shared.plans)
-        found = self._answers.find_all_stored(planned.shared, request)
-        if planned.lesser is None or None not in found:
-            return found
-        at_least = self._answers.find_all_stored(planned.lesser(), request)
-        return [one if one is not None else other for one, other in zip(found, at_least, strict=True)]
+        return paid, more
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
         planned = self._planner.plan_batch(asked, request)
-        stored = self._stored_batch(planned, request)
+        stored = self._all_stored(planned, asked, request)
         pairs = zip(planned.checks, stored, strict=True)
-        lacking = {check for check, answer in pairs if answer is None and check is not None and check.missing}
-        more = sum((self._ledger.budget.cost(check.price) for check in lacking), nothing(self._ledger.total))
+        missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
+        more = sum((self._ledger.budget.cost(check.price) for check in missing), nothing(self._ledger.total))
         told = [None if check is None else check.told for check in planned.checks]
-        return preview_of(asked.names, planned.shared, stored, self._ledger.remaining, more, told)
+        return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, told)
 
-    def _check_key(self, request: Request) -> None:
-        """Refuses a key that this analyst has used for another request, before anything is charged for it."""
-        if request.key is not None:
-            self._ledger.check_key(request.analyst, request.key, request.body())
+    def _all_stored(self, planned: PlannedBatch, asked: BatchRequest, request: Request) -> list[Release | None]:
+        """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
+        charges, find = (
+            charges_of(planned.batch, asked, request),
+            partial(self._answers.find_stored, analyst=request.analyst),
+        )
+        found = [None if request.refresh else find(one.plan, one.confidence, key=one.key) for one in charges]
+        if request.refresh or planned.lesser is None or None not in found:
+            return found
+        lesser = charges_of(planned.lesser(), asked, request)
+        pairs = zip(found, lesser, strict=True)
+        return [find(one.plan, one.confidence) if answer is None else answer for answer, one in pairs]
 
     def _kept_answer(self, name: Hashable) -> Release | None:
         """The answer that is kept for these words, if nothing has changed since."""

@@ -12,14 +12,14 @@ from functools import lru_cache, partial
 from typing import Any
 
 from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
-from lapwing.asking.batch import BatchRequest, Shared, share
+from lapwing.asking.batch import BatchPlan, BatchRequest, split_price
 from lapwing.asking.checks import check_price, read_check
 from lapwing.asking.pricing import Terms, outline_on_terms, price_on_terms, require_one_price
 from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.checking import CheckTarget, check_target
-from lapwing.cells.finding import SearchResult, Target
+from lapwing.cells.finding import SearchResult, Target, overlooked
 from lapwing.curator.checks import PlannedCheck, plan_check
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
@@ -66,13 +66,19 @@ class PlannedRequest:
         check = budget.cost(self.check.price) if self.check is not None and self.check.missing else free
         return check if self.search is None else sum((self.search.cost_of_each for _ in self.missing), check)
 
+    @property
+    def overlooked(self) -> int:
+        """The most units that a missing search may overlook; 0 if none is missing."""
+        each = None if self.search is None else self.search.each
+        return 0 if each is None else max((overlooked(target, each) for target in self.missing), default=0)
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
     """A batch with its price split, and the checks of its questions."""
 
-    shared: Shared
-    lesser: Callable[[], Shared] | None
+    batch: BatchPlan
+    lesser: Callable[[], BatchPlan] | None
     """The same if everything had to be checked; None if that is no other."""
     checks: tuple[PlannedCheck | None, ...]
     """For each plan, the check that tells of its limits. Plans over the same rows and keys share one."""
@@ -125,8 +131,8 @@ class Planner:
     def plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         """The plans of a batch, with its price split, and one check for each list of rows and keys."""
         terms, budget = request.terms, self._ledger.budget
-        shared = self._share(asked, terms)
-        targets = [check_target(one.outline) if self._part(terms) else None for one in shared.merged]
+        batch = self._share(asked, terms)
+        targets = [check_target(one.outline) if self._part(terms) else None for one in batch.merged]
         joined: dict[str, CheckTarget] = {}
         for target in filter(None, targets):
             name = target.identity.text
@@ -142,16 +148,16 @@ class Planner:
         taken = sum((check.taken for check in checks.values()), Fraction(0))
         most = sum((check.price.amount for check in checks.values()), Fraction(0))
         lesser = None if taken == most else partial(self._share, asked, replace(terms, taken=most))
-        return PlannedBatch(self._share(asked, replace(terms, taken=taken)) if taken else shared, lesser, each)
+        return PlannedBatch(self._share(asked, replace(terms, taken=taken)) if taken else batch, lesser, each)
 
-    def _share(self, asked: BatchRequest, terms: Terms) -> Shared:
+    def _share(self, asked: BatchRequest, terms: Terms) -> BatchPlan:
         """The plans of a batch, with its price split."""
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
                 questions.append(self.read(question))
-        levels = [_confidence(question.table, terms.confidence) for question in questions]
-        return share(questions, asked, self._ledger.budget, terms, levels=levels, left=self._delta_left)
+        confidences = [_confidence(question.table, terms.confidence) for question in questions]
+        return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
     def _checked(
         self, outline: Outline, confidence: Fraction, terms: Terms, least: Terms, request: Request

@@ -13,17 +13,16 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-from lapwing.answers.rehearsal import rehearse
 from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.bounding import Queries, queries
 from lapwing.cells.checking import CheckResult, CheckTarget, check_query, encode_check, rehearse_check
 from lapwing.cells.checking import released as checked_by
 from lapwing.cells.finding import SearchResult, Target, encode_found, powers_query, rehearse_finding
 from lapwing.cells.finding import released as found_by
 from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
+from lapwing.curator.prepared import Prepared
 from lapwing.engines.engine import Engine
 from lapwing.errors import Bug, EngineFailed, Misconfigured
 from lapwing.ledger import Ledger
@@ -56,6 +55,7 @@ class PrivateData:
         self._private = [table for table in catalog.tables if not table.public]
         self._public = [table for table in catalog.tables if table.public]
         self._engine = engine
+        self._prepared = Prepared(engine)
         self._ledger = ledger
         self._declare_versions()
 
@@ -63,9 +63,7 @@ class PrivateData:
         self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None
     ) -> Paid[Released]:
         """For the noisy cells of a plan, off which its own question is read, or these."""
-        read_off = (plan.question,) if questions is None else questions
-        asked = _prepare(lambda: self._queries(plan))
-        _prepare(lambda: rehearse(plan, confidence, read_off))
+        asked = _prepare(lambda: self._prepared.rehearse(plan, confidence, questions))
 
         def read() -> tuple[Released, bytes]:
             released = release(plan, fetched(plan, asked, self._engine.fetch))
@@ -97,7 +95,7 @@ class PrivateData:
 
     def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""
-        asked = _prepare(lambda: self._queries(plan))
+        asked = _prepare(lambda: self._prepared.queries(plan))
         return lambda look: _run(lambda: look(fetched(plan, asked, self._engine.fetch)))
 
     def check(self, table: Table) -> None:
@@ -123,10 +121,6 @@ class PrivateData:
 
     def close(self) -> None:
         self._engine.close()
-
-    def _queries(self, plan: Plan) -> Queries:
-        """The queries of a plan as the engine runs them."""
-        return queries(plan).prepared(self._engine.prepare)
 
     def _declare_versions(self) -> None:
         """Tells the ledger which tables are asked about, before anything is charged; new data are checked first."""

@@ -20,9 +20,8 @@ from lapwing.cells.checking import CheckTarget
 from lapwing.cells.finding import SearchResult, Target, decode_found, mechanism_for
 from lapwing.errors import Misconfigured
 from lapwing.ledger import Ledger
-from lapwing.numbers import Number, positive
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.loss import Pure
+from lapwing.privacy.loss import Loss, Pure
 
 WORSE = 4
 """A stored result is used if it cost at least 1 / WORSE of what the question would pay for it."""
@@ -67,8 +66,8 @@ class Search:
         self._own: set[int] = set()
         self.paid: set[int] = set()
         """Charges that were made since the search began."""
-        asked = terms.epsilon if terms.within is None else None
-        self.each = None if asked is None else price_of_each(budget, asked, terms.automatic.share, needs.many)
+        price = terms.price(budget) if terms.within is None else None
+        self.each = None if price is None else price_of_each(price, terms.automatic.share, needs.many)
         """The epsilon of one search; None if the question has no price."""
 
     @property
@@ -108,13 +107,12 @@ class Search:
         return choose_result([found for _, _, found in stored], self.each)
 
 
-def price_of_each(budget: Budget, epsilon: Number, share: Fraction, many: int) -> Fraction:
+def price_of_each(price: Loss, share: Fraction, many: int) -> Fraction:
     """The pure epsilon of one of `many` searches, for this share of a question's price.
 
     Under zCDP its rho, epsilon^2 / 2, is a decimal of 37 digits at most, so that the rest of the price is exact too.
     """
-    price = budget.price(epsilon=positive(epsilon, "epsilon")).scaled(share)
-    return price.pure_epsilon(many, unit=Fraction(1, 10**18))
+    return price.scaled(share).pure_epsilon(many, unit=Fraction(1, 10**18))
 
 
 def check_price(targets: Sequence[Target], each: Fraction) -> None:
@@ -124,7 +122,7 @@ def check_price(targets: Sequence[Target], each: Fraction) -> None:
             mechanism_for(target, each)
     except Misconfigured:
         raise Misconfigured(
-            "`epsilon` and `find_share` leave a price for which nothing can be found: it is too small or too large. "
+            "the price and `find_share` leave a part for which nothing can be found: it is too small or too large. "
             "Choose another one. Nothing was charged for the answer."
         ) from None
 

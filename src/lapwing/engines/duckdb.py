@@ -129,9 +129,9 @@ class DuckDBEngine:
     def checks_limits(self) -> bool:
         return True
 
-    def prepare(self, query: exp.Select) -> EngineQuery:
+    def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it."""
-        prepared = DUCKDB.write(query, salt=self._salt, copy=False)
+        prepared = query if isinstance(query, EngineQuery) else DUCKDB.write(query, salt=self._salt, copy=False)
         if len(self._connection.extract_statements(prepared.text)) != 1:
             raise Bug("a query was written as several")
         return prepared

@@ -49,8 +49,8 @@ class Engine(Protocol):
         """Whether answers say how much limits cut, unless it is turned off: one more pass over the rows."""
         ...
 
-    def prepare(self, query: exp.Select) -> EngineQuery:
-        """The query as the engine runs it, checked as far as possible without reading a row."""
+    def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
+        """The query as the engine runs it, written already or not, checked as far as possible without a row."""
         ...
 
     def fetch(self, query: EngineQuery) -> pa.Table:

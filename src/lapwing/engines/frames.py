@@ -1,7 +1,8 @@
 """pandas, polars and Arrow frames as Arrow tables whose types depend on the column types, never on values.
 
-A missing value turns pandas integers into floats and booleans into objects, so numpy numbers are read as real,
-and booleans and objects as text. Each value is converted by itself: NULL if it has no text.
+Integers are integers, floats are real however whole they are, booleans are booleans and objects are text. A missing
+value turns numpy integers into floats and booleans into objects; so the types of the first frame are recorded, and
+later ones are cast to them (opening/types.py). Each object is converted by itself: NULL if it has no text.
 Checked by: tests/engines/test_frames.py
 """
 
@@ -35,7 +36,7 @@ def frame_source(data: Any) -> Frame:
     if not table.num_columns:
         raise Misconfigured("the frame has no columns. Pass a frame with columns.")
     check_names(table.schema.names)
-    return Frame(_with_engine_types(table), numbers)
+    return Frame(_with_engine_types(table), numbers, is_pandas=_is_pandas(data))
 
 
 def with_fingerprint(frame: Frame) -> Frame:
@@ -102,8 +103,6 @@ def _column(column: Any, name: str) -> Any:
     if type(kind).__name__ == "SparseDtype":
         raise Misconfigured(f"`{name}` is sparse. Convert it with `.sparse.to_dense()` first.")
     with suppress(Exception):  # from any library; the message may quote a value
-        if isinstance(kind, np.dtype) and kind.kind == "b":
-            return _truths(pa.array(column.to_numpy()))
         if isinstance(kind, np.dtype) and kind.kind == "O":
             return _texts(column.to_numpy())
         if type(kind).__name__ == "CategoricalDtype":

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
+from types import MappingProxyType
 
 import duckdb
 
@@ -31,10 +33,17 @@ MOST_VALUES = 1_000
 _ROWS = "lw_public"
 
 
-def read_public(name: str, source: Source, key: Sequence[str] = ()) -> Table:
-    """The stored table, with the values, bounds and keys of its rows. Its version is a hash of its content."""
-    plain = Table(name, tuple(Field(column, kind) for column, kind in stored_types(source).items()), None, public=True)
-    names = tuple(_known(column, plain) for column in key)
+def read_public(
+    name: str, source: Source, key: Sequence[str] = (), types: Mapping[str, Type] = MappingProxyType({})
+) -> Table:
+    """The stored table, with the values, bounds and keys of its rows. Its version is a hash of its content.
+
+    `types` are those of columns that are read as other types than they are stored as; what does not cast is NULL.
+    """
+    stored = Table(name, tuple(Field(column, kind) for column, kind in stored_types(source).items()), None, public=True)
+    declared = {_known(column, stored, "types"): kind for column, kind in types.items()}
+    plain = replace(stored, fields=tuple(Field(f.name, declared.get(f.name, f.type)) for f in stored.fields))
+    names = tuple(_known(column, plain, "key") for column in key)
     table: Table | None = None
     with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
         try:
@@ -58,12 +67,12 @@ def _read_rows(connection: duckdb.DuckDBPyConnection, plain: Table, source: Sour
     return Table(plain.name, fields, None, version=_version(connection, plain), public=True, keys=keys)
 
 
-def _known(column: str, table: Table) -> str:
+def _known(column: str, table: Table, what: str) -> str:
     for field in table.fields:
         if field.name.lower() == column.lower():
             return field.name
     known = nearest(column, (field.name for field in table.fields))
-    raise Misconfigured(f"`key` is `{column}`, but `{table.name}` has no such column. {known}")
+    raise Misconfigured(f"`{what}` names `{column}`, but `{table.name}` has no such column. {known}")
 
 
 def _field(connection: duckdb.DuckDBPyConnection, field: Field) -> Field:

@@ -42,7 +42,8 @@ class Frame:
 
     data: Any
     numbers: frozenset[str] = frozenset()
-    """Columns whose stored type is unreliable: a missing value turns a pandas integer column into floats."""
+    """Columns of numpy numbers: a missing value turns integers into floats."""
+    is_pandas: bool = False
     mark: bytes = _UNMARKED
     """A fingerprint of the data, for a ledger that outlives them."""
 

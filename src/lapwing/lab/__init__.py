@@ -1,7 +1,25 @@
 """The lab: audits that refute false claims of privacy, and attacks that show what they mean."""
 
+from lapwing.lab.attacks import ATTACKS, Attacked, attack, attack_all
 from lapwing.lab.audit import audit, audit_outputs
 from lapwing.lab.claim import Claim
+from lapwing.lab.one_run import OneRun, audit_groups, audit_one_run
+from lapwing.lab.replay import Replay, replay
 from lapwing.lab.report import Audit, Finding
 
-__all__ = ["Audit", "Claim", "Finding", "audit", "audit_outputs"]
+__all__ = [
+    "ATTACKS",
+    "Attacked",
+    "Audit",
+    "Claim",
+    "Finding",
+    "OneRun",
+    "Replay",
+    "attack",
+    "attack_all",
+    "audit",
+    "audit_groups",
+    "audit_one_run",
+    "audit_outputs",
+    "replay",
+]

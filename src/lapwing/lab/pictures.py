@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from lapwing.lab.attacks.attempt import Attacked, View
     from lapwing.lab.report import Audit, Sketch
 
 BLUE, RED, GREEN, PALE, INK, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea", "#22303a", "#66747e"
+GOLD = "#c9a227"
+SYSTEMS = {"unprotected": GREY, "naive noise": RED, "Lapwing": BLUE}
+"""The colour of each system, wherever it is drawn."""
 _STYLE: dict[str, Any] = {
     "font.size": 10,
     "text.color": INK,
@@ -105,3 +109,58 @@ def _bounds(axes: Axes, audit: Audit) -> None:
     axes.set_ylim(0, 1.25 * max(shown, best.epsilon, 0.1))
     axes.set_xticks([0], ["epsilon is at least"])
     axes.set_title(f"alpha = {audit.alpha:g}", color=GREY, fontsize=9.5)
+
+
+def _bins(values: Any) -> list[float]:
+    """Edges of bars: one for each whole number, or 25 of one width; few values lie outside."""
+    low, high = (float(end) for end in np.quantile(values, [0.005, 0.995]))
+    if np.array_equal(values, np.rint(values)) and high - low < 60:
+        return [float(k) - 0.5 for k in range(round(low), round(high) + 2)]
+    return [float(edge) for edge in np.linspace(low, max(high, low + 1e-9), 26)]
+
+
+def draw_attack(attacked: Attacked) -> Figure:
+    """What the attacker sees, and how often each system gave the secret away, with its interval and its cap."""
+    figure, (seen, success) = canvas(10.4, 3.8, 2, width_ratios=(1.15, 1))
+    _panel(seen, attacked.view)
+    names = [attempt.system for attempt in attacked.attempts]
+    places = np.arange(len(names))[::-1]
+    for place, attempt in zip(places, attacked.attempts, strict=True):
+        rate, colour = attempt.success, SYSTEMS[attempt.system]
+        success.barh(place, rate.value, 0.5, color=colour)
+        ends = [[rate.value - rate.low], [rate.high - rate.value]]
+        success.errorbar(rate.value, place, xerr=ends, color=INK, lw=1.2, capsize=3)
+        success.text(0.015, place, f"{rate.value:.0%}", va="center", color="white", fontweight="bold")
+        if attempt.cap is not None:
+            success.plot([attempt.cap] * 2, [place - 0.36, place + 0.36], color=INK, lw=2.5)
+            success.text(attempt.cap, place + 0.39, f"cap {attempt.cap:.0%}", ha="center", va="bottom", fontsize=8.5)
+    success.axvline(0.5, color=INK, lw=1, ls=":")
+    success.text(0.5, -0.62, "blind guess", ha="center", va="bottom", fontsize=8.5, color=GREY, backgroundcolor="white")
+    success.set_yticks(places, names, color=INK)
+    success.set_xlim(0, 1.02)
+    success.set_ylim(-0.65, len(names) - 0.3)
+    success.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
+    success.set_title("How often the secret was guessed", loc="left")
+    figure.suptitle(attacked.title, x=0.01, ha="left", fontweight="bold", fontsize=13)
+    return figure
+
+
+def _panel(axes: Axes, view: View) -> None:
+    others = iter((GREEN, GOLD, BLUE, RED) if set(view.lines) & set(SYSTEMS) else (BLUE, RED, GREEN, GOLD))
+    for name, (x, y) in view.lines.items():
+        colour = SYSTEMS[name] if name in SYSTEMS else next(others)
+        if view.kind == "distributions":
+            bins = _bins(np.concatenate([values for values, _ in view.lines.values()]))
+            weights = np.full(len(x), 1 / max(len(x), 1))
+            axes.hist(np.clip(x, bins[0], bins[-1]), bins, weights=weights, color=colour, alpha=0.6, label=name)
+        elif view.kind == "points":
+            axes.plot(x, y, "o", ms=4, color=colour, label=name, alpha=0.8)
+        else:
+            axes.plot(x, y, color=colour, lw=1.8, label=name, marker="o" if len(x) <= 10 else None, ms=4)
+    if view.kind == "log lines":
+        axes.set_xscale("log")
+    axes.set_title(view.title, loc="left")
+    axes.set_xlabel(view.across)
+    axes.set_ylabel(view.up)
+    axes.grid(axis="y")
+    axes.legend(frameon=False, fontsize=9)

@@ -61,8 +61,11 @@ class CheckedBook:
 
     def versions(self, table: str) -> Iterator[Entry]:
         """The declarations of a table, newest first."""
-        rows = reversed(self._book.entries_of(EntryKind.VERSION, ""))
-        return (entry for entry in map(intact, rows) if entry.remark("table") == table)
+        return (entry for entry in self.declarations() if entry.remark("table") == table)
+
+    def declarations(self) -> Iterator[Entry]:
+        """The declarations of all tables, newest first."""
+        return map(intact, reversed(self._book.entries_of(EntryKind.VERSION, "")))
 
     def units(self) -> Units:
         """The units that were declared so far."""

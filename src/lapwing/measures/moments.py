@@ -18,7 +18,7 @@ from sqlglot import exp
 from lapwing.catalog.identity import Facts, interval_facts
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
-from lapwing.language.expression import Expression
+from lapwing.language.expression import Column, Expression
 from lapwing.language.forms import ExactSum, Least, WholeQuotient, WideProduct
 from lapwing.language.types import Interval, Type, text_of
 from lapwing.measures.columns import Read, RowColumn, one_if_present, zero_if_null
@@ -130,6 +130,21 @@ class MomentsKind(RowShares):
                 return Fraction(stddev_error(noise, width, confidence, rows=rows))
             case _:
                 return None
+
+    def range_width(self, statistic: str) -> Fraction | None:
+        width = self.bounds.high - self.bounds.low
+        match statistic:
+            case MEAN.name:
+                return width
+            case VARIANCE.name | SAMPLE_VARIANCE.name:
+                return width**2 / 4
+            case STDDEV.name | SAMPLE_STDDEV.name:
+                return width / 2
+            case _:
+                return None
+
+    def rows_counted(self, cells: CellColumns) -> Cells | None:
+        return np.rint(values.counts(cells)).astype(np.int64) if isinstance(self.argument, Column) else None
 
     @property
     def _places(self) -> tuple[float, ...]:

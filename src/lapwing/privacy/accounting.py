@@ -13,6 +13,7 @@ from lapwing.privacy.wording import decimal_text
 
 FINEST = 40
 """Amounts are exact fractions with denominators up to 10^40, or rounded to 40 decimals."""
+_ROOT_DIGITS = FINEST - 4  # of amounts that are roots: a share of four decimals of them is exact too
 
 
 class Rules(Protocol):
@@ -109,7 +110,7 @@ class ZCDPRules:
             )
 
     def amount(self, epsilon: Fraction, delta: Fraction) -> Fraction:
-        return round_down(rho_of_epsilon(epsilon, delta / 2), digits=FINEST)
+        return round_down(rho_of_epsilon(epsilon, delta / 2), digits=_ROOT_DIGITS)
 
     def spendable(self, delta: Fraction) -> Fraction:
         return delta / 2

@@ -30,7 +30,7 @@ from enum import Enum
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured, WeakBudget
-from lapwing.numbers import Number, below_one, nonnegative, positive, round_up, shown
+from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
 from lapwing.privacy.accounting import FINEST, BasicRules, PureRules, Rules, ZCDPRules
 from lapwing.privacy.loss import Loss, read_loss
 from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, weakness
@@ -166,6 +166,20 @@ class Budget:
         """
         asked, part = positive(epsilon, "epsilon"), below_one(delta, "delta")
         return self.accounting.rules.loss(self.accounting.rules.amount(asked, self.delta), part)
+
+    def share(self, part: Number, *, delta: Number = 0) -> Loss:
+        """The loss that a question may have if it takes this part of the whole capacity, in the budget's own currency.
+
+        Twenty questions at 0.05 fill the budget exactly; amounts with more than 40 decimals are rounded down.
+        """
+        asked, rules, whole = positive(part, "share"), self.accounting.rules, self.capacity.amount
+        if asked > 1:
+            raise Misconfigured(f"`share` is {shown(part)}; the whole budget is 1. Pass for example share=0.05.")
+        amount = asked * whole
+        exactly = amount if amount.denominator <= 10**FINEST else round_down(amount, digits=FINEST)
+        if not exactly:
+            raise Misconfigured("`share` is too small to pay for anything. Pass for example share=0.05.")
+        return rules.loss(exactly, below_one(delta, "delta"))
 
     def cost(self, loss: Loss) -> Cost:
         """What a loss costs here, rounded up. Refused if no rule proves a bound in this currency."""

@@ -34,6 +34,11 @@ def at_most_text(value: Fraction) -> str:
     return decimal_text(value, rounding=ROUND_UP)
 
 
+def percent(confidence: Fraction) -> str:
+    """95%, 99.9%: never more than it is."""
+    return f"{at_least_text(100 * confidence)}%"
+
+
 def meaning(epsilon: Fraction, delta: Fraction) -> str:
     """What (epsilon, delta) promises one person under add-or-remove, and no more.
 

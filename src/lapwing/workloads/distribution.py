@@ -17,7 +17,6 @@ import numpy as np
 from lapwing.answers.answer import Release
 from lapwing.answers.formats.text import show
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
-from lapwing.answers.wording import percent
 from lapwing.arrays import Floats
 from lapwing.catalog.table import Catalog
 from lapwing.errors import Misconfigured
@@ -27,6 +26,7 @@ from lapwing.measures.workload import Axis, axes_of, read_ranges
 from lapwing.mechanisms.ranges.ranges import RangeMechanism, RangeRelease
 from lapwing.numbers import Number, exact, inside_unit
 from lapwing.planning.plan import Outline, Plan
+from lapwing.privacy.wording import percent
 from lapwing.workloads.axes import make_axis, require_cut
 from lapwing.workloads.outline import find_table, make_workload
 

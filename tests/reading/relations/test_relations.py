@@ -501,7 +501,7 @@ def test_ibis_and_sql_ask_the_same(name: str) -> None:
         lambda: V.join(S, V.age < S.nights).count(),
         lambda: V.cross_join(S).count(),
         lambda: V.outer_join(S, "pid").count(),
-        lambda: V.semi_join(S, "pid").count(),
+        lambda: V.semi_join(S, "site").count(),
         lambda: V.join(P, V.site == P["size"]).count(),
         lambda: V.select("pid").union(S.select("pid"), distinct=True).count(),
         lambda: P.count(),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from lapwing.answers.table import AnswerTable
-from lapwing.engines.engine import ARROW_TYPES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def to_arrow(table: AnswerTable, *, intervals: bool = True) -> pa.Table:
     """The answer; `intervals=False` leaves the ends of its intervals out. Types follow from the plan."""
+    import pyarrow as pa  # slow import
+
+    from lapwing.engines.engine import ARROW_TYPES
+
     named = table.by_name(intervals=intervals)
     return pa.table({name: pa.array(values, ARROW_TYPES[kind]) for name, (kind, values) in named.items()})

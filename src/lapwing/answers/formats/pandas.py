@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from lapwing.answers.formats.arrow import to_arrow
 from lapwing.answers.formats.optional import load
 from lapwing.answers.table import AnswerTable
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
 
 def to_pandas(table: AnswerTable, *, intervals: bool = True) -> pd.DataFrame:
     pandas = load("pandas", what="Frames of pandas", install="pandas")
+    import pyarrow as pa  # slow import
+
     typed = to_arrow(table, intervals=intervals)
     frame: pd.DataFrame = typed.to_pandas(date_as_object=False)
     for name, column in zip(typed.column_names, typed.columns, strict=True):

@@ -2,7 +2,8 @@
 the column, so the list of buckets is public, whatever the rows contain, and real columns can be grouped this way.
 
 Every row has one bucket: 0 below the first edge, the number of edges from the last one on, NULL if there is no
-value. So a histogram drops no row. The bucket is found by binary search: each value takes about the same few steps.
+value. So a histogram drops no row, but those beyond the declared bounds of whole numbers that have a bucket of their
+own. The bucket is found by binary search: each value takes about the same few steps.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ WIDTH_BUCKET = Operator(
     meaning="The bucket between ascending edges: 0 below the first, 1 from the first on, and so on; NULL stays NULL. "
     f"WIDTH_BUCKET(x, 0, 100, 10) has 10 buckets of equal width between 0 and 100; the most is {MOST_BUCKETS:,}. "
     "BUCKET(x, [0, 18, 65]) returns them as text: `[0, 18)`. Both take a column alone if the steward declared its "
-    "`edges`. As a GROUP BY key it needs no declared values, and rows without a value form a group. Groups come in "
+    "`edges`. As a GROUP BY key it needs no declared values, and rows without a value form a group. Over whole numbers "
+    "with declared bounds it has the buckets that these reach. Groups come in "
     "the order of the edges; ORDER BY sorts them as text.",
 )
 

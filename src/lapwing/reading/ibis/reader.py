@@ -27,6 +27,7 @@ from lapwing.reading.ibis.values import (
     terms_of,
 )
 from lapwing.reading.relations import grouping
+from lapwing.reading.relations.combining import rows_only
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
 from lapwing.reading.relations.relation import (
@@ -41,6 +42,7 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.relations.semi_joins import is_member
 
 SCHEMA = {
     Type.INTEGER: "int64",
@@ -124,10 +126,22 @@ class _Reading:
         return all_rows(self.catalog.table(node.name))
 
     def filter(self, node: Any) -> Relation:
+        """Only these rows. Each `isin(table.column)` is one more column of the rows before they are filtered."""
         inner = self.relation(node.parent)
-        read = Values(_fields(inner, node.parent)).read
+        field = _fields(inner, node.parent)
+
+        def leaf(part: Any) -> Expression:
+            nonlocal inner
+            if kind_of(part) != "InSubquery":
+                return field(part)
+            rows = rows_only(inner, part_of(part))
+            inner, met = is_member(rows, read(part.needle), self.relation(part.rel), part_of(part))
+            return met
+
+        read = Values(leaf).read
         terms = [term for predicate in node.predicates for term in terms_of(predicate, "And")]
-        return filter_by(inner, [read(term) for term in terms], lambda: "filter")
+        conditions = [read(term) for term in terms]
+        return filter_by(inner, conditions, lambda: "filter")
 
     def project(self, node: Any) -> Relation:
         inner = self.relation(node.parent)
@@ -208,7 +222,7 @@ class _Above:
         self.collected, self.parent, self.below = collected, parent, below
 
     def leaf(self, node: Any) -> Expression:
-        if kind_of(node) == "Field":
+        if kind_of(node) in ("Field", "InSubquery"):
             return self.below(node)
         if kind_of(node) == "CountStar" and node.arg != self.parent:
             refuse_node(node)
@@ -242,6 +256,8 @@ def _fields(relation: Relation, parent: Any) -> Callable[[Any], Expression]:
     """Below an aggregation, a field is a column of the relation, and there are no aggregates."""
 
     def leaf(node: Any) -> Expression:
+        if kind_of(node) == "InSubquery":
+            refuse_node(node)
         if kind_of(node) != "Field":
             refuse(
                 "misplaced-aggregate",

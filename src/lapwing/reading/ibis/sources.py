@@ -6,19 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lapwing.language.expression import Expression
+from lapwing.language.expression import Expression, Literal
+from lapwing.language.operators.base import call
+from lapwing.language.operators.logic import COALESCE, NOT
 from lapwing.language.refusal import refuse
+from lapwing.language.types import Type
 from lapwing.planning.question import Output
 from lapwing.reading.ibis.values import Values, kind_of, part_of, terms_of
 from lapwing.reading.relations.combining import rows_only
 from lapwing.reading.relations.joins import join
-from lapwing.reading.relations.relation import Columns, Relation, Rows, by_name, project
+from lapwing.reading.relations.relation import Columns, Relation, Rows, by_name, filter_by, project
+from lapwing.reading.relations.semi_joins import is_member
 from lapwing.reading.relations.unions import unite
 
 RelationReader = Callable[[Any], Relation]
 """Reads the relation below a node."""
 
-HOW = {"inner", "left", "right"}
+HOW = {"inner", "left", "right", "semi", "anti"}
 """Supported joins."""
 
 _EQUALS = "Join on left.x == right.y; put other conditions in filter."
@@ -46,9 +50,23 @@ def _join(rows: Rows, sides: dict[Any, Columns], link: Any, read: RelationReader
     pairs = [_equal(term, sides, link.table, right.columns) for term in terms]
     if not pairs:
         refuse("unsupported-join", "join", "only equality joins are supported.", _EQUALS)
+    if link.how in ("semi", "anti"):
+        return _semi_join(rows, right, pairs, link.how), sides
     made = join(rows, right, pairs, how=link.how, what="join")
     move = {side: made.left(columns) for side, columns in sides.items()}
     return Rows(made.table, {}, made.where), {**move, link.table: made.right(right.columns)}
+
+
+def _semi_join(rows: Rows, right: Rows, pairs: list[tuple[Expression, Expression]], how: str) -> Rows:
+    """The rows with a partner, or those without one."""
+    if len(pairs) > 1:
+        refuse("unsupported-join", f"{how}_join", "it compares one column.", "Compare the protected unit of both.")
+    ((value, other),) = pairs
+    column = project(right, [Output("member", other)])
+    made, met = is_member(rows, value, column, f"{how}_join")
+    found = call(COALESCE, met, Literal(False, Type.BOOLEAN), part=lambda: f"{how}_join")
+    kept = found if how == "semi" else call(NOT, found, part=lambda: f"{how}_join")
+    return rows_only(filter_by(made, [kept], lambda: f"{how}_join"), "join")
 
 
 def _equal(term: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[Expression, Expression]:

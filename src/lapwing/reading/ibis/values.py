@@ -89,8 +89,8 @@ SPREADS = {
 }
 PAIRS = {("Covariance", "pop"): "covar_pop", ("Covariance", "sample"): "covar_samp"}
 LEAVES = {
-    "Field", "CountStar", "CountDistinct", "Quantile", "Variance", "StandardDev", "Covariance", "Correlation",
-    *AGGREGATES, *QUANTILES,
+    "Field", "InSubquery", "CountStar", "CountDistinct", "Quantile", "Variance", "StandardDev", "Covariance",
+    "Correlation", *AGGREGATES, *QUANTILES,
 }  # fmt: skip
 
 _ROWS = "the answer would be one of the rows, which are private."
@@ -106,10 +106,11 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(["ArrayCollect", "GroupConcat"], (_ROWS, _USE)),
     **dict.fromkeys(["First", "Last", "Arbitrary", "ArgMax", "ArgMin", "Mode"], (_CHOICE, _USE)),
     **dict.fromkeys(["WindowFunction", "RowNumber", "Lag", "Lead", "CumeDist"], _WINDOW),
-    **dict.fromkeys(["ScalarSubquery", "ExistsSubquery", "InSubquery"], _INSIDE),
+    **dict.fromkeys(["ScalarSubquery", "ExistsSubquery"], _INSIDE),
     **dict.fromkeys(["RandomScalar", "RandomUUID", "TimestampNow", "DateNow"], _CHANCE),
     **dict.fromkeys(["DateDiff", "TimestampDiff"], ("a difference needs a unit.", "Use a.delta(b, unit='day').")),
     **dict.fromkeys(["IsNan", "IsInf"], ("NaN is NULL here.", "Use isnull().")),
+    "InSubquery": ("here it would read rows without being charged.", "Use it in filter."),
     "ApproxCountDistinct": ("it is only supported for the protected unit.", "Use nunique() of the unit."),
     "RegexSearch": ("regular expressions are not supported.", "Use like, startswith or contains."),
 }

@@ -73,6 +73,19 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
     return _join(left, right, rest, by_unit=True, outer=how == "left")
 
 
+def join_once(left: Rows, right: Rows, pairs: Pairs, *, what: str) -> tuple[Rows, Column]:
+    """The rows as they are, and whether each has a match on the right, where it can have one only: public rows are
+    grouped by what is compared (cells/derived_rows.py), private ones are one row per unit."""
+    _check_sides(left.table, right.table, what)
+    by_unit = not right.table.public
+    on = tuple(_equal(a, b, what) for a, b in pairs)
+    if by_unit:
+        mine, yours = (column(side.table.field(side.table.unit or "")) for side in (left, right))
+        _equal(mine, yours, what)
+    made = _join(left, right, on, by_unit=by_unit, outer=True, once=True)
+    return Rows(made.table, left.columns, made.where), column(made.table.fields[-1])
+
+
 def _check_sides(left: Table, right: Table, what: str) -> None:
     if left.public:
         refuse(
@@ -128,10 +141,17 @@ def _is_exact(a: Expression, b: Column) -> bool:
 
 
 def _join(
-    left: Rows, right: Rows, on: tuple[tuple[Expression, Expression], ...], *, by_unit: bool, outer: bool
+    left: Rows,
+    right: Rows,
+    on: tuple[tuple[Expression, Expression], ...],
+    *,
+    by_unit: bool,
+    outer: bool,
+    once: bool = False,
 ) -> Join:
+    """The joined table. `once`: each row has at most one match, so that a unit's totals stay as they are."""
     taken = {field.name.lower() for field in left.table.fields}
-    mine = [replace(field, unit_bounds=None) if by_unit else field for field in left.table.fields]
+    mine = [replace(field, unit_bounds=None) if by_unit and not once else field for field in left.table.fields]
     yours = [_partner(field, fresh(field.name, taken), outer=outer) for field in right.table.fields]
     partner = Field(fresh(_PARTNER, taken), Type.BOOLEAN)
     source = Joined(left.table, right.table, on, by_unit, outer, all_of(right.where, "ON") if outer else None)

@@ -27,7 +27,7 @@ from lapwing.reading.sql.dates import (
     subtract,
     truncate,
 )
-from lapwing.reading.sql.nodes import NULL, WHOLE, ZERO, SqlLeaf, SqlNode, SqlReader, bare, terms_of
+from lapwing.reading.sql.nodes import NULL, WHOLE, ZERO, SqlLeaf, SqlNode, SqlReader, bare, is_semi_join, terms_of
 from lapwing.reading.sql.refused import NODES, check_modifiers, part_of, refuse_node
 
 EMPTY = Literal("", Type.TEXT)
@@ -95,6 +95,8 @@ TYPES = {
 
 def read(node: SqlNode, leaf: SqlLeaf) -> Expression:
     """Reads a node and everything below it."""
+    if is_semi_join(node):
+        return leaf(node)
     plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
     is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
     if type(node) in NODES or not (plain or form or is_leaf):

@@ -46,3 +46,8 @@ def bare(node: SqlNode) -> SqlNode:
 def is_whole(node: SqlNode) -> bool:
     """True if it consists of at most 19 ASCII digits."""
     return isinstance(node, exp.Literal) and not node.is_string and WHOLE.fullmatch(node.name) is not None
+
+
+def is_semi_join(node: SqlNode) -> bool:
+    """True for x IN (SELECT ...) and EXISTS (SELECT ...)."""
+    return isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None)

@@ -7,7 +7,7 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -36,9 +36,10 @@ from lapwing.reading.relations.relation import (
     sorted_by,
 )
 from lapwing.reading.sql.expressions import read
-from lapwing.reading.sql.nodes import SqlNode, is_whole, terms_of
+from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
 from lapwing.reading.sql.refused import DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.reading.sql.semi_joins import Members, read_semi_joins
 from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
 
 MOST_CHARACTERS = 50_000
@@ -121,6 +122,8 @@ class _Source:
     """What one SELECT reads."""
 
     scopes: Scopes
+    members: Members
+    """The conditions of its semi-joins."""
 
     @property
     def relation(self) -> Relation:
@@ -128,8 +131,11 @@ class _Source:
 
     def column(self, node: SqlNode) -> Expression:
         """The meaning of a column name below the aggregation; aggregates are refused here."""
+        if id(node) in self.members:
+            return self.members[id(node)]
         if not isinstance(node, exp.Column):
             if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
+                check_modifiers(node)
                 refuse_node(node)
             refuse(
                 "misplaced-aggregate",
@@ -147,14 +153,15 @@ def _inside(select: exp.Select, names: Names) -> Relation:
 def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
-    source = _Source(read_from(select, _with(select, names), _inside))
+    names = _with(select, names)
+    source = _Source(*read_semi_joins(select, read_from(select, names, _inside), names, _inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
         check_modifiers(where)
         conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
-    inner = _Source(source.scopes.refine(relation))
+    inner = replace(source, scopes=source.scopes.refine(relation))
     if not _aggregates(select):
         return _order(select, inner, _plain(select, inner))
     if isinstance(relation, Aggregation):
@@ -310,6 +317,8 @@ class _Aggregation:
         return self.grouping.above(read(node, self._leaf))
 
     def _leaf(self, node: SqlNode) -> Expression:
+        if is_semi_join(node):
+            return self.source.column(node)
         if isinstance(node, exp.Column):
             name = "" if node.table or node.name.lower() in self.rows.columns else node.name.lower()
             return self.outputs[name] if name in self.outputs else self.source.column(node)

@@ -1,0 +1,49 @@
+"""The local model: respondents randomize before anyone sees their answer, and the collector estimates from reports.
+
+`choose` picks the protocol for shares of declared values, `choose_mean` that for a number, `histogram` that for bins,
+`FrequentStrings` finds texts that nobody listed. `central_epsilon` tells what a trusted shuffler adds.
+"""
+
+from lapwing.collect.choose import ProtocolComparison, choose, compare
+from lapwing.collect.direct import DirectEncoding
+from lapwing.collect.estimate import Frequencies
+from lapwing.collect.hashing import LocalHashing
+from lapwing.collect.histogram import Histogram, histogram
+from lapwing.collect.joint import JointTable, estimate_joint
+from lapwing.collect.means import HybridMean, MeanEstimate, OneBitMean, choose_mean
+from lapwing.collect.protocol import FrequencyProtocol
+from lapwing.collect.rappor import Rappor, RapporClient
+from lapwing.collect.reports import Reports, read_reports
+from lapwing.collect.respondent import Respondent
+from lapwing.collect.shuffle import central_epsilon
+from lapwing.collect.strings import FrequentFound, FrequentStrings
+from lapwing.collect.subset import SubsetSelection
+from lapwing.collect.unary import UnaryEncoding
+
+__all__ = [
+    "DirectEncoding",
+    "Frequencies",
+    "FrequencyProtocol",
+    "FrequentFound",
+    "FrequentStrings",
+    "Histogram",
+    "HybridMean",
+    "JointTable",
+    "LocalHashing",
+    "MeanEstimate",
+    "OneBitMean",
+    "ProtocolComparison",
+    "Rappor",
+    "RapporClient",
+    "Reports",
+    "Respondent",
+    "SubsetSelection",
+    "UnaryEncoding",
+    "central_epsilon",
+    "choose",
+    "choose_mean",
+    "compare",
+    "estimate_joint",
+    "histogram",
+    "read_reports",
+]

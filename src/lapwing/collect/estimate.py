@@ -1,0 +1,171 @@
+"""Shares from randomized reports: estimates, intervals, and what they can be turned into."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from lapwing.answers.table import AnswerColumn, AnswerTable
+from lapwing.answers.tabular import Tabular
+from lapwing.arrays import Array, Floats, Integers
+from lapwing.collect.intervals import Support, share_of_population, share_of_respondents
+from lapwing.errors import Misconfigured
+from lapwing.language.types import Type
+from lapwing.numbers import Number, count
+
+Of = Literal["respondents", "population"]
+"""Whose share an interval is about: those who answered, or those they were drawn from at random."""
+
+
+class Oracle(Protocol):
+    """What an estimate needs of the protocol that made the reports."""
+
+    @property
+    def values(self) -> tuple[Hashable, ...]: ...
+
+    @property
+    def p(self) -> Fraction: ...
+
+    @property
+    def q(self) -> Fraction: ...
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Frequencies(Tabular):
+    """The estimated share of each value. Unbiased, so a share may lie outside [0, 1]; intervals do not."""
+
+    protocol: Oracle
+    counts: Integers = field(repr=False)
+    """How many reports support each value."""
+    n: int
+    confidence: Fraction
+    of: Of = "respondents"
+
+    def __post_init__(self) -> None:
+        if self.of not in ("respondents", "population"):
+            raise Misconfigured(f'`of` is {self.of!r}; it must be "respondents" or "population".')
+
+    @property
+    def shares(self) -> Floats:
+        """The unbiased estimates, in the order of the values."""
+        return (self.counts / self.n - float(self.protocol.q)) / float(self.protocol.p - self.protocol.q)
+
+    @property
+    def standard_errors(self) -> Floats:
+        """Those of the coins, at the estimated shares."""
+        support = self._support
+        variance = support.variance(np.clip(self.shares, 0.0, 1.0))
+        return np.sqrt(variance / self.n) / (support.p - support.q)
+
+    def share(self, value: Hashable) -> float:
+        """The estimate for one value."""
+        return float(self.shares[self._place(value)])
+
+    def interval(
+        self, value: Hashable, confidence: Number | None = None, *, simultaneous: bool = False
+    ) -> tuple[float, float]:
+        """The interval of one value, by itself or together with those of all others."""
+        low, high = self._ends(self._level(confidence), simultaneous)
+        place = self._place(value)
+        return float(low[place]), float(high[place])
+
+    def distribution(self) -> dict[Hashable, float]:
+        """Shares that are a distribution, by norm-sub: subtract a constant, set what is below 0 to 0, sum to 1.
+
+        The best estimate of single shares, above all where many are near 0. Sums over many rare values come out too
+        small: use `normalized` for them. Intervals are about the unbiased estimates. [WLLSB20]
+        [WLLSB20] Wang, Lopuhaa-Zwakenberg, Li, Skoric, Li: Locally differentially private frequency estimation with
+        consistency.
+        """
+        return dict(zip(self.protocol.values, to_distribution(self.shares).tolist(), strict=True))
+
+    def normalized(self) -> dict[Hashable, float]:
+        """Shares that add up to 1, by adding the same to each. Sums of them stay unbiased; some may be below 0."""
+        shares = self.shares
+        return dict(zip(self.protocol.values, (shares + (1 - shares.sum()) / len(shares)).tolist(), strict=True))
+
+    def moved_by(self, hostile: int) -> float:
+        """The most that this many respondents who send what they like can move one of these shares.
+
+        k / (n (p - q)): a report adds either 0 or 1 to the count of a value, and (y / n - q) / (p - q) follows it.
+        """
+        return count(hostile, "hostile", least=0) / (self.n * float(self.protocol.p - self.protocol.q))
+
+    def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
+        level = self._level(confidence)
+        low, high = self._ends(level, simultaneous)
+        kind = type_of(self.protocol.values)
+        keys = AnswerColumn("value", kind, keys_of(self.protocol.values, kind))
+        shares = AnswerColumn("share", Type.REAL, self.shares, low, high)
+        paid = f"{self.n:,} reports by {self.protocol.kind}, epsilon = {_decimal(self.protocol.epsilon)} each"
+        return AnswerTable((keys, shares), level, paid, self._remarks, facts=self._facts)
+
+    @property
+    def _remarks(self) -> tuple[str, ...]:
+        one = self.moved_by(1)
+        return (
+            f"One respondent who sends what they like can move a share by {one:.2g}; 100 by {min(1.0, 100 * one):.2g}.",
+        )
+
+    @property
+    def _support(self) -> Support:
+        return Support(float(self.protocol.p), float(self.protocol.q))
+
+    def _ends(self, level: Fraction, simultaneous: bool) -> tuple[Floats, Floats]:
+        outside = float((1 - level) / (len(self.counts) if simultaneous else 1))
+        ends = share_of_respondents if self.of == "respondents" else share_of_population
+        return ends(self.counts, self.n, self._support, outside)
+
+    def _place(self, value: Hashable) -> int:
+        try:
+            return self.protocol.values.index(value)
+        except ValueError:
+            raise Misconfigured(f"{value!r} is not among the values that were collected.") from None
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "protocol": self.protocol.kind,
+            "epsilon": _decimal(self.protocol.epsilon),
+            "reports": self.n,
+            "of": self.of,
+            "moved_by_one": self.moved_by(1),
+        }
+
+
+def to_distribution(shares: Floats) -> Floats:
+    """The nearest distribution in the Euclidean norm: max(0, share - t) with the t at which they add up to 1."""
+    falling = np.sort(shares)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
+    kept = int(np.flatnonzero(falling > excess)[-1])
+    made: Floats = np.maximum(shares - excess[kept], 0.0)
+    return made
+
+
+def type_of(values: tuple[Hashable, ...]) -> Type:
+    """The type of a column of these values; text if they differ."""
+    if all(isinstance(value, bool) for value in values):
+        return Type.BOOLEAN
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        return Type.INTEGER
+    return Type.TEXT
+
+
+def keys_of(values: tuple[Hashable, ...], type_: Type) -> Array:
+    """Values as a column of keys."""
+    if type_ is Type.TEXT:
+        return np.array([str(value) for value in values], object)
+    return np.array(values)
+
+
+def _decimal(number: Fraction) -> str:
+    return f"{float(number):.6g}"

@@ -1,0 +1,135 @@
+"""RAPPOR: the same respondent reports again and again, and averaging the reports gives nothing away.
+
+[EPK14] Erlingsson, Pihur, Korolova: RAPPOR: randomized aggregatable privacy-preserving ordinal response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lapwing.arrays import Flags, Integers
+from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
+from lapwing.collect.reports import ReportRows, Reports
+from lapwing.collect.thresholds import WORD, flip, read_epsilon
+from lapwing.errors import Misconfigured
+from lapwing.noise.bits import SYSTEM, BitSource
+from lapwing.numbers import Number, shown
+from lapwing.privacy.loss import Pure
+
+
+@dataclass(frozen=True, init=False)
+class Rappor(FrequencyProtocol):
+    """Bits for each value, flipped once for ever and once more for each report.
+
+    Law:        a respondent's k bits (1 for the value held) are each flipped with probability a, once, and kept: the
+                permanent bits. Every report flips each permanent bit with probability b, anew.
+    Guarantee:  pure DP with `epsilon` for one report and with `forever` for all reports of one value together, however
+                many; each further value that a respondent holds over time costs `forever` again.
+    Error:      that of unary encoding with p = 1 - r and q = r, r = a + b - 2 a b.
+    Proof:      all reports are computed from the permanent bits, whose law for two values differs in two bits, by the
+                ratio ((1 - a) / a)^2 <= e^forever; one report has the ratio ((1 - r) / r)^2 <= e^epsilon. Both a and b
+                are rounded up, and r grows with each of them while they are at most 1/2. [EPK14]
+    Checked by: tests/collect/test_rappor.py
+    """
+
+    kind: ClassVar[str] = "RAPPOR"
+
+    forever: Fraction = field(default=Fraction(1))
+
+    def __init__(self, values: Sequence[Hashable], *, epsilon: Number, forever: Number, width: int = WORD) -> None:
+        super().__init__(values, epsilon=epsilon, width=width)
+        object.__setattr__(self, "forever", read_epsilon(forever))
+        if self.forever <= self.epsilon:
+            raise Misconfigured(
+                f"`forever` is {shown(forever)}; it must exceed `epsilon`, what one report costs. "
+                "Pass for example epsilon=1, forever=2."
+            )
+
+    @property
+    def loss(self) -> Pure:
+        """What all reports of one value lose together."""
+        return Pure(self.forever)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts, "forever": str(self.forever)}
+
+    @cached_property
+    def permanent(self) -> int:
+        """Of 2^width words, those that flip a permanent bit: a."""
+        return flip(self.forever / 2, width=self.width)
+
+    @cached_property
+    def instant(self) -> int:
+        """Of 2^width words, those that flip a bit of one report: b = (r - a) / (1 - 2 a), rounded up."""
+        whole, wanted = 1 << self.width, flip(self.epsilon / 2, width=self.width)
+        return -(-(wanted - self.permanent) * whole // (whole - 2 * self.permanent))
+
+    @property
+    def size(self) -> int:
+        return -(-len(self.values) // 8)
+
+    @property
+    def p(self) -> Fraction:
+        return 1 - self.q
+
+    @property
+    def q(self) -> Fraction:
+        a, b = Fraction(self.permanent, 1 << self.width), Fraction(self.instant, 1 << self.width)
+        return a + b - 2 * a * b
+
+    def enroll(self, value: Any, *, bits: BitSource = SYSTEM) -> RapporClient:
+        """A respondent who holds this value, with permanent bits of their own."""
+        client = RapporClient(self)
+        client.report(value, bits=bits)
+        return client
+
+    def permanent_rows(self, places: Integers, bits: BitSource) -> ReportRows:
+        """Permanent bits of respondents who hold the values in these places."""
+        held = places[:, np.newaxis] == np.arange(len(self.values))
+        return pack(held ^ self._flips(places.size, self.permanent, bits))
+
+    def report_rows(self, permanent: ReportRows, bits: BitSource) -> ReportRows:
+        """A report from each row of permanent bits."""
+        kept = unpack(permanent, range(len(self.values)))
+        return pack(kept ^ self._flips(len(permanent), self.instant, bits))
+
+    def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
+        return self.report_rows(self.permanent_rows(places, bits), bits)
+
+    def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
+        return unpack(rows, places)
+
+    def valid(self, reports: Reports) -> Flags:
+        return padding_is_clear(reports.rows, len(self.values))
+
+    def _flips(self, many: int, threshold: int, bits: BitSource) -> Flags:
+        words = bits.words(many * len(self.values), self.width).reshape(many, len(self.values))
+        return words < threshold
+
+
+class RapporClient:
+    """What a respondent keeps: permanent bits for each value they ever held, never the reports' own randomness."""
+
+    def __init__(self, protocol: Rappor) -> None:
+        self._protocol = protocol
+        self._permanent: dict[int, ReportRows] = {}
+
+    def report(self, value: Any, *, bits: BitSource = SYSTEM) -> bytes:
+        """A report of this value, from its permanent bits."""
+        places = self._protocol.places([value])
+        place = int(places[0])
+        if place not in self._permanent:
+            self._permanent[place] = self._protocol.permanent_rows(places, bits)
+        return self._protocol.report_rows(self._permanent[place], bits).tobytes()
+
+    @property
+    def loss(self) -> Pure:
+        """What all reports so far lose together, and all further ones of the same values."""
+        return Pure(self._protocol.forever * max(1, len(self._permanent)))

@@ -1,0 +1,110 @@
+"""What was prepared before: plans that differ only in WHERE share the rest of their text, and their rehearsal.
+
+Guarantee:  the text is, letter by letter, the one that is written for the plan by itself; and a rehearsal is left out
+            only where one that cannot be told from it went well.
+Proof:      text and rehearsal are made of a plan that has a mark in place of its WHERE, so nothing else can reach them,
+            and are kept under the likeness of that whole plan: selection, prices, limits, bounds and all
+            (catalog/likeness.py). The mark stands where the WHERE would, in brackets of its own, and the text of an
+            expression does not depend on what is around it, so the WHERE is written in its place. Where the mark is not
+            found exactly once, as where an analyst wrote it too, and for plans without a likeness, everything is
+            written in full. Salt and dialect are those of the one engine.
+Checked by: tests/curator/test_prepared.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from lapwing.answers.rehearsal import rehearse
+from lapwing.catalog.likeness import likeness
+from lapwing.cells.bounding import Queries, queries
+from lapwing.engines.dialect import EngineQuery
+from lapwing.engines.engine import Engine
+from lapwing.language.emission import emit
+from lapwing.language.expression import Column, Expression
+from lapwing.language.types import Type
+from lapwing.measures.columns import source
+from lapwing.planning.plan import Plan
+from lapwing.planning.question import Question
+
+REMEMBERED = 256
+"""Plans without their WHERE."""
+_MOST_VALUES = 1000  # of public keys: with more, the likeness of a plan takes longer than it saves
+_MARK = Column("lw_where", Type.BOOLEAN)
+
+
+class Prepared:
+    """The queries of plans as the engine runs them, after an answer from no rows."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._mark = self._written(_MARK).text
+        self._shared: dict[Hashable, Queries | None] = {}
+        """What plans of one likeness share; None where nothing is shared."""
+        self._rehearsed: set[Hashable] = set()
+
+    def queries(self, plan: Plan) -> Queries:
+        """The queries of a plan as the engine runs them."""
+        bare = _bare_plan(plan)
+        return self._queries(plan, bare, _key_of(bare))
+
+    def rehearse(self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None) -> Queries:
+        """The same, after its own question, or these, were answered without rows; raises what would go wrong."""
+        bare = _bare_plan(plan)
+        key, others = _key_of(bare), None if questions is None else tuple(map(_bare_question, questions))
+        made, seen = self._queries(plan, bare, key), likeness((confidence, others))
+        if key is None or seen is None or (key, seen) not in self._rehearsed:
+            rehearse(bare, confidence, (bare.question,) if others is None else others)
+            if len(self._rehearsed) >= REMEMBERED:
+                self._rehearsed.clear()
+            self._rehearsed.add((key, seen))
+        return made
+
+    def _queries(self, plan: Plan, bare: Plan, key: Hashable | None) -> Queries:
+        where = plan.question.where
+        if key is None:
+            return self._in_full(plan)
+        if key not in self._shared:
+            if len(self._shared) >= REMEMBERED:
+                self._shared.clear()
+            self._shared[key] = self._template(bare)
+        shared = self._shared[key]
+        if shared is None or where is None:
+            return self._in_full(plan) if shared is None else shared
+        written = self._written(where)
+        return self._in_full(plan) if written.tables else self._filled(shared, written.text)
+
+    def _template(self, bare: Plan) -> Queries | None:
+        """What plans of this likeness share; None if there is more than one mark, or none."""
+        made = self._in_full(bare)
+        texts = [query.text for query in made.all if isinstance(query, EngineQuery)]
+        marked = bare.question.where is None or all(text.count(self._mark) == 1 for text in texts)
+        return made if marked else None
+
+    def _filled(self, shared: Queries, where: str) -> Queries:
+        return shared.prepared(
+            lambda query: self._engine.prepare(replace(query, text=query.text.replace(self._mark, where)))
+        )
+
+    def _in_full(self, plan: Plan) -> Queries:
+        return queries(plan).prepared(self._engine.prepare)
+
+    def _written(self, where: Expression) -> EngineQuery:
+        return self._engine.dialect.write(emit(where, source), copy=False)
+
+
+def _bare_plan(plan: Plan) -> Plan:
+    """The plan with a mark in place of its WHERE."""
+    if plan.question.where is None:
+        return plan
+    return replace(plan, outline=replace(plan.outline, question=_bare_question(plan.question)))
+
+
+def _bare_question(question: Question) -> Question:
+    return question if question.where is None else replace(question, where=_MARK)
+
+
+def _key_of(bare: Plan) -> Hashable | None:
+    return None if sum(map(len, bare.domain)) > _MOST_VALUES else likeness(bare)

@@ -1,0 +1,45 @@
+"""Attacks that motivate differential privacy, each on an unprotected system, on naive noise and on Lapwing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+
+from lapwing.errors import Misconfigured
+from lapwing.lab.attacks.attempt import Attacked, Attempt, View, presence_cap, record_cap
+
+__all__ = ["ATTACKS", "Attacked", "Attempt", "View", "attack", "attack_all", "presence_cap", "record_cap"]
+
+ATTACKS = {
+    "averaging": "ask the same question again and again, until the noise averages out",
+    "differencing": "subtract the answer about everyone but one from the answer about everyone",
+    "linkage": "find a person among rows without names by a few facts that are known",
+    "membership": "tell from published averages who is in the study",
+    "model": "tell from a trained model who it was trained on",
+    "reconstruction": "solve for everyone's secret from many noisy sums",
+    "advertiser": "learn a person's age from the order of three adverts",
+    "lowest-bit": "read the answer off the last digits of floating-point noise",
+    "oracles": "ask what fails, or is refunded, only if a certain person is there",
+    "timing": "measure how long an answer takes",
+}
+"""Each attack in a few words."""
+
+_HOMES = {
+    "membership": ("membership", "run_statistics"),
+    "model": ("membership", "run_model"),
+    "lowest-bit": ("lowest_bit", "run"),
+}
+
+
+def attack(name: str) -> Attacked:
+    """Runs one attack."""
+    if name not in ATTACKS:
+        raise Misconfigured(f"there is no attack {name!r}. Choose one of {', '.join(ATTACKS)}.")
+    module, function = _HOMES.get(name, (name, "run"))
+    run: Callable[[], Attacked] = getattr(import_module(f"{__name__}.{module}"), function)
+    return run()
+
+
+def attack_all() -> Iterator[Attacked]:
+    """Runs them all."""
+    return (attack(name) for name in ATTACKS)

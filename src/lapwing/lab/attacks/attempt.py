@@ -1,0 +1,120 @@
+"""What an attack tried on several systems, how often it succeeded, and the cap that epsilon puts on any attack.
+
+Every attack guesses a secret bit that a fair coin chose, so guessing blindly is right half of the time.
+
+Guarantee:  if the secret is whether a person is in the data, and all that the attacker sees is epsilon-DP, no guess is
+            right with more than `presence_cap`; if it is what her record says, with more than `record_cap`.
+Proof:      both values of the secret were equally likely, so by Bayes the odds after the answer are the ratio of its
+            probabilities: at most e^epsilon for a person added or removed, and e^(2 epsilon) for a changed record,
+            which is one removed and one added. A guess is right with the larger of the two posterior probabilities.
+The cap holds for what the attacker learns from this person's part of the data. What is true of people like her, the
+attacker may know from everybody else: that is not a secret that could be kept.
+Checked by: tests/lab/test_attacks.py
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lapwing.arrays import Array, Flags
+from lapwing.lab.rate import Rate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNPROTECTED, NAIVE, LAPWING = "unprotected", "naive noise", "Lapwing"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One system under attack."""
+
+    system: str
+    how: str
+    """What the system does, in a few words."""
+    success: Rate
+    cap: float | None = None
+    """The most that its epsilon allows; None if it promises nothing."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        rate = self.success
+        return {
+            "system": self.system,
+            "how": self.how,
+            "success": rate.value,
+            "interval": [rate.low, rate.high],
+            "trials": rate.trials,
+            "cap": self.cap,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """What the attacker looks at: lines over x, or the distribution of a number with the secret false and true."""
+
+    title: str
+    across: str
+    up: str
+    lines: dict[str, tuple[Array, Array]]
+    kind: str = "lines"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attacked:
+    """The result of one attack."""
+
+    name: str
+    title: str
+    secret: str
+    attempts: tuple[Attempt, ...]
+    view: View
+    lesson: str
+
+    def attempt(self, system: str) -> Attempt:
+        """What happened to this system."""
+        return next(attempt for attempt in self.attempts if attempt.system == system)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "attack": self.name,
+            "title": self.title,
+            "secret": self.secret,
+            "attempts": [attempt.to_dict() for attempt in self.attempts],
+            "lesson": self.lesson,
+        }
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Success on each system with its interval and its cap; written to a PNG or SVG file if asked."""
+        from lapwing.lab.pictures import draw_attack, saved
+
+        return saved(draw_attack(self), path)
+
+    def __str__(self) -> str:
+        lines = [f"{self.title}. The secret: {self.secret}"]
+        width = max(len(attempt.system) for attempt in self.attempts)
+        for attempt in self.attempts:
+            cap = f"at most {attempt.cap:.1%} allowed" if attempt.cap is not None else "no promise"
+            lines.append(f"  {attempt.system:{width}}  {attempt.success!s:26} {cap:22} {attempt.how}")
+        return "\n".join([*lines, self.lesson])
+
+
+def presence_cap(epsilon: float) -> float:
+    """How often a guess whether someone is in the data can be right."""
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def record_cap(epsilon: float) -> float:
+    """How often a guess about one bit of a record that is in the data can be right."""
+    return 1 / (1 + math.exp(-2 * epsilon))
+
+
+def rate_of(guesses: Flags, hidden: Flags) -> Rate:
+    """How many guesses were right."""
+    return Rate(int(np.sum(guesses == hidden)), len(hidden))

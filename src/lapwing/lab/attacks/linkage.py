@@ -1,0 +1,111 @@
+"""L41: rows without names, and someone who knows a few harmless facts about the target."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import closing, suppress
+from typing import Any
+
+import numpy as np
+
+from lapwing.arrays import Array, Floats
+from lapwing.errors import Refused, WeakBudget
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of, record_cap
+from lapwing.lab.chance import draw_places, draw_uniforms
+
+TARGETS, BUDGET, BAND = 400, 1.0, 10
+KNOWN = ("sex", "age", "site", "education", "family_size")
+
+
+def run() -> Attacked:
+    """Health records of one year. The attacker knows five public facts, and wants to know who spends much."""
+    table = _year()
+    spends = table["spending"].to_numpy()
+    high = spends > np.median(spends)
+    targets = _balanced(high)
+    exact = _codes([table[name].to_pylist() for name in KNOWN])
+    ages = table["age"].to_numpy() // BAND
+    coarse = _codes([table["sex"].to_pylist(), ages.tolist(), *(table[name].to_pylist() for name in KNOWN[2:])])
+    blurred = high ^ (draw_uniforms(len(high)) < 0.1)
+    shares, shown = _ask(table, float(np.median(spends)))
+    guesses = {
+        UNPROTECTED: np.array([_majority(high[exact == exact[i]]) for i in targets]),
+        NAIVE: np.array([_majority(blurred[coarse == coarse[i]]) for i in targets]),
+        LAPWING: shares[targets] > 0.5,
+    }
+    rates = {system: rate_of(guess, high[targets]) for system, guess in guesses.items()}
+    sizes = {"exact facts": exact, f"ages in bands of {BAND}": coarse}
+    return Attacked(
+        "linkage",
+        "Linkage",
+        "does he spend more on doctors than half of the people do? His sex, age, town, schooling and family are known",
+        (
+            Attempt(UNPROTECTED, "rows without names", rates[UNPROTECTED]),
+            Attempt(NAIVE, f"ages in bands of {BAND}, one value in ten changed", rates[NAIVE]),
+            Attempt(
+                LAPWING, f"rows are {shown}; counts by sex and age at epsilon = 1", rates[LAPWING], record_cap(BUDGET)
+            ),
+        ),
+        View(
+            "How many people share the five facts with a target",
+            "people with the same facts",
+            "share of targets with no more",
+            {name: _cumulative(np.bincount(codes)[codes[targets]]) for name, codes in sizes.items()},
+        ),
+        "A few facts single out most people, names or not. Counts with noise show what is common, and no rows.",
+    )
+
+
+def _year() -> Any:
+    from lapwing.data import health
+
+    table = health()
+    return table.filter([year == 1 for year in table["year"].to_pylist()])
+
+
+def _balanced(high: Array) -> Array:
+    """Half of the targets spend much, half do not."""
+    groups = [np.flatnonzero(high), np.flatnonzero(~high)]
+    return np.concatenate([group[draw_places(len(group), TARGETS // 2)] for group in groups])
+
+
+def _codes(columns: list[list[Any]]) -> Array:
+    """A number for each combination of facts."""
+    known: dict[tuple[Any, ...], int] = {}
+    return np.array([known.setdefault(row, len(known)) for row in zip(*columns, strict=True)])
+
+
+def _majority(bits: Array) -> bool:
+    return bool(np.mean(bits) > 0.5)
+
+
+def _cumulative(sizes: Array) -> tuple[Array, Array]:
+    at = np.arange(1, 21)
+    return at, np.array([np.mean(sizes <= k) for k in at])
+
+
+def _ask(table: Any, middle: float) -> tuple[Floats, str]:
+    """For each person the share of people like her who spend much, by noisy counts; and what happens to rows."""
+    import pyarrow as pa
+
+    from lapwing.opening import open_data
+    from lapwing.privacy.budget import Budget
+
+    bands = (table["age"].to_numpy() // BAND).tolist()
+    rows = pa.table({"sex": table["sex"], "band": bands, "high": (table["spending"].to_numpy() > middle).astype(int)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakBudget)
+        curator = open_data(
+            rows, name="health", unit=None, groups_per_unit=1, bounds={"high": (0, 1)},
+            values={"sex": ["F", "M"], "band": list(range(7))}, budget=Budget(epsilon=BUDGET),
+        )  # fmt: skip
+    shown = "shown"
+    with closing(curator):
+        with suppress(Refused):
+            shown = "refused"
+            curator.sql("SELECT sex, band, high FROM health", epsilon=BUDGET)
+            shown = "shown"
+        question = "SELECT sex, band, COUNT(*) AS n, SUM(high) AS many FROM health GROUP BY sex, band"
+        answer = curator.sql(question, epsilon=BUDGET).to_arrow().to_pylist()
+    share = {(row["sex"], row["band"]): row["many"] / max(row["n"], 1) for row in answer}
+    return np.array([share[pair] for pair in zip(table["sex"].to_pylist(), bands, strict=True)]), shown

@@ -1,0 +1,95 @@
+"""Timing: how long an answer takes tells whether somebody with very many rows is there.
+
+Lapwing does not defend this inside one process, and docs/threat-model.md says so. The attack shows what that means.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from lapwing.arrays import Flags, Floats
+from lapwing.errors import WeakBudget
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of
+from lapwing.lab.chance import draw_float_laplace, flip_coins
+
+TRIALS, LEARNED, REPEATS, PEOPLE, HEAVY = 40, 8, 3, 2_000, 400_000
+
+
+def run() -> Attacked:
+    """2,000 people with a row each, and perhaps one more with 400,000."""
+    import pyarrow as pa
+
+    light = pa.table({"person": np.arange(PEOPLE), "cost": np.ones(PEOPLE)})
+    extra = pa.table({"person": np.full(HEAVY, PEOPLE), "cost": np.ones(HEAVY)})
+    tables = {False: light, True: pa.concat_tables([light, extra]).combine_chunks()}
+    with closing(_open(tables[False])) as few, closing(_open(tables[True])) as many:
+        curators = {False: few, True: many}
+        systems: dict[str, Callable[[bool], Any]] = {
+            UNPROTECTED: lambda secret: _total(tables[secret]),
+            NAIVE: lambda secret: _total(tables[secret]) + draw_float_laplace(1.0, 1),
+            LAPWING: lambda secret: _ask(curators[secret]),
+        }
+        seen = {system: _attack(answer) for system, answer in systems.items()}
+    hidden, times = seen[LAPWING][1:]
+    return Attacked(
+        "timing",
+        "Timing of a heavy unit",
+        f"is a person with {HEAVY:,} rows in the data? The attacker measures how long an answer takes",
+        (
+            Attempt(UNPROTECTED, "the exact sum", rate_of(*seen[UNPROTECTED][:2])),
+            Attempt(NAIVE, "the sum with noise", rate_of(*seen[NAIVE][:2])),
+            Attempt(LAPWING, "epsilon caps the answer, not the time it takes", rate_of(*seen[LAPWING][:2])),
+        ),
+        View(
+            "Time of an answer by Lapwing",
+            "milliseconds",
+            "share of answers",
+            {"not in": (1000 * times[~hidden], times[:0]), "in": (1000 * times[hidden], times[:0])},
+            kind="distributions",
+        ),
+        "Noise does not hide time. Nobody who must not learn this may measure how long answers take.",
+    )
+
+
+def _attack(answer: Callable[[bool], Any]) -> tuple[Flags, Flags, Floats]:
+    """Guesses, hidden and times: the attacker first learns on data of her own how long either takes."""
+
+    def measured(secret: bool) -> float:
+        times = []
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            answer(secret)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    learned = [float(np.median([measured(secret) for _ in range(LEARNED)])) for secret in (False, True)]
+    hidden = flip_coins(TRIALS)
+    times: Floats = np.array([measured(bool(secret)) for secret in hidden])
+    return times > sum(learned) / 2, hidden, times
+
+
+def _total(table: Any) -> float:
+    """A sum over people of what each of them cost, at most 1."""
+    totals = table.group_by("person").aggregate([("cost", "sum")])
+    return float(np.minimum(totals["cost_sum"].to_numpy(), 1).sum())
+
+
+def _open(table: Any) -> Any:
+    from lapwing.opening import open_data
+    from lapwing.privacy.budget import Budget
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakBudget)
+        return open_data(
+            table, name="visits", unit="person", rows_per_unit=1, bounds={"cost": (0, 1)}, budget=Budget(epsilon=1_000)
+        )
+
+
+def _ask(curator: Any) -> None:
+    curator.sql("SELECT SUM(cost) AS cost FROM visits", epsilon=1, refresh=True)

@@ -1,0 +1,146 @@
+"""Opens a curator from data files and frames, one table or several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from lapwing.asking.checks import read_check
+from lapwing.catalog.table import Table
+from lapwing.curator import Curator
+from lapwing.engines.frames import frame_source, with_fingerprint
+from lapwing.engines.public import read_public
+from lapwing.engines.source import Frame, Source, file_source
+from lapwing.errors import Misconfigured
+from lapwing.language.refusal import nearest
+from lapwing.ledger import Ledger, open_ledger
+from lapwing.numbers import Number
+from lapwing.opening.declared import TableFacts, declare_table, read_facts
+from lapwing.opening.settings import curator_of
+from lapwing.privacy.budget import Budget
+from lapwing.settings import read_memory, read_type, witness_of
+
+
+def open_data(
+    data: Any,
+    *,
+    unit: str | Mapping[str, str | None] | None,
+    budget: Budget,
+    name: str | None = None,
+    rows_per_unit: int | str | Mapping[str, int | str | None] | None = None,
+    groups_per_unit: int | str | Mapping[str, int | str | None] | None = None,
+    bounds: Mapping[str, Any] | None = None,
+    unit_bounds: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
+    edges: Mapping[str, Any] | None = None,
+    types: Mapping[str, Any] | str | None = None,
+    version: str | Mapping[str, str] = "1",
+    confidence: Number = 0.95,
+    check: Number | None = None,
+    ledger: str | Path | None = None,
+    public: Mapping[str, Any] | None = None,
+    public_keys: Mapping[str, Sequence[str]] | None = None,
+    public_types: Mapping[str, Mapping[str, str]] | None = None,
+    memory: str | None = None,
+) -> Curator:
+    """Opens a curator on a table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
+
+    `unit` names the column that identifies the unit of a row; None makes every row its own unit. A file keeps its
+    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given.
+    `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
+    text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
+    types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
+    `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
+    With "auto", questions that need bounds or a limit search for them privately, for a share of their
+    price; declare what you know instead, if you can.
+    Questions whose limits can cut something spend 5 % of their price on saying how much; check=0 turns that off.
+    `public` holds public tables to join with, files or frames by name; `public_keys` names the columns of a composite
+    key, if no single column is unique; `public_types` the types of a CSV file's columns. `memory`, such as "4GB", is
+    what the engine may use before it writes to disk.
+
+    Several tables of the same units are a mapping by name, lw.open({"visits": ..., "stays": ...}, unit="patient").
+    `unit`, limits and versions are then one for all or by table, and facts of columns are by table:
+    bounds={"visits": {"cost": (0, 500)}}.
+    """
+    given = {"unit": unit, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit, "version": version}
+    given |= {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "types": types}
+    if isinstance(data, Mapping):
+        sources = _several(data, name)
+        facts = read_facts(sources, given)
+    else:
+        source = _source_of(data)
+        sources = {_title(name, source): source}
+        facts = dict.fromkeys(sources, TableFacts(**given))
+    place = _place(sources, ledger)
+    if place is not None:
+        sources = {title: with_fingerprint(s) if isinstance(s, Frame) else s for title, s in sources.items()}
+    size = None if memory is None else read_memory(memory)
+    told = None if check is None else read_check(check)
+    witnesses = [witness_of(source) for source in sources.values() if not isinstance(source, Frame)]
+    with ExitStack() as opened:
+        known: Ledger | None = None
+        if place is not None and place.exists():
+            known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
+        tables = [
+            (declare_table(title, source, facts[title], confidence, known), source) for title, source in sources.items()
+        ]
+        shared = _public(public or {}, public_keys or {}, public_types or {})
+        book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known
+        curator = curator_of([*tables, *shared], book, memory=size, check=told)
+        opened.pop_all()  # from here on the curator closes it
+        return curator
+
+
+def _several(data: Mapping[Any, Any], name: str | None) -> dict[str, Source]:
+    """The sources of several tables by name."""
+    if name is not None:
+        raise Misconfigured("`name` is for one table; several have the names of the mapping. Leave `name` out.")
+    if not data:
+        raise Misconfigured("the mapping has no tables. Pass for example {'visits': 'visits.parquet'}.")
+    for title, one in data.items():
+        if not isinstance(one, str | Path) and isinstance(one, Sequence | Mapping):
+            raise Misconfigured(
+                f"`{title}` is a list of values, not a table. Make a frame of the columns first: pyarrow.table(data)."
+            )
+    return {_title(title, None): _source_of(one) for title, one in data.items()}
+
+
+def _title(name: Any, source: Source | None) -> str:
+    """The table's name in questions: as given, or that of its file."""
+    if name is None and source is not None:
+        return "data" if isinstance(source, Frame) else source.path.stem
+    if not (isinstance(name, str) and name):
+        raise Misconfigured("`name` must be text: the table's name in questions, for example name='visits'.")
+    return name
+
+
+def _source_of(data: Any) -> Source:
+    return file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
+
+
+def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> Path | None:
+    """Where the ledger is: as given, beside the data files, or in memory."""
+    if ledger is not None:
+        return Path(ledger)
+    folders = list(dict.fromkeys(s.path.parent for s in sources.values() if not isinstance(s, Frame)))
+    if len(folders) > 1:
+        raise Misconfigured("the files are in different folders. Say where their ledger is: ledger='ledger.db'.")
+    return folders[0] / ".lapwing" / "ledger.db" if folders else None
+
+
+def _public(
+    tables: Mapping[str, Any], keys: Mapping[str, Sequence[str]], types: Mapping[str, Mapping[str, str]]
+) -> list[tuple[Table, Source]]:
+    """The public tables to join with."""
+    for what, facts in (("public_keys", keys), ("public_types", types)):
+        for known in facts:
+            if known not in tables:
+                raise Misconfigured(f"`{what}` names `{known}`, which is not a public table. {nearest(known, tables)}")
+    made = []
+    for name, data in tables.items():
+        source = _source_of(data)
+        kinds = {column: read_type(kind) for column, kind in types.get(name, {}).items()}
+        made.append((read_public(name, source, keys.get(name, ()), kinds), source))
+    return made

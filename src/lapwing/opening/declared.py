@@ -1,0 +1,133 @@
+"""From what is passed to `lw.open` to a declared table. Every error names the argument, the rule and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lapwing.asking.automatic import AUTO
+from lapwing.catalog.table import Field, Table
+from lapwing.engines.duckdb import stored_types
+from lapwing.engines.source import Source
+from lapwing.errors import Misconfigured
+from lapwing.language.refusal import nearest
+from lapwing.language.types import Type
+from lapwing.ledger import Ledger
+from lapwing.numbers import inside_unit
+from lapwing.opening.types import GUESS, refuse_types, settle_types
+from lapwing.settings import read_auto_limits, read_edges, read_interval, read_limit, read_values
+
+COLUMN_FACTS = ("bounds", "unit_bounds", "values", "edges", "types")
+"""What is declared by column."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What is declared of one table."""
+
+    unit: Any
+    rows_per_unit: Any
+    groups_per_unit: Any
+    version: Any
+    bounds: Any
+    unit_bounds: Any
+    values: Any
+    edges: Any
+    types: Any
+
+
+def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any, ledger: Ledger | None) -> Table:
+    """The table with these facts. `ledger` is the one that exists already, if one does: it may have recorded types."""
+    found, unit = stored_types(source), facts.unit
+    if unit == "row" and _stored_name(unit, found) not in found:
+        raise Misconfigured("`unit` is `row`, but the data have no such column. Pass unit=None if every row is a unit.")
+    declared = {what: _by_column(what, getattr(facts, what), found) for what in COLUMN_FACTS[:-1]}
+    stored = settle_types(title, source, _types(facts.types, found), declared["values"], ledger)
+    for what, by_column in declared.items():
+        for column in by_column:
+            if column not in stored:
+                raise Misconfigured(
+                    f"`{what}` names `{column}`, but the data have no such column. {nearest(column, stored)}"
+                )
+    limits = {"rows_per_unit": facts.rows_per_unit, "groups_per_unit": facts.groups_per_unit}
+    return Table(
+        title,
+        tuple(_field(column, kind, declared) for column, kind in stored.items()),
+        None if unit is None else _stored_name(unit, found),
+        rows_per_unit=read_limit(facts.rows_per_unit, "rows_per_unit"),
+        groups_per_unit=read_limit(facts.groups_per_unit, "groups_per_unit"),
+        auto=read_auto_limits(limits),
+        version=facts.version,
+        confidence=inside_unit(confidence, "confidence"),
+    )
+
+
+def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, TableFacts]:
+    """The facts of each of several tables: of a table one for all or by table, of columns always by table."""
+    names = list(titles)
+    for what, fact in given.items():
+        one_word = what == "types" and isinstance(fact, str)
+        by_column = fact.values() if isinstance(fact, Mapping) else [fact]
+        if what in COLUMN_FACTS and not one_word and not all(_is_by_column(own) for own in by_column):
+            raise Misconfigured(f"`{what}` must be by table, then by column. Write {what}={{{names[0]!r}: {{...}}}}.")
+        for table in fact if isinstance(fact, Mapping) else ():
+            if table not in names:
+                raise Misconfigured(f"`{what}` names `{table}`, which is not a table. {nearest(str(table), names)}")
+    missing = [name for name in names if isinstance(given["unit"], Mapping) and name not in given["unit"]]
+    if missing:
+        raise Misconfigured(f"`unit` says nothing about `{missing[0]}`. Name the column that identifies its unit.")
+    return {
+        name: TableFacts(**{what: _own(fact, name, "1" if what == "version" else None) for what, fact in given.items()})
+        for name in names
+    }
+
+
+def _own(fact: Any, table: str, otherwise: Any) -> Any:
+    return fact.get(table, otherwise) if isinstance(fact, Mapping) else fact
+
+
+def _is_by_column(fact: Any) -> bool:
+    return fact is None or isinstance(fact, Mapping) or (isinstance(fact, str) and fact == GUESS)
+
+
+def _types(declared: Any, found: Mapping[str, Type]) -> Mapping[str, object] | str:
+    if isinstance(declared, str):
+        return declared if declared == GUESS else refuse_types("types")
+    return _by_column("types", declared, found)
+
+
+def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]]) -> Field:
+    bounds, unit_bounds = declared["bounds"].get(column), declared["unit_bounds"].get(column)
+    auto = isinstance(bounds, str) and bounds == AUTO
+    return Field(
+        column,
+        kind,
+        None if bounds is None or auto else read_interval(bounds),
+        None if unit_bounds is None else read_interval(unit_bounds),
+        read_values(_as_list(declared["values"].get(column, ())), kind),
+        read_edges(_as_list(declared["edges"].get(column, ())), kind),
+        auto=auto,
+    )
+
+
+def _by_column(what: str, declared: Any, names: Iterable[str]) -> Mapping[str, Any]:
+    """What is declared, by stored column name."""
+    if declared is not None and not isinstance(declared, Mapping):
+        raise Misconfigured(f"`{what}` must be a mapping by column. Write {what}={{'age': ...}}.")
+    known = {_stored_name(column, names): fact for column, fact in (declared or {}).items()}
+    if len(known) < len(declared or {}):
+        raise Misconfigured(f"`{what}` names a column twice; SQL ignores case. Name each column once.")
+    return known
+
+
+def _stored_name(column: Any, names: Iterable[str]) -> str:
+    """The stored name of the column that SQL finds by this name; the name itself if there is none."""
+    if not isinstance(column, str):
+        raise Misconfigured("a column name is not text. Put the name in quotes.")
+    return next((name for name in names if name.lower() == column.lower()), column)
+
+
+def _as_list(values: Any) -> Any:
+    """Arrays and series as lists; anything else, including text, unchanged."""
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values

@@ -1,0 +1,80 @@
+"""lapwing.collect.rappor."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from lapwing.collect import Rappor
+from lapwing.errors import Misconfigured
+from lapwing.noise.bits import BitSource
+from lapwing.numbers import ball, enclose
+from lapwing.privacy.loss import Pure
+from support.law import exact_law
+from support.tape import SeededBits
+
+
+def exp_of(epsilon: Fraction) -> Fraction:
+    return enclose(lambda: ball(epsilon).exp())[1]
+
+
+def test_permanent_bits_lose_no_more_than_forever_and_one_report_no_more_than_epsilon() -> None:
+    """All tapes of both rounds for two values: every ratio as a fraction."""
+    protocol = Rappor(["a", "b"], epsilon=2, forever=4, width=3)
+
+    def permanent(place: int, bits: BitSource) -> bytes:
+        return protocol.permanent_rows(np.array([place]), bits).tobytes()
+
+    def once(place: int, bits: BitSource) -> bytes:
+        return protocol.randomize(np.array([place]), bits).tobytes()
+
+    for draw, depth, epsilon in ((permanent, 6, protocol.forever), (once, 12, protocol.epsilon)):
+        laws = [exact_law(lambda bits, draw=draw, place=place: draw(place, bits), depth).mass for place in (0, 1)]
+        worst = max(a[report] / b[report] for a, b in product(laws, laws) for report in a)
+        assert 1 < worst <= exp_of(epsilon)
+
+
+def test_reports_have_the_stated_law() -> None:
+    protocol = Rappor(["a", "b"], epsilon=2, forever=4, width=3)
+    law = exact_law(lambda bits: protocol.randomize(np.array([0]), bits).tobytes(), 12).mass
+    chances = [sum((m for r, m in law.items() if r[0] >> place & 1), Fraction(0)) for place in (0, 1)]
+    assert chances == [protocol.p, protocol.q]
+
+
+@pytest.mark.parametrize("many", [2, 9])
+def test_averaging_a_thousand_reports_shows_the_permanent_bits_and_no_more(many: int) -> None:
+    """gate:G42 threat:A33 the reports of one client converge to its permanent bits, whatever the value is."""
+    protocol = Rappor(range(many), epsilon=0.5, forever=1)
+    bits, client = SeededBits(3), protocol.enroll(1, bits=SeededBits(2))
+    rows = np.frombuffer(b"".join(client.report(1, bits=bits) for _ in range(3000)), np.uint8).reshape(3000, -1)
+    means = protocol.supported(rows, range(many)).mean(axis=0)
+    b = protocol.instant / 2**64
+    assert all(min(abs(mean - b), abs(mean - (1 - b))) < 0.05 for mean in means)
+    assert client.loss == Pure(1)
+
+
+def test_a_new_value_costs_forever_again() -> None:
+    client = Rappor(["a", "b", "c"], epsilon=1, forever=2).enroll("a")
+    client.report("a")
+    assert client.loss == Pure(2)
+    client.report("b")
+    assert client.loss == Pure(4)
+
+
+def test_forever_must_exceed_one_report() -> None:
+    with pytest.raises(Misconfigured, match="`forever` is 1; it must exceed"):
+        Rappor(["a", "b"], epsilon=1, forever=1)
+
+
+def test_shares_are_estimated() -> None:
+    protocol = Rappor(["a", "b", "c"], epsilon=2, forever=4)
+    reports = protocol.respond(["a"] * 6000 + ["b"] * 3000 + ["c"] * 1000, bits=SeededBits(1))
+    found = protocol.estimate(reports, confidence=0.999)
+    for value, share in (("a", 0.6), ("b", 0.3), ("c", 0.1)):
+        low, high = found.interval(value)
+        assert low <= share <= high
+        assert high - low < 0.15
+    assert protocol.loss == Pure(4)
