@@ -296,14 +296,14 @@ class TestCharges:
 
     def test_what_cannot_be_prepared_is_not_charged(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Check and answer are both written and rehearsed before the first of them is charged."""
-        for name in ("rehearse_check", "rehearse"):
+        for name in ("private_data.rehearse_check", "prepared.rehearse"):
             curator = opened()
 
             def fails(*_: Any) -> None:
                 raise ZeroDivisionError
 
             with monkeypatch.context() as patched:
-                patched.setattr(f"lapwing.curator.private_data.{name}", fails)
+                patched.setattr(f"lapwing.curator.{name}", fails)
                 with pytest.raises(lw.errors.Bug):
                     curator.sql(BY_SEX, epsilon=1)
             assert reserved(curator) == []

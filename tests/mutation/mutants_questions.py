@@ -392,8 +392,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "find without the whole price",
         _CURATOR,
-        "            self._ledger.check_fits(price, analyst=request.analyst)\n",
-        "",
+        "            self._ledger.check_fits(price, analyst=request.analyst)\n            planned = find",
+        "            planned = find",
         "a question that does not fit is charged for findings",
         FINDING,
     ),
