@@ -181,7 +181,8 @@ is not declared, use `CLIP`.
 PRICES = f"""
 ## Prices
 
-You ask at a price (`epsilon=`) or at a precision (`within=`). The question decides how far the price goes.
+You ask at a price (`epsilon=`), for a share of the whole budget (`share=0.05`: twenty such questions fill it), or at a
+precision (`within=`). The question decides how far the price goes.
 
 - Every distinct aggregate in `SELECT`, `HAVING` and `ORDER BY` takes part of the price. The same aggregate written
   twice is paid once; `COUNT(x)` and `SUM(x)` are paid with `AVG(x)`.
@@ -207,6 +208,9 @@ You ask at a price (`epsilon=`) or at a precision (`within=`). The question deci
 - Half of the price of a quantile pays for its interval. With `intervals=False` all of it goes to the estimate.
 - `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
   keys are answered together, and shared parts are paid once.
+- `curator.watch(threshold=100, epsilon=0.5)` opens a session: `session.above("SELECT COUNT(*) FROM ...")` tells of one
+  count or sum after another whether it is above the threshold. You pay once, at the start, for a number of answers
+  "above"; the many that are below cost nothing more.
 - Asking the same question again is free and returns the same answer.
 
 ## Keys
@@ -303,8 +307,7 @@ WORDS = {
     exp.Tuple: "(x, y)",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Interval: "INTERVAL by itself",
-    exp.TimeToStr: "STRFTIME()",
-    exp.RegexpLike: "REGEXP_MATCHES()",
+    exp.RegexpFullMatch: "REGEXP_FULL_MATCH()",
     exp.GroupConcat: "STRING_AGG()",
     exp.ApproxDistinct: "APPROX_COUNT_DISTINCT()",
 }

@@ -69,7 +69,7 @@ def test_the_unit_is_found_as_sql_finds_it(tmp_path: Path) -> None:
     (visits, _), *_ = settings(tmp_path, GOOD.replace('unit = "pid"', 'unit = "PID"', 1)).tables
     assert visits.unit == "pid"
     pq.write_table(pa.table({"Pid": [1], "x": [1]}), tmp_path / "t.parquet")
-    text = draft(tmp_path / "t.parquet", "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
+    text = draft([tmp_path / "t.parquet"], "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
     assert 'unit = "Pid"' in text
 
 
@@ -264,7 +264,7 @@ def test_a_draft_can_be_loaded_and_holds_nothing_from_the_rows(ending: str, tmp_
         with duckdb.connect(str(path)) as connection:
             connection.execute(f"CREATE TABLE visits AS SELECT 1 AS pid, '{CANARY}' AS name, 417.25::DOUBLE AS cost")
     file = tmp_path / "lapwing.toml"
-    file.write_text(draft(path, "pid", Decimal("0.5"), Decimal("1e-6"), file))
+    file.write_text(draft([path], "pid", Decimal("0.5"), Decimal("1e-6"), file))
     text = file.read_text()
     assert CANARY not in text
     assert "417" not in text
@@ -285,7 +285,7 @@ def test_a_draft_is_the_same_for_neighbours(tmp_path: Path) -> None:
     drafts = []
     for people in (1, 40):
         path = write_visits(tmp_path, people=people)
-        drafts.append(draft(path, "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml"))
+        drafts.append(draft([path], "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml"))
     assert drafts[0] == drafts[1]
 
 
@@ -297,7 +297,7 @@ def test_a_draft_quotes_hostile_names(tmp_path: Path) -> None:
     path = tmp_path / 'odd "name".parquet'
     pq.write_table(pa.table({name: [1] for name in names}), path)
     file = tmp_path / "lapwing.toml"
-    file.write_text(draft(path, "row", Decimal(1), Decimal(0), file), encoding="utf-8")
+    file.write_text(draft([path], "row", Decimal(1), Decimal(0), file), encoding="utf-8")
     [(table, _)] = read_settings(file).tables
     assert [field.name for field in table.fields] == names
     assert load(file).catalog.tables == (table,)
@@ -305,7 +305,7 @@ def test_a_draft_quotes_hostile_names(tmp_path: Path) -> None:
 
 def test_a_draft_of_an_unknown_unit_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"Did you mean `pid`\?"):
-        draft(write_visits(tmp_path), "pidd", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
+        draft([write_visits(tmp_path)], "pidd", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
 
 
 @pytest.mark.parametrize("what", ["bounds", "unit_bounds", "values", "edges"])

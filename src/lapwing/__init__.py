@@ -51,11 +51,13 @@ __all__ = [
     "open",
     "posterior",
     "privacy",
+    "refute",
 ]
 
 if TYPE_CHECKING:
     from lapwing import classroom, collect, data, lab, mechanisms, privacy
     from lapwing.answers.answer import Release
+    from lapwing.classroom import refute
     from lapwing.curator import Curator
     from lapwing.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, NoisyMax, RandomizedResponse
     from lapwing.opening import load
@@ -76,6 +78,7 @@ else:
         "load": "lapwing.opening.load",
         "open": "lapwing.opening.open_data",
         "posterior": "lapwing.privacy.posterior",
+        "refute": "lapwing.classroom.refute",
     }
 
     def __getattr__(name):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lapwing as lw
 from lapwing.classroom.database import Database, databases
 from lapwing.classroom.refutation import Algorithm, deterministic, refute
 from lapwing.errors import Misconfigured
@@ -124,3 +125,28 @@ def test_large_enumerations_and_bad_claims_are_refused() -> None:
         refute(deterministic(len), range(2), epsilon=-1, size=1)
     with pytest.raises(Misconfigured, match="`delta` is 1"):
         refute(deterministic(len), range(2), epsilon=1, delta=1, size=1)
+
+
+def test_a_refutation_reads_as_words() -> None:
+    """lecture:L6 "break my mechanism": a law goes in, the pair that refutes it comes out."""
+    found = lw.refute(deterministic(len), ["smoker"], epsilon=10, delta=0.9, size=1)
+    assert str(found) == (
+        "epsilon = 10, delta = 0.9 is not true. These neighbours refute it:\n"
+        "  first   []\n  second  ['smoker']\n"
+        "The output is 0 with probability at least 1 on the first and at most 0 on the second.\n"
+        "The claim allows 0.9 on the first."
+    )
+
+
+def test_a_refutation_never_rounds_in_its_own_favour() -> None:
+    found = lw.refute(
+        lambda rows: {"yes": Fraction(2 + len(rows), 7), "no": Fraction(5 - len(rows), 7)}, "a", epsilon=0, size=1
+    )
+    assert found is not None
+    assert found.likely > found.allowed
+    assert "at least 0.71428571 on the first and at most 0.57142858 on the second" in str(found)
+
+
+def test_a_refutation_shows_some_of_many_outputs() -> None:
+    uniform = lambda rows: {k: Fraction(1, 10) for k in range(10 * len(rows), 10 * len(rows) + 10)}  # noqa: E731
+    assert "The output is one of 0, 1, 2, 3, 4, 5 and 4 others with" in str(lw.refute(uniform, "a", epsilon=1, size=1))

@@ -41,7 +41,7 @@ from lapwing.privacy.loss import Loss, Pure
 
 MOST_QUESTIONS = 1_000
 UNKNOWN_GROUPS = 100
-"""As so many groups counts a question whose keys are not public."""
+"""A question whose keys are not public counts as this many groups."""
 
 _LOW = Fraction(1, 100)
 _DIGITS = 1000  # parts of the price are whole multiples of a thousandth of the largest one

@@ -224,7 +224,7 @@ def _cheapest(
                 "within-incomplete",
                 "`within`",
                 "how exact a mean is depends on how many rows there are, which is private.",
-                "Say assume_rows=1000 if you expect at least so many in each group, or ask with epsilon=.",
+                "Say assume_rows=1000 if you expect at least that many in each group, or ask with epsilon=.",
             )
 
     def is_enough(amount: Fraction) -> bool:

@@ -22,12 +22,14 @@ from lapwing.classroom.sensitivity import require_feasible
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import at_least_text, at_most_text
 
 Chance = Number | tuple[Number, Number]
 """A probability, or bounds (low, high) of one."""
 Algorithm = Callable[[list[Any]], Mapping[Hashable, Chance]]
 _Law = dict[Hashable, tuple[Fraction, Fraction]]
 
+_SHOWN = 6  # outputs of an event that are printed
 _SLACK = Fraction(1, 10**9)  # probabilities that miss 1 by more are not a law
 
 
@@ -43,6 +45,28 @@ class Refutation:
     event: tuple[Hashable, ...]
     likely: Fraction
     rare: Fraction
+    epsilon: Fraction
+    """What was claimed."""
+    delta: Fraction
+
+    @property
+    def allowed(self) -> Fraction:
+        """The most that the claim allows for the first probability, given the second."""
+        return _factor(self.epsilon) * self.rare + self.delta
+
+    def __str__(self) -> str:
+        claim = f"epsilon = {at_most_text(self.epsilon)}" + (
+            f", delta = {at_most_text(self.delta)}" if self.delta else ""
+        )
+        chances = (
+            f"at least {at_least_text(self.likely)} on the first and at most {at_most_text(self.rare)} on the second"
+        )
+        return (
+            f"{claim} is not true. These neighbours refute it:\n"
+            f"  first   {list(self.first.records)}\n  second  {list(self.second.records)}\n"
+            f"The output is {_outputs(self.event)} with probability {chances}.\n"
+            f"The claim allows {at_most_text(self.allowed)} on the first."
+        )
 
 
 def refute(
@@ -55,16 +79,18 @@ def refute(
     least: int = 0,
     neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
 ) -> Refutation | None:
-    """Two neighbours of at most `size` records that break (epsilon, delta)-DP, if there are any.
+    """Breaks a mechanism: two neighbours of at most `size` records that refute (epsilon, delta)-DP, if there are any.
 
-    The event is the best one there is: all outputs that are more than e^epsilon times as likely on the first.
+    Print what is returned to read it in words. The event is the best one there is: all outputs that are more than
+    e^epsilon times as likely on the first.
     """
     values, most, fewest = distinct(universe), count(size, "size", least=0), count(least, "least", least=0)
-    factor, exact_delta = _factor(nonnegative(epsilon, "epsilon")), below_one(delta, "delta")
+    claim = nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
+    factor = _factor(claim[0])
     require_feasible(number_of_databases(len(values), up_to=most, least=fewest), len(values))
     laws = {x: _law(algorithm(list(x.records))) for x in databases(values, up_to=most, least=fewest)}
     pairs = ((x, y) for x in laws for y in x.neighbours(neighbours, values) if y in laws)
-    return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, exact_delta)) is not None), None)
+    return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, claim)) is not None), None)
 
 
 def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
@@ -73,14 +99,22 @@ def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
 
 
 def _compare(
-    first: Database, second: Database, laws: Mapping[Database, _Law], factor: Fraction, exact_delta: Fraction
+    first: Database, second: Database, laws: Mapping[Database, _Law], factor: Fraction, claim: tuple[Fraction, Fraction]
 ) -> Refutation | None:
     here, there = laws[first], laws[second]
     nothing = (Fraction(0), Fraction(0))
     event = tuple(output for output in here if here[output][0] > factor * there.get(output, nothing)[1])
     likely = sum((here[output][0] for output in event), Fraction(0))
     rare = sum((there.get(output, nothing)[1] for output in event), Fraction(0))
-    return Refutation(first, second, event, likely, rare) if likely > factor * rare + exact_delta else None
+    return Refutation(first, second, event, likely, rare, *claim) if likely > factor * rare + claim[1] else None
+
+
+def _outputs(event: tuple[Hashable, ...]) -> str:
+    """The event in words, the first few outputs of it."""
+    if len(event) == 1:
+        return repr(event[0])
+    shown = ", ".join(map(repr, event[:_SHOWN]))
+    return f"one of {shown}" if len(event) <= _SHOWN else f"one of {shown} and {len(event) - _SHOWN} others"
 
 
 def _law(given: Mapping[Hashable, Chance]) -> _Law:

@@ -24,6 +24,7 @@ from lapwing.classroom.database import Database, Record, databases, distinct, nu
 from lapwing.errors import Misconfigured
 from lapwing.numbers import count, exact
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import at_most_text
 
 Statistic = Callable[[list[Any]], Any]
 Vector = tuple[Fraction, ...]
@@ -66,6 +67,12 @@ class Sensitivity:
             return Fraction(top, bottom)
         unit = 10**_ROOT_DIGITS
         return Fraction(isqrt(self.squared.numerator * unit**2 // self.squared.denominator) + 1, unit)
+
+    def __str__(self) -> str:
+        if self.pair is None:
+            return "Sensitivity 0: no two of these databases are neighbours."
+        first, second = (list(database.records) for database in self.pair)
+        return f"Sensitivity {at_most_text(self.value)}: from {first} to {second}"
 
 
 def global_sensitivity(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -32,6 +33,11 @@ def echo(text: str, *, nl: bool = True) -> None:
     except OSError as error:
         _discard()
         raise Unwritten(f"The output could not be written ({error.strerror or error}).") from error
+
+
+def show(value: Any, as_json: bool, text: str) -> None:
+    """Prints the value as JSON, or the text."""
+    echo(json.dumps(value, default=str) if as_json else text)
 
 
 @contextmanager

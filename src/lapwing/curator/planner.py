@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
@@ -91,9 +92,11 @@ class Planner:
         self._catalog, self._ledger, self._check = catalog, ledger, check
         self._read_sql = lru_cache(maxsize=REMEMBERED)(partial(read_sql, catalog=catalog))
 
-    def read(self, question: Any) -> Question:
-        """The question in SQL or as an Ibis expression."""
-        return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
+    def read(self, question: Any, today: date | None = None) -> Question:
+        """The question in SQL or as an Ibis expression, asked on this date."""
+        if isinstance(question, str):
+            return self._read_sql(question, today=today)
+        return read_ibis(question, self._catalog, today)
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
@@ -104,7 +107,8 @@ class Planner:
             plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
             return PlannedRequest(plan, lesser, confidence, None, free, check)
         question = asked.question
-        read: QuestionReader = partial(read_sql if isinstance(question, str) else read_ibis, question)
+        reader = read_sql if isinstance(question, str) else read_ibis
+        read: QuestionReader = partial(reader, question, today=request.today)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
             return self._plan_or_hint(question, read, request, free)
@@ -131,7 +135,7 @@ class Planner:
     def plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         """The plans of a batch, with its price split, and one check for each list of rows and keys."""
         terms, budget = request.terms, self._ledger.budget
-        batch = self._share(asked, terms)
+        batch = self._share(asked, terms, request.today)
         targets = [check_target(one.outline) if self._part(terms) else None for one in batch.merged]
         joined: dict[str, CheckTarget] = {}
         for target in filter(None, targets):
@@ -147,15 +151,17 @@ class Planner:
         each = tuple(None if one is None else checks[one.identity.text] for one in targets)
         taken = sum((check.taken for check in checks.values()), Fraction(0))
         most = sum((check.price.amount for check in checks.values()), Fraction(0))
-        lesser = None if taken == most else partial(self._share, asked, replace(terms, taken=most))
-        return PlannedBatch(self._share(asked, replace(terms, taken=taken)) if taken else batch, lesser, each)
+        lesser = None if taken == most else partial(self._share, asked, replace(terms, taken=most), request.today)
+        return PlannedBatch(
+            self._share(asked, replace(terms, taken=taken), request.today) if taken else batch, lesser, each
+        )
 
-    def _share(self, asked: BatchRequest, terms: Terms) -> BatchPlan:
+    def _share(self, asked: BatchRequest, terms: Terms, today: date | None) -> BatchPlan:
         """The plans of a batch, with its price split."""
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
-                questions.append(self.read(question))
+                questions.append(self.read(question, today))
         confidences = [_confidence(question.table, terms.confidence) for question in questions]
         return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
@@ -193,7 +199,7 @@ class Planner:
         """The plan; a refusal says so if bounds or limits that can be found are all that is missing."""
         question, terms = None, request.terms
         try:
-            question = self.read(asked)
+            question = self.read(asked, request.today)
             confidence = _confidence(question.table, terms.confidence)
             outline = outline_on_terms(question, terms, confidence)
             plan, lesser, check = self._checked(outline, confidence, terms, terms, request)

@@ -122,7 +122,7 @@ def check_price(targets: Sequence[Target], each: Fraction) -> None:
             mechanism_for(target, each)
     except Misconfigured:
         raise Misconfigured(
-            "the price and `find_share` leave a part for which nothing can be found: it is too small or too large. "
+            "the price and `find_share` leave a price for the search that is too small or too large. "
             "Choose another one. Nothing was charged for the answer."
         ) from None
 

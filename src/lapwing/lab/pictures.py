@@ -135,10 +135,11 @@ def draw_attack(attacked: Attacked) -> Figure:
             success.plot([attempt.cap] * 2, [place - 0.36, place + 0.36], color=INK, lw=2.5)
             success.text(attempt.cap, place + 0.39, f"cap {attempt.cap:.0%}", ha="center", va="bottom", fontsize=8.5)
     success.axvline(0.5, color=INK, lw=1, ls=":")
-    success.text(0.5, -0.62, "blind guess", ha="center", va="bottom", fontsize=8.5, color=GREY, backgroundcolor="white")
+    plain = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    success.text(0.5, -0.53, "blind guess", ha="center", va="center", fontsize=8.5, color=GREY, bbox=plain)
     success.set_yticks(places, names, color=INK)
     success.set_xlim(0, 1.02)
-    success.set_ylim(-0.65, len(names) - 0.3)
+    success.set_ylim(-0.7, len(names) - 0.3)
     success.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
     success.set_title("How often the secret was guessed", loc="left")
     figure.suptitle(attacked.title, x=0.01, ha="left", fontweight="bold", fontsize=13)
@@ -147,7 +148,7 @@ def draw_attack(attacked: Attacked) -> Figure:
 
 def _panel(axes: Axes, view: View) -> None:
     others = iter((GREEN, GOLD, BLUE, RED) if set(view.lines) & set(SYSTEMS) else (BLUE, RED, GREEN, GOLD))
-    for name, (x, y) in view.lines.items():
+    for i, (name, (x, y)) in enumerate(view.lines.items()):
         colour = SYSTEMS[name] if name in SYSTEMS else next(others)
         if view.kind == "distributions":
             bins = _bins(np.concatenate([values for values, _ in view.lines.values()]))
@@ -156,7 +157,8 @@ def _panel(axes: Axes, view: View) -> None:
         elif view.kind == "points":
             axes.plot(x, y, "o", ms=4, color=colour, label=name, alpha=0.8)
         else:
-            axes.plot(x, y, color=colour, lw=1.8, label=name, marker="o" if len(x) <= 10 else None, ms=4)
+            dash = "--" if i % 2 and len(view.lines) > 3 else "-"
+            axes.plot(x, y, dash, color=colour, lw=1.8, label=name, marker="o" if len(x) <= 10 else None, ms=4)
     if view.kind == "log lines":
         axes.set_xscale("log")
     axes.set_title(view.title, loc="left")

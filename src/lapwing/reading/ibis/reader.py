@@ -6,6 +6,9 @@ Ibis is imported only by callers who pass an expression; here its nodes are iden
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from functools import partial
 from typing import Any
 
 from lapwing.catalog.table import Catalog, Table
@@ -13,7 +16,7 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
-from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.planning.question import Order, Output, Question, normalised, note_of
 from lapwing.reading.ibis.sources import read_join, read_union
 from lapwing.reading.ibis.values import (
     AGGREGATES,
@@ -76,14 +79,26 @@ def unbound_table(table: Table) -> Any:
     return ibis.table({field.name: SCHEMA[field.type] for field in table.fields}, name=table.name)
 
 
-def read_ibis(expression: Any, catalog: Catalog) -> Question:
-    """The question an expression asks; raises Refused. Free, and reads no data."""
+def read_ibis(expression: Any, catalog: Catalog, today: date | None = None) -> Question:
+    """The question an expression asks; raises Refused. Free, and reads no data. ibis.today() is `today`, if given."""
     if not callable(getattr(expression, "op", None)):
         refuse("not-a-question", "the question", "it is neither SQL text nor an Ibis expression.", _BUILD)
     try:
-        return normalised(question_of(_Reading(catalog).top(expression.op())))
+        asked, dated = _settle_today(expression.op(), today)
+        question = normalised(question_of(_Reading(catalog).top(asked)))
+        return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
+
+
+def _settle_today(node: Any, today: date | None) -> tuple[Any, bool]:
+    """The node with the date for every ibis.today(), and whether there is one."""
+    found = [] if today is None else node.find(lambda part: kind_of(part) == "DateNow")
+    if not found:
+        return node, False
+    import ibis
+
+    return node.replace(dict.fromkeys(found, ibis.literal(today).op())), True
 
 
 class _Reading:
@@ -193,7 +208,7 @@ class _Reading:
         keys = {name: below(value) for name, value in groups.items()}
         collected = Grouping(rows, inside=inside)
         for name, key in keys.items():
-            collected.add_key(key, f"group_by `{name}`")
+            collected.add_key(key, partial("group_by `{}`".format, name))
         above = Values(_Above(collected, parent, below).leaf).read
         outputs = [Output(name, collected.above(key)) for name, key in keys.items()]
         outputs += [Output(name, collected.above(above(value))) for name, value in metrics.items()]

@@ -34,7 +34,7 @@ class Grouping:
         self.aggregates: list[Aggregate] = []
         self._size = 0
 
-    def add_key(self, key: Expression, what: str) -> None:
+    def add_key(self, key: Expression, what: PartText) -> None:
         """Adds a GROUP BY key."""
         self._grow(key)
         if not (self.inside and isinstance(key, Column) and key.name == self.rows.table.unit):
@@ -80,20 +80,20 @@ class Grouping:
         return Aggregation(self.rows, self.keys, tuple(self.aggregates), by_name(outputs), tuple(having), tuple(order))
 
 
-def check_key(key: Expression, table: Table, what: str) -> None:
+def check_key(key: Expression, table: Table, what: PartText) -> None:
     """Refuses keys that identify units, and constants."""
     parts = list(walk(key))
     if table.unit is not None and any(isinstance(part, Column) and part.name == table.unit for part in parts):
         refuse(
             "unit-grouping",
-            what,
+            what(),
             f"it uses the protected unit `{table.unit}`, so every group would be one person.",
             f"Use COUNT(DISTINCT {table.unit}).",
         )
     if not any(isinstance(part, Column) for part in parts):
         refuse(
             "constant-key",
-            what,
+            what(),
             "cannot group by a constant.",
             "Use a column or an expression over columns, or leave out GROUP BY.",
         )

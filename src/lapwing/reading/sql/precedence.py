@@ -77,9 +77,9 @@ def check_spellings(tokens: Sequence[Any]) -> None:
             refuse("unsupported-function", f"`{token.text}`", "this operator is not supported.", f"Write {instead}.")
 
 
-def bind(statement: exp.Expr) -> None:
-    """Makes every `%` in the tree bind like `*`, and refuses what needs parentheses."""
-    nodes = [node for node in statement.walk() if isinstance(node, exp.Expression)]
+def bind(parts: Sequence[exp.Expr]) -> None:
+    """Makes every `%` among the parts of a tree bind like `*`, and refuses what needs parentheses."""
+    nodes = [node for node in parts if isinstance(node, exp.Expression)]
     for node in nodes:
         is_inner = type(node.parent) in _TERMS and node.arg_key == "this"
         if type(node) in _TERMS and not is_inner:

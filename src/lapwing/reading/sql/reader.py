@@ -6,9 +6,13 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -21,7 +25,7 @@ from lapwing.language.types import Type
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.measures.total import COUNT_VALUES, SUM
-from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.planning.question import Order, Output, Question, normalised, note_of
 from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
@@ -35,6 +39,7 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.sql.dates import settle_today
 from lapwing.reading.sql.expressions import read
 from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
 from lapwing.reading.sql.precedence import bind, check_spellings
@@ -44,6 +49,7 @@ from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, r
 
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -70,16 +76,19 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 """Quantiles with their own name."""
 
 
-def read_sql(text: str, catalog: Catalog) -> Question:
-    """The question a SELECT asks; raises Refused. Free, and reads no data."""
+def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
+    """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
     try:
-        return normalised(question_of(_relation(_select(text), Names(catalog, {}))))
+        select = _select(text)
+        dated = today is not None and settle_today(select, today)
+        question = normalised(question_of(_relation(select, Names(catalog, {}))))
+        return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
 
 def _select(text: str) -> exp.Select:
-    if any("\ud800" <= character <= "\udfff" for character in text[:MOST_CHARACTERS]):
+    if _SURROGATE.search(text, 0, MOST_CHARACTERS):
         refuse(
             "unreadable-characters",
             "the question",
@@ -111,9 +120,10 @@ def _select(text: str) -> exp.Select:
         many = f"it contains {len(written)} statements." if written else "it is empty."
         refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
     statement = written[0]
-    if sum(1 for _ in statement.walk()) > MOST_PARTS:
+    parts = list(islice(statement.walk(), MOST_PARTS + 1))
+    if len(parts) > MOST_PARTS:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
-    bind(statement)
+    bind(parts)
     return only_select(statement, "the question")
 
 
@@ -154,12 +164,12 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
     names = _with(select, names)
-    source = _Source(*read_semi_joins(select, read_from(select, names, _inside), names, _inside))
+    scopes, terms = read_from(select, names, _inside)
+    source = _Source(*read_semi_joins(select, scopes, names, _inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
-        check_modifiers(where)
-        conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
+        conditions = [read(term, source.column) for term in terms]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
     inner = replace(source, scopes=source.scopes.refine(relation))
     if not _aggregates(select):
@@ -289,7 +299,7 @@ class _Aggregation:
             return
         check_modifiers(group)
         for node in group.expressions:
-            self.grouping.add_key(self._key(node), f"GROUP BY {part_of(node)}")
+            self.grouping.add_key(self._key(node), partial(_grouping_by, node))
 
     def _key(self, node: SqlNode) -> Expression:
         meant = self._meant(node)
@@ -371,6 +381,10 @@ class _Aggregation:
                 return grouping.quantile(value, share, condition, part)
             case _:
                 refuse_node(node)
+
+
+def _grouping_by(node: SqlNode) -> str:
+    return f"GROUP BY {part_of(node)}"
 
 
 def _limit(select: exp.Select) -> int | None:
