@@ -23,7 +23,7 @@ from lapwing.cells.checking import (
     decode_check,
     encode_check,
     rehearse_check,
-    released,
+    release_check,
 )
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Bug
@@ -186,7 +186,7 @@ def test_noise_is_made_for_a_unit_in_every_count() -> None:
 
 
 def test_a_result_is_stored_and_read_back_and_serves_fewer_limits() -> None:
-    result = released(target(SUM), Pure(1000), pa.table({f"c{i}": [10 + i] for i in range(4)}))
+    result = release_check(target(SUM), Pure(1000), pa.table({f"c{i}": [10 + i] for i in range(4)}))
     assert (result.units, Checked(target(SUM), result).counts) == (10, [11, 12, 13])
     assert decode_check(encode_check(result)) == result
     assert result.covers(target(COUNT))

@@ -20,8 +20,8 @@ _CURATOR = "curator/curator.py"
 _ANSWERING = "curator/answering.py"
 _PRIVATE_DATA = "curator/private_data.py"
 _FUNCTION = "measures/function.py"
-_FINDING = "cells/finding.py"
-FINDING = ("tests/cells/test_finding.py", "tests/asking/test_automatic.py")
+_FINDING = "cells/bounds_search.py"
+FINDING = ("tests/cells/test_bounds_search.py", "tests/asking/test_automatic.py")
 
 QUESTIONS: tuple[Mutant, ...] = (
     # how much noise

@@ -13,8 +13,8 @@ from lapwing.answers.present import present
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked, condition
+from lapwing.cells.bounds_search import SearchResult
 from lapwing.cells.checking import Checked
-from lapwing.cells.finding import SearchResult
 from lapwing.cells.release import Released
 from lapwing.measures.selection import selection_words, units_needed
 from lapwing.numbers import Number

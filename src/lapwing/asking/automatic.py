@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from lapwing.catalog.table import Catalog, Limit, Table
-from lapwing.cells.finding import BoundsOf, LimitOf, SearchResult, Target
+from lapwing.cells.bounds_search import BoundsOf, LimitOf, SearchResult, Target
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.types import Interval
 from lapwing.numbers import Number, inside_unit

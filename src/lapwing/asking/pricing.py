@@ -49,7 +49,7 @@ class Terms:
     automatic: Automatic = NOTHING
     """Which bounds and limits may be found first, for a share of the price."""
     taken: Fraction = Fraction(0)
-    """What findings and checks have taken of the price already, in the budget's currency."""
+    """What searches and checks have taken of the price already, in the budget's currency."""
     check: Number | None = field(default=None, kw_only=True)
     """The share of the price that checks what limits cut; 0 for none, None for the default."""
     share: Number | None = field(default=None, kw_only=True)

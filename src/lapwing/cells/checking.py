@@ -30,8 +30,8 @@ from sqlglot import exp
 from lapwing.catalog.identity import Facts, Identity, domain_facts, expression_facts, interval_facts, rows_facts
 from lapwing.catalog.table import Field, Table
 from lapwing.cells.bounding import key_node
+from lapwing.cells.bounds_search import unit_rows
 from lapwing.cells.derived_rows import step_of, whole_steps
-from lapwing.cells.finding import unit_rows
 from lapwing.language.emission import literal, real, value
 from lapwing.language.expression import Column, Expression
 from lapwing.language.forms import ExactSum, Listed, Wide
@@ -143,7 +143,7 @@ class CheckResult:
         return unit_counts(self.loss, 1 + len(self.over)).error(confidence)
 
 
-def released(target: CheckTarget, price: Loss, rows: pa.Table) -> CheckResult:
+def release_check(target: CheckTarget, price: Loss, rows: pa.Table) -> CheckResult:
     """The engine's counts with noise, for this price."""
     counts = [int(rows.column(f"c{i}").to_pylist()[0]) for i in range(target.many)]
     units, *over = unit_counts(price, target.many).release(counts)
@@ -165,7 +165,7 @@ def decode_check(payload: bytes) -> CheckResult:
 def rehearse_check(target: CheckTarget, price: Loss) -> None:
     """Checks no rows and throws the result away; raises whatever would go wrong after the charge."""
     none = pa.table({f"c{i}": pa.array([0]) for i in range(target.many)})
-    decode_check(encode_check(released(target, price, none)))
+    decode_check(encode_check(release_check(target, price, none)))
 
 
 def check_query(target: CheckTarget) -> exp.Select:

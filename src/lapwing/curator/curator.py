@@ -499,7 +499,7 @@ class Curator:
 
     def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
-        table is declared anew and the data stay as they were. With findings: as long as nothing is written at all."""
+        table is declared anew and the data stay as they were. With searches: as long as nothing is written at all."""
         match = None if answer.found else answer.plan.outline.identity.text
         seen = self._stamp(match), marks
         if self._ledger.state != before:

@@ -19,8 +19,8 @@ from lapwing.asking.pricing import Terms, outline_on_terms, price_on_terms, requ
 from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
+from lapwing.cells.bounds_search import SearchResult, Target, overlooked
 from lapwing.cells.checking import CheckTarget, check_target
-from lapwing.cells.finding import SearchResult, Target, overlooked
 from lapwing.curator.checks import PlannedCheck, plan_check
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
