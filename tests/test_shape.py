@@ -78,6 +78,7 @@ ENGINES = ("duckdb", "postgres", "psycopg", "pyspark", "spark")
 ENGINES_ALLOWED = {
     "reading/sql/refused.py": ["Anonymous", "duckdb"],
     "reading/sql/expressions.py": ["Anonymous"],  # a function that the analyst wrote
+    "reading/sql/aliases.py": ["Anonymous"],  # the same
 }
 # A type has one name, and a name stands for one type. These may be in several files:
 SHARED_NAMES = {

@@ -58,7 +58,7 @@ ROW = "row"
 _LEAST_MEMORY = 100  # megabytes
 _TOP = {"budget", "check", "ledger", "memory", "tables", "public"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
+_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns", "schema"}
 _PUBLIC = {"source", "table", "key", "types"}
 _COLUMN = {"type", "bounds", "unit_bounds", "values", "edges"}
 
@@ -161,6 +161,7 @@ class _Reader:
                 self._text(found.get("version", "1"), f"{at}version"),
                 self._at(f"{at}confidence", lambda: inside_unit(found.get("confidence", 0.95), "confidence")),
                 auto=read_auto_limits(found),
+                schema=self._text(found["schema"], f"{at}schema") if "schema" in found else None,
             ),
         )
         return table, self._source(found, at)

@@ -50,7 +50,7 @@ class Release(Tabular):
         return AnswerTable(
             tuple(self._columns(level, simultaneous=simultaneous)),
             level,
-            paid(self.cost, self.entry),
+            "as declared, no price" if self.plan.outline.is_declared else paid(self.cost, self.entry),
             self._notes(),
             asked(question),
             "" if question.where is None else condition(question.where),
@@ -69,7 +69,7 @@ class Release(Tabular):
         """Price, limits and methods, ready for JSON."""
         return {
             "price": price(self.cost),
-            "ledger_entry": self.entry,
+            "ledger_entry": None if self.plan.outline.is_declared else self.entry,
             "measures": describe(self.plan),
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups_per_unit},
@@ -81,6 +81,8 @@ class Release(Tabular):
     def methods(self) -> str:
         """A sentence to put into a paper."""
         table = self.plan.table
+        if self.plan.outline.is_declared:
+            return f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
         noise = "; ".join(_methods(self.plan))
         limits = "".join(f" {note}" for note in (*self.plan.outline.notes, *self._check()))
@@ -109,6 +111,8 @@ class Release(Tabular):
     def _notes(self) -> tuple[str, ...]:
         """What is said below the rows."""
         found = self._found().strip()
+        if self.plan.outline.is_declared:
+            return ("Every public key is listed, whether or not a row has it.",)
         return (*((found,) if found else ()), *self._doubts(), *self.plan.outline.notes, *self._check())
 
     def _doubts(self) -> list[str]:
@@ -127,6 +131,11 @@ class Release(Tabular):
 
     def _check_price(self) -> str:
         return "" if self.check is None else f"Limits were checked at {self.check.result.loss}. "
+
+
+def declared_answer(plan: Plan, nothing: Cost, confidence: Fraction) -> Release:
+    """The public keys of a question that asks for nothing else: read off the plan, so there is no entry either."""
+    return Release(plan, Released((), ()), nothing, 0, confidence)
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:

@@ -109,6 +109,8 @@ def require_one_price(terms: Terms) -> None:
 
 
 def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
+    if outline.is_declared:
+        return Prices(())
     require_one_price(terms)
     delta = _delta(outline, budget, terms, left)
     if terms.within is not None:
@@ -160,6 +162,9 @@ def prices_within(
 ) -> Prices:
     """The lowest prices for these half-widths; raises Refused if there are none."""
     wanted = _wanted(outline, within)
+    if not wanted:
+        why = "the question asks for keys alone, and no number has a half-width."
+        refuse("within-unsupported", "`within`", why, "Ask with epsilon=.")
     shares = tuple(
         _cheapest(outline, index, wanted[index], budget, confidence, assume_rows) for index in range(len(outline.kinds))
     )

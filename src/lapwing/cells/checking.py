@@ -121,6 +121,8 @@ class Checked:
 
 def check_target(outline: Outline) -> CheckTarget | None:
     """What must be checked for an answer; None if no limit can bind."""
+    if outline.is_declared:
+        return None
     groups = outline.groups_per_unit if outline.limit_groups else None
     limits = limits_of(outline.table, outline.question.shown, groups)
     return CheckTarget(limits, outline.question.keys, outline.domain) if limits else None

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Self, assert_never
 
-from lapwing.answers.answer import Release
+from lapwing.answers.answer import Release, declared_answer
 from lapwing.answers.combine import check_combinable
 from lapwing.asking.automatic import SHARE, read_automatic
 from lapwing.asking.batch import BatchRequest, read_batch
@@ -367,6 +367,8 @@ class Curator:
 
     def _answer(self, title: str, planned: PlannedRequest, request: Request) -> Release:
         """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
+        if planned.plan.outline.is_declared:
+            return declared_answer(planned.plan, nothing(self._ledger.total), planned.confidence)
         if request.combine:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
@@ -410,7 +412,7 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
-        skipped = request.refresh or planned.missing
+        skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
         cost, check = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay(self._ledger.budget), planned.check
         shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))

@@ -39,11 +39,13 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.sql.aliases import rename_aggregates
 from lapwing.reading.sql.dates import settle_today
 from lapwing.reading.sql.expressions import read
+from lapwing.reading.sql.naming import names_of
 from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
-from lapwing.reading.sql.precedence import bind, check_spellings
-from lapwing.reading.sql.refused import DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.reading.sql.precedence import bind, check_spellings, read_top
+from lapwing.reading.sql.refused import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
 from lapwing.reading.sql.semi_joins import Members, read_semi_joins
 from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
 
@@ -107,6 +109,7 @@ def _select(text: str) -> exp.Select:
     try:
         tokens = DIALECT.tokenize(text)
         check_spellings(tokens)
+        read_top(tokens)
         statements = DIALECT.parser().parse(tokens, text)
     except RecursionError:
         raise
@@ -124,6 +127,7 @@ def _select(text: str) -> exp.Select:
     if len(parts) > MOST_PARTS:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
     bind(parts)
+    rename_aggregates(parts)
     return only_select(statement, "the question")
 
 
@@ -186,8 +190,13 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
 
 
 def _aggregates(select: exp.Select) -> bool:
-    if select.args.get("group") is not None or select.args.get("having") is not None:
+    """Whether it has groups; SELECT DISTINCT k is GROUP BY k."""
+    if any(select.args.get(name) is not None for name in ("group", "having", "distinct")):
         return True
+    return _has_aggregates(select)
+
+
+def _has_aggregates(select: exp.Select) -> bool:
     return any(isinstance(part, exp.AggFunc) for column in select.expressions for part in column.walk())
 
 
@@ -206,14 +215,14 @@ def _with(select: exp.Select, names: Names) -> Names:
 
 def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, SqlNode | Expression]]:
     """Names and nodes in the SELECT list; a star stands for all columns."""
-    for node in select.expressions:
+    for name, node in zip(names_of(select.expressions), select.expressions, strict=True):
         inner = node.this if isinstance(node, exp.Alias) else node
         star = inner.this if isinstance(inner, exp.Column) else inner
         if isinstance(star, exp.Star):
             check_modifiers(star)
             yield from ((output.name, output.expression) for output in source.scopes.star(inner))
         else:
-            yield (node.alias if isinstance(node, exp.Alias) else _default_name(inner)), inner
+            yield name, inner
 
 
 def _plain(select: exp.Select, source: _Source) -> Relation:
@@ -294,7 +303,13 @@ class _Aggregation:
             yield name, node
 
     def _read_keys(self) -> None:
-        group = self.select.args.get("group")
+        group, distinct = self.select.args.get("group"), self.select.args.get("distinct")
+        if distinct is not None:
+            check_modifiers(distinct)
+            if group is not None or _has_aggregates(self.select):
+                refuse("unsupported-clause", *CLAUSES["distinct"])
+            for name, node in self._shown():
+                self.grouping.add_key(read(node, self.source.column), partial("SELECT DISTINCT `{}`".format, name))
         if group is None:
             return
         check_modifiers(group)
@@ -370,7 +385,8 @@ class _Aggregation:
                 return grouping.of_pair(PAIRS[type(node)], y, x, condition, part)
             case exp.AggFunc() if type(node) in LEVELS:
                 level = Literal(LEVELS[type(node)], Type.REAL)
-                return grouping.quantile(read(node.this, self.source.column), level, condition, part)
+                value = read(node.this, self.source.column)
+                return grouping.quantile(value, level, condition, part, exact=self.grouping.per_unit)
             case exp.PercentileCont() if node.args.get("expression") is not None:
                 value, share = (read(side, self.source.column) for side in (node.this, node.expression))
                 return grouping.quantile(value, share, condition, part)
@@ -396,11 +412,3 @@ def _limit(select: exp.Select) -> int | None:
         refuse("wrong-argument", "LIMIT", "it takes an integer.", "For example: LIMIT 10.")
     check_modifiers(limit)
     return int(value.name)
-
-
-def _default_name(node: SqlNode) -> str:
-    if isinstance(node, exp.Column):
-        return node.name
-    if isinstance(node, exp.Min | exp.Max):
-        return f"approx_{node.key}"
-    return node.key if isinstance(node, exp.AggFunc) else node.sql(dialect=DIALECT).lower()[:60]
