@@ -95,7 +95,7 @@ def test_a_handler_in_the_middle_of_a_transaction_is_refused_and_does_not_wait()
     said: list[str] = []
 
     def handler(*_: object) -> None:
-        with pytest.raises(LedgerFailed, match="in the middle of another question") as caught:
+        with pytest.raises(LedgerFailed, match="interrupted another question") as caught:
             ledger.spent  # noqa: B018
         said.append(str(caught.value))
 

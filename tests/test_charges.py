@@ -62,7 +62,7 @@ FAILURES: dict[str, Inject] = {
     "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.prepared.rehearse", raises(TypeError("x"))),
     "encoding": lambda _, __, patch: [
         patch.setattr(f"lapwing.{room}.write_payload", raises(TypeError("x")))
-        for room in ("answers.stored", "cells.finding")
+        for room in ("answers.stored", "cells.bounds_search")
     ],
     "reserve": lambda curator, _, patch: [
         patch.setattr(curator.ledger, name, raises(LedgerFailed(FULL))) for name in ("reserve", "reserve_all")
@@ -104,7 +104,7 @@ def test_what_an_error_says_about_the_charge_is_true(
     elif failure in FREE and way != "watch":
         assert curator.budget.spent == before
     if failure in ("witness", "settle"):
-        assert "asking again pays again" in str(caught.value)
+        assert "asking again charges again" in str(caught.value)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -201,7 +201,7 @@ def test_what_is_said_about_asking_again_holds_with_a_key(tmp_path: Path, monkey
     for failure in ("settle", "witness"):
         with monkeypatch.context() as patch:
             FAILURES[failure](curator, tmp_path, patch)
-            with pytest.raises(LedgerFailed, match="asking again pays again, with a new key if it had one"):
+            with pytest.raises(LedgerFailed, match="asking again charges again; use a new key if it had one"):
                 curator.sql(TOTAL, epsilon=1, key=failure)
         spent = curator.budget.spent.amount
         with pytest.raises(LedgerFailed, match="Ask with another key to pay again"):

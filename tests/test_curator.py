@@ -52,7 +52,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     assert steps == [("cells", Fraction(1, 4)), ("release", Fraction(1, 4)), ("settle", Fraction(1, 4))]
 
 
-@pytest.mark.parametrize("failing", ["reserve", "settle"])
+@pytest.mark.parametrize("failing", ["reserve_all", "settle"])
 def test_no_answer_if_the_ledger_fails(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """gate:G36 without a written charge nothing is read; without a stored answer nothing is sent."""
     curator = open_visits()
@@ -64,7 +64,7 @@ def test_no_answer_if_the_ledger_fails(failing: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(curator.ledger, failing, broken)
     with pytest.raises(LedgerFailed):
         curator.sql(BY_SEX, epsilon=0.1)
-    assert len(spy.queries) == (0 if failing == "reserve" else 1)
+    assert len(spy.queries) == (0 if failing == "reserve_all" else 1)
 
 
 def test_ten_questions_fill_the_budget_and_the_eleventh_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_changed_data_pause_with_one_constant_sentence(tmp_path: Path, monkeypat
         curator.sql(BY_SEX, epsilon=0.1)
     assert str(caught.value) == private_data_module.CHANGED
     assert spy.queries == []
-    with pytest.raises(Misconfigured, match="declared with other data"):
+    with pytest.raises(Misconfigured, match="declared for other data"):
         open_visits(path)
     renewed = open_visits(path, version="2")
     assert renewed.budget.spent.amount == Fraction(1, 2)
@@ -161,7 +161,7 @@ def test_changed_data_pause_with_one_constant_sentence(tmp_path: Path, monkeypat
 
 
 def test_another_budget_for_the_same_ledger_is_refused(tmp_path: Path) -> None:
-    """As long as nothing was charged, the steward is told how to begin anew."""
+    """As long as nothing was charged, the steward is told how to start over."""
     path = write_visits(tmp_path)
     first = open_visits(path)
     with pytest.raises(
@@ -169,7 +169,7 @@ def test_another_budget_for_the_same_ledger_is_refused(tmp_path: Path) -> None:
     ):
         open_visits(path, budget=Budget(epsilon=100))
     first.sql(BY_SEX, epsilon=0.1)
-    with pytest.raises(Misconfigured, match="fixed for ever"):
+    with pytest.raises(Misconfigured, match="keeps the budget it was created with"):
         open_visits(path, budget=Budget(epsilon=100))
 
 

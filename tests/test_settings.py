@@ -40,7 +40,7 @@ sex = { type = "text", values = ["F", "M"] }
 cost = { type = "real", bounds = [0, 5000.5], unit_bounds = [0, 9000] }
 day = { type = "date", values = [2020-01-01, "2020-01-02"] }
 at = { type = "timestamp", values = [2020-01-01T10:00:00, "2020-01-02 11:00:00"] }
-site = { type = "integer", values = [1, 2] }
+site = { type = "integer", values = [1, 2], null = true }
 age = { type = "integer", edges = [0, 18, 65] }
 sick = { type = "boolean", values = [true] }
 
@@ -69,7 +69,7 @@ def test_the_unit_is_found_as_sql_finds_it(tmp_path: Path) -> None:
     (visits, _), *_ = settings(tmp_path, GOOD.replace('unit = "pid"', 'unit = "PID"', 1)).tables
     assert visits.unit == "pid"
     pq.write_table(pa.table({"Pid": [1], "x": [1]}), tmp_path / "t.parquet")
-    text = draft(tmp_path / "t.parquet", "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
+    text = draft([tmp_path / "t.parquet"], "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
     assert 'unit = "Pid"' in text
 
 
@@ -84,6 +84,7 @@ def test_reads_what_is_declared(tmp_path: Path) -> None:
     assert (visits.version, visits.confidence, stays.unit) == ("2026-01", Fraction(9, 10), None)
     assert visits.field("cost").bounds == interval(0, 5000.5)
     assert visits.field("cost").unit_bounds == interval(0, 9000)
+    assert visits.field("site").values == (1, 2, None)
     assert visits.field("day").values == (date(2020, 1, 1), date(2020, 1, 2))
     assert visits.field("at").values == (datetime(2020, 1, 1, 10), datetime(2020, 1, 2, 11))  # noqa: DTZ001
     assert [witness.name for witness in found.witnesses] == [
@@ -128,6 +129,8 @@ BROKEN = {
         '["F", "F"]',
         "columns.sex: `sex.values` contains a value twice. List each value once.",
     ),
+    "null without values": ('values = ["F", "M"]', "null = true", "columns.sex.null` says whether NULL is one of the"),
+    "null is no truth value": ("null = true", 'null = "yes"', "columns.site.null` says whether NULL is one of the"),
     "values are no list": ('["F", "M"]', '"F"', "columns.sex.values: values must be a list"),
     "turned edges": ("[0, 18, 65]", "[18, 0]", "columns.age: `age.edges` must be ascending numbers, dates or times"),
     "edges of another type": ("[0, 18, 65]", "[0, 17.5]", "columns.age.edges: a value is not of the column's type int"),
@@ -264,7 +267,7 @@ def test_a_draft_can_be_loaded_and_holds_nothing_from_the_rows(ending: str, tmp_
         with duckdb.connect(str(path)) as connection:
             connection.execute(f"CREATE TABLE visits AS SELECT 1 AS pid, '{CANARY}' AS name, 417.25::DOUBLE AS cost")
     file = tmp_path / "lapwing.toml"
-    file.write_text(draft(path, "pid", Decimal("0.5"), Decimal("1e-6"), file))
+    file.write_text(draft([path], "pid", Decimal("0.5"), Decimal("1e-6"), file))
     text = file.read_text()
     assert CANARY not in text
     assert "417" not in text
@@ -285,7 +288,7 @@ def test_a_draft_is_the_same_for_neighbours(tmp_path: Path) -> None:
     drafts = []
     for people in (1, 40):
         path = write_visits(tmp_path, people=people)
-        drafts.append(draft(path, "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml"))
+        drafts.append(draft([path], "pid", Decimal(1), Decimal(0), tmp_path / "lapwing.toml"))
     assert drafts[0] == drafts[1]
 
 
@@ -297,7 +300,7 @@ def test_a_draft_quotes_hostile_names(tmp_path: Path) -> None:
     path = tmp_path / 'odd "name".parquet'
     pq.write_table(pa.table({name: [1] for name in names}), path)
     file = tmp_path / "lapwing.toml"
-    file.write_text(draft(path, "row", Decimal(1), Decimal(0), file), encoding="utf-8")
+    file.write_text(draft([path], "row", Decimal(1), Decimal(0), file), encoding="utf-8")
     [(table, _)] = read_settings(file).tables
     assert [field.name for field in table.fields] == names
     assert load(file).catalog.tables == (table,)
@@ -305,7 +308,7 @@ def test_a_draft_quotes_hostile_names(tmp_path: Path) -> None:
 
 def test_a_draft_of_an_unknown_unit_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"Did you mean `pid`\?"):
-        draft(write_visits(tmp_path), "pidd", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
+        draft([write_visits(tmp_path)], "pidd", Decimal(1), Decimal(0), tmp_path / "lapwing.toml")
 
 
 @pytest.mark.parametrize("what", ["bounds", "unit_bounds", "values", "edges"])

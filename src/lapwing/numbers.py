@@ -71,7 +71,7 @@ def exact(value: object, name: str) -> Fraction:
 
 
 def _printable(number: Fraction, name: str) -> Fraction:
-    if max(abs(number.numerator), number.denominator).bit_length() > _MOST_BITS:
+    if number.numerator.bit_length() > _MOST_BITS or number.denominator.bit_length() > _MOST_BITS:
         raise Misconfigured(f"`{name}` has thousands of digits. Pass an ordinary number.")
     return number
 
@@ -98,7 +98,7 @@ def shown(value: object) -> str:
 def positive(value: object, name: str) -> Fraction:
     """Reads a number above 0."""
     number = exact(value, name)
-    if number <= 0:
+    if number.numerator <= 0:
         raise Misconfigured(f"`{name}` is {shown(value)}; it must be above 0. Pass a positive number.")
     return number
 
@@ -106,7 +106,7 @@ def positive(value: object, name: str) -> Fraction:
 def nonnegative(value: object, name: str) -> Fraction:
     """Reads a number of at least 0."""
     number = exact(value, name)
-    if number < 0:
+    if number.numerator < 0:
         raise Misconfigured(f"`{name}` is {shown(value)}; it must be at least 0. Pass 0 or a positive number.")
     return number
 
@@ -114,7 +114,7 @@ def nonnegative(value: object, name: str) -> Fraction:
 def below_one(value: object, name: str) -> Fraction:
     """Reads a number in [0, 1), such as delta."""
     number = exact(value, name)
-    if not 0 <= number < 1:
+    if not 0 <= number.numerator < number.denominator:
         raise Misconfigured(f"`{name}` is {shown(value)}; it must be at least 0 and below 1. Use 0 for pure DP.")
     return number
 
@@ -122,7 +122,7 @@ def below_one(value: object, name: str) -> Fraction:
 def inside_unit(value: object, name: str) -> Fraction:
     """Reads a number strictly between 0 and 1, such as a confidence."""
     number = exact(value, name)
-    if not 0 < number < 1:
+    if not 0 < number.numerator < number.denominator:
         raise Misconfigured(f"`{name}` is {shown(value)}; it must lie strictly between 0 and 1. Pass for example 0.95.")
     return number
 

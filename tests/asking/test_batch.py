@@ -243,7 +243,11 @@ def test_answers_print_with_their_names() -> None:
     assert repr(answers) == str(answers)
     assert repr(answers[0]) == str(answers[0])
     assert answers[-1] is answers[1]
-    for wrong, says in (("sex", "no question of this batch"), (2, "2 answers. Count from 0 to 1"), (-3, "2 answers")):
+    for wrong, says in (
+        ("sex", "not a question of this batch"),
+        (2, "2 answers. Count from 0 to 1"),
+        (-3, "2 answers"),
+    ):
         with pytest.raises(lw.Misconfigured, match=says):
             answers[wrong]
 

@@ -146,6 +146,21 @@ VALUES: dict[type[Form], list[tuple[exp.Expression, Any]]] = {
     forms.StartsWith: [(texts(forms.StartsWith, "a%b", part), y) for part, y in (("a%", True), ("ab", False))],
     forms.EndsWith: [(texts(forms.EndsWith, "a%b", part), y) for part, y in (("%b", True), ("ab", False))],
     forms.Contains: [(texts(forms.Contains, text, "%"), y) for text, y in (("a%b", True), ("ab", False), (None, None))],
+    forms.Found: [
+        (texts(forms.Found, text, pattern), y)
+        for text, pattern, y in (
+            *(("xab1", "(b[0-9])", True), ("AB1", "(ab)", False), ("a\nb", "(a.b)", False), ("ab\n", "(b$)", False)),
+            *(("é", "(^.$)", True), ("\N{ARABIC-INDIC DIGIT FOUR}", r"(\d)", False), (None, "(a)", None)),
+        )
+    ],
+    forms.Replaced: [
+        (forms.Replaced(this=literal(text), expression=literal("aa"), replacement=literal("b")), y)
+        for text, y in (("aaa", "ba"), ("é", "é"), ("", ""), (None, None))
+    ],
+    forms.SplitPart: [
+        (forms.SplitPart(this=literal(text), expression=literal("--"), place=literal(place)), y)
+        for text, place, y in (("a--b", 2, "b"), ("a--b", 3, ""), ("---a", 2, "-a"), ("", 1, ""), (None, 1, None))
+    ],
     forms.DatePart: [
         (by_unit(forms.DatePart, value, unit), y)
         for value, unit, y in (

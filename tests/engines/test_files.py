@@ -116,7 +116,7 @@ def test_links_and_odd_paths_lead_to_one_file(tmp_path: Path, monkeypatch: pytes
 def test_types_are_guessed_from_the_named_file_alone(tmp_path: Path) -> None:
     (tmp_path / "a1.csv").write_text("v\nword\n")
     (tmp_path / "a[12].csv").write_text("v\n7\n")
-    assert 'v" = { type = "integer" }' in draft(tmp_path / "a[12].csv", "row", 1, 0, tmp_path / "lapwing.toml")  # type: ignore[arg-type]
+    assert 'v" = { type = "integer" }' in draft([tmp_path / "a[12].csv"], "row", 1, 0, tmp_path / "lapwing.toml")  # type: ignore[arg-type]
 
 
 def test_a_spill_folder_may_be_named_like_a_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_what_is_no_file_is_refused_in_one_sentence(tmp_path: Path, kind: str, e
         lambda: lw.open(path, unit=None, budget=lw.Budget(epsilon=1), name="t"),
         lambda: read_public("t", file_source(path)),
         lambda: words(path),
-        lambda: draft(path, "row", 1, 0, tmp_path / "lapwing.toml"),  # type: ignore[arg-type]
+        lambda: draft([path], "row", 1, 0, tmp_path / "lapwing.toml"),  # type: ignore[arg-type]
     ):
         with pytest.raises(lw.Misconfigured) as caught:
             use()
@@ -274,7 +274,7 @@ def test_a_changed_file_is_not_served_and_resets_nothing(tmp_path: Path, ending:
     os.utime(path, ns=(10**18, 10**18))
     with pytest.raises(lw.Misconfigured, match="changed without a new version"):
         curator.sql("SELECT COUNT(*) AS n FROM t WHERE v = 'aa'", epsilon=0.25)
-    with pytest.raises(lw.Misconfigured, match="declared with other data"):
+    with pytest.raises(lw.Misconfigured, match="declared for other data"):
         open_file(path)
     assert open_file(path, version="2").budget.spent.amount == 0.25
     os.replace(path, path.with_name("old"))

@@ -81,7 +81,7 @@ class SqlitePlace(Place):
     @property
     def ways_out(self) -> list[str]:
         """What is said to whoever declares another unit before the first charge."""
-        return ["begin a new ledger", f"delete {self.path}*, {self.witness}"]
+        return ["start a new ledger", f"delete {self.path}*, {self.witness}"]
 
     def store(self, timeout: float = 5.0) -> Store:
         return SqliteStore(self.path, timeout=timeout)

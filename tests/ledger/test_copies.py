@@ -94,7 +94,7 @@ def test_an_older_copy_of_the_ledger_is_refused(place: Any, tmp_path: Path, char
 
 
 def test_an_older_copy_is_not_taken_for_an_unused_ledger(place: Any) -> None:
-    """ledger:B12: with another budget too, it says that charges are missing and not how to begin anew."""
+    """ledger:B12: with another budget too, it says that charges are missing and not how to start over."""
     place.open().close()
     shutil.copy(place.path, place.folder / "unused.db")
     ask(place.open())

@@ -234,7 +234,7 @@ def test_versions_are_declared_once_and_compared_without_showing_the_data(ledger
     assert ledger.version("visits") == "1"
     assert ledger.is_unchanged("visits", "1", b"file one")
     assert not ledger.is_unchanged("visits", "1", b"file two")
-    with pytest.raises(Misconfigured, match="Choose a new name"):
+    with pytest.raises(Misconfigured, match="declare a new `version`"):
         ledger.declare([Declaration("visits", "1", "pid", b"file two")])
     ledger.declare([Declaration("visits", "2", "pid", b"file two")])
     ledger.declare([Declaration("visits", "1", "pid", b"file one")])
@@ -292,10 +292,10 @@ def test_an_export_goes_to_a_file_or_nowhere(place: Any, tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda lines: lines[:-1], "not a whole export"),
-        (lambda lines: [*lines[:-1], lines[-1][:50]], "not a whole export"),
-        (lambda lines: lines[1:], "not a whole export"),
-        (lambda lines: [lines[0], lines[-1]], "not a whole export"),
+        (lambda lines: lines[:-1], "is incomplete"),
+        (lambda lines: [*lines[:-1], lines[-1][:50]], "is incomplete"),
+        (lambda lines: lines[1:], "is incomplete"),
+        (lambda lines: [lines[0], lines[-1]], "is incomplete"),
         (lambda lines: [lines[0], lines[1].replace('"amount":"1/', '"amount":"0/'), *lines[2:]], "was changed after"),
         (lambda lines: ["{}", *lines[1:]], "was changed after"),
         (lambda lines: [lines[0].replace('"previous"', '"before"')], "not a ledger export"),

@@ -262,7 +262,7 @@ def test_a_missing_witness_is_written_anew_and_reported_for_ever(place: Any) -> 
     report = ledger.verify()
     assert report.ok
     assert [note for note in report.notes if note.startswith("Entry ")] == [
-        f"Entry {line.seq} ({line.at}): a witness was missing and was written anew."
+        f"Entry {line.seq} ({line.at}): a witness was missing and was written again."
         for line in ledger.entries()
         if line.kind == EntryKind.WITNESS
     ]

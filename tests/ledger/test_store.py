@@ -213,7 +213,7 @@ def test_whoever_interrupts_a_transaction_is_refused(store: Store) -> None:
     said: list[str] = []
 
     def handler(*_: object) -> None:
-        with pytest.raises(LedgerFailed, match="in the middle of another question") as caught, store.reading():
+        with pytest.raises(LedgerFailed, match="interrupted another question") as caught, store.reading():
             pass
         said.append(str(caught.value))
 

@@ -68,7 +68,7 @@ def test_an_untouched_ledger_is_whole(filled: Any) -> None:
     report = filled.verify()
     assert report.ok
     assert (report.entries, report.unanswered) == (8, (5,))
-    assert str(report).startswith("The ledger is whole: 8 entries, head ")
+    assert str(report).startswith("The ledger is intact: 8 entries, head ")
     assert report.notes == ("1 charges have no stored answer. They stay charged.",)
 
 

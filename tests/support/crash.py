@@ -42,8 +42,8 @@ def _after(target: Any, name: str) -> None:
 
 
 STEPS: dict[str, Callable[[Curator], None]] = {
-    "before reserve": lambda _: setattr(Ledger, "reserve", die),
-    "after reserve": lambda _: _after(Ledger, "reserve"),
+    "before reserve": lambda _: setattr(Ledger, "reserve_all", die),
+    "after reserve": lambda _: _after(Ledger, "reserve_all"),
     "before cells": lambda curator: setattr(curator._engine, "fetch", die),
     "after cells": lambda curator: _after(curator._engine, "fetch"),
     "after release": lambda _: _after(private_data_module, "release"),

@@ -101,7 +101,7 @@ def check_combinable(outline: Outline) -> None:
         refuse(
             "not-combinable",
             "`combine`",
-            "the keys are selected anew in every answer, so a group's mean would depend on where it was shown.",
+            "every answer selects its keys again, so the mean of a group would depend on which answers show it.",
             "Leave `combine` out, or have the steward declare the values of the keys.",
         )
     pairs = zip(outline.question.aggregates, outline.readings, strict=True)

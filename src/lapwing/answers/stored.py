@@ -38,7 +38,7 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     cells = tuple(tuple(map(kind.decode, columns)) for kind, columns in stored)
     plan = priced(outline, prices_in(read))
     if read["steps"] != [str(measure.step) for measure in plan.measures]:
-        raise Bug("a stored answer was made in other steps than its question has now; ask anew with refresh=True")
+        raise Bug("a stored answer has other steps than its question has now; ask again with refresh=True")
     return plan, Released(keys, cells)
 
 

@@ -74,7 +74,7 @@ class Batch:
     def __getitem__(self, which: int | str) -> Release:
         if isinstance(which, str):
             if which not in self.names:
-                raise Misconfigured(f"`{which}` is no question of this batch. {nearest(which, self.names)}")
+                raise Misconfigured(f"`{which}` is not a question of this batch. {nearest(which, self.names)}")
             return self.releases[self.names.index(which)]
         if not -len(self) <= which < len(self):
             raise Misconfigured(f"This batch has {len(self)} answers. Count from 0 to {len(self) - 1}.")

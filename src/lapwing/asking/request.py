@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -112,6 +113,8 @@ class Request:
     """Whether the new answer is combined with the stored ones."""
     analyst: str = STEWARD
     key: str | None = None
+    today: date = field(default_factory=lambda: datetime.now(UTC).date(), compare=False)
+    """The date in UTC when the request was built: what CURRENT_DATE means in it, and then part of its identity."""
 
     @cached_property
     def identity(self) -> Identity:
@@ -144,11 +147,11 @@ def _facts(written: Any) -> Facts:
     match written:
         case None | bool() | str():
             return written
+        case list() | tuple():
+            return tuple(map(_facts, written))
         case numbers.Number():
             return number_facts(exact(written, "a number"))
         case Mapping():
             return tuple(sorted((str(name), _facts(value)) for name, value in written.items()))
-        case list() | tuple():
-            return tuple(map(_facts, written))
         case _:
             return ("ibis", str(written))

@@ -66,7 +66,7 @@ def the_file(rows: pa.Table, folder: Path) -> Scene:
 
     data, file = folder / "health.parquet", folder / "lapwing.toml"
     pq.write_table(rows, data)
-    marks = draft(data, "person", Decimal(2), Decimal("1e-6"), file).count("REVIEW:")
+    marks = draft([data], "person", Decimal(2), Decimal("1e-6"), file).count("REVIEW")
     file.write_text(FILE, encoding="utf-8")
     text = (
         f"This drafts lapwing.toml without reading a value, with {marks} lines for the steward to review: from public "

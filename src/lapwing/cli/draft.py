@@ -1,13 +1,15 @@
 """A first draft of lapwing.toml: everything a person must decide is marked REVIEW.
 
-Column names and types come from the file's schema (for CSV, types are guessed from the first rows). No value, count or
-bound is read from the data: that would leak before the first question.
+Column names and types come from the files' schemas (for CSV, types are guessed from the first rows). No value, count or
+bound is read from the data: that would leak before the first question. A hint stands above the first column, or table,
+that it is about, and nowhere else.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,9 +22,37 @@ from lapwing.privacy.budget import Budget
 from lapwing.settings import ROW
 
 
-def draft(data: Path, unit: str, epsilon: Decimal, delta: Decimal, file: Path) -> str:
-    """The text of a lapwing.toml for this file."""
+def draft(files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, file: Path) -> str:
+    """The text of a lapwing.toml for these files, which are about the same units."""
     Budget(epsilon, delta)
+    if len({data.stem.lower() for data in files}) < len(files):
+        raise Misconfigured("two files have the same name, which would be that of two tables. Rename one of them.")
+    hints = _Hints()
+    tables = "\n".join(_table(data, unit, file, hints, alone=len(files) == 1) for data in files)
+    guessed = any(isinstance(file_source(data), Csv) for data in files)
+    return _TEXT.format(
+        epsilon=epsilon,
+        delta=f"delta = {delta}\n" if delta else "",
+        but=", but types were guessed from the first rows" if guessed else "",
+        tables=tables,
+    )
+
+
+class _Hints:
+    """Hints that were not given yet."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def once(self, hint: str) -> str:
+        """The hint with a line break, the first time; then nothing."""
+        if hint in self._given:
+            return ""
+        self._given.add(hint)
+        return hint + "\n"
+
+
+def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
     source = file_source(data)
     types = stored_types(source, guess=True)
     unit = next((name for name in types if unit != ROW and name.lower() == unit.lower()), unit)
@@ -30,43 +60,49 @@ def draft(data: Path, unit: str, epsilon: Decimal, delta: Decimal, file: Path) -
         raise Misconfigured(
             f'`--unit` is `{unit}`, but {data.name} has no such column. {nearest(unit, types)} Or write "row".'
         )
-    guessed = " # REVIEW: guessed from the first rows" if isinstance(source, Csv) else ""
-    columns = "\n".join(_column(name, kind, name == unit, guessed) for name, kind in types.items())
-    where = os.path.relpath(data.resolve(), file.resolve().parent)
-    return _TEXT.format(
-        epsilon=epsilon,
-        delta=f"delta = {delta}\n" if delta else "",
-        name=_quote(data.stem),
-        source=_quote(where),
-        unit=_quote(unit),
-        but=", but types were guessed from the first rows" if guessed else "",
-        limits="" if unit == ROW else _LIMITS,
-        columns=columns,
-    )
+    if isinstance(source, Csv) and unit in types and not alone:
+        types[unit] = Type.TEXT  # as it is stored: '7' and '7.0' must not become one unit in one of the files
+    name = _quote(data.stem)
+    guessed = [hints.once(_GUESSED)] if isinstance(source, Csv) else []
+    lines = [
+        f"[tables.{name}]\n",
+        f"source = {_quote(os.path.relpath(data.resolve(), file.resolve().parent))}\n",
+        hints.once(_UNIT) + f"unit = {_quote(unit)}\n",
+        *([] if unit == ROW else [hints.once(_ROWS) + "# rows_per_unit = 5\n"]),
+        *([] if unit == ROW else [hints.once(_GROUPS) + "# groups_per_unit = 3\n"]),
+        hints.once(_VERSION) + 'version = "1"\n',
+        f"\n[tables.{name}.columns]\n",
+        *guessed,
+        *(_column(column, kind, column == unit, hints) for column, kind in types.items()),
+    ]
+    return "".join(lines)
 
 
-def _column(name: str, kind: Type, is_unit: bool, guessed: str) -> str:
-    line = f'{_quote(name)} = {{ type = "{kind.value}" }}{guessed}'
-    if is_unit:
-        return line
+def _column(name: str, kind: Type, is_unit: bool, hints: _Hints) -> str:
+    hint = "" if is_unit else "".join(map(hints.once, _hints(kind)))
+    return f'{hint}{_quote(name)} = {{ type = "{kind.value}" }}\n'
+
+
+def _hints(kind: Type) -> Iterator[str]:
     if kind.is_number:
-        bounds = "# REVIEW: to allow SUM, add bounds = [low, high] inside the braces, from public knowledge"
-        return f"{line}\n{bounds};\n#         edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)"
+        yield _NUMBERS
     if kind in (Type.TEXT, Type.BOOLEAN):
-        return f'{line}\n# REVIEW: to allow GROUP BY, add values = ["..."] inside the braces; list only what is public'
-    return line
+        yield _TEXTS
 
 
 def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-_LIMITS = """\
-# REVIEW: how many rows of one unit count in one group; without it, COUNT(*) and SUM are refused.
-# rows_per_unit = 5
-# REVIEW: in how many groups one unit counts; without it, in all of them, which means more noise.
-# groups_per_unit = 3
-"""
+_UNIT = "# Who is protected: adding or removing all rows of one unit changes no answer by much."
+_ROWS = "# REVIEW: how many rows of one unit count in one group; without it, COUNT(*) and SUM are refused."
+_GROUPS = "# REVIEW: in how many groups one unit counts; without it, in all of them, which means more noise."
+_VERSION = "# Change this when the data change; changed data under an old version are not served."
+_GUESSED = "# REVIEW: types were guessed from the first rows."
+_NUMBERS = """\
+# REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
+# edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""
+_TEXTS = '# REVIEW texts: values = ["..."] inside the braces allows GROUP BY; list only what is public.'
 
 _TEXT = """\
 # What is protected and what may be asked. Review every line marked REVIEW: no values were read from the data{but}.
@@ -77,16 +113,7 @@ _TEXT = """\
 # How much may ever leak about one unit, over all questions, forever.
 epsilon = {epsilon}
 {delta}
-[tables.{name}]
-source = {source}
-# Who is protected: adding or removing all rows of one unit changes no answer by much.
-unit = {unit}
-{limits}# Change this when the data change; changed data under an old version are not served.
-version = "1"
-
-[tables.{name}.columns]
-{columns}
-
+{tables}
 # Public tables to join with; types and values are read from the file, so list only what anyone may see.
 # [public.regions]
 # source = "regions.csv"

@@ -11,49 +11,62 @@ import json
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lapwing.cli.lab import attack, audit
-from lapwing.cli.output import Unwritten, after_answer, echo
+from lapwing.cli.ledger import app as ledger_app
+from lapwing.cli.opened import OPENED, curator_at, ledger_at
+from lapwing.cli.options import (
+    DEFAULT,
+    AnalystOption,
+    ConfidenceOption,
+    CsvOption,
+    EpsilonOption,
+    FileOption,
+    JsonOption,
+    KeyOption,
+    PreviewOption,
+    RefreshOption,
+    ShareOption,
+    check_formats,
+    read_number,
+    read_numbers,
+)
+from lapwing.cli.output import Unwritten, after_answer, echo, in_flags, show
 from lapwing.cli.progress import waiting
-from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused, WeakBudget
+from lapwing.cli.workloads import distribution, marginals
+from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
 
 if TYPE_CHECKING:
     from lapwing.asking.pricing import Terms
-    from lapwing.curator import Curator
+
+EXIT_CODES = (
+    "Exit codes: 0 answered; 1 failed, or an audited claim was rejected; 2 wrong usage or settings; "
+    "3 refused; 4 over budget; 130 interrupted."
+)
 
 app = typer.Typer(
     help="Answer questions about private data without exposing anyone in it.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-ledger_app = typer.Typer(help="Inspect what was spent, entry by entry.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 app.command()(audit)
 app.command()(attack)
 
-FileOption = Annotated[Path, typer.Option("--file", "-f", help="The settings file.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-EpsilonOption = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price to pay, such as 0.1.")]
-ShareOption = Annotated[
-    str | None, typer.Option("--share", "-s", help="The part of the whole budget to pay, such as 0.05.")
-]
+QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
 WithinOption = Annotated[
     str | None, typer.Option("--within", "-w", help="The largest error of counts and sums, such as 50.")
 ]
 DeltaOption = Annotated[str | None, typer.Option("--delta", help="How much delta private key selection may spend.")]
 AssumeRowsOption = Annotated[
     int | None, typer.Option("--assume-rows", help="The least rows per group, to estimate errors of means.")
-]
-RefreshOption = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
-ConfidenceOption = Annotated[
-    str | None, typer.Option("--confidence", help="The confidence of intervals, such as 0.95.")
 ]
 NoIntervalsOption = Annotated[
     bool, typer.Option("--no-intervals", help="Return quantiles without intervals, with less error at the same price.")
@@ -65,14 +78,19 @@ LimitsOption = Annotated[str | None, typer.Option("--limits", help='Pass "auto" 
 FindShareOption = Annotated[
     str, typer.Option("--find-share", help="The share of the price spent on finding bounds and limits.")
 ]
-DEFAULT = Path("lapwing.toml")
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""
 
-_OPENED = ExitStack()
-"""Curators and ledgers opened by this command. They are closed at its end, not left to the garbage collector."""
-
-_STOPPED = "Interrupted. Charges stand, and asking again pays again: see `lapwing budget`."
+_UNIT = (
+    "say who is protected. `--unit` names the column that identifies a person (or a patient, a user, a household): all "
+    "rows with one value of it are one unit, and no answer changes much with or without it. "
+    "Write --unit row if every row is a different person."
+)
+_EPSILON = (
+    "say how much may ever leak about one unit, over all questions, for ever: --epsilon 1, or less where you can. "
+    "It cannot be raised later."
+)
+_STOPPED = "Interrupted. Charges stand, and asking again charges again: see `lapwing budget`."
 
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
@@ -82,7 +100,8 @@ def run() -> None:
     # Garbage collection takes a fifth of the time of `lapwing ask`, most of it at exit.
     gc.set_threshold(1_000_000)
     atexit.register(gc.freeze)
-    warnings.simplefilter("ignore", WeakBudget)  # `init`, `budget` and `doctor` print it themselves
+    if not sys.warnoptions:  # python -W shows them
+        warnings.simplefilter("ignore")  # of other libraries; of a weak budget `init`, `budget` and `doctor` tell
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:
@@ -102,7 +121,7 @@ def run() -> None:
             sys.exit(2)
         raise
     finally:
-        _OPENED.close()
+        OPENED.close()
 
 
 @app.callback(invoke_without_command=True)
@@ -125,9 +144,9 @@ def demo(as_json: JsonOption = False) -> None:
 
 @app.command()
 def init(
-    data: Annotated[Path, typer.Argument(help="A Parquet, CSV or DuckDB file.")],
-    unit: Annotated[str, typer.Option(help='The column that identifies the person, or "row".')],
-    epsilon: Annotated[str, typer.Option(help="How much may ever leak about one unit.")],
+    data: Annotated[list[Path], typer.Argument(help="Parquet, CSV or DuckDB files about the same units.")],
+    unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
+    epsilon: Annotated[str | None, typer.Option(help="How much may ever leak about one unit.")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
     file: FileOption = DEFAULT,
     as_json: JsonOption = False,
@@ -136,21 +155,25 @@ def init(
     from lapwing.cli.draft import draft
     from lapwing.privacy.budget import Budget
 
+    if unit is None:
+        raise Misconfigured(_UNIT)
+    if epsilon is None:
+        raise Misconfigured(_EPSILON)
     if file.exists():
         raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
-    size, slip = _number(epsilon, "epsilon"), _number(delta, "delta")
+    size, slip = read_number(epsilon, "epsilon"), read_number(delta, "delta")
     text, weak = draft(data, unit, size, slip, file), Budget(size, slip).weakness
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Misconfigured(f"{file} cannot be written ({error.strerror}). Choose another with --file.") from None
     told = f"Wrote {file}. Review every line marked REVIEW before asking questions.\n{weak}".rstrip()
-    _print({"written": str(file), "warning": weak or None}, as_json, told)
+    show({"written": str(file), "warning": weak or None}, as_json, told)
 
 
 @app.command()
 def ask(
-    question: Annotated[str, typer.Argument(help="One SELECT.")],
+    question: QuestionArgument,
     within: WithinOption = None,
     epsilon: EpsilonOption = None,
     share: ShareOption = None,
@@ -162,37 +185,38 @@ def ask(
     limits: LimitsOption = None,
     find_share: FindShareOption = "0.35",
     refresh: RefreshOption = False,
-    analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
-    key: Annotated[str | None, typer.Option(help="Make a retry safe: the same key never pays twice.")] = None,
+    analyst: AnalystOption = "steward",
+    key: KeyOption = None,
     plot: Annotated[Path | None, typer.Option(help="Also plot the answer to this .png or .svg file.")] = None,
     as_json: JsonOption = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with intervals.")] = False,
+    as_csv: CsvOption = False,
     file: FileOption = DEFAULT,
 ) -> None:
     """Answer a question and charge its price. The same question is free the second time."""
     from lapwing.asking.request import QuestionRequest, Request
 
+    check_formats(as_json, as_csv)
     terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share))
     if plot is not None:
         from lapwing.answers.formats.plot import picture_path
 
         picture_path(plot)
     with waiting("reading the rows"):
-        release: Any = _curator(file).answer(
-            Request(QuestionRequest(question), terms, refresh=refresh, analyst=analyst, key=key)
+        release: Any = curator_at(file).answer(
+            Request(QuestionRequest(_read(question)), terms, refresh=refresh, analyst=analyst, key=key)
         )
     with after_answer(release.cost):
         if as_csv:
             echo(release.to_csv(), nl=False)
         else:  # each needs its own imports
-            _print(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))
+            show(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))
         if plot is not None:
             release.plot(plot)
 
 
 @app.command()
 def preview(
-    question: Annotated[str, typer.Argument(help="One SELECT.")],
+    question: QuestionArgument,
     within: WithinOption = None,
     epsilon: EpsilonOption = None,
     share: ShareOption = None,
@@ -211,8 +235,8 @@ def preview(
     from lapwing.asking.request import QuestionRequest, Request
 
     terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share))
-    seen = _curator(file).preview_request(Request(QuestionRequest(question), terms, refresh=refresh))
-    _print(seen.to_dict(), as_json, str(seen))
+    seen = curator_at(file).preview_request(Request(QuestionRequest(_read(question)), terms, refresh=refresh))
+    show(seen.to_dict(), as_json, str(seen))
 
 
 @app.command()
@@ -224,10 +248,11 @@ def batch(
     weight: Annotated[list[str] | None, typer.Option(help="The weight of each question, in order.")] = None,
     confidence: ConfidenceOption = None,
     refresh: RefreshOption = False,
-    only_preview: Annotated[bool, typer.Option("--preview", help="Only show price and errors. Free.")] = False,
-    analyst: Annotated[str, typer.Option("--as", help="Who asks.")] = "steward",
-    key: Annotated[str | None, typer.Option(help="Make a retry safe: the same key never pays twice.")] = None,
+    only_preview: PreviewOption = False,
+    analyst: AnalystOption = "steward",
+    key: KeyOption = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
     file: FileOption = DEFAULT,
 ) -> None:
     """Answer several questions at one price, split to minimize the worst relative error."""
@@ -235,17 +260,24 @@ def batch(
     from lapwing.asking.pricing import Terms
     from lapwing.asking.request import Request
 
-    asked = read_batch(questions, [_number(text, "weight") for text in weight] if weight else None)
-    terms = Terms(**_numbers(epsilon=epsilon, share=share, delta=delta, confidence=confidence))
+    check_formats(as_json, as_csv)
+    asked = read_batch(questions, [read_number(text, "weight") for text in weight] if weight else None)
+    terms = Terms(**read_numbers(epsilon=epsilon, share=share, delta=delta, confidence=confidence))
     request = Request(asked, terms, refresh=refresh, analyst=analyst, key=key)
     if only_preview:
-        seen = _curator(file).preview_request(request)
-        _print(seen.to_dict(), as_json, str(seen))
-        return
+        seen = curator_at(file).preview_request(request)
+        show(seen.to_dict(), as_json, str(seen))
+        return None
     with waiting("reading the rows"):
-        answers: Any = _curator(file).answer(request)
+        answers: Any = curator_at(file).answer(request)
     with after_answer(answers.cost):
-        _print(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
+        if as_csv:  # an empty line between tables
+            return echo("\n".join(one.to_csv() for one in answers), nl=False)
+        show(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
+
+
+app.command()(distribution)
+app.command()(marginals)
 
 
 @app.command()
@@ -253,45 +285,9 @@ def budget(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Show what was spent and what is left."""
     from lapwing.privacy.statement import Statement
 
-    ledger = _ledger(file)
+    ledger = ledger_at(file)
     statement = Statement(ledger.budget, ledger.spent)
-    _print(statement.to_dict(), as_json, str(statement))
-
-
-@ledger_app.command("show")
-def ledger_show(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
-    """List the entries."""
-    entries = list(_ledger(file).entries())
-    head = ("entry", "time (UTC)", "what", "analyst", "price", "spent so far", "question")
-    rows = [head, *(_line(entry) for entry in entries)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head) - 1)]
-    lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
-    _print([asdict(entry) for entry in entries], as_json, "\n".join(lines))
-
-
-@ledger_app.command("verify")
-def ledger_verify(
-    against: Annotated[Path | None, typer.Option(help="An earlier export that the ledger must continue.")] = None,
-    file: FileOption = DEFAULT,
-    as_json: JsonOption = False,
-) -> None:
-    """Verify the chain of entries; exit code 1 if one was changed, removed or added."""
-    from lapwing.ledger import read_head, verify_ledger
-    from lapwing.settings import read_settings
-
-    settings, head = read_settings(file), None if against is None else read_head(against)
-    report = verify_ledger(settings.ledger, witness=settings.witnesses, against=head)
-    _print({"ok": report.ok, "entries": report.entries, "message": str(report)}, as_json, str(report))
-    if not report.ok:
-        raise typer.Exit(1)
-
-
-@ledger_app.command("export")
-def ledger_export(to: Path, file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
-    """Write all entries and the head of the chain to a file."""
-    _ledger(file).export(to)
-    text = f"Wrote {to}. Keep it elsewhere: `lapwing ledger verify --against {to}` proves the ledger up to now."
-    _print({"written": str(to)}, as_json, text)
+    show(statement.to_dict(), as_json, str(statement))
 
 
 @app.command()
@@ -299,9 +295,9 @@ def doctor(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Check the settings, the data, the engine, the randomness and the ledger."""
     from lapwing.cli.checks import CHECKS
 
-    results = [_run_check(name, check, file) for name, check in CHECKS.items()]
+    results = _without_repeats([_run_check(name, check, file) for name, check in CHECKS.items()])
     lines = [f"{'ok  ' if result['ok'] else 'FAIL'}  {result['check']}: {result['detail']}" for result in results]
-    _print(results, as_json, "\n".join(lines))
+    show(results, as_json, "\n".join(lines))
     if not all(result["ok"] for result in results):
         raise typer.Exit(1)
 
@@ -313,40 +309,24 @@ def _run_check(name: str, check: Callable[[Path], str], file: Path) -> dict[str,
         return {"check": name, "ok": False, "detail": str(error)}
 
 
-def _curator(file: Path) -> Curator:
-    from lapwing.opening import load
-
-    return _OPENED.enter_context(closing(load(file)))
-
-
-def _ledger(file: Path) -> Any:
-    from lapwing.ledger import open_ledger
-    from lapwing.settings import read_settings
-
-    settings = read_settings(file)
-    return _OPENED.enter_context(open_ledger(settings.ledger, settings.budget, witness=settings.witnesses))
+def _without_repeats(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An error that several checks meet is told once."""
+    first: dict[str, str] = {}
+    for result in results:
+        said = first.setdefault(result["detail"], result["check"])
+        if not result["ok"] and said != result["check"]:
+            result["detail"] = f"the same as {said}"
+    return results
 
 
-def _line(entry: Any) -> tuple[str, ...]:
-    from fractions import Fraction
-
-    from lapwing.privacy.wording import at_most_text
-
-    price = at_most_text(Fraction(entry.amount)) if entry.kind == "reserve" else ""
-    question = " ".join(str(entry.remark("question") or _declaration_text(entry)).split())
-    shown = question if len(question) <= 70 else question[:67] + "..."
-    when = entry.at[:19].replace("T", " ")
-    return str(entry.seq), when, entry.kind, entry.analyst, price, at_most_text(Fraction(entry.spent_amount)), shown
-
-
-def _declaration_text(entry: Any) -> str:
-    """What an entry declares about a table, in one line."""
-    if entry.kind != "version":
-        return ""
-    limits = entry.remark("limits") or {}
-    shown = [f"{name} {limits[name]}" for name in ("rows_per_unit", "groups_per_unit") if limits.get(name)]
-    unit = entry.remark("unit")
-    return ", ".join([f"{entry.remark('table')} version {entry.remark('version')}", f"unit {unit or 'row'}", *shown])
+def _read(question: str) -> str:
+    """The question, or that on standard input."""
+    if question != "-":
+        return question
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise Misconfigured("standard input is not UTF-8 text. Nothing was charged.") from None
 
 
 def _terms(
@@ -366,30 +346,14 @@ def _terms(
             "pass either the error you can accept, --within 50, or the price: --epsilon 0.1, or a share of the whole "
             "budget, --share 0.05. Pass one of the three. `lapwing preview` shows what each gives. Nothing was charged."
         )
-    numbers = _numbers(within=within, epsilon=epsilon, share=share, delta=delta, confidence=confidence)
-    found = read_automatic(*automatic[:2], _number(automatic[2], "find-share"))
+    numbers = read_numbers(within=within, epsilon=epsilon, share=share, delta=delta, confidence=confidence)
+    found = read_automatic(*automatic[:2], read_number(automatic[2], "find-share"))
     return Terms(**numbers, assume_rows=assume_rows, intervals=not bare, automatic=found)
 
 
-def _numbers(**texts: str | None) -> dict[str, Any]:
-    return {name: None if text is None else _number(text, name) for name, text in texts.items()}
-
-
-def _number(text: str, name: str) -> Any:
-    from decimal import Decimal, InvalidOperation
-
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise Misconfigured(f"`--{name}` is {text!r}; it must be a number, for example 0.1.") from None
-
-
-def _print(value: Any, as_json: bool, text: str) -> None:
-    echo(json.dumps(value, default=str) if as_json else text)
-
-
 def _complain(error: dict[str, Any], *, printable: bool = True) -> None:
-    """Prints an error, as JSON if requested; on standard error if standard output fails."""
+    """Prints an error in the words of the command line, as JSON if requested; on standard error if that fails."""
+    error = {name: in_flags(said) if isinstance(said, str) else said for name, said in error.items()}
     said = json.dumps(error) if "--json" in sys.argv else error["message"]
     try:
         if "--json" in sys.argv and printable:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,6 +24,25 @@ class Unwritten(LapwingError):
     code: Code = "output-failed"
 
 
+_ARGUMENT = re.compile(
+    r"\b(epsilon|within|share|delta|confidence|assume_rows|bounds|limits|find_share|refresh|combine)"
+    r"=(\"auto\"|True|[0-9][0-9.]*(?:e-?[0-9]+)?)?"
+)
+
+
+def in_flags(text: str) -> str:
+    """A message as the command line says it: --limits auto for limits="auto"."""
+
+    def flag(found: re.Match[str]) -> str:
+        value = (found[2] or "").strip('"')
+        end = "." if value.endswith(".") else ""  # of the sentence
+        shown = value.removesuffix(".")
+        name = f"--{found[1].replace('_', '-')}"
+        return f"{name}{'' if shown in ('', 'True') else f' {shown}'}{end}"
+
+    return _ARGUMENT.sub(flag, text)
+
+
 def echo(text: str, *, nl: bool = True) -> None:
     """Prints and flushes."""
     try:
@@ -32,6 +53,11 @@ def echo(text: str, *, nl: bool = True) -> None:
     except OSError as error:
         _discard()
         raise Unwritten(f"The output could not be written ({error.strerror or error}).") from error
+
+
+def show(value: Any, as_json: bool, text: str) -> None:
+    """Prints the value as JSON, or the text."""
+    echo(json.dumps(value, default=str) if as_json else text)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,8 +26,9 @@ _CHUNK = 1 << 22  # flags made at a time
 class SubsetSelection(FrequencyProtocol):
     """Each respondent sends a set of w of the k values.
 
-    Law:        w = max(1, round(k / (1 + e^epsilon))). The set holds the true value with probability p = w e^epsilon /
-                (w e^epsilon + k - w), rounded down; all sets that hold it are equally likely, and all that do not.
+    Law:        w is k / (1 + e^epsilon), rounded to whichever side errs less. The set holds the true value with
+                probability p = w e^epsilon / (w e^epsilon + k - w), rounded down; all sets that hold it are equally
+                likely, and all that do not.
     Guarantee:  pure DP with epsilon for a change of the respondent's value, before anyone sees it.
     Error:      the least variance of all; with w = 1 it is direct encoding.
     Proof:      a set that holds v and not v' has probability p / C(k-1, w-1) under v and (1 - p) / C(k-1, w) under v',
@@ -42,9 +44,16 @@ class SubsetSelection(FrequencyProtocol):
     @cached_property
     def chosen(self) -> int:
         """How many values a report holds: w."""
-        many = len(self.values)
-        low, high = enclose(lambda: ball(many) / (1 + ball(self.epsilon).exp()))
-        return min(max(1, round((low + high) / 2)), many - 1)
+        wanted = len(self.values) / (1 + math.exp(float(self.epsilon)))
+        sizes = {max(1, math.floor(wanted)), min(max(1, math.ceil(wanted)), len(self.values) - 1)}
+        return min(sizes, key=self._variance_with)
+
+    def _variance_with(self, size: int) -> float:
+        """n Var of a rare value if a report held this many; it only decides which size is used."""
+        many, odds = len(self.values), math.exp(float(self.epsilon))
+        p = size * odds / (size * odds + many - size)
+        q = (p * (size - 1) + (1 - p) * size) / (many - 1)
+        return q * (1 - q) / (p - q) ** 2
 
     @cached_property
     def absent(self) -> int:

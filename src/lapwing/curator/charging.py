@@ -18,16 +18,13 @@ from lapwing.privacy.budget import Cost
 _T = TypeVar("_T")
 
 UNANSWERED = (
-    "A question with this key was charged before and has no stored answer. It stays charged and is not run again. "
-    "Ask with another key to pay again."
+    "A question with this key was already charged and has no stored answer. It stays charged and is not run again. "
+    "Use a new key to pay again."
 )
-OTHERWISE = (
-    "This key was used for another question: the data, or what is declared about them, have changed since. "
-    "Choose a new key."
-)
+OTHERWISE = "This key was used before the data or their declaration changed. Use a new key."
 LOST = (
-    "The answer could not be stored, so it is not given. Its price stays charged (entry {entry}), "
-    "and asking again pays again, with a new key if it had one. {why}"
+    "The answer could not be stored, so it is not shown. Its price stays charged (entry {entry}), "
+    "and asking again charges again; use a new key if it had one. {why}"
 )
 BATCH = "All of the batch stays charged (entries {first} to {last}). The answers before this one are stored."
 UNJOINED = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, assert_never
 
-from lapwing.answers.answer import Release
+from lapwing.answers.answer import Release, declared_answer
 from lapwing.answers.combine import check_combinable
 from lapwing.asking.automatic import SHARE, read_automatic
 from lapwing.asking.batch import BatchRequest, read_batch
@@ -352,6 +352,8 @@ class Curator:
 
     def _answer(self, title: str, planned: PlannedRequest, request: Request) -> Release:
         """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
+        if planned.plan.outline.is_declared:
+            return declared_answer(planned.plan, nothing(self._ledger.total), planned.confidence)
         if request.combine:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
@@ -384,7 +386,7 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
-        skipped = request.refresh or planned.missing
+        skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
         cost = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
         shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
@@ -402,7 +404,7 @@ class Curator:
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        batch = self._planner.plan_batch(asked, request.terms)
+        batch = self._planner.plan_batch(asked, request.terms, request.today)
         request = request.canonical(*(one.outline.question.facts for one in batch.merged))
         charges = charges_of(batch, asked, request)
         for charge in charges:
@@ -417,7 +419,7 @@ class Curator:
         return batch_of(asked.names, batch, [next(paid) if answer is None else answer for answer in found])
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
-        batch = self._planner.plan_batch(asked, request.terms)
+        batch = self._planner.plan_batch(asked, request.terms, request.today)
         stored = self._all_stored(charges_of(batch, asked, request), request)
         return preview_of(asked.names, batch, stored, self._ledger.remaining)
 
@@ -435,7 +437,7 @@ class Curator:
 
     def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
-        table is declared anew and the data stay as they were. With findings: as long as nothing is written at all."""
+        table is declared anew and the data stay as they were. With searches: as long as nothing is written at all."""
         match = None if answer.found else answer.plan.outline.identity.text
         seen = self._stamp(match), marks
         if self._ledger.state != before:

@@ -6,6 +6,7 @@ needs -> stored search results -> the question read with them -> plan
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
@@ -16,7 +17,7 @@ from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import SearchResult, Target, overlooked
+from lapwing.cells.bounds_search import SearchResult, Target, overlooked
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
@@ -69,9 +70,11 @@ class Planner:
         self._catalog, self._ledger = catalog, ledger
         self._read_sql = lru_cache(maxsize=REMEMBERED)(partial(read_sql, catalog=catalog))
 
-    def read(self, question: Any) -> Question:
-        """The question in SQL or as an Ibis expression."""
-        return self._read_sql(question) if isinstance(question, str) else read_ibis(question, self._catalog)
+    def read(self, question: Any, today: date | None = None) -> Question:
+        """The question in SQL or as an Ibis expression, asked on this date."""
+        if isinstance(question, str):
+            return self._read_sql(question, today=today)
+        return read_ibis(question, self._catalog, today)
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
@@ -80,10 +83,11 @@ class Planner:
             plan, confidence = self._plan_workload(asked, terms)
             return PlannedRequest(plan, plan, confidence, None, free)
         question = asked.question
-        read: QuestionReader = partial(read_sql if isinstance(question, str) else read_ibis, question)
+        reader = read_sql if isinstance(question, str) else read_ibis
+        read: QuestionReader = partial(reader, question, today=request.today)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
-            plan, confidence = self._plan_or_hint(question, read, terms)
+            plan, confidence = self._plan_or_hint(question, read, request)
             return PlannedRequest(plan, plan, confidence, plan.question.facts, free)
         stored, budget = partial(stored_results, self._ledger, request), self._ledger.budget
         return self.survey(Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored), free)
@@ -102,12 +106,12 @@ class Planner:
         least = plan if search.terms() == search.least() else self._plan(seen.question, search.least())[0]
         return PlannedRequest(plan, least, confidence, search.facts, charged, seen.found, seen.missing, search)
 
-    def plan_batch(self, asked: BatchRequest, terms: Terms) -> BatchPlan:
+    def plan_batch(self, asked: BatchRequest, terms: Terms, today: date | None = None) -> BatchPlan:
         """The plans of a batch, with its price split."""
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
-                questions.append(self.read(question))
+                questions.append(self.read(question, today))
         confidences = [_confidence(question.table, terms.confidence) for question in questions]
         return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
@@ -122,12 +126,12 @@ class Planner:
         confidence = _confidence(question.table, terms.confidence)
         return plan_on_terms(question, self._ledger.budget, terms, confidence, self._delta_left), confidence
 
-    def _plan_or_hint(self, asked: Any, read: QuestionReader, terms: Terms) -> tuple[Plan, Fraction]:
+    def _plan_or_hint(self, asked: Any, read: QuestionReader, request: Request) -> tuple[Plan, Fraction]:
         """The plan; a refusal says so if bounds or limits that can be found are all that is missing."""
         question = None
         try:
-            question = self.read(asked)
-            return self._plan(question, terms)
+            question = self.read(asked, request.today)
+            return self._plan(question, request.terms)
         except Refused as error:
             hint = "" if question is not None and not is_refused(question) else self._hint(read)
             refuse(error.code, error.part, error.why, f"{error.instead}{hint}")

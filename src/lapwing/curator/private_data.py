@@ -16,8 +16,14 @@ from typing import TypeVar
 from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import SearchResult, Target, encode_found, powers_query, rehearse_finding
-from lapwing.cells.finding import released as found_by
+from lapwing.cells.bounds_search import (
+    SearchResult,
+    Target,
+    encode_search,
+    powers_query,
+    rehearse_search,
+    release_search,
+)
 from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.curator.prepared import Prepared
@@ -71,11 +77,11 @@ class PrivateData:
     def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[SearchResult]:
         """For bounds or a limit that are found privately."""
         query = _prepare(lambda: self._engine.prepare(powers_query(target)))
-        _prepare(lambda: rehearse_finding(target, mechanism))
+        _prepare(lambda: rehearse_search(target, mechanism))
 
         def read() -> tuple[SearchResult, bytes]:
-            found = found_by(target, mechanism, self._engine.fetch(query))
-            return found, encode_found(found)
+            found = release_search(target, mechanism, self._engine.fetch(query))
+            return found, encode_search(found)
 
         return lambda: _run(read)
 

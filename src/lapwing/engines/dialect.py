@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -61,11 +62,26 @@ class Dialect:
     def write(self, query: exp.Expression, *, salt: str = "", copy: bool = True) -> EngineQuery:
         """The query as text. Its keyed hashes depend on the secret salt. Without `copy` the tree is consumed."""
         tree = query.copy() if copy else query
-        writer = Writer(Grammar.get_or_raise(self.name).generator(**_CLOSED), salt)
+        writer = Writer(_grammar(self.name).generator(**_CLOSED), salt)
         for node in reversed(list(tree.walk())):  # what is inside a form comes before it
             form = form_of(node)
             if form is not None:
                 text = exp.Var(this=self.forms[form](writer, node))
-                tree = text if node is tree else tree
-                node.replace(text)
+            elif isinstance(node, exp.DataType) and len(node.args) == 1:
+                text = exp.Var(this=_type_name(self.name, node.this))
+            else:
+                continue
+            tree = text if node is tree else tree
+            node.replace(text)
         return EngineQuery(writer.sql(tree), dict(sorted(writer.tables.items())))
+
+
+@lru_cache(maxsize=16)
+def _grammar(name: str) -> Grammar:
+    return Grammar.get_or_raise(name)
+
+
+@lru_cache(maxsize=64)
+def _type_name(grammar: str, kind: exp.DType) -> str:
+    """How an engine writes a type without parameters. sqlglot parses a text each time it writes one."""
+    return _grammar(grammar).generator(**_CLOSED).generate(exp.DataType(this=kind))

@@ -77,6 +77,9 @@ DUCKDB = Dialect(
         forms.StartsWith: _call("STARTS_WITH"),
         forms.EndsWith: _call("ENDS_WITH"),
         forms.Contains: _call("CONTAINS"),
+        forms.Found: _call("REGEXP_MATCHES"),  # by RE2
+        forms.Replaced: _call("REPLACE"),
+        forms.SplitPart: _call("SPLIT_PART"),
         forms.DatePart: lambda writer, form: f"EXTRACT({form.args['unit'].name} FROM {writer.sql(form.this)})",
         forms.StartOf: lambda writer, form: f"DATE_TRUNC('{form.args['unit'].name}', {writer.sql(form.this)})",
         forms.UnitsBetween: _units_between,

@@ -3,8 +3,9 @@
 Guarantee:  a changed byte is noticed when the file is opened and before every question, unless the system reports the
             same device, inode, size and times as before. A copy with the same bytes is the same data.
 Proof:      the fingerprint is the SHA-256 of all bytes. It is computed once for each state that the system reports, of
-            which the time of change (ctime) cannot be set by a program; a state that began less than two seconds ago is
-            not remembered, since a write in the same tick of the clock would not change it.
+            which the time of change (ctime) cannot be set by a program and also follows who may read the file; a state
+            that began less than two seconds ago is not remembered, since a write in the same tick of the clock would
+            not change it.
 Checked by: tests/engines/test_files.py
 """
 
@@ -63,13 +64,17 @@ def pattern_of(path: Path, connection: duckdb.DuckDBPyConnection) -> str:
 
 def digest_of(path: Path) -> bytes:
     """The SHA-256 of a file's content."""
-    check_file(path)
-    state = _state(path.stat())
+    try:
+        state = _state(path.stat())
+    except (OSError, ValueError):
+        check_file(path)
+        raise Misconfigured(f"`{path.name}` changed while being read. Try again when the write has finished.") from None
     stable = time.time_ns() - state[-1] > _TICK
     return _remembered(path, state) if stable else _digest(path, state)
 
 
 def _digest(path: Path, state: _State) -> bytes:
+    check_file(path)  # its kind and who may read it are part of its state
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").digest()
         if _state(os.fstat(file.fileno())) != state:

@@ -30,6 +30,8 @@ class Operator:
     """The bounds of the result, given those of the arguments; None if unknown."""
     admit: Callable[..., str | None] | None = field(compare=False, repr=False, default=None)
     """What to write instead, if an argument is not the constant it must be, or is too large."""
+    compares: bool = field(compare=False, repr=False, default=False)
+    """True if constants are read as the type of what they are compared with: '8' beside a number is 8."""
     height: int = field(compare=False, repr=False, default=3)
     """The depth of the engine's form, in units of one sum: printing the whole must not exhaust the stack."""
     sql: str = field(compare=False, repr=False, default="")

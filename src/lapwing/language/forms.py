@@ -196,6 +196,22 @@ class Contains(_OfTwo):
     """True if a text contains another."""
 
 
+class Found(_OfTwo):
+    """True if a constant regular expression of operators/patterns.py matches a part of a text. In linear time."""
+
+
+class Replaced(Form):
+    """A text with every occurrence of a constant replaced by another one, from left to right."""
+
+    arg_types: ClassVar[dict[str, Any]] = {"this": True, "expression": True, "replacement": True}
+
+
+class SplitPart(Form):
+    """The part of a text at a constant place, counted from 1, between constant separators; empty if there is none."""
+
+    arg_types: ClassVar[dict[str, Any]] = {"this": True, "expression": True, "place": True}
+
+
 # Dates and timestamps in the years 1 to 9999
 
 

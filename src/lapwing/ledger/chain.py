@@ -120,7 +120,7 @@ class ChainVerifier:
             case EntryKind.ALLOW | EntryKind.WITNESS:
                 pass
             case _:
-                yield "it is of no known kind."
+                yield "its kind is unknown."
         if own != known:
             yield "its running sum for the analyst is wrong."
 

@@ -194,6 +194,8 @@ def add_costs(one: Cost, other: Cost) -> Cost:
 
 def round_denominators(cost: Cost) -> Cost:
     """The cost with short denominators, never less than it was."""
+    if max(cost.amount.denominator, cost.delta.denominator) <= 10**_FINEST:
+        return cost
     amount, delta = (
         part if part.denominator <= 10**_FINEST else round_up(part, digits=_FINEST)
         for part in (cost.amount, cost.delta)

@@ -31,8 +31,8 @@ class Gate:
         with self.lock:
             if self.busy:  # the lock keeps other threads out
                 raise LedgerFailed(
-                    "The ledger is in the middle of another question of this thread, which a signal interrupted. Ask "
-                    "after it; if it was given up, close the ledger and open it again. No answer is given."
+                    "A signal interrupted another question of this thread, which still holds the ledger. Ask when it "
+                    "is done; if it was abandoned, close the ledger and open it again. No answer is given."
                 )
             try:
                 self.busy = True

@@ -142,7 +142,7 @@ class Ledger:
             self._advance(last)
         except LapwingError as error:
             failed = LedgerFailed(
-                f"The price stays charged (entry {last.seq}), and asking again pays again, with a new key if it had "
+                f"The price stays charged (entry {last.seq}), and asking again charges again, with a new key if it had "
                 f"one. {error}"
             )
             failed.charged = total
@@ -445,14 +445,14 @@ class Ledger:
 
     def _other_unit(self, book: CheckedBook) -> str:
         """What to do about another unit."""
-        first = "A ledger protects one kind of unit, and what was declared first stays."
+        first = "A ledger protects one kind of unit, the first that was declared."
         if self.path is None:
             return f"{first} Use a ledger for each. The budgets of two ledgers add up."
         beside = ", ".join(str(witness.path) for witness in self._witnesses)
         moved = f" and move the witness {beside} away" if beside else ""
-        unused = "" if book.spent() else f" Since nothing was charged yet, you can also delete {self._files()}."
+        unused = "" if book.spent() else f" As nothing was charged yet, you can also delete {self._files()}."
         return (
-            f"{first} Declare that unit, or begin a new ledger: name another file for it{moved}. "
+            f"{first} Declare that unit, or start a new ledger in another file{moved}. "
             f"The budgets of two ledgers add up.{unused}"
         )
 
@@ -464,9 +464,9 @@ class Ledger:
         if budget == self.budget:
             return
         self._check(book)  # an older copy, on which nothing was charged yet, must not be taken for a new ledger
-        advice = "A budget is fixed for ever when its ledger is created. Use the first one."
+        advice = "A ledger keeps the budget it was created with. Open it with that one."
         if not book.spent():
-            advice = f"Use the first one; or, since nothing was charged yet, delete {self._files()} and begin anew."
+            advice = f"Open it with that one; or, as nothing was charged yet, delete {self._files()} and start over."
         raise Misconfigured(
             f"The ledger {self._store.name} was created with {budget_text(self.budget)}, and is now opened with "
             f"{budget_text(budget)}. {advice}"
@@ -506,7 +506,8 @@ def _refuse_other_data(known: Sequence[Entry], note: Mapping[str, Any]) -> None:
     for entry in known:
         if entry.remark("version") == note["version"] and entry.remark("mark") != note["mark"]:
             raise Misconfigured(
-                f"Version {note['version']!r} of {note['table']} was declared with other data. Choose a new name."
+                f"Version {note['version']!r} of {note['table']} was declared for other data. "
+                "The data changed, so declare a new `version` for the table."
             )
 
 
@@ -517,7 +518,7 @@ def _left(total: Cost, used: Cost) -> Cost:
 
 
 def _other_request(key: str | None) -> Misconfigured:
-    return Misconfigured(f"The key {key!r} was used for another question. Choose a new key.")
+    return Misconfigured(f"The key {key!r} was used for another question. Use a new key.")
 
 
 def _digest(value: bytes | str) -> str:

@@ -44,10 +44,10 @@ _NEXT_STEP = {
     "SQLITE_BUSY": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
     "SQLITE_LOCKED": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
     "SQLITE_FULL": "the disk is full. Free some space and ask again.",
-    "SQLITE_READONLY": "it cannot be written. Give this user the right to write to the file and its folder.",
-    "SQLITE_CANTOPEN": "it cannot be opened. Give this user the right to read and write the file and its folder.",
-    "SQLITE_PERM": "it cannot be opened. Give this user the right to read and write the file and its folder.",
-    "SQLITE_NOTADB": "the file is damaged or is no ledger. Put back its newest copy; do not start a new one.",
+    "SQLITE_READONLY": "it cannot be written. Give this user write access to the file and its folder.",
+    "SQLITE_CANTOPEN": "it cannot be opened. Give this user read and write access to the file and its folder.",
+    "SQLITE_PERM": "it cannot be opened. Give this user read and write access to the file and its folder.",
+    "SQLITE_NOTADB": "the file is damaged or is not a ledger. Put back its newest copy; do not start a new one.",
     "SQLITE_CORRUPT": "the file is damaged. Put back its newest copy; do not start a new one.",
     "SQLITE_IOERR": "the disk failed or is full. Check it, then ask again.",
 }
@@ -94,10 +94,10 @@ class SqliteStore:
             return False
         except OSError as error:
             raise LedgerFailed(
-                f"The ledger {self.path} cannot be reached ({error.strerror}). Check the rights."
+                f"The ledger {self.path} cannot be reached ({error.strerror}). Check its permissions."
             ) from None
         if not stat.S_ISREG(mode):
-            raise Misconfigured(f"{self.path} is no regular file. Name another file for the ledger.")
+            raise Misconfigured(f"{self.path} is not a regular file. Name another file for the ledger.")
         return True
 
     def prepare(self) -> None:
@@ -108,8 +108,7 @@ class SqliteStore:
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as error:
             raise LedgerFailed(
-                f"The ledger {self.path} could not be created ({error.strerror}). "
-                "Give this user the right to write there."
+                f"The ledger {self.path} could not be created ({error.strerror}). Give this user write access there."
             ) from None
 
     @contextmanager

@@ -52,8 +52,8 @@ class Report:
 
     def __str__(self) -> str:
         head = "" if self.head is None else f", head {self.head.hash}"
-        verdict = f"The ledger is whole: {self.entries} entries{head}."
-        return "\n".join([verdict if self.ok else f"The ledger is NOT whole. {self.problem}", *self.notes])
+        verdict = f"The ledger is intact: {self.entries} entries{head}."
+        return "\n".join([verdict if self.ok else f"The ledger is NOT intact. {self.problem}", *self.notes])
 
 
 def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: Head | None = None) -> Report:
@@ -80,7 +80,7 @@ def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: H
     notes = [f"{source} is missing." for source, known in heads if known is None]
     if chain.unanswered:
         notes.append(f"{len(chain.unanswered)} charges have no stored answer. They stay charged.")
-    notes += [f"Entry {seq} ({at}): a witness was missing and was written anew." for seq, at in renewed]
+    notes += [f"Entry {seq} ({at}): a witness was missing and was written again." for seq, at in renewed]
     budget = None if chain.terms is None else chain.terms.budget
     return Report(head.seq if head else 0, head, problem, tuple(chain.unanswered), tuple(notes), budget)
 
@@ -97,7 +97,7 @@ def read_head(path: Path | str) -> Head:
     if head is None and not (lines and _entry_in(lines[0])):
         raise Misconfigured(f"{path} is not a ledger export. Pass a file that `export` wrote.")
     if head is None or (lines[1:] and (len(lines) != head.seq + 1 or _entry_in(lines[-2]) != (head.seq, head.hash))):
-        raise Misconfigured(f"{path} is not a whole export: lines are missing. Pass a whole copy of it.")
+        raise Misconfigured(f"{path} is incomplete: lines are missing. Pass a complete copy of it.")
     if not _is_chain(lines[:-1]):
         raise Misconfigured(f"{path} was changed after it was written. Pass an unchanged copy of it.")
     return head

@@ -15,6 +15,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class Witness:
     def _lines(self) -> list[Head | None] | None:
         try:
             if not stat.S_ISREG(self.path.stat().st_mode):  # to open a pipe would wait without end
-                raise OSError(errno.EINVAL, "it is no regular file")
+                raise OSError(errno.EINVAL, "it is not a regular file")
             raw = self.path.read_bytes()
         except FileNotFoundError:
             return None
@@ -72,7 +73,7 @@ class Witness:
         if not heads:
             raise Misconfigured(
                 f"The witness {self.path} is damaged: neither of its lines can be read. "
-                "Check the ledger with `lapwing ledger verify`, then delete the witness; it will be written anew."
+                "Check the ledger with `lapwing ledger verify`, then delete the witness; it will be written again."
             )
         return max(heads, key=lambda head: head.seq)
 
@@ -149,6 +150,7 @@ def _format(head: Head) -> bytes:
     return canonical(facts).encode().ljust(_LINE - 1) + b"\n"
 
 
+@lru_cache(maxsize=16)
 def _parse(line: bytes) -> Head | None:
     try:
         facts = json.loads(line)

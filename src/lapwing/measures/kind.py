@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -182,9 +183,7 @@ class Kind(ABC):
     def make_mechanism(self, step: Fraction, groups_per_unit: int, share: Loss) -> CellMechanism:
         """What releases its cells for this share of the price."""
         sensitivity = self.exact_sensitivity(step)
-        noisy = NoisyCells(mechanisms_for(share).additive(sensitivity=sensitivity, groups=groups_per_unit))
-        require_noise(noisy, share)
-        return noisy
+        return _noisy_cells(share, sensitivity, groups_per_unit)
 
     def exact_sensitivity(self, step: Fraction) -> int:
         """The sensitivity, if sums of that size are exact; raises Refused."""
@@ -352,6 +351,14 @@ def require_noise(mechanism: NoisyCells | NoisyRanges | NoisyMarginals, share: L
             f"noise for {share} cannot be drawn: it is too large or too small.",
             "Choose another one.",
         )
+
+
+@lru_cache(maxsize=256, typed=True)
+def _noisy_cells(share: Loss, sensitivity: int, groups: int) -> NoisyCells:
+    """What releases sums of this sensitivity in so many groups; the same questions are asked at the same price."""
+    noisy = NoisyCells(mechanisms_for(share).additive(sensitivity=sensitivity, groups=groups))
+    require_noise(noisy, share)
+    return noisy
 
 
 def scatter(values: Cells, place: npt.NDArray[np.int64], groups: int) -> Cells:

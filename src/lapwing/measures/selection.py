@@ -19,7 +19,7 @@ from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.privacy.loss import Loss
 
 MOST_WEIGHTS = 256
-"""Up to so many groups a unit the weights are listed in the engine's query."""
+"""Up to this many groups per unit the weights are listed in the engine's query."""
 
 
 def choose_selection(loss: Loss, groups: int, *, counted: bool) -> KeySelection:

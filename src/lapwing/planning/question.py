@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import partial
 
 from lapwing.catalog.identity import Facts, aggregate_facts, expression_facts, rows_facts
@@ -79,6 +80,11 @@ class Question:
         keys = ",".join(sorted(canonical_text(key) for key in self.keys))
         aggregates = ",".join(sorted(aggregate.canonical() for aggregate in self.aggregates))
         return f"{self.table.canonical}|{where}|{keys}|{aggregates}"
+
+
+def note_of(today: date) -> str:
+    """What is said with an answer that depends on the date of its request."""
+    return f"CURRENT_DATE is {today.isoformat()}, the date in UTC of this request; another day is another question."
 
 
 def normalised(question: Question) -> Question:

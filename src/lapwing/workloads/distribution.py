@@ -31,7 +31,7 @@ from lapwing.workloads.axes import make_axis, require_cut
 from lapwing.workloads.outline import find_table, make_workload
 
 CELLS = 100
-"""Into so many cells reals are cut, unless it is said."""
+"""Default number of cells for real columns."""
 COUNT, SHARE = "n", "share_up_to"
 """The columns of noisy numbers, unless a column has that name."""
 
@@ -271,7 +271,9 @@ def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
     if wanted in ends and isinstance(wanted, bool) == (axis.type is Type.BOOLEAN):
         return ends.index(wanted)
     some = ", ".join(text_of(end) for end in ends[:6])
-    raise Misconfigured(f"`{name}` is {value!r}, which is no end of a cell of `{axis.name}`. Pass one of {some}, ...")
+    raise Misconfigured(
+        f"`{name}` is {value!r}, which is not an end of a cell of `{axis.name}`. Pass one of {some}, ..."
+    )
 
 
 def _edge(axis: Axis, value: Any, name: str) -> int:
@@ -282,6 +284,6 @@ def _edge(axis: Axis, value: Any, name: str) -> int:
         return place
     near = axis.edges[max(0, place - 1) : place + 1]
     raise Misconfigured(
-        f"`{name}` is {value}, which is no edge of a cell of `{axis.name}`. "
+        f"`{name}` is {value}, which is not an edge of a cell of `{axis.name}`. "
         f"Pass {' or '.join(f'{float(edge):.6g}' for edge in near)}, or ask with other `cells`."
     )

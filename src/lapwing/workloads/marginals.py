@@ -31,7 +31,7 @@ from lapwing.workloads.distribution import COUNT, axis_columns, count_table
 from lapwing.workloads.outline import find_table, make_workload
 
 CELLS = 10
-"""Into so many cells reals are cut, unless it is said."""
+"""Default number of cells for real columns."""
 MOST_TABLES = 1_000
 MOST_WAYS = 8
 """Columns of one table: its error is a sum over pairs of their subsets."""
@@ -93,7 +93,7 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
         asked = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
         for name in asked:
             if not isinstance(name, str):
-                raise Misconfigured(f"{name!r} is no name of a column. {self._known()}")
+                raise Misconfigured(f"{name!r} is not the name of a column. {self._known()}")
             if name.lower() not in places:
                 raise Misconfigured(f"`{name}` is not a column of this answer. {nearest(name, self._names)}")
         over = tuple(sorted({places[name.lower()] for name in asked}))

@@ -7,14 +7,17 @@ Length.  An operator that uses an argument twice goes through `let`, so that nes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, time
+from fractions import Fraction
 from itertools import islice
 
 from sqlglot import exp
 
 from lapwing.language import forms
 from lapwing.language.expression import Call, Expression, Literal, Operator
+from lapwing.language.mismatch import cure_of, types_of
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 
@@ -32,14 +35,15 @@ _LOOSE = "lw_loose"
 def call(operator: Operator, *arguments: Expression, part: PartText) -> Call:
     """The operator applied to the arguments; refused if their types are wrong. Text next to a date becomes one."""
     arguments = _with_dates(arguments, part)
+    if operator.compares:
+        arguments = _as_compared(arguments)
     kind = operator.result(tuple(argument.type for argument in arguments))
     if kind is None:
-        refuse(
-            "wrong-type", part(), f"`{operator.name}` does not take values of these types.", f"Pass {operator.takes}."
-        )
+        cure = cure_of(operator.name, arguments, operator.takes)
+        refuse("wrong-type", part(), types_of(arguments), cure)
     instead = None if operator.admit is None else operator.admit(*arguments)
     if instead is not None:
-        refuse("wrong-argument", part(), f"`{operator.name}` does not take these arguments.", instead)
+        refuse("wrong-argument", part(), "it does not take these arguments.", instead)
     inner = [argument for argument in arguments if isinstance(argument, Call)]
     size = 1 + len(arguments) - len(inner) + sum(argument.size for argument in inner)
     depth = operator.height + max((argument.depth for argument in inner), default=0)
@@ -85,6 +89,36 @@ def _beside_dates(literal: Literal, kind: Type, part: PartText) -> Literal:
         return read_date(literal, kind, part=part)
     if kind is Type.TIMESTAMP and literal.type is Type.DATE and isinstance(literal.value, date):
         return Literal(datetime.combine(literal.value, time()), kind)
+    return literal
+
+
+def _as_compared(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """Constants as the type of the column they are compared with, as in DuckDB: '8' beside a number, 1 beside a truth.
+
+    A constant that is not a value of that type stays as it is, and is then refused.
+    """
+    kinds = {a.type for a in arguments if not isinstance(a, Literal) and a.type is not None}
+    if len(kinds) != 1:
+        return arguments
+    kind = kinds.pop()
+    return tuple(_constant_as(a, kind) if isinstance(a, Literal) else a for a in arguments)
+
+
+_WHOLE, _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}"), re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
+_TRUTHS = {"true": True, "false": False, 1: True, 0: False}
+
+
+def _constant_as(literal: Literal, kind: Type) -> Literal:
+    value = literal.value
+    if kind is Type.BOOLEAN and literal.type in (Type.TEXT, Type.INTEGER):
+        known = _TRUTHS.get(value.lower() if isinstance(value, str) else value)
+        return literal if known is None else Literal(known, kind)
+    if kind.is_number and isinstance(value, bool):
+        return Literal(int(value), Type.INTEGER)
+    if kind is Type.INTEGER and isinstance(value, str) and _WHOLE.fullmatch(value):
+        return Literal(int(value), kind)
+    if kind is Type.REAL and isinstance(value, str) and _DECIMAL.fullmatch(value):
+        return Literal(Fraction(repr(float(value))), kind)
     return literal
 
 

@@ -88,7 +88,9 @@ def _extreme(form: type[Form]) -> Callable[..., Node]:
 
 
 def _compare(name: str, node: type[exp.Binary], meaning: str) -> Operator:
-    return Operator(name, _pair, _comparison(node), TWO_ALIKE, sql=f"x {name} y", meaning=f"{meaning} {_NULL}")
+    return Operator(
+        name, _pair, _comparison(node), TWO_ALIKE, compares=True, sql=f"x {name} y", meaning=f"{meaning} {_NULL}"
+    )
 
 
 _NULL = "NULL if either is NULL."
@@ -149,6 +151,7 @@ IN = Operator(
     _is_in,
     "a column and a list of values of the same type",
     admit=_constants,
+    compares=True,
     sql="x IN (1, 2)",
     meaning="True if x is one of the constants; NULL if x is NULL. NOT IN is the opposite.",
 )

@@ -2,7 +2,8 @@
 
 Text that an operator makes longer is cut at 10,000 characters, so that nesting cannot fill memory. A LIKE pattern
 contains % or _, not both. With one of them the engine's LIKE scans the text once from left to right; with both it
-tries every placement, and the time that takes would leak what a row contains.
+tries every placement, and the time that takes would leak what a row contains. REPLACE never makes a text longer, so
+that nested ones take a pass each; five that double a text would take 32 times as long, or not, as one text decides.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from sqlglot import exp
 from lapwing.language import bounds, forms
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.operators.base import Node, is_whole, only, paren
+from lapwing.language.operators.patterns import MOST_PATTERN, REGEXP_MATCHES
 from lapwing.language.types import Type
 
 MOST_TEXT = 10_000
 """The most characters of a concatenated text, and the largest LENGTH."""
-MOST_PATTERN = 200
 
 _TEXT = only(Type.TEXT, gives=Type.TEXT)
 _TWO_TEXTS = only(Type.TEXT, gives=Type.TEXT, least=2, most=2)
@@ -63,6 +64,26 @@ def _positions(_: Expression, *numbers: Expression) -> str | None:
 
 def _amount(_: Expression, count: Expression) -> str | None:
     return None if is_whole(count, 0, MOST_TEXT) else f"Use a constant from 0 to {MOST_TEXT:,}, as in RIGHT(s, 3)."
+
+
+def _replaced(_: Expression, found: Expression, new: Expression) -> str | None:
+    texts = [part.value for part in (found, new) if isinstance(part, Literal) and isinstance(part.value, str)]
+    if len(texts) == 2 and 1 <= len(texts[0]) <= MOST_PATTERN:
+        shorter = len(texts[1]) <= len(texts[0]) and len(texts[1].encode()) <= len(texts[0].encode())
+        return None if shorter else "Use a replacement that is not longer than what it replaces; nested, it would grow."
+    return f"Use constants, as in REPLACE(s, 'ab', ''); the first has 1 to {MOST_PATTERN} characters."
+
+
+def _split(_: Expression, separator: Expression, place: Expression) -> str | None:
+    text = separator.value if isinstance(separator, Literal) else None
+    if isinstance(text, str) and 1 <= len(text) <= MOST_PATTERN and is_whole(place, 1, MOST_TEXT):
+        return None
+    return f"Use constants, as in SPLIT_PART(s, '-', 1); places go from 1 to {MOST_TEXT:,}."
+
+
+def _text_and_place(types: tuple[Type | None, ...]) -> Type | None:
+    fits = len(types) == 3 and all(kind in (Type.TEXT, None) for kind in types[:2]) and types[2] is Type.INTEGER
+    return Type.TEXT if fits else None
 
 
 def _cut(node: Node) -> Node:
@@ -143,7 +164,28 @@ JOIN = Operator(
     sql="s || 'a'",
     meaning=f"Both texts, cut at {MOST_TEXT:,} characters; NULL if either is NULL. CONCAT(s, 'a') treats NULL as ''.",
 )
+REPLACE = Operator(
+    "replace",
+    only(Type.TEXT, gives=Type.TEXT, least=3, most=3),
+    lambda a, found, new: forms.Replaced(this=a, expression=found, replacement=new),
+    "a text and two constants",
+    admit=_replaced,
+    height=1,
+    sql="REPLACE(s, 'ab', 'a')",
+    meaning=f"Every 'ab' becomes 'a'; the new text is not longer than the old one. {_NULL}",
+)
+SPLIT_PART = Operator(
+    "split_part",
+    _text_and_place,
+    lambda a, separator, place: forms.SplitPart(this=a, expression=separator, place=place),
+    "a text, a constant separator and a constant place",
+    admit=_split,
+    height=1,
+    sql="SPLIT_PART(s, '-', 1)",
+    meaning=f"The first part of s between separators; '' if it has fewer parts. {_NULL}",
+)
 
 TEXTUAL = (
-    LIKE, ILIKE, STARTS_WITH, ENDS_WITH, CONTAINS, LOWER, UPPER, TRIM, LTRIM, RTRIM, LENGTH, SUBSTRING, RIGHT, JOIN,
+    LIKE, ILIKE, STARTS_WITH, ENDS_WITH, CONTAINS, REGEXP_MATCHES, LOWER, UPPER, TRIM, LTRIM, RTRIM, LENGTH, SUBSTRING,
+    RIGHT, REPLACE, SPLIT_PART, JOIN,
 )  # fmt: skip

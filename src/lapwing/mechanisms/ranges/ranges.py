@@ -29,6 +29,7 @@ from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit, positive
 from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.privacy.wording import short_repr
 
 MOST_CELLS = 1 << 20
 _LARGEST = 1 << 62
@@ -55,6 +56,8 @@ class RangeRelease:
     sums: Floats
     """The sum of the first k cells, k = 0, ..., size."""
     mechanism: RangeMechanism
+
+    __repr__ = short_repr
 
     def range(self, low: int, high: int) -> float:
         """How many lie in the cells low, ..., high - 1."""
@@ -115,6 +118,8 @@ class PrefixSums:
     rho: Fraction
     cells_per_unit: int
     alike: ClassVar[bool] = False
+
+    __repr__ = short_repr
 
     def __init__(self, *, size: int, rho: Number, cells_per_unit: int = 1) -> None:
         object.__setattr__(self, "size", read_size(size, "size"))
@@ -202,6 +207,8 @@ class Ranges:
     blocks: tuple[int, ...]
     """The size of a block on each level, from 1 upwards."""
     alike: ClassVar[bool] = True
+
+    __repr__ = short_repr
 
     def __init__(self, *, size: int, epsilon: Number, cells_per_unit: int = 1, fanout: int | None = None) -> None:
         cells = read_size(size, "size")

@@ -6,6 +6,9 @@ Ibis is imported only by callers who pass an expression; here its nodes are iden
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from functools import partial
 from typing import Any
 
 from lapwing.catalog.table import Catalog, Table
@@ -13,7 +16,7 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
-from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.planning.question import Order, Output, Question, normalised, note_of
 from lapwing.reading.ibis.sources import read_join, read_union
 from lapwing.reading.ibis.values import (
     AGGREGATES,
@@ -55,7 +58,6 @@ SCHEMA = {
 
 _SAMPLE = "choosing rows depends on all of them, or has no known price."
 INSTEAD: dict[str, tuple[str, str]] = {
-    "Distinct": ("the rows themselves are private.", "Count units: table.unit.nunique()."),
     "Sample": (_SAMPLE, "Leave it out; noise is added for you."),
     "Intersection": ("it compares rows of different units.", "Ask about one table."),
     "Difference": ("it compares rows of different units.", "Ask about one table."),
@@ -76,14 +78,26 @@ def unbound_table(table: Table) -> Any:
     return ibis.table({field.name: SCHEMA[field.type] for field in table.fields}, name=table.name)
 
 
-def read_ibis(expression: Any, catalog: Catalog) -> Question:
-    """The question an expression asks; raises Refused. Free, and reads no data."""
+def read_ibis(expression: Any, catalog: Catalog, today: date | None = None) -> Question:
+    """The question an expression asks; raises Refused. Free, and reads no data. ibis.today() is `today`, if given."""
     if not callable(getattr(expression, "op", None)):
         refuse("not-a-question", "the question", "it is neither SQL text nor an Ibis expression.", _BUILD)
     try:
-        return normalised(question_of(_Reading(catalog).top(expression.op())))
+        asked, dated = _settle_today(expression.op(), today)
+        question = normalised(question_of(_Reading(catalog).top(asked)))
+        return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
+
+
+def _settle_today(node: Any, today: date | None) -> tuple[Any, bool]:
+    """The node with the date for every ibis.today(), and whether there is one."""
+    found = [] if today is None else node.find(lambda part: kind_of(part) == "DateNow")
+    if not found:
+        return node, False
+    import ibis
+
+    return node.replace(dict.fromkeys(found, ibis.literal(today).op())), True
 
 
 class _Reading:
@@ -91,9 +105,11 @@ class _Reading:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self.outermost: Any = None
 
     def top(self, node: Any) -> Relation:
         """A relation, or one number such as `table.count()`, possibly with arithmetic on it."""
+        self.outermost = node
         if kind_of(node) == "Aggregate":
             return self._aggregate(node.parent, node.groups, node.metrics)
         if kind_of(node) in RELATIONS or kind_of(node) in INSTEAD:
@@ -177,6 +193,15 @@ class _Reading:
             refuse("wrong-argument", "limit", "it takes an integer and no offset.", "For example: limit(10).")
         return limit_to(self.relation(node.parent), node.n)
 
+    def distinct(self, node: Any) -> Relation:
+        """The different values of all columns: keys without a number."""
+        rows = rows_only(self.relation(node.parent), "distinct")
+        collected = Grouping(rows, inside=node is not self.outermost)
+        for output in rows.columns.values():
+            collected.add_key(output.expression, partial("distinct `{}`".format, output.name))
+        groups = collected.groups(Output(o.name, collected.above(o.expression)) for o in rows.columns.values())
+        return per_unit(groups) if collected.inside and is_per_unit(groups) else groups
+
     def itself(self, node: Any) -> Relation:
         return self.relation(node.parent)
 
@@ -193,7 +218,7 @@ class _Reading:
         keys = {name: below(value) for name, value in groups.items()}
         collected = Grouping(rows, inside=inside)
         for name, key in keys.items():
-            collected.add_key(key, f"group_by `{name}`")
+            collected.add_key(key, partial("group_by `{}`".format, name))
         above = Values(_Above(collected, parent, below).leaf).read
         outputs = [Output(name, collected.above(key)) for name, key in keys.items()]
         outputs += [Output(name, collected.above(above(value))) for name, value in metrics.items()]
@@ -207,6 +232,7 @@ RELATIONS: dict[str, Callable[[_Reading, Any], Relation]] = {
     "Project": _Reading.project,
     "DropColumns": _Reading.drop,
     "Aggregate": _Reading.aggregate,
+    "Distinct": _Reading.distinct,
     "Sort": _Reading.sort,
     "Limit": _Reading.limit,
     "JoinChain": _Reading.join,
@@ -247,7 +273,8 @@ class _Above:
                 return grouping.of_pair(name, self.below(node.left), self.below(node.right), condition, part)
             case kind if kind in QUANTILES:
                 level = Literal(QUANTILES[kind], Type.REAL)
-                return grouping.quantile(self.below(node.arg), level, condition, part)
+                exact = self.collected.per_unit
+                return grouping.quantile(self.below(node.arg), level, condition, part, exact=exact)
             case kind:
                 return grouping.of_values(AGGREGATES[kind], self.below(node.arg), condition, part)
 

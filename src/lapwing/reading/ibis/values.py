@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import date, datetime
 from fractions import Fraction
@@ -12,9 +13,12 @@ from lapwing.errors import LapwingError
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.operators import dates, logic, numbers
 from lapwing.language.operators import text as texts
-from lapwing.language.operators.base import call, join_terms
+from lapwing.language.operators.base import call, is_whole, join_terms
 from lapwing.language.operators.buckets import between_edges
 from lapwing.language.operators.casts import convert
+from lapwing.language.operators.date_texts import day_name, format_date
+from lapwing.language.operators.patterns import REGEXP_MATCHES
+from lapwing.language.operators.text import MOST_TEXT
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type, Value, type_of
 from lapwing.numbers import exact
@@ -66,6 +70,8 @@ PLAIN: dict[str, tuple[Operator, tuple[str, ...]]] = {
     "StartsWith": (texts.STARTS_WITH, ("arg", "start")),
     "EndsWith": (texts.ENDS_WITH, ("arg", "end")),
     "StringContains": (texts.CONTAINS, ("haystack", "needle")),
+    "StringReplace": (texts.REPLACE, ("arg", "pattern", "replacement")),
+    "RegexSearch": (REGEXP_MATCHES, ("arg", "pattern")),
     "ExtractYear": (dates.YEAR, ("arg",)),
     "ExtractQuarter": (dates.QUARTER, ("arg",)),
     "ExtractMonth": (dates.MONTH, ("arg",)),
@@ -112,7 +118,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(["IsNan", "IsInf"], ("NaN is NULL here.", "Use isnull().")),
     "InSubquery": ("here it would read rows without being charged.", "Use it in filter."),
     "ApproxCountDistinct": ("it is only supported for the protected unit.", "Use nunique() of the unit."),
-    "RegexSearch": ("regular expressions are not supported.", "Use like, startswith or contains."),
 }
 """By class name: why it is refused, and what to write instead."""
 
@@ -175,6 +180,15 @@ def refuse_node(node: Any) -> Any:
 
 def _as_list(part: Any) -> tuple[Any, ...]:
     return part if isinstance(part, tuple) else (part,)
+
+
+def _split_part(node: Any, read: IbisReader) -> Expression:
+    """text.split("-")[0]: places are counted from 0 here, and a place beyond the last part has none."""
+    place = read(node.index)
+    if kind_of(node.arg) != "StringSplit" or not isinstance(place, Literal) or not is_whole(place, 0, MOST_TEXT - 1):
+        refuse("unsupported-function", part_of(node), "only a split text has parts.", "Write text.split('-')[0].")
+    first = Literal(int(str(place.value)) + 1, Type.INTEGER)
+    return call(texts.SPLIT_PART, read(node.arg.arg), read(node.arg.delimiter), first, part=lambda: part_of(node))
 
 
 def _chain(node: Any, read: IbisReader) -> Expression:
@@ -408,6 +422,10 @@ FORMS: dict[str, Callable[[Any, IbisReader], Expression]] = {
     "TimestampAdd": _shift,
     "TimestampSub": _shift,
     "Substring": _substring,
+    "ArrayIndex": _split_part,
+    "Strftime": lambda node, read: format_date(read(node.arg), read(node.format_str), part=lambda: part_of(node)),
+    "DayOfWeekName": lambda node, read: day_name(read(node.arg), part=lambda: part_of(node)),
+    "Pi": lambda _node, _: Literal(Fraction(repr(math.pi)), Type.REAL),
     "StringConcat": _concat,
     "Round": _round,
     "FloorDivide": _quotient,

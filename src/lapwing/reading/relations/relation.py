@@ -125,7 +125,7 @@ def question_of(relation: Relation) -> Question:
         )
     if isinstance(relation, Aggregation):
         _check_total(relation)
-    if isinstance(relation, Rows) or not any(isinstance(part, Slot) for e in _above(relation) for part in walk(e)):
+    if isinstance(relation, Rows) or not (relation.keys or _shows_numbers(relation)):
         refuse(
             "private-rows",
             "SELECT",
@@ -144,6 +144,10 @@ def question_of(relation: Relation) -> Question:
         groups.order,
         groups.limit,
     )
+
+
+def _shows_numbers(groups: Aggregation) -> bool:
+    return any(isinstance(part, Slot) for e in _above(groups) for part in walk(e))
 
 
 def size_of(expressions: Iterable[Expression]) -> int:

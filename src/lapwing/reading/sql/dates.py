@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import date
 from functools import partial
 
 from sqlglot import exp
@@ -11,10 +12,20 @@ from sqlglot import exp
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.operators import dates, numbers
 from lapwing.language.operators.base import call
+from lapwing.language.operators.date_texts import format_date
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
 from lapwing.reading.sql.nodes import SqlNode, SqlReader, bare
 from lapwing.reading.sql.refused import check_modifiers, part_of
+
+
+def settle_today(select: exp.Select, today: date) -> bool:
+    """Writes the date for every CURRENT_DATE in the tree; False if there is none."""
+    found = [node for node in select.find_all(exp.CurrentDate) if not any(node.args.values())]
+    for node in found:
+        written = exp.Literal.string(today.isoformat())
+        node.replace(exp.Cast(this=written, to=exp.DataType(this=exp.DType.DATE)))
+    return bool(found)
 
 
 def add(node: SqlNode, inner: SqlReader) -> Expression:
@@ -111,6 +122,14 @@ def truncate(node: SqlNode, inner: SqlReader) -> Expression:
 def date_diff(node: SqlNode, inner: SqlReader) -> Expression:
     operator = dates.DIFFERENCES[_unit(node, dates.DIFFERENCES)]
     return call(operator, inner(node.expression), inner(node.this), part=lambda: part_of(node))
+
+
+def strftime(node: SqlNode, inner: SqlReader) -> Expression:
+    """STRFTIME(d, '%Y-%m'); DuckDB takes the format first as well."""
+    value, text = inner(node.this), inner(node.args["format"])
+    if isinstance(value, Literal):
+        value, text = text, value
+    return format_date(value, text, part=lambda: part_of(node))
 
 
 def iso_weekday(node: SqlNode, inner: SqlReader) -> Expression:

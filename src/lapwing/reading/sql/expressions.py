@@ -15,6 +15,8 @@ from lapwing.language.operators import text as texts
 from lapwing.language.operators.base import call, join_terms
 from lapwing.language.operators.buckets import bucket_label, bucket_number, equal_edges
 from lapwing.language.operators.casts import convert
+from lapwing.language.operators.date_texts import day_name, month_name
+from lapwing.language.operators.patterns import REGEXP_MATCHES
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, type_of
 from lapwing.reading.sql.dates import (
@@ -24,6 +26,7 @@ from lapwing.reading.sql.dates import (
     extract,
     interval_added,
     iso_weekday,
+    strftime,
     subtract,
     truncate,
 )
@@ -66,6 +69,9 @@ PLAIN: dict[type[SqlNode], tuple[Operator, tuple[str, ...]]] = {
     exp.Length: (texts.LENGTH, ("this",)),
     exp.Substring: (texts.SUBSTRING, ("this", "start", "length")),
     exp.Right: (texts.RIGHT, ("this", "expression")),
+    exp.Replace: (texts.REPLACE, ("this", "expression", "replacement")),
+    exp.SplitPart: (texts.SPLIT_PART, ("this", "delimiter", "part_index")),
+    exp.RegexpLike: (REGEXP_MATCHES, ("this", "expression")),
     exp.DPipe: (texts.JOIN, ("this", "expression")),
     exp.Year: (dates.YEAR, ("this",)),
     exp.Quarter: (dates.QUARTER, ("this",)),
@@ -247,13 +253,26 @@ def _left(node: SqlNode, inner: SqlReader) -> Expression:
 
 def _concat(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
-    terms = [
-        term if isinstance(term, Literal) else apply(logic.COALESCE, term, EMPTY)
-        for term in map(inner, node.expressions)
-    ]
+    written = [convert(term, Type.TEXT, part=lambda: part_of(node)) for term in map(inner, node.expressions)]
+    terms = [term if isinstance(term, Literal) else apply(logic.COALESCE, term, EMPTY) for term in written]
     if not terms:
         refuse("wrong-argument", part_of(node), "it has no arguments.", "Write CONCAT(s, 'a').")
     return join_terms(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
+
+
+def _pi(_node: SqlNode, _: SqlReader) -> Expression:
+    return Literal(Fraction(repr(math.pi)), Type.REAL)
+
+
+def _scaled(factor: float) -> Callable[[SqlNode, SqlReader], Expression]:
+    """DEGREES and RADIANS."""
+    constant = Literal(Fraction(repr(factor)), Type.REAL)
+    return lambda node, inner: call(numbers.MULTIPLY, inner(node.this), constant, part=lambda: part_of(node))
+
+
+def _day(node: SqlNode, inner: SqlReader) -> Expression:
+    """DATE(t)."""
+    return convert(inner(node.this), Type.DATE, part=lambda: part_of(node))
 
 
 def _width_bucket(node: SqlNode, inner: SqlReader) -> Expression:
@@ -302,6 +321,10 @@ def _function(node: SqlNode, inner: SqlReader) -> Expression:
             return call(dates.DAY_OF_WEEK, inner(value), part=lambda: part_of(node))
         case "suffix" | "ends_with", [value, end]:
             return call(texts.ENDS_WITH, inner(value), inner(end), part=lambda: part_of(node))
+        case "prefix", [value, start]:
+            return call(texts.STARTS_WITH, inner(value), inner(start), part=lambda: part_of(node))
+        case "square", [value]:
+            return call(numbers.POWER, inner(value), Literal(2, Type.INTEGER), part=lambda: part_of(node))
     refuse_node(node)
 
 
@@ -338,6 +361,13 @@ FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
     exp.Left: _left,
     exp.Concat: _concat,
     exp.DayOfWeekIso: iso_weekday,
+    exp.Dayname: lambda node, inner: day_name(inner(node.this), part=lambda: part_of(node)),
+    exp.Monthname: lambda node, inner: month_name(inner(node.this), part=lambda: part_of(node)),
+    exp.TimeToStr: strftime,
+    exp.Pi: _pi,
+    exp.Degrees: _scaled(180 / math.pi),
+    exp.Radians: _scaled(math.pi / 180),
+    exp.Date: _day,
     exp.Anonymous: _function,
 }
 """Nodes that need special handling."""

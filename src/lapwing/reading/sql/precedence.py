@@ -60,6 +60,14 @@ LEVELS: dict[type[SqlNode], int] = {
 _CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # these operators cannot be chained
 
 
+def read_top(tokens: Sequence[Any]) -> None:
+    """SELECT TOP 10 is LIMIT 10. A name followed by a number means nothing else in DuckDB."""
+    for before, word, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        starts = before.token_type in (TokenType.SELECT, TokenType.DISTINCT) and after.token_type is TokenType.NUMBER
+        if starts and word.token_type is TokenType.VAR and word.text.upper() == "TOP":
+            word.token_type = TokenType.TOP
+
+
 def check_spellings(tokens: Sequence[Any]) -> None:
     """Refuses operators that mean something else in DuckDB, and casts whose operand the tree does not show."""
     for before, null, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
@@ -77,9 +85,9 @@ def check_spellings(tokens: Sequence[Any]) -> None:
             refuse("unsupported-function", f"`{token.text}`", "this operator is not supported.", f"Write {instead}.")
 
 
-def bind(statement: exp.Expr) -> None:
-    """Makes every `%` in the tree bind like `*`, and refuses what needs parentheses."""
-    nodes = [node for node in statement.walk() if isinstance(node, exp.Expression)]
+def bind(parts: Sequence[exp.Expr]) -> None:
+    """Makes every `%` among the parts of a tree bind like `*`, and refuses what needs parentheses."""
+    nodes = [node for node in parts if isinstance(node, exp.Expression)]
     for node in nodes:
         is_inner = type(node.parent) in _TERMS and node.arg_key == "this"
         if type(node) in _TERMS and not is_inner:

@@ -6,9 +6,13 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -21,7 +25,7 @@ from lapwing.language.types import Type
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.measures.total import COUNT_VALUES, SUM
-from lapwing.planning.question import Order, Output, Question, normalised
+from lapwing.planning.question import Order, Output, Question, normalised, note_of
 from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
@@ -35,15 +39,19 @@ from lapwing.reading.relations.relation import (
     question_of,
     sorted_by,
 )
+from lapwing.reading.sql.aliases import rename_aggregates
+from lapwing.reading.sql.dates import settle_today
 from lapwing.reading.sql.expressions import read
+from lapwing.reading.sql.naming import names_of
 from lapwing.reading.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
-from lapwing.reading.sql.precedence import bind, check_spellings
-from lapwing.reading.sql.refused import DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.reading.sql.precedence import bind, check_spellings, read_top
+from lapwing.reading.sql.refused import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
 from lapwing.reading.sql.semi_joins import Members, read_semi_joins
 from lapwing.reading.sql.sources import Names, Scopes, only_select, read_body, read_from
 
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -70,16 +78,19 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 """Quantiles with their own name."""
 
 
-def read_sql(text: str, catalog: Catalog) -> Question:
-    """The question a SELECT asks; raises Refused. Free, and reads no data."""
+def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
+    """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
     try:
-        return normalised(question_of(_relation(_select(text), Names(catalog, {}))))
+        select = _select(text)
+        dated = today is not None and settle_today(select, today)
+        question = normalised(question_of(_relation(select, Names(catalog, {}))))
+        return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
 
 def _select(text: str) -> exp.Select:
-    if any("\ud800" <= character <= "\udfff" for character in text[:MOST_CHARACTERS]):
+    if _SURROGATE.search(text, 0, MOST_CHARACTERS):
         refuse(
             "unreadable-characters",
             "the question",
@@ -98,6 +109,7 @@ def _select(text: str) -> exp.Select:
     try:
         tokens = DIALECT.tokenize(text)
         check_spellings(tokens)
+        read_top(tokens)
         statements = DIALECT.parser().parse(tokens, text)
     except RecursionError:
         raise
@@ -111,9 +123,11 @@ def _select(text: str) -> exp.Select:
         many = f"it contains {len(written)} statements." if written else "it is empty."
         refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
     statement = written[0]
-    if sum(1 for _ in statement.walk()) > MOST_PARTS:
+    parts = list(islice(statement.walk(), MOST_PARTS + 1))
+    if len(parts) > MOST_PARTS:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
-    bind(statement)
+    bind(parts)
+    rename_aggregates(parts)
     return only_select(statement, "the question")
 
 
@@ -154,12 +168,12 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
     names = _with(select, names)
-    source = _Source(*read_semi_joins(select, read_from(select, names, _inside), names, _inside))
+    scopes, terms = read_from(select, names, _inside)
+    source = _Source(*read_semi_joins(select, scopes, names, _inside))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
-        check_modifiers(where)
-        conditions = [read(term, source.column) for term in terms_of(where.this, exp.And)]
+        conditions = [read(term, source.column) for term in terms]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
     inner = replace(source, scopes=source.scopes.refine(relation))
     if not _aggregates(select):
@@ -176,8 +190,13 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
 
 
 def _aggregates(select: exp.Select) -> bool:
-    if select.args.get("group") is not None or select.args.get("having") is not None:
+    """Whether it has groups; SELECT DISTINCT k is GROUP BY k."""
+    if any(select.args.get(name) is not None for name in ("group", "having", "distinct")):
         return True
+    return _has_aggregates(select)
+
+
+def _has_aggregates(select: exp.Select) -> bool:
     return any(isinstance(part, exp.AggFunc) for column in select.expressions for part in column.walk())
 
 
@@ -196,14 +215,14 @@ def _with(select: exp.Select, names: Names) -> Names:
 
 def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, SqlNode | Expression]]:
     """Names and nodes in the SELECT list; a star stands for all columns."""
-    for node in select.expressions:
+    for name, node in zip(names_of(select.expressions), select.expressions, strict=True):
         inner = node.this if isinstance(node, exp.Alias) else node
         star = inner.this if isinstance(inner, exp.Column) else inner
         if isinstance(star, exp.Star):
             check_modifiers(star)
             yield from ((output.name, output.expression) for output in source.scopes.star(inner))
         else:
-            yield (node.alias if isinstance(node, exp.Alias) else _default_name(inner)), inner
+            yield name, inner
 
 
 def _plain(select: exp.Select, source: _Source) -> Relation:
@@ -284,12 +303,18 @@ class _Aggregation:
             yield name, node
 
     def _read_keys(self) -> None:
-        group = self.select.args.get("group")
+        group, distinct = self.select.args.get("group"), self.select.args.get("distinct")
+        if distinct is not None:
+            check_modifiers(distinct)
+            if group is not None or _has_aggregates(self.select):
+                refuse("unsupported-clause", *CLAUSES["distinct"])
+            for name, node in self._shown():
+                self.grouping.add_key(read(node, self.source.column), partial("SELECT DISTINCT `{}`".format, name))
         if group is None:
             return
         check_modifiers(group)
         for node in group.expressions:
-            self.grouping.add_key(self._key(node), f"GROUP BY {part_of(node)}")
+            self.grouping.add_key(self._key(node), partial(_grouping_by, node))
 
     def _key(self, node: SqlNode) -> Expression:
         meant = self._meant(node)
@@ -360,7 +385,8 @@ class _Aggregation:
                 return grouping.of_pair(PAIRS[type(node)], y, x, condition, part)
             case exp.AggFunc() if type(node) in LEVELS:
                 level = Literal(LEVELS[type(node)], Type.REAL)
-                return grouping.quantile(read(node.this, self.source.column), level, condition, part)
+                value = read(node.this, self.source.column)
+                return grouping.quantile(value, level, condition, part, exact=self.grouping.per_unit)
             case exp.PercentileCont() if node.args.get("expression") is not None:
                 value, share = (read(side, self.source.column) for side in (node.this, node.expression))
                 return grouping.quantile(value, share, condition, part)
@@ -373,6 +399,10 @@ class _Aggregation:
                 refuse_node(node)
 
 
+def _grouping_by(node: SqlNode) -> str:
+    return f"GROUP BY {part_of(node)}"
+
+
 def _limit(select: exp.Select) -> int | None:
     limit = select.args.get("limit")
     if limit is None:
@@ -382,11 +412,3 @@ def _limit(select: exp.Select) -> int | None:
         refuse("wrong-argument", "LIMIT", "it takes an integer.", "For example: LIMIT 10.")
     check_modifiers(limit)
     return int(value.name)
-
-
-def _default_name(node: SqlNode) -> str:
-    if isinstance(node, exp.Column):
-        return node.name
-    if isinstance(node, exp.Min | exp.Max):
-        return f"approx_{node.key}"
-    return node.key if isinstance(node, exp.AggFunc) else node.sql(dialect=DIALECT).lower()[:60]

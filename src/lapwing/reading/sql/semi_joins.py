@@ -83,7 +83,7 @@ def _correlation(
 ) -> tuple[SqlNode, SqlNode, list[SqlNode]]:
     """The outer and the inner side of the equality that refers to the outer row, and the other conditions inside."""
     where = inner.args.get("where")
-    own = read_from(inner, names, body)
+    own, _ = read_from(inner, names, body)
     aliases = {_name_of(table.this) for table in (inner.args["from_"], *(inner.args.get("joins") or []))}
     rest, pairs = list[SqlNode](), list[tuple[SqlNode, SqlNode]]()
     for term in [] if where is None else terms_of(where.this, exp.And):

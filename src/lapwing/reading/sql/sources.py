@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from lapwing.catalog.table import Catalog
+from lapwing.catalog.table import Catalog, Table
 from lapwing.language.expression import Expression
 from lapwing.language.refusal import nearest, refuse
 from lapwing.planning.question import Output
 from lapwing.reading.relations.combining import rows_only
 from lapwing.reading.relations.joins import join
-from lapwing.reading.relations.relation import Columns, Relation, Rows, all_rows, column_of
+from lapwing.reading.relations.relation import Columns, Relation, Rows, all_rows, by_name, column_of
 from lapwing.reading.relations.unions import unite
 from lapwing.reading.sql.expressions import read
 from lapwing.reading.sql.nodes import SqlNode, terms_of
@@ -23,6 +23,9 @@ KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
     (side, kind): side.lower() for side in ("LEFT", "RIGHT") for kind in ("", "OUTER")
 }
 """Supported joins, by the words before JOIN."""
+
+COMMAS = {("", ""), ("", "CROSS")}
+"""Joins without ON: a comma, or CROSS JOIN. Their equalities stand in WHERE."""
 
 _EQUALS = "Write ON a.x = b.y AND ...; put other conditions in WHERE."
 
@@ -34,8 +37,14 @@ class Names:
     catalog: Catalog
     known: Mapping[str, Relation]
 
-    def relation(self, name: str) -> Relation:
-        return self.known.get(name.lower()) or all_rows(self.catalog.table(name))
+    def relation(self, name: str, schema: str = "") -> tuple[Relation, Table | None]:
+        """What a name stands for, and the table of the catalog if it is one; a schema belongs to tables alone."""
+        if not schema and name.lower() in self.known:
+            return self.known[name.lower()], None
+        table = self.catalog.table(name)
+        if schema:
+            table.check_schema(schema)
+        return all_rows(table), table
 
     def adding(self, name: str, relation: Relation) -> Names:
         """The same names and one more."""
@@ -48,6 +57,8 @@ class Scope:
 
     names: frozenset[str]
     columns: Columns
+    table: Table | None = None
+    """The table of the catalog, if it is one: its schema may be written before its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,9 @@ class Scopes:
         """The meaning of a column name."""
         name = node.name.lower()
         if node.table:
-            known = self.scope(node.table, part_of(node)).columns.get(name)
+            scope = self.scope(node.table, part_of(node))
+            _check_schema(node, scope)
+            known = scope.columns.get(name)
             return column_of(self.relation, f"{node.table}.{node.name}") if known is None else known.expression
         found = [part.columns[name].expression for part in self.parts if name in part.columns]
         if not found:
@@ -153,27 +166,35 @@ def only_select(node: exp.Expr, what: str) -> exp.Select:
     return node
 
 
-def read_from(select: exp.Select, names: Names, body: Body) -> Scopes:
-    """What follows FROM, with its joins from left to right."""
-    source = select.args.get("from_")
+def read_from(select: exp.Select, names: Names, body: Body) -> tuple[Scopes, list[SqlNode]]:
+    """What follows FROM, with its joins from left to right, and the conditions of WHERE that no join has taken."""
+    source, where = select.args.get("from_"), select.args.get("where")
     if source is None:
         refuse(
             "unknown-table", "SELECT", "it names no table.", nearest("", (table.name for table in names.catalog.tables))
         )
-    joins = select.args.get("joins") or []
-    relation, scope = _one(source.this, names, body, alone=not joins)
-    scopes = Scopes(relation, (scope,))
+    if where is not None:
+        check_modifiers(where)
+    conditions = [] if where is None else terms_of(where.this, exp.And)
+    return _chain(source.this, select.args.get("joins") or [], conditions, names, body), conditions
+
+
+def _chain(first: SqlNode, joins: list[exp.Join], conditions: list[SqlNode], names: Names, body: Body) -> Scopes:
+    """A table and its joins. An equality that a comma join takes from the conditions of WHERE leaves them."""
+    scopes = _one(first, names, body, alone=not joins)
     for node in joins:
-        scopes = _join(scopes, node, names, body)
+        scopes = _join(scopes, node, conditions, names, body)
     return scopes
 
 
-def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> tuple[Relation, Scope]:
+def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> Scopes:
     """One table or subquery. A table with an alias goes by both names, unless it is joined with others."""
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
+        return _in_parentheses(node, names, body, alone=alone)
     if isinstance(node, exp.Subquery):
         check_modifiers(node)
         inner = read_body(node.this, names, body, "the subquery")
-        return inner, Scope(frozenset({_alias(node).lower()} - {""}), inner.columns)
+        return Scopes(inner, (Scope(frozenset({_alias(node).lower()} - {""}), inner.columns),))
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         refuse(
             "unknown-table",
@@ -182,9 +203,31 @@ def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> tuple[Relat
             "Write FROM and the table's name.",
         )
     check_modifiers(node)
-    relation, alias = names.relation(node.name), _alias(node)
+    (relation, table), alias = names.relation(node.name, node.db), _alias(node)
     known = {alias or node.name, node.name} if alone else {alias or node.name}
-    return relation, Scope(frozenset(name.lower() for name in known), relation.columns)
+    return Scopes(
+        relation, (Scope(frozenset(name.lower() for name in known), relation.columns, None if alias else table),)
+    )
+
+
+def _in_parentheses(node: exp.Subquery, names: Names, body: Body, *, alone: bool) -> Scopes:
+    """(a JOIN b ON ...), whose tables keep their names; or AS c, which then is the name of all their columns."""
+    check_modifiers(node)
+    inside = node.this.copy()
+    joins = inside.args.get("joins") or []
+    inside.set("joins", None)
+    found = _chain(inside, joins, [], names, body) if joins else _one(inside, names, body, alone=alone)
+    alias = _alias(node).lower()
+    return replace(found, parts=(Scope(frozenset({alias}), by_name(found.star(exp.Star()))),)) if alias else found
+
+
+def _check_schema(node: exp.Column, scope: Scope) -> None:
+    """Refuses a schema before the table of a column unless it is the table's own."""
+    if not node.db:
+        return
+    if scope.table is None:
+        refuse("unknown-table", part_of(node), "an alias has no schema.", f"Write {node.table}.{node.name}.")
+    scope.table.check_schema(node.db)
 
 
 def _alias(node: SqlNode) -> str:
@@ -202,39 +245,41 @@ def _alias(node: SqlNode) -> str:
     return node.alias
 
 
-def _join(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
+def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names, body: Body) -> Scopes:
     check_modifiers(node)
     what = part_of(node)
     words = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
     on, using = node.args.get("on"), node.args.get("using") or []
-    if words not in KINDS or not (on or using):
+    right = _one(node.this, names, body, alone=False)
+    taken = [] if on or using or words not in COMMAS else [term for term in conditions if _links(term, left, right)]
+    if not (taken or (words in KINDS and (on or using))):
         refuse(
             "unsupported-join",
             what,
             "only equality joins are supported.",
             "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).",
         )
-    relation, scope = _one(node.this, names, body, alone=False)
-    if any(scope.names & part.names for part in left.parts):
+    if any(one.names & other.names for one in left.parts for other in right.parts):
         refuse(
             "duplicate-name",
             what,
             "two tables have the same name.",
             "Use aliases: FROM t AS a JOIN t AS b.",
         )
-    right = Scopes(relation, (scope,))
-    first, second = rows_only(left.relation, what), rows_only(relation, what)
-    if on:
-        pairs = [_equal(term, left, right) for term in terms_of(on, exp.And)]
+    how = KINDS.get(words, "inner")
+    first, second = rows_only(left.relation, what), rows_only(right.relation, what)
+    if not using:
+        pairs = [_equal(term, left, right) for term in (terms_of(on, exp.And) if on is not None else taken)]
     else:
         columns = [exp.Column(this=name.copy()) for name in using]
         pairs = [(left.column(column), right.column(column)) for column in columns]
-    made = join(first, second, pairs, how=KINDS[words], what=what)
-    parts = [*(replace(part, columns=made.left(part.columns)) for part in left.parts)]
-    parts.append(replace(scope, columns=made.right(scope.columns)))
+    conditions[:] = [term for term in conditions if all(term is not one for one in taken)]
+    made = join(first, second, pairs, how=how, what=what)
+    parts = [replace(part, columns=made.left(part.columns)) for part in left.parts]
+    parts += [replace(part, columns=made.right(part.columns)) for part in right.parts]
     shown = {name: output for part in reversed(parts) for name, output in part.columns.items()}
-    shared = left.shared | {name.name.lower() for name in using}
-    if KINDS[words] == "right" and using:
+    shared = left.shared | right.shared | {name.name.lower() for name in using}
+    if how == "right" and using:
         refuse(
             "unsupported-join",
             what,
@@ -242,6 +287,28 @@ def _join(left: Scopes, node: exp.Join, names: Names, body: Body) -> Scopes:
             "Write ON a.x = b.x.",
         )
     return Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
+
+
+def _links(term: SqlNode, left: Scopes, right: Scopes) -> bool:
+    """True for an equality between columns of the left tables and columns of the right one."""
+    if not isinstance(term, exp.EQ) or term.find(exp.Query):
+        return False
+    return {_places(side, left, right) for side in (term.this, term.expression)} == {"left", "right"}
+
+
+def _places(node: SqlNode, left: Scopes, right: Scopes) -> str:
+    """The side to which all columns of a node belong; empty if there is no such side."""
+    found = {_place(column, left, right) for column in node.find_all(exp.Column)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _place(node: exp.Column, left: Scopes, right: Scopes) -> str:
+    table, name = node.table.lower(), node.name.lower()
+    sides = {
+        side: any(table in part.names if table else name in part.columns for part in scopes.parts)
+        for side, scopes in (("left", left), ("right", right))
+    }
+    return next((side for side, has in sides.items() if has), "") if sum(sides.values()) == 1 else ""
 
 
 def _equal(term: SqlNode, left: Scopes, right: Scopes) -> tuple[Expression, Expression]:

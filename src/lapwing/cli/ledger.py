@@ -1,0 +1,110 @@
+"""`lapwing ledger`: what was spent, question by question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lapwing.cli.opened import ledger_at
+from lapwing.cli.options import DEFAULT, FileOption, JsonOption
+from lapwing.cli.output import show
+
+if TYPE_CHECKING:
+    from lapwing.ledger import Entry
+
+app = typer.Typer(help="Inspect what was spent, question by question.", no_args_is_help=True)
+
+_LONGEST = 70  # characters of a question
+
+
+@app.command("show")
+def show_ledger(
+    file: FileOption = DEFAULT,
+    as_json: JsonOption = False,
+    every: Annotated[bool, typer.Option("--all", help="List every entry, also declarations and answers.")] = False,
+) -> None:
+    """List the questions that were charged, one a line. With --json, every entry."""
+    entries = list(ledger_at(file).entries())
+    if as_json:
+        return show([asdict(entry) for entry in entries], as_json, "")
+    rows = list(_entries(entries) if every else _questions(entries))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
+    if len(rows) == 1:
+        lines = ["No question was charged yet. `lapwing ledger show --all` lists every entry."]
+    return show(None, as_json, "\n".join(lines))
+
+
+@app.command("verify")
+def verify(
+    against: Annotated[Path | None, typer.Option(help="An earlier export that the ledger must continue.")] = None,
+    file: FileOption = DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify the chain of entries; exit code 1 if one was changed, removed or added."""
+    from lapwing.ledger import read_head, verify_ledger
+    from lapwing.settings import read_settings
+
+    settings, head = read_settings(file), None if against is None else read_head(against)
+    report = verify_ledger(settings.ledger, witness=settings.witnesses, against=head)
+    show({"ok": report.ok, "entries": report.entries, "message": str(report)}, as_json, str(report))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command("export")
+def export(to: Path, file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
+    """Write all entries and the head of the chain to a file."""
+    ledger_at(file).export(to)
+    text = f"Wrote {to}. Keep it elsewhere: `lapwing ledger verify --against {to}` proves the ledger up to now."
+    show({"written": str(to)}, as_json, text)
+
+
+def _questions(entries: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
+    """A line for each charge; a charge whose answer was not stored says so."""
+    listed = list(entries)
+    answered = {entry.remark("of") for entry in listed if entry.kind == "settle"}
+    yield "entry", "time (UTC)", "analyst", "price", "spent so far", "question"
+    for entry in listed:
+        if entry.kind == "reserve":
+            question = _question(entry) + ("" if entry.seq in answered or entry.remark("watch") else " (no answer)")
+            yield str(entry.seq), _when(entry), entry.analyst, _text(entry.amount), _text(entry.spent_amount), question
+
+
+def _entries(entries: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
+    """A line for each entry."""
+    yield "entry", "time (UTC)", "what", "analyst", "price", "spent so far", "question"
+    for entry in entries:
+        price = _text(entry.amount) if entry.kind == "reserve" else ""
+        words = _question(entry) or _declaration(entry)
+        yield str(entry.seq), _when(entry), entry.kind, entry.analyst, price, _text(entry.spent_amount), words
+
+
+def _question(entry: Entry) -> str:
+    question = " ".join(str(entry.remark("question") or "").split())
+    return question if len(question) <= _LONGEST else question[: _LONGEST - 3] + "..."
+
+
+def _declaration(entry: Entry) -> str:
+    """What an entry declares about a table, in one line."""
+    if entry.kind != "version":
+        return ""
+    limits = entry.remark("limits") or {}
+    shown = [f"{name} {limits[name]}" for name in ("rows_per_unit", "groups_per_unit") if limits.get(name)]
+    unit = entry.remark("unit")
+    return ", ".join([f"{entry.remark('table')} version {entry.remark('version')}", f"unit {unit or 'row'}", *shown])
+
+
+def _when(entry: Entry) -> str:
+    return entry.at[:19].replace("T", " ")
+
+
+def _text(amount: str) -> str:
+    from lapwing.privacy.wording import at_most_text
+
+    return at_most_text(Fraction(amount))
