@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -75,16 +76,18 @@ class Release(Tabular):
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
+        return f"{self._methods('Answers', _methods(self.plan))}Lapwing ledger entry {self.entry}."
+
+    def _methods(self, subject: str, noise: Sequence[str], condition: str = "") -> str:
         table = self.plan.table
         if self.plan.outline.is_declared:
             return f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
-        noise = "; ".join(_methods(self.plan))
         limits = "".join(f" {note}" for note in self.plan.outline.notes)
         return (
-            f"Answers are differentially private for adding or removing {unit} of `{table.name}` "
-            f"(version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
-            f"{self._covered()}{self._found()}Lapwing ledger entry {self.entry}."
+            f"{subject} are differentially private for adding or removing {unit} of `{table.name}` "
+            f"(version {table.version}) at a price of {self.plan.loss}.{limits} {'; '.join(noise)}. "
+            f"{self._covered(condition)}{self._found()}"
         )
 
     def _found(self) -> str:
