@@ -41,7 +41,7 @@ NOTES = """
 - A row that is not rejected is not shown to be private. One that is rejected has an epsilon above its claim, with
   confidence 0.999.
 - The neighbours of the mean are two rows, one of which is NaN on one side; all others release 0 or 1.
-- diffprivlib draws reals in floating point. No violation was found in its `Snapping`, which is made against this attack.
+- diffprivlib draws reals in floating point. No violation was found in its `Snapping`, made against this attack.
   Its `nanmean` is made for data with NaN.
 - To reproduce: `python benchmarks/audit.py`. Any program that prints releases can be audited, see docs/lab.md.
 """
