@@ -6,7 +6,7 @@ PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/compiled/.ready
 
-.PHONY: help demo test test-all check mutants bench clean
+.PHONY: help demo test test-all check mutants release bench clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -30,6 +30,9 @@ check: $(READY)  ## lint, format and types
 mutants: $(READY)  ## break the code on purpose, as planned and at random, and list what no test notices
 	@WORKERS=$(WORKERS) $(PY) tests/mutation/run.py
 	@WORKERS=$(WORKERS) $(PY) tests/mutation/draw.py --count $(COUNT) --seed $(SEED)
+
+release: $(READY)  ## wheel and sdist: they build, install into an empty environment and run the demo
+	@.ci/release
 
 bench: $(READY)  ## every benchmark, beside the peers
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
