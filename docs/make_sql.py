@@ -322,6 +322,8 @@ WORDS = {
     exp.Placeholder: "?",
     exp.Parameter: "$1",
     exp.Tuple: "(x, y)",
+    exp.Array: "[x]",
+    exp.Bracket: "s[1]",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Interval: "INTERVAL by itself",
     exp.RegexpFullMatch: "REGEXP_FULL_MATCH()",
