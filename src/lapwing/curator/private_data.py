@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+from lapwing.answers.computed import rehearse_statement
 from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
@@ -34,6 +35,7 @@ from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
+from lapwing.planning.statement import SplitStatement
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -84,6 +86,10 @@ class PrivateData:
             return found, encode_search(found)
 
         return lambda: _run(read)
+
+    def prepare_steps(self, statement: SplitStatement, confidence: Fraction) -> None:
+        """For the steps above the release: they run on tables without rows first."""
+        _prepare(lambda: rehearse_statement(statement, confidence))
 
     def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""

@@ -36,9 +36,18 @@ class Names:
 
     catalog: Catalog
     known: Mapping[str, Relation]
+    hidden: frozenset[str] = frozenset()
+    """Names of released tables, which stand for no rows."""
 
     def relation(self, name: str, schema: str = "") -> tuple[Relation, Table | None]:
         """What a name stands for, and the table of the catalog if it is one; a schema belongs to tables alone."""
+        if not schema and name.lower() in self.hidden:
+            refuse(
+                "released-numbers",
+                f"`{name}`",
+                "released numbers cannot be used where rows are counted.",
+                "Aggregate the rows first, and combine the results.",
+            )
         if not schema and name.lower() in self.known:
             return self.known[name.lower()], None
         table = self.catalog.table(name)
@@ -48,7 +57,12 @@ class Names:
 
     def adding(self, name: str, relation: Relation) -> Names:
         """The same names and one more."""
-        return Names(self.catalog, {**self.known, name.lower(): relation})
+        return Names(self.catalog, {**self.known, name.lower(): relation}, self.hidden - {name.lower()})
+
+    def hiding(self, name: str) -> Names:
+        """The same names, with one for a released table."""
+        known = {other: relation for other, relation in self.known.items() if other != name.lower()}
+        return Names(self.catalog, known, self.hidden | {name.lower()})
 
 
 @dataclass(frozen=True, slots=True)
