@@ -23,6 +23,7 @@ from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.planning.domain import MOST_RANGE, MOST_TRIED
 from lapwing.reading.relations.joins import MOST_DEGREE
 from lapwing.reading.relations.relation import MOST_TOTAL
+from lapwing.reading.sql.aliases import ALIASES
 from lapwing.reading.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
 from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
 
@@ -91,14 +92,17 @@ engine's query. A refusal is free and never depends on the data.
 
 | clause | what is supported |
 |---|---|
-| `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; `AS` names a column |
+| `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; without `AS` AVG(cost) is named `avg_cost` |
+| `SELECT DISTINCT` | of keys: the same as `GROUP BY` without aggregates |
 | `FROM` | a table of the catalog, a sub-query or a name from `WITH`, alone or joined |
+| `FROM schema.t` | with the schema that is declared for the table, `main` or `public` |
 | `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)` |
 | `UNION ALL` | of rows, in a sub-query or in `WITH` |
 | `WHERE` | any condition over the columns of one row |
 | `GROUP BY` | columns, expressions, names or positions of selected columns; not the protected unit |
 | `HAVING` | conditions over keys and aggregates; they filter released numbers |
 | `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last |
+| `SELECT TOP 10` | `LIMIT 10` |
 | `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds count |
 | `WITH`, sub-queries | rows, computed row by row; groups, with arithmetic on released numbers; or one row per unit |
 
@@ -167,11 +171,13 @@ limits add up, and bounds and values cover those of every side.
 A sub-query that groups by the protected unit gives one row per unit, or per unit and key. Nothing inside is released,
 so it has no noise and costs nothing. It supports `COUNT`, `SUM`, `AVG`, `MIN` and `MAX`; sums and averages need bounds.
 Outside, a count lies between 0 and `rows_per_unit`, and a sum within `rows_per_unit` times the bounds; where that limit
-is not declared, use `CLIP`.
+is not declared, use `CLIP`. `MIN` and `MAX` of whole numbers and dates stay whole numbers and dates: group by them for
+cohorts, such as the first month of each unit.
 """,
         (
             "SELECT AVG(total) AS m FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
             "SELECT n, COUNT(*) AS k FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient) GROUP BY n",
+            "SELECT y, COUNT(*) AS n FROM (SELECT patient, MIN(age) AS y FROM visits GROUP BY patient) GROUP BY y",
             "SELECT patient, total FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
         ),
     ),
@@ -221,6 +227,8 @@ Which groups an answer has follows from the question and from declared facts, ne
 - Parts that are known by themselves serve as well, whatever they are computed from: `h - h % 6` with `HOUR(t)` for h
   has 4 groups, and NULL. So do histograms.
 - Several keys have all combinations of their groups, also if some cannot occur together.
+- Keys without aggregates, `SELECT DISTINCT town`, are listed as declared for nothing if they are public. Otherwise the
+  whole price selects them.
 - Groups of any other key are selected privately, which takes a budget with a delta. If none is large enough, the answer
   says how large a group must be.
 
@@ -266,11 +274,26 @@ EXAMPLES = (
 )
 
 
+def _other_names() -> str:
+    """The aliases of aggregates."""
+    usual = {"avg": "AVG", "sum": "SUM", "variance": "VARIANCE", "variance_pop": "VAR_POP", "stddev": "STDDEV"}
+    named: dict[str, list[str]] = {}
+    for alias, node in ALIASES.items():
+        name = node.sql_name().lower()
+        named.setdefault(usual.get(name, name.upper()), []).append(alias.upper())
+    same = "; ".join(f"{', '.join(f'`{alias}`' for alias in aliases)}: `{name}`" for name, aliases in named.items())
+    return (
+        f"\nOther names for them: {same}; `APPROX_COUNT_DISTINCT`: `COUNT(DISTINCT x)`.\n"
+        "A quantile is approximate under every name: `QUANTILE`, `QUANTILE_DISC` and `APPROX_QUANTILE` are\n"
+        "`QUANTILE_CONT`. `AVG(c)` of a condition is the share of rows where it holds, `SUM(c)` their number.\n"
+    )
+
+
 def page() -> str:
     """The whole page."""
     aggregates = "".join(f"| `{f.sql}` | {f.words} |\n" for f in FUNCTIONS.values())
     operators = "".join(f"\n### {title}\n\n{_table(group)}" for title, group in GROUPS.items())
-    return HEAD + aggregates + _relations() + PRICES + operators + _refused() + _examples()
+    return HEAD + aggregates + _other_names() + _relations() + PRICES + operators + _refused() + _examples()
 
 
 def _table(group: tuple[Operator, ...]) -> str:

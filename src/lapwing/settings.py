@@ -56,9 +56,9 @@ ROW = "row"
 _LEAST_MEMORY = 100  # megabytes
 _TOP = {"budget", "ledger", "memory", "tables", "public"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
+_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns", "schema"}
 _PUBLIC = {"source", "table", "key", "types"}
-_COLUMN = {"type", "bounds", "unit_bounds", "values", "edges"}
+_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +156,7 @@ class _Reader:
                 self._text(found.get("version", "1"), f"{at}version"),
                 self._at(f"{at}confidence", lambda: inside_unit(found.get("confidence", 0.95), "confidence")),
                 auto=read_auto_limits(found),
+                schema=self._text(found["schema"], f"{at}schema") if "schema" in found else None,
             ),
         )
         return table, self._source(found, at)
@@ -183,6 +184,9 @@ class _Reader:
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
         intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
+        if (null := found.get("null", False)) not in (False, True) or (null and not values):
+            self._fail(f"{at}null", "says whether NULL is one of the `values`", "Write null = true beside them.")
+        values = (*values, None) if null else values
         edges = self._at(f"{at}edges", lambda: read_edges(found.get("edges", []), kind))
         auto = found.get("bounds") == AUTO
         return self._at(

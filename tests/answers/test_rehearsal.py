@@ -60,8 +60,8 @@ STEPS = {
     "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.prepare", ["sql", "batch", "workload", "find", "watch"]),
     "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch", "workload"]),
     "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch", "workload"]),
-    "drawing noise of a finding": ("lapwing.cells.finding.released", ["find"]),
-    "encoding a finding": ("lapwing.cells.finding.encode_found", ["find"]),
+    "drawing noise of a search": ("lapwing.cells.bounds_search.release_search", ["find"]),
+    "encoding a search": ("lapwing.cells.bounds_search.encode_search", ["find"]),
     "binding what stands above": ("lapwing.answers.rehearsal.present", ["sql", "batch"]),
 }
 WAYS = {

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lapwing.catalog.table import Limit
-from lapwing.cells.finding import BoundsOf, SearchResult
+from lapwing.cells.bounds_search import BoundsOf, SearchResult
 from lapwing.curator import Curator
 from lapwing.curator.answering import PaidAnswers
 from lapwing.curator.search import choose_result, price_of_each

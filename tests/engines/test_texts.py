@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import Catalog, Field, Limit, Table
 from lapwing.cells.bounding import queries
-from lapwing.cells.finding import BoundsOf, LimitOf, powers_query
+from lapwing.cells.bounds_search import BoundsOf, LimitOf, powers_query
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame

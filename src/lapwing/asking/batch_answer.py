@@ -119,6 +119,12 @@ class BatchPreview(PricePreview):
     def __iter__(self) -> Iterator[Preview]:
         return iter(self.previews)
 
+    @property
+    def errors(self) -> dict[str, float]:
+        """Half the width of each released number's interval at the confidence, by question and number."""
+        pairs = zip(self.names, self.previews, strict=True)
+        return {f"{name}: {words}": error for name, one in pairs for words, error in one.errors.items()}
+
     def facts(self) -> dict[str, Any]:
         return {"questions": {name: one.to_dict() for name, one in zip(self.names, self.previews, strict=True)}}
 

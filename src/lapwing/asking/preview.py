@@ -101,6 +101,8 @@ class Preview(PricePreview):
         }
 
     def lines(self) -> list[str]:
+        if self.plan.outline.is_declared:
+            return ["Price: nothing. The keys are public: they are listed as declared, and no row is read."]
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
         known = [] if self.missing else [*self._split(), *self.accuracy(), *self.plan.outline.notes]
         return [price, *self._epsilon(), *known, *self._first()]

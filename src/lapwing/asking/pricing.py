@@ -48,7 +48,7 @@ class Terms:
     automatic: Automatic = NOTHING
     """Which bounds and limits may be found first, for a share of the price."""
     taken: Fraction = Fraction(0)
-    """What findings have taken of the price already, in the budget's currency."""
+    """What searches have taken of the price already, in the budget's currency."""
     share: Number | None = field(default=None, kw_only=True)
     """The part of the whole budget that the question takes, in the budget's own currency."""
 
@@ -86,6 +86,8 @@ def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: 
 
 
 def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
+    if outline.is_declared:
+        return Prices(())
     if sum(named is not None for named in (terms.within, terms.epsilon, terms.share)) != 1:
         raise Misconfigured(
             "say either how exact the answer must be, within=50, or what it may cost: epsilon=0.1, or a share of the "
@@ -141,6 +143,9 @@ def prices_within(
 ) -> Prices:
     """The lowest prices for these half-widths; raises Refused if there are none."""
     wanted = _wanted(outline, within)
+    if not wanted:
+        why = "the question asks for keys alone, and no number has a half-width."
+        refuse("within-unsupported", "`within`", why, "Ask with epsilon=.")
     shares = tuple(
         _cheapest(outline, index, wanted[index], budget, confidence, assume_rows) for index in range(len(outline.kinds))
     )

@@ -30,8 +30,19 @@ STEWARD = "steward"
 
 
 @dataclass(frozen=True, slots=True)
+class StatementPart:
+    """One of the questions that a statement is made of (planning/statement.py)."""
+
+    text: str
+    place: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionRequest:
-    """One question: SQL text or an Ibis expression."""
+    """One question: SQL text, an Ibis expression, or a part of a statement."""
 
     question: Any
 

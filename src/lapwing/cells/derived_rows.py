@@ -163,6 +163,8 @@ def _argument(aggregate: Aggregate) -> exp.Expression:
     kind = kind_of(aggregate)
     if kind in ("sum", "mean"):
         return _steps(argument)
+    if kind in ("min", "max") and argument.type is not Type.REAL:
+        return typed(argument, argument.type, _read(_INNER))
     if kind in ("min", "max"):
         zero = real(Fraction(0))  # -0.0 and 0.0 are one number; added to 0 they are one text as well
         return Plus(this=number(exp.Paren(this=value(argument, _read(_INNER)))), expression=zero)

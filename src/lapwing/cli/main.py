@@ -36,7 +36,7 @@ from lapwing.cli.options import (
     read_number,
     read_numbers,
 )
-from lapwing.cli.output import Unwritten, after_answer, echo, show
+from lapwing.cli.output import Unwritten, after_answer, echo, in_flags, show
 from lapwing.cli.progress import waiting
 from lapwing.cli.workloads import distribution, marginals
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
@@ -352,7 +352,8 @@ def _terms(
 
 
 def _complain(error: dict[str, Any], *, printable: bool = True) -> None:
-    """Prints an error, as JSON if requested; on standard error if standard output fails."""
+    """Prints an error in the words of the command line, as JSON if requested; on standard error if that fails."""
+    error = {name: in_flags(said) if isinstance(said, str) else said for name, said in error.items()}
     said = json.dumps(error) if "--json" in sys.argv else error["message"]
     try:
         if "--json" in sys.argv and printable:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, assert_never
 
-from lapwing.answers.answer import Release
+from lapwing.answers.answer import Release, declared_answer
 from lapwing.answers.combine import check_combinable
+from lapwing.answers.computed import Computed
 from lapwing.asking.automatic import SHARE, read_automatic
 from lapwing.asking.batch import BatchRequest, read_batch
 from lapwing.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
@@ -20,6 +21,7 @@ from lapwing.asking.request import (
     MarginalsRequest,
     QuestionRequest,
     Request,
+    StatementPart,
     WorkloadRequest,
 )
 from lapwing.asking.watch import Watch, make_session
@@ -31,6 +33,7 @@ from lapwing.curator.description import Description
 from lapwing.curator.missing import find_missing
 from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
+from lapwing.curator.statements import StatementFinder, parts_request
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import Ledger
@@ -49,6 +52,7 @@ class Curator:
         self._private_data = PrivateData(catalog, engine, ledger)
         self._answers = PaidAnswers(ledger, self._private_data)
         self._planner = Planner(catalog, ledger)
+        self._statements = StatementFinder(catalog, self._planner.read, REMEMBERED)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     @property
@@ -84,11 +88,11 @@ class Curator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def answer(self, request: Request) -> Release | Batch | Distribution | MarginalTables:
+    def answer(self, request: Request) -> Release | Computed | Batch | Distribution | MarginalTables:
         """The answer to a request, charged before any row is read. Every other way to ask makes a request of it."""
         match request.asked:
             case QuestionRequest() as asked:
-                return self._release(asked, request)
+                return self._ask(asked, request)
             case BatchRequest() as asked:
                 return self._batch(asked, request)
             case DistributionRequest() as asked:
@@ -103,6 +107,8 @@ class Curator:
         match request.asked:
             case BatchRequest() as asked:
                 return self._preview_batch(asked, request)
+            case QuestionRequest() as asked:
+                return self._preview_question(asked, request)
             case asked:
                 return self._preview(asked, request)
 
@@ -124,7 +130,7 @@ class Curator:
         combine: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
-    ) -> Release:
+    ) -> Release | Computed:
         """The noisy answer to a question, charged before any row is read.
 
         The question is SQL text, or an Ibis expression over `curator.table(...)`.
@@ -139,7 +145,7 @@ class Curator:
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share)
         asked = QuestionRequest(question)
-        return self._release(asked, Request(asked, terms, refresh, combine, analyst, key))
+        return self._ask(asked, Request(asked, terms, refresh, combine, analyst, key))
 
     ask = sql
 
@@ -158,12 +164,12 @@ class Curator:
         limits: str | None = None,
         find_share: Number = SHARE,
         refresh: bool = False,
-    ) -> Preview:
+    ) -> Preview | BatchPreview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share)
         asked = QuestionRequest(question)
-        return self._preview(asked, Request(asked, terms, refresh))
+        return self._preview_question(asked, Request(asked, terms, refresh))
 
     def batch(
         self,
@@ -333,6 +339,34 @@ class Curator:
         self._private_data.close()
         self._ledger.close()
 
+    def _ask(self, asked: QuestionRequest, request: Request) -> Release | Computed:
+        """The answer to a question, or to a statement that is computed from the answers to several."""
+        statement = self._statements.find(asked.question, request.today)
+        if statement is None:
+            return self._release(asked, request)
+        parts = parts_request(asked.question, statement, request)
+        confidence = self._planner.confidence(statement.parts[0], request.terms)
+        self._private_data.prepare_steps(statement, confidence)
+        if isinstance(parts.asked, BatchRequest):
+            batch = self._batch(parts.asked, parts)
+            releases, cost = batch.releases, batch.cost
+        else:
+            answer = self._release(QuestionRequest(StatementPart(asked.question, 0)), parts)
+            releases, cost = (answer,), answer.cost
+        computed = Computed(statement, releases, cost, confidence)
+        with after_charge(cost):
+            computed.table()  # what takes too long is said now
+        return computed
+
+    def _preview_question(self, asked: QuestionRequest, request: Request) -> Preview | BatchPreview:
+        statement = self._statements.find(asked.question, request.today)
+        if statement is None:
+            return self._preview(asked, request)
+        parts = parts_request(asked.question, statement, request)
+        if isinstance(parts.asked, BatchRequest):
+            return self._preview_batch(parts.asked, parts)
+        return self._preview(QuestionRequest(StatementPart(asked.question, 0)), parts)
+
     def _release(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Release:
         question = asked.question if isinstance(asked, QuestionRequest) else None
         plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
@@ -352,6 +386,8 @@ class Curator:
 
     def _answer(self, title: str, planned: PlannedRequest, request: Request) -> Release:
         """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
+        if planned.plan.outline.is_declared:
+            return declared_answer(planned.plan, nothing(self._ledger.total), planned.confidence)
         if request.combine:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
@@ -384,7 +420,7 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
-        skipped = request.refresh or planned.missing
+        skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
         cost = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
         shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
@@ -435,7 +471,7 @@ class Curator:
 
     def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
-        table is declared anew and the data stay as they were. With findings: as long as nothing is written at all."""
+        table is declared anew and the data stay as they were. With searches: as long as nothing is written at all."""
         match = None if answer.found else answer.plan.outline.identity.text
         seen = self._stamp(match), marks
         if self._ledger.state != before:

@@ -14,10 +14,10 @@ from typing import Any
 from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
 from lapwing.asking.batch import BatchPlan, BatchRequest, split_price
 from lapwing.asking.pricing import Terms, plan_on_terms
-from lapwing.asking.request import QuestionRequest, Request, WorkloadRequest
+from lapwing.asking.request import QuestionRequest, Request, StatementPart, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import SearchResult, Target, overlooked
+from lapwing.cells.bounds_search import SearchResult, Target, overlooked
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
@@ -28,6 +28,7 @@ from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
 from lapwing.reading.ibis import read_ibis
 from lapwing.reading.sql import read_sql
+from lapwing.reading.sql.statement import read_statement
 
 REMEMBERED = 256
 """Questions and stored answers in memory."""
@@ -74,7 +75,7 @@ class Planner:
         """The question in SQL or as an Ibis expression, asked on this date."""
         if isinstance(question, str):
             return self._read_sql(question, today=today)
-        return read_ibis(question, self._catalog, today)
+        return reader_of(question, today)(self._catalog)
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
@@ -83,8 +84,7 @@ class Planner:
             plan, confidence = self._plan_workload(asked, terms)
             return PlannedRequest(plan, plan, confidence, None, free)
         question = asked.question
-        reader = read_sql if isinstance(question, str) else read_ibis
-        read: QuestionReader = partial(reader, question, today=request.today)
+        read = reader_of(question, request.today)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
             plan, confidence = self._plan_or_hint(question, read, request)
@@ -146,8 +146,23 @@ class Planner:
         asked = " and ".join(f'{word}="auto"' for word in words)
         return asked and f" Or pass {asked}: a share of the price finds what is missing."
 
+    def confidence(self, question: Question, terms: Terms) -> Fraction:
+        """The confidence that errors of a question on these terms are stated at."""
+        return _confidence(question.table, terms.confidence)
+
     def _delta_left(self) -> Fraction:
         return self._ledger.remaining.delta
+
+
+def reader_of(question: Any, today: date | None) -> QuestionReader:
+    """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
+    match question:
+        case str():
+            return partial(read_sql, question, today=today)
+        case StatementPart(text=text, place=place):
+            return lambda catalog: read_statement(text, catalog, today).parts[place]
+        case _:
+            return partial(read_ibis, question, today=today)
 
 
 def _confidence(table: Table, confidence: Number | None) -> Fraction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def open_data(
     public_keys: Mapping[str, Sequence[str]] | None = None,
     public_types: Mapping[str, Mapping[str, str]] | None = None,
     memory: str | None = None,
+    schema: str | None = None,
 ) -> Curator:
     """Opens a curator on a table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
 
@@ -55,7 +57,8 @@ def open_data(
     price; declare what you know instead, if you can.
     `public` holds public tables to join with, files or frames by name; `public_keys` names the columns of a composite
     key, if no single column is unique; `public_types` the types of a CSV file's columns. `memory`, such as "4GB", is
-    what the engine may use before it writes to disk.
+    what the engine may use before it writes to disk. `schema` may stand before the tables in questions, as main and
+    public always may.
 
     Several tables of the same units are a mapping by name, lw.open({"visits": ..., "stays": ...}, unit="patient").
     `unit`, limits and versions are then one for all or by table, and facts of columns are by table:
@@ -80,7 +83,8 @@ def open_data(
         if place is not None and place.exists():
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
         tables = [
-            (declare_table(title, source, facts[title], confidence, known), source) for title, source in sources.items()
+            (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
+            for title, source in sources.items()
         ]
         shared = _public(public or {}, public_keys or {}, public_types or {})
         book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known

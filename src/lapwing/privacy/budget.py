@@ -33,7 +33,7 @@ from lapwing.errors import Misconfigured, WeakBudget
 from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
 from lapwing.privacy.accounting import FINEST, BasicRules, PureRules, Rules, ZCDPRules
 from lapwing.privacy.loss import Loss, read_loss
-from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, weakness
+from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, short_repr, weakness
 
 _QUESTION_SHARE = 100  # by default a question that needs a delta takes this fraction of what is left
 _DELTA_DIGITS = 3
@@ -66,6 +66,8 @@ class Cost:
     accounting: Accounting
     amount: Fraction
     delta: Fraction
+
+    __repr__ = short_repr
 
     def __init__(self, accounting: Accounting, amount: Number, delta: Number = 0) -> None:
         object.__setattr__(self, "accounting", _accounting(accounting))
@@ -115,6 +117,8 @@ class Budget:
     epsilon: Fraction
     delta: Fraction
     accounting: Accounting
+
+    __repr__ = short_repr
 
     def __init__(self, epsilon: Number, delta: Number = 0, *, accounting: Accounting | str | None = None) -> None:
         self._set(epsilon, delta, accounting)

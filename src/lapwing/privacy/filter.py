@@ -100,6 +100,9 @@ class Filter:
             advice = f"Ask for delta = {at_least_text(remaining.delta)} or less"
         return f"This costs {cost}, and {remaining_text(remaining)} is left.", f"{advice}."
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         spent = self.spent
         left = self._total - spent

@@ -51,7 +51,7 @@ from typing import Any, ClassVar
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.numbers import Number, below_one, count, nonnegative, positive, root_down, shown
 from lapwing.privacy.convert import epsilon_of_rho, group_delta
-from lapwing.privacy.wording import at_most_text
+from lapwing.privacy.wording import at_most_text, short_repr, short_text
 
 _PURE_OR_DELTA = "Use a pure mechanism such as Laplace, or a budget with a delta: Budget(epsilon=..., delta=1e-6)."
 
@@ -179,6 +179,10 @@ class Pure(_Shared):
         known = "" if self.rho == self.epsilon**2 / 2 else f" (rho = {at_most_text(self.rho)})"
         return f"epsilon = {at_most_text(self.epsilon)}{known}"
 
+    def __repr__(self) -> str:
+        known = "" if self.rho == self.epsilon**2 / 2 else f", rho={short_text(self.rho)}"
+        return f"Pure(epsilon={short_text(self.epsilon)}{known})"
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class BoundedRange(_Shared):
@@ -193,6 +197,8 @@ class BoundedRange(_Shared):
 
     epsilon: Fraction
     kind: ClassVar[str] = "bounded range"
+
+    __repr__ = short_repr
 
     def __init__(self, epsilon: Number) -> None:
         _set(self, epsilon=nonnegative(epsilon, "epsilon"))
@@ -240,6 +246,8 @@ class ZCDP(_Shared):
     kind: ClassVar[str] = "zcdp"
     unit: ClassVar[str] = "rho"
     power: ClassVar[int] = 2
+
+    __repr__ = short_repr
 
     def __init__(self, rho: Number, delta: Number = 0) -> None:
         _set(self, rho=nonnegative(rho, "rho"), delta=below_one(delta, "delta"))
@@ -311,6 +319,8 @@ class Approximate(_Shared):
     epsilon: Fraction
     delta: Fraction
     kind: ClassVar[str] = "approximate"
+
+    __repr__ = short_repr
 
     def __init__(self, epsilon: Number, delta: Number) -> None:
         _set(self, epsilon=nonnegative(epsilon, "epsilon"), delta=below_one(delta, "delta"))

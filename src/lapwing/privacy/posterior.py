@@ -44,6 +44,8 @@ class Belief:
             return f"{before} {after}, except with probability {at_most_text(self.outside)}."
         return f"{before} {after}, whatever the answer is."
 
+    __repr__ = __str__
+
 
 def posterior(prior: Number, epsilon: Number, delta: Number = 0, *, slack: Number = 0.1) -> Belief:
     """The beliefs that an (epsilon, delta)-DP answer can lead to about a statement whose two sides are neighbours.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_UP, Context, Decimal, Inexact
+from enum import Enum
 from fractions import Fraction
+from inspect import signature
+from types import NoneType
+from typing import Any
 
 from lapwing.numbers import ball, enclose, round_down
 
+_NONE = object()
 _EXACT_DIGITS = 18
 _SHORT_DIGITS = 8
 WEAK_EPSILON = 8
@@ -22,6 +28,42 @@ def decimal_text(value: Fraction, *, rounding: str = ROUND_HALF_EVEN) -> str:
         shortly = Context(prec=_SHORT_DIGITS, rounding=rounding)
         number = shortly.divide(Decimal(value.numerator), Decimal(value.denominator))
     return _plain(number)
+
+
+def short_text(value: Fraction) -> str:
+    """As people write it: all digits if 18 suffice, otherwise 8 of them and dots."""
+    text = at_least_text(value)
+    return text if Fraction(text) == value else f"{text}..."
+
+
+def short_repr(value: Any) -> str:
+    """A frozen value as people write it, without what is usual; its fields hold the exact fractions."""
+    usual = {name: known.default for name, known in signature(type(value)).parameters.items()}
+    shown = [(field.name, getattr(value, field.name)) for field in fields(value) if field.repr]
+    named = [f"{name}={_short(found)}" for name, found in shown if not _is_usual(found, usual.get(name, _NONE))]
+    return f"{type(value).__name__}({', '.join(named)})"
+
+
+def _is_usual(found: object, usual: object) -> bool:
+    return found is None or (_is_plain(found) and _is_plain(usual) and found == usual)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, bool | int | float | str | Fraction | Enum | NoneType)
+
+
+def _short(value: object) -> str:
+    match value:
+        case Fraction():
+            return short_text(value)
+        case Enum():
+            return repr(value.value)
+        case tuple():
+            return f"({', '.join(map(_short, value))}{',' if len(value) == 1 else ''})"
+        case _:
+            return repr(value)
 
 
 def at_least_text(value: Fraction) -> str:

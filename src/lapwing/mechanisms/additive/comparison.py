@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.numbers import Number, count, positive, root_up
+from lapwing.privacy.wording import short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Comparison:
     laplace_error: int
     gaussian_error: int
     explanation: str
+
+    __repr__ = short_repr
 
     @property
     def best(self) -> Laplace | Gaussian:

@@ -14,11 +14,14 @@ import numpy.typing as npt
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
+from lapwing.mechanisms.additive.shifted import whole_shift
 from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.values import add_noise
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, ball, below_one, confidence_of, count, enclose, ordinary, positive, round_up, shown
+from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate
+from lapwing.privacy.wording import short_repr
 
 _SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law bounds them within one unit
 _MOST_EPSILON = 700
@@ -46,6 +49,8 @@ class Gaussian:
     size: int
     textbook: bool
     """Whether the variance comes from the classic formula."""
+
+    __repr__ = short_repr
 
     def __init__(
         self,
@@ -102,6 +107,13 @@ class Gaussian:
     def draw(self, count: int) -> Integers:
         """Draws integer noise."""
         return sample_gaussian(self.variance, count)
+
+    @property
+    def privacy_loss(self) -> PrivacyLoss:
+        """How likely each loss is, of one whole number that moves by at most the sensitivity (additive/shifted.py)."""
+        if self.size > 1:
+            raise Misconfigured("the privacy loss is that of one number. Make the mechanism with size=1.")
+        return PrivacyLoss.gaussian(variance=self.variance, shift=whole_shift(self.sensitivity))
 
     @property
     def scale(self) -> float:

@@ -10,11 +10,14 @@ from typing import Any
 from flint import arb
 
 from lapwing.arrays import Integers
+from lapwing.mechanisms.additive.shifted import whole_shift
 from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.values import add_noise
 from lapwing.noise import sample_laplace
 from lapwing.numbers import Number, ball, confidence_of, count, decide, enclose, nonnegative, ordinary, positive
+from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.loss import Pure
+from lapwing.privacy.wording import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -38,6 +41,8 @@ class Laplace:
     sensitivity: Fraction
     size: int
 
+    __repr__ = short_repr
+
     def __init__(self, *, epsilon: Number, sensitivity: Number = 1, size: int = 1) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
@@ -58,6 +63,11 @@ class Laplace:
     @property
     def loss(self) -> Pure:
         return Pure(self.epsilon)
+
+    @property
+    def privacy_loss(self) -> PrivacyLoss:
+        """How likely each loss is, of one whole number that moves by at most the sensitivity (additive/shifted.py)."""
+        return PrivacyLoss.laplace(scale=self.scale, shift=whole_shift(self.sensitivity))
 
     @property
     def most_integers(self) -> None:

@@ -27,6 +27,7 @@ from lapwing.mechanisms.scores import (
 from lapwing.noise import sample_choice
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
 from lapwing.privacy.loss import BoundedRange
+from lapwing.privacy.wording import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -49,6 +50,8 @@ class Exponential(Selection):
     Figure:     `round(Exponential(epsilon=1).error(candidates=100), 1)` = 15.2
     Checked by: tests/mechanisms/choice/test_exponential.py
     """
+
+    __repr__ = short_repr
 
     @property
     def loss(self) -> BoundedRange:

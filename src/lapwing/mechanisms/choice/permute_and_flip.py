@@ -32,6 +32,7 @@ from lapwing.mechanisms.scores import (
 from lapwing.noise import sample_heads
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
 from lapwing.privacy.loss import Pure
+from lapwing.privacy.wording import short_repr
 
 _MOST_PROVEN = 32
 _NODES = 32
@@ -62,6 +63,8 @@ class PermuteAndFlip(Selection):
     Figure:     `round(PermuteAndFlip(epsilon=1).error(candidates=100), 1)` = 13.8
     Checked by: tests/mechanisms/choice/test_permute_and_flip.py
     """
+
+    __repr__ = short_repr
 
     @property
     def loss(self) -> Pure:

@@ -12,6 +12,7 @@ from lapwing.mechanisms.scores import at_least
 from lapwing.noise import sample_bernoulli, uniform_integer
 from lapwing.numbers import Number, exact, inside_unit
 from lapwing.privacy.loss import Loss, Pure
+from lapwing.privacy.wording import short_repr
 
 
 class Candidate(Protocol):
@@ -56,6 +57,8 @@ class BestOf:
     mechanisms: tuple[Candidate, ...]
     score: Callable[[Any], Number]
     stop: Fraction
+
+    __repr__ = short_repr
 
     def __init__(self, mechanisms: Sequence[Candidate], *, score: Callable[[Any], Number], stop: Number) -> None:
         if not mechanisms:

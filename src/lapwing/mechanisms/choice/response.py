@@ -23,6 +23,7 @@ from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import short_repr
 
 Places = npt.NDArray[np.int64]
 
@@ -38,6 +39,8 @@ class Share:
     standard_error: float
     low: float
     high: float
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -63,6 +66,8 @@ class RandomizedResponse:
     answers: tuple[Hashable, ...]
     truthful: Fraction | None
     """P[truth] where it is a fraction; None where epsilon decides it."""
+
+    __repr__ = short_repr
 
     def __init__(self, *, epsilon: Number, answers: Sequence[Hashable] = (False, True)) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))

@@ -19,6 +19,7 @@ from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Enclosure, Number, count, inside_unit
 from lapwing.privacy.loss import Loss
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import short_repr
 
 _MOST_LISTS = 20_000
 
@@ -50,6 +51,8 @@ class TopK(Selection):
 
     k: int
     peeling: bool
+
+    __repr__ = short_repr
 
     def __init__(
         self,

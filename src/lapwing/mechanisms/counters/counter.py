@@ -40,6 +40,7 @@ from lapwing.noise import sample_gaussian
 from lapwing.noise.bits import Forks
 from lapwing.numbers import Number, count, inside_unit, positive
 from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.privacy.wording import short_repr
 
 _LIMB = 21  # an increment is two limbs of 21 bits, so that sums of 2^20 products with 21-bit entries fit int64
 _MOST = 1 << 41
@@ -89,6 +90,8 @@ class BinaryCounter:
     epsilon: Fraction
     horizon: int | None
     steps_per_unit: int
+
+    __repr__ = short_repr
 
     def __init__(self, *, epsilon: Number, horizon: int | None = None, steps_per_unit: int = 1) -> None:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
@@ -142,6 +145,8 @@ class ToeplitzCounter:
     rho: Fraction
     horizon: int | None
     steps_per_unit: int
+
+    __repr__ = short_repr
 
     def __init__(self, *, rho: Number, horizon: int | None = None, steps_per_unit: int = 1) -> None:
         object.__setattr__(self, "rho", positive(rho, "rho"))

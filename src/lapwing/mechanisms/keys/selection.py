@@ -20,6 +20,7 @@ from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import Approximate
+from lapwing.privacy.wording import short_repr
 
 _BITS = 64
 _MOST_STEPS = 200_000
@@ -53,6 +54,8 @@ class TruncatedGeometric:
     epsilon: Fraction
     delta: Fraction
     keys_per_unit: int
+
+    __repr__ = short_repr
 
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
         object.__setattr__(self, "epsilon", read_epsilon(epsilon))
@@ -105,6 +108,8 @@ class KeyChoice:
     geometric_half: int | None
     weighted_half: int
     explanation: str
+
+    __repr__ = short_repr
 
     def __str__(self) -> str:
         return self.explanation

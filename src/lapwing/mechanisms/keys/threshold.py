@@ -38,6 +38,7 @@ from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.numbers import Number, count, inside_unit, shown
 from lapwing.privacy.loss import ZCDP, Approximate
+from lapwing.privacy.wording import short_repr
 
 MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
 """The largest confidence of an interval: what lies beyond the search is far less likely than 1 minus this."""
@@ -51,6 +52,8 @@ class Shown:
 
     keep: Flags
     counts: Integers
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -163,6 +166,8 @@ class LaplaceThreshold(CountThreshold):
 
     scale: Fraction
 
+    __repr__ = short_repr
+
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
         price, exact_delta, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
         scale, share = kappa / price, share_of_key(exact_delta, kappa)
@@ -206,6 +211,8 @@ class GaussianThreshold(CountThreshold):
     """
 
     variance: Fraction
+
+    __repr__ = short_repr
 
     def __init__(
         self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int = 1

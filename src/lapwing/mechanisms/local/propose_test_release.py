@@ -30,6 +30,7 @@ from lapwing.mechanisms.scores import T, at_least, candidate_at, read, require_o
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -86,6 +87,8 @@ class ProposeTestRelease:
     test: DistanceTest
     noise: Laplace
 
+    __repr__ = short_repr
+
     def __init__(self, *, proposed: Number, epsilon: Number, delta: Number) -> None:
         half = positive(epsilon, "epsilon") / 2
         object.__setattr__(self, "test", DistanceTest(epsilon=half, delta=delta))
@@ -128,6 +131,8 @@ class ProposedMedian:
     released: ProposeTestRelease
     cells: BoundedGrid
     neighbours: Neighbours
+
+    __repr__ = short_repr
 
     def __init__(
         self,
@@ -193,6 +198,8 @@ class StableMode:
 
     test: DistanceTest
     neighbours: Neighbours
+
+    __repr__ = short_repr
 
     def __init__(self, *, epsilon: Number, delta: Number, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE) -> None:
         object.__setattr__(self, "test", DistanceTest(epsilon=epsilon, delta=delta))

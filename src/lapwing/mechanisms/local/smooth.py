@@ -15,6 +15,7 @@ from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.numbers import Number, exact, positive
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import short_repr
 
 LocalSensitivities = Callable[[int], Number] | Sequence[Number]
 """The local sensitivity at distance k, as a function of k or as a list."""
@@ -45,6 +46,8 @@ class SmoothSensitivity:
     noise: SmoothNoise
     cap: Fraction
     step: Fraction
+
+    __repr__ = short_repr
 
     def __init__(self, *, epsilon: Number, cap: Number, delta: Number = 0, step: Number | None = None) -> None:
         most = positive(cap, "cap")
@@ -114,6 +117,8 @@ class SmoothMedian:
     noise: SmoothNoise
     cells: BoundedGrid
     neighbours: Neighbours
+
+    __repr__ = short_repr
 
     def __init__(
         self,

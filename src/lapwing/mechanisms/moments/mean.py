@@ -55,6 +55,7 @@ from lapwing.mechanisms.moments.values import (
 from lapwing.numbers import Number, count, inside_unit, nonnegative
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -139,6 +140,8 @@ class Mean(_Moments):
 
     places: ClassVar[tuple[float, ...]] = (1.0, 0.0)
 
+    __repr__ = short_repr
+
     def __call__(self, values: Any) -> MeanRelease:
         """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
@@ -175,6 +178,8 @@ class MeanRelease(_MomentsRelease):
 
     cells: tuple[int, int]
     mechanism: Mean
+
+    __repr__ = short_repr
 
     def interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the mean of the clipped rows with this probability; of no rows, any one value within the bounds."""
@@ -225,6 +230,8 @@ class Variance(_Moments):
     largest: ClassVar[Fraction] = LARGEST_TO_SQUARE
     places: ClassVar[tuple[float, ...]] = (0.0, 0.5, 1.0)
     squares: ClassVar[tuple[float, ...]] = (0.0, 0.0, 1.0)
+
+    __repr__ = short_repr
 
     def __call__(self, values: Any) -> VarianceRelease:
         """Both steps: computes the cells of these rows and releases them."""
@@ -287,6 +294,8 @@ class VarianceRelease(_MomentsRelease):
 
     cells: tuple[int, int, int]
     mechanism: Variance
+
+    __repr__ = short_repr
 
     @property
     def variance(self) -> float:

@@ -46,6 +46,7 @@ from lapwing.mechanisms.moments.values import GRID, STEP, counts, one_group, sin
 from lapwing.numbers import Number, count
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import short_repr
 
 _CELLS = 9
 
@@ -78,6 +79,8 @@ class PairMoments:
     y_bounds: tuple[Fraction, Fraction]
     rows_per_unit: int
     noise: Laplace | Gaussian
+
+    __repr__ = short_repr
 
     def __init__(
         self,
@@ -142,6 +145,8 @@ class PairRelease:
 
     cells: tuple[int, ...]
     mechanism: PairMoments
+
+    __repr__ = short_repr
 
     @property
     def count(self) -> float:

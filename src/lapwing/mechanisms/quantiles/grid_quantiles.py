@@ -17,6 +17,7 @@ from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, Ch
 from lapwing.mechanisms.scores import at_least, flag
 from lapwing.numbers import Number, count, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.privacy.wording import short_repr
 
 _FINEST = 10**6
 _HALF = Fraction(1, 2)
@@ -33,6 +34,8 @@ class QuantileTable:
     lows: Floats
     highs: Floats
     confidence: Fraction | None
+
+    __repr__ = short_repr
 
     def intervals(self, confidence: Number = 0.95) -> tuple[Floats, Floats] | None:
         """The intervals if they hold at this confidence; None if they were released for less, or not at all."""
@@ -84,6 +87,8 @@ class GridQuantiles:
     points: bool
     aims: tuple[Aim, ...]
     """The mechanism of each quantile."""
+
+    __repr__ = short_repr
 
     def __init__(
         self,

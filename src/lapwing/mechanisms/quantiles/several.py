@@ -20,6 +20,7 @@ from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange, Pure
+from lapwing.privacy.wording import short_repr
 
 _BITS = 20  # a point is divided into 2^20 places
 _MOST_POINTS = 1 << 42  # all places of an axis fit into int64
@@ -76,6 +77,8 @@ class Quantiles:
     at: tuple[Fraction, ...]
     axis: PointAxis
     rows_per_unit: int
+
+    __repr__ = short_repr
 
     def __init__(
         self,

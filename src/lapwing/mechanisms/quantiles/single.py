@@ -15,6 +15,7 @@ from lapwing.noise import uniform_integer
 from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Enclosure, Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange
+from lapwing.privacy.wording import short_repr
 
 FINEST = 10**6
 """The largest denominator of a quantile: with at most 2^42 rows every loss fits into int64."""
@@ -53,6 +54,8 @@ class Quantile:
     at: Fraction
     axis: PointAxis
     rows_per_unit: int
+
+    __repr__ = short_repr
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ from lapwing.mechanisms.ranges.components import (
 )
 from lapwing.numbers import Number, positive
 from lapwing.privacy.loss import Pure
+from lapwing.privacy.wording import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -64,6 +65,8 @@ class LaplaceMarginals:
     sets: tuple[Set, ...]
     epsilon: Fraction
     cells_per_unit: int
+
+    __repr__ = short_repr
 
     def __init__(
         self,

@@ -24,11 +24,13 @@ from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
+from lapwing.mechanisms.ranges.components import outside
 from lapwing.mechanisms.ranges.toeplitz import decoder, encode, product, squared_norm
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
-from lapwing.numbers import Number, count, inside_unit, positive
+from lapwing.numbers import Number, count, positive
 from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.privacy.wording import short_repr
 
 MOST_CELLS = 1 << 20
 _LARGEST = 1 << 62
@@ -55,6 +57,8 @@ class RangeRelease:
     sums: Floats
     """The sum of the first k cells, k = 0, ..., size."""
     mechanism: RangeMechanism
+
+    __repr__ = short_repr
 
     def range(self, low: int, high: int) -> float:
         """How many lie in the cells low, ..., high - 1."""
@@ -116,6 +120,8 @@ class PrefixSums:
     cells_per_unit: int
     alike: ClassVar[bool] = False
 
+    __repr__ = short_repr
+
     def __init__(self, *, size: int, rho: Number, cells_per_unit: int = 1) -> None:
         object.__setattr__(self, "size", read_size(size, "size"))
         object.__setattr__(self, "rho", positive(rho, "rho"))
@@ -143,7 +149,7 @@ class PrefixSums:
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
-        return gaussian_tail_bound(self._weights(low, high), self.variance, _outside(confidence, simultaneous))
+        return gaussian_tail_bound(self._weights(low, high), self.variance, outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -203,6 +209,8 @@ class Ranges:
     """The size of a block on each level, from 1 upwards."""
     alike: ClassVar[bool] = True
 
+    __repr__ = short_repr
+
     def __init__(self, *, size: int, epsilon: Number, cells_per_unit: int = 1, fanout: int | None = None) -> None:
         cells = read_size(size, "size")
         object.__setattr__(self, "size", cells)
@@ -242,7 +250,7 @@ class Ranges:
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
-        return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), _outside(confidence, simultaneous))
+        return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -345,11 +353,6 @@ def _ends(low: object, high: object, size: int) -> tuple[int, int]:
     if not first <= last <= size:
         raise Misconfigured(f"the range {first} to {last} is outside 0 to {size}. Pass 0 <= low <= high <= {size}.")
     return first, last
-
-
-def _outside(confidence: Number, simultaneous: int) -> float:
-    """The probability of error allowed for each of several answers (union bound)."""
-    return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
 def _freeze(sums: Floats) -> Floats:

@@ -19,6 +19,7 @@ from lapwing.mechanisms.sparse.run import Run
 from lapwing.numbers import Enclosure, Number, count, exact, ordinary, positive
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.wording import short_repr
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
 _STEPS = 8  # towards the ratio, which barely moves after two
@@ -66,6 +67,8 @@ class GeometricSparse:
     shift: Fraction
     crossing: Crossing = field(repr=False, compare=False)
     """The comparison in whole numbers, with its noise."""
+
+    __repr__ = short_repr
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from lapwing.mechanisms.sparse.margin import margin
 from lapwing.mechanisms.sparse.run import NumericRun, Run
 from lapwing.numbers import Enclosure, Number, count, exact, inside_unit, positive
 from lapwing.privacy.loss import Pure
+from lapwing.privacy.wording import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -51,6 +52,8 @@ class Sparse:
     reals: bool
     crossing: Crossing = field(repr=False, compare=False)
     """The comparison in whole numbers, with its noise."""
+
+    __repr__ = short_repr
 
     def __init__(
         self, *, threshold: Number, epsilon: Number, answers: int, sensitivity: Number = 1, reals: bool = False
@@ -120,6 +123,8 @@ class AboveThreshold(Sparse):
     Checked by: tests/mechanisms/sparse/test_vector.py
     """
 
+    __repr__ = short_repr
+
     def __init__(self, *, threshold: Number, epsilon: Number, sensitivity: Number = 1, reals: bool = False) -> None:
         Sparse.__init__(self, threshold=threshold, epsilon=epsilon, answers=1, sensitivity=sensitivity, reals=reals)
 
@@ -153,6 +158,8 @@ class NumericSparse:
     """What decides whether a value is above."""
     noise: Laplace = field(repr=False, compare=False)
     """What each released value gets, in ticks of the test: whole numbers, or grid steps for reals."""
+
+    __repr__ = short_repr
 
     def __init__(
         self,

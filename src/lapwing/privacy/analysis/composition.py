@@ -22,12 +22,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
 from lapwing.numbers import Number, ball, below_one, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.analysis.convolution import BITS, NUDGE, LossGrid, LossMeasure, from_above, from_below, product
 from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import Amount, OutcomePair, highest, lowest, short
+from lapwing.privacy.wording import short_repr
 
 Repeats = list[tuple[PrivacyLoss, int]]
 """Different losses, each with how often it occurs."""
@@ -52,6 +52,8 @@ class Composition:
     """What the loss of all of them together never exceeds; infinite if nothing bounds it."""
     above: tuple[Curve, ...] = field(repr=False)
     below: tuple[Curve, ...] = field(repr=False)
+
+    __repr__ = short_repr
 
     def delta(self, epsilon: Number) -> Fraction:
         """A delta with which the releases together are (epsilon, delta)-DP."""
@@ -82,12 +84,14 @@ class Composition:
         return self.above[0].points
 
 
-def compose_fixed(losses: Iterable[PrivacyLoss], *, step: Number | None = None) -> Composition:
+def compose_fixed(losses: Iterable[object], *, step: Number | None = None) -> Composition:
     """The loss of all these releases together, if every one of them is fixed before the first answer is seen.
 
     Do not use it for questions chosen one after the other, or to stop when a result crosses a limit: the bounds do not
     hold there. Add the prices with a budget's filter instead.
 
+    A release is a PrivacyLoss, a mechanism, or a loss such as `laplace.loss`, which counts as the worst release that
+    has it: `compose_fixed([laplace] * 50)` is at least as tight as `compose_fixed([laplace.loss] * 50)`.
     Losses are rounded to multiples of `step`. If it divides all of them, the only error is in the last digits; that is
     the default where such a number is known and the grid stays small. Otherwise it is a power of two with about 16,384
     cells.
@@ -180,12 +184,11 @@ def _curve(times: Repeats, step: Fraction, *, up: bool) -> Curve:
     return Curve.of(product(measures, up=up), step)
 
 
-def _count_each(losses: Iterable[PrivacyLoss]) -> Repeats:
+def _count_each(losses: Iterable[object]) -> Repeats:
     """How often each loss occurs. A long list of the same object is hashed once."""
     listed = list(losses)
-    if not all(isinstance(loss, PrivacyLoss) for loss in listed):
-        raise Misconfigured("`losses` holds something that is not a PrivacyLoss. Pass a list of PrivacyLoss(p, q).")
-    known, times = {id(loss): loss for loss in listed}, dict[PrivacyLoss, list[int]]()
+    known = {key: PrivacyLoss.of(loss) for key, loss in {id(loss): loss for loss in listed}.items()}
+    times = dict[PrivacyLoss, list[int]]()
     for key, n in Counter(map(id, listed)).items():
         times.setdefault(known[key], []).append(n)
     return [(loss, sum(numbers)) for loss, numbers in times.items()]

@@ -53,6 +53,7 @@ from lapwing.privacy.analysis.profile import (
     short,
     swap,
 )
+from lapwing.privacy.loss import ZCDP, Approximate, BoundedRange, Pure
 
 _MOST_OUTCOMES = 1 << 16
 _EXTENT = 14  # sigmas to both sides of a Gaussian law
@@ -105,6 +106,34 @@ class PrivacyLoss:
         often, rarely = (enclose(partial(_answer, sign * size)) for sign in (1, -1))
         kept = [((1 - exact_delta) * low, (1 - exact_delta) * high) for low, high in (often, rarely)]
         return _of(read_pairs([exact_delta, *kept, 0], [0, *kept[::-1], exact_delta]), size or None)
+
+    @staticmethod
+    def of(release: object) -> PrivacyLoss:
+        """Of a mechanism, or of the worst one with this loss.
+
+        `Laplace` and `Gaussian` know their own, for one whole number; any other mechanism has the worst of its loss.
+        """
+        if isinstance(release, PrivacyLoss):
+            return release
+        if isinstance(own := getattr(release, "privacy_loss", None), PrivacyLoss):
+            return own
+        match getattr(release, "loss", release):
+            case Pure() | BoundedRange() | Approximate() as loss:
+                known = loss.to_approximate(loss.delta if isinstance(loss, Approximate) else 0)
+                return PrivacyLoss.worst(epsilon=known.epsilon, delta=known.delta)
+            case ZCDP():
+                raise Misconfigured(
+                    "a zCDP loss does not say how likely each loss is. Pass the mechanism itself, for example "
+                    "Gaussian(rho=0.1), or a guarantee: loss.to_approximate(delta=1e-6)."
+                )
+            case _:
+                raise Misconfigured(
+                    "that has no privacy loss. Pass a mechanism, its loss, or the laws of two neighbours: "
+                    "PrivacyLoss(p, q)."
+                )
+
+    def __repr__(self) -> str:
+        return f"<PrivacyLoss of {len(self.pairs):,} outcomes>"
 
     @property
     def reversed(self) -> PrivacyLoss:
