@@ -256,6 +256,12 @@ precision (`within=`). The question decides how far the price goes.
   any, on the stored table; with `limits="auto"`, how many rows of a unit count in a group, and in how many groups. The
   answer shows what was found. It is stored, and free for the next question. The share is `find_share`, 0.35 by default.
   `within=` works once everything is found.
+- Where a limit can leave out rows, groups or values, every answer says so, and 5 % of the price (`within=`: 5 % more)
+  tells how many units exceed it: `check=0` saves that, and a larger share buys a sharper figure. A check is about all
+  rows under the keys, before WHERE, so for a filter it is an upper bound, and one serves every filter over the same
+  keys. It is stored, and serves if it cost at least a quarter of what the question would pay. COUNT(DISTINCT unit) is
+  checked for groups only, rows that are units for bounds only, and what no limit can cut is not checked. A limit may
+  move a mean, or a sum of both signs, either way, so no direction is stated there.
 - Half of the price of a quantile pays for its interval. With `intervals=False` all of it goes to the estimate.
 - `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
   keys are answered together, and shared parts are paid once.
