@@ -6,7 +6,7 @@ PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/compiled/.ready
 
-.PHONY: help demo test test-all check mutants release bench clean
+.PHONY: help demo test test-all check docs mutants release bench clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -27,6 +27,11 @@ check: $(READY)  ## lint, format and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
+docs: $(READY)  ## the pages of docs/ as a site that opens without a network, in site/
+	@$(PY) -m pip install --quiet --disable-pip-version-check '.[docs]'
+	@.venv/bin/zensical build --clean
+	@$(PY) docs/check_site.py
+
 mutants: $(READY)  ## break the code on purpose, as planned and at random, and list what no test notices
 	@WORKERS=$(WORKERS) $(PY) tests/mutation/run.py
 	@WORKERS=$(WORKERS) $(PY) tests/mutation/draw.py --count $(COUNT) --seed $(SEED)
@@ -38,7 +43,7 @@ bench: $(READY)  ## every benchmark, beside the peers
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
 
 clean:  ## remove everything that make created
-	rm -rf .venv benchmarks/.venvs benchmarks/.data build dist .mutants.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site benchmarks/.venvs benchmarks/.data build dist .mutants.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

@@ -1,24 +1,25 @@
-"""Writes docs/mechanisms.md from the docstrings of the mechanisms. Run it after a change; a test compares the two."""
+"""Writes docs/mechanisms/ from the docstrings of the mechanisms, a page each; a test compares the two."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import runpy
 from pathlib import Path
 
 import lapwing
 from lapwing import mechanisms
 
-PAGE = Path(__file__).with_name("mechanisms.md")
+FOLDER = Path(__file__).with_name("mechanisms")
+EXAMPLES = runpy.run_path(str(Path(__file__).with_name("mechanism_examples.py")))
 HEAD = """\
 # The mechanisms
 
-One row per mechanism, generated from its docstring by `python docs/make_mechanisms.py`; the docstring also has the law
-and the proof. The figure is the value of the expression before it. All are in `lw.mechanisms`. Every mechanism is a
-frozen value with a `.loss`; running mechanisms start with `.start()`.
+One page each, written from docstring and example by `python docs/make_mechanisms.py`. Every mechanism is a frozen
+value with a `.loss`; running mechanisms start with `.start()`. All are in `lw.mechanisms`.
 
-| mechanism | when to use it | guarantee | error | figure |
-|---|---|---|---|---|
+| mechanism | when to use it |
+|---|---|
 """
 
 
@@ -41,17 +42,37 @@ def figures(cls: type) -> list[tuple[str, object, object]]:
     return [(text, eval(value), eval(text, names)) for text, value in stated]
 
 
-def page() -> str:
-    """The whole page."""
-    return HEAD + "".join(map(_row, described()))
+def pages() -> dict[str, str]:
+    """Every page by its file name."""
+    index = HEAD + "".join(f"| [{c.__name__}]({c.__name__}.md) | {_first(_part(c, 'Use'))} |\n" for c in described())
+    return {"index.md": index} | {f"{cls.__name__}.md": _page(cls) for cls in described()}
 
 
-def _row(cls: type) -> str:
-    parts = sections(cls.__doc__ or "")
-    cells = [f"`{cls.__name__}`", *(parts.get(label, "") for label in ("Use", "Guarantee", "Error", "Figure"))]
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+def _page(cls: type) -> str:
+    name, summary = cls.__name__, inspect.cleandoc(cls.__doc__ or "").split("\n")[0]
+    code = f"```python\nimport lapwing as lw\n\n{EXAMPLES['CODE'][name].strip()}\n```"
+    parts = [f"# {name}", summary, f"**When to use it.** {_part(cls, 'Use')}", code]
+    parts += [f"![{text}](../pictures/{file})" for file, (text, names) in EXAMPLES["PICTURES"].items() if name in names]
+    parts += [f"**{label}.** {_part(cls, label)}" for label in ("Law", "Guarantee", "Error", "Proof")]
+    parts += [f"**Figure.** {_part(cls, 'Figure')}", f"**Checked by** {_part(cls, 'Checked by')}."]
+    return "\n\n".join(parts) + "\n"
+
+
+def _part(cls: type, label: str) -> str:
+    return sections(cls.__doc__ or "").get(label, "").replace("|", "\\|")
+
+
+def _first(text: str) -> str:
+    """The first sentence."""
+    return re.split(r"(?<=[.;]) ", text)[0].rstrip(".;") + "."
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    print(f"{len(described())} mechanisms written to {FOLDER.name}/")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{len(described())} mechanisms written to {PAGE.name}")
+    main()

@@ -14,6 +14,7 @@ from lapwing.language.expression import Operator
 from lapwing.language.operators.base import MOST_SIZE
 from lapwing.language.operators.buckets import BUCKETS
 from lapwing.language.operators.casts import CASTS
+from lapwing.language.operators.date_texts import FORMATS
 from lapwing.language.operators.dates import TEMPORAL
 from lapwing.language.operators.logic import LOGIC
 from lapwing.language.operators.numbers import NUMERIC
@@ -23,6 +24,7 @@ from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.planning.domain import MOST_RANGE, MOST_TRIED
 from lapwing.reading.relations.joins import MOST_DEGREE
 from lapwing.reading.relations.relation import MOST_TOTAL
+from lapwing.reading.sql.aliases import ALIASES
 from lapwing.reading.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
 from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
 
@@ -86,19 +88,72 @@ docs/make_sql.py`. Ibis expressions support the same operations, at the same pri
 
 The dialect is DuckDB's. The text never reaches the engine: it is parsed into a plan, and the plan becomes the
 engine's query. A refusal is free and never depends on the data.
+"""
 
+EVERYDAY = (
+    (
+        "How many patients and visits are there?",
+        "SELECT COUNT(DISTINCT patient) AS patients, COUNT(*) AS visits FROM visits",
+    ),
+    ("What does a visit cost on average, by sex?", "SELECT sex, AVG(cost) FROM visits GROUP BY sex"),
+    ("Which share of visits is expensive?", "SELECT AVG(cost > 1000) AS share FROM visits"),
+    (
+        "How many visits in each month?",
+        "SELECT STRFTIME(day, '%Y-%m') AS month, COUNT(*) AS n FROM visits GROUP BY month",
+    ),
+    ("On which days of the week?", "SELECT DAYNAME(day) AS weekday, COUNT(*) AS n FROM visits GROUP BY weekday"),
+    (
+        "How old are the patients?",
+        "SELECT BUCKET(age, [0, 18, 40, 65]) AS ages, COUNT(*) AS n FROM visits GROUP BY ages",
+    ),
+    (
+        "Which regions have the most visits?",
+        "SELECT r.name, COUNT(*) AS n FROM visits v, regions r WHERE region = code GROUP BY 1 ORDER BY n DESC LIMIT 5",
+    ),
+    (
+        "What do those cost who also had a long stay?",
+        "SELECT AVG(cost) FROM visits WHERE patient IN (SELECT patient FROM stays WHERE nights > 7)",
+    ),
+    (
+        "How many visits does a patient have?",
+        "SELECT AVG(n) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient)",
+    ),
+    ("How many in the last 90 days?", "SELECT COUNT(*) FROM visits WHERE day >= CURRENT_DATE - INTERVAL 90 DAY"),
+)
+"""What analysts ask first, in words and in SQL."""
+
+COSTS = """
+## What is free, and what has a price
+
+| free | priced |
+|---|---|
+| a refusal, a preview | every distinct aggregate over rows, once |
+| the same question again: the stored answer | keys that are not public: they are selected privately |
+| everything computed from released numbers: arithmetic, `HAVING`, `ORDER BY`, `LIMIT` | what `bounds="auto"` and \
+`limits="auto"` find, once |
+| lists of public keys: `SELECT DISTINCT sex` | |
+| sub-queries, `WHERE`, joins and everything else below an aggregate | |
+
+[Prices](#prices) has the rules.
+"""
+
+CLAUSES_PAGE = """
 ## Clauses
 
 | clause | what is supported |
 |---|---|
-| `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; `AS` names a column |
+| `SELECT` | aggregates, keys of `GROUP BY`, and expressions over both; without `AS` AVG(cost) is named `avg_cost` |
+| `SELECT DISTINCT` | of keys: the same as `GROUP BY` without aggregates |
 | `FROM` | a table of the catalog, a sub-query or a name from `WITH`, alone or joined |
-| `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)` |
+| `FROM schema.t` | with the schema that is declared for the table, `main` or `public` |
+| `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)`; parentheses |
+| `FROM a, b WHERE a.x = b.y` | the same as `JOIN` |
 | `UNION ALL` | of rows, in a sub-query or in `WITH` |
-| `WHERE` | any condition over the columns of one row |
+| `WHERE` | any condition over the columns of one row; `IN (SELECT ...)` and `EXISTS`, see below |
 | `GROUP BY` | columns, expressions, names or positions of selected columns; not the protected unit |
 | `HAVING` | conditions over keys and aggregates; they filter released numbers |
 | `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last |
+| `SELECT TOP 10` | `LIMIT 10` |
 | `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds count |
 | `WITH`, sub-queries | rows, computed row by row; groups, with arithmetic on released numbers; or one row per unit |
 
@@ -167,11 +222,13 @@ limits add up, and bounds and values cover those of every side.
 A sub-query that groups by the protected unit gives one row per unit, or per unit and key. Nothing inside is released,
 so it has no noise and costs nothing. It supports `COUNT`, `SUM`, `AVG`, `MIN` and `MAX`; sums and averages need bounds.
 Outside, a count lies between 0 and `rows_per_unit`, and a sum within `rows_per_unit` times the bounds; where that limit
-is not declared, use `CLIP`.
+is not declared, use `CLIP`. `MIN` and `MAX` of whole numbers and dates stay whole numbers and dates: group by them for
+cohorts, such as the first month of each unit.
 """,
         (
             "SELECT AVG(total) AS m FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
             "SELECT n, COUNT(*) AS k FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient) GROUP BY n",
+            "SELECT y, COUNT(*) AS n FROM (SELECT patient, MIN(age) AS y FROM visits GROUP BY patient) GROUP BY y",
             "SELECT patient, total FROM (SELECT patient, SUM(cost) AS total FROM visits GROUP BY patient)",
         ),
     ),
@@ -199,6 +256,12 @@ precision (`within=`). The question decides how far the price goes.
   any, on the stored table; with `limits="auto"`, how many rows of a unit count in a group, and in how many groups. The
   answer shows what was found. It is stored, and free for the next question. The share is `find_share`, 0.35 by default.
   `within=` works once everything is found.
+- Where a limit can leave out rows, groups or values, every answer says so, and 5 % of the price (`within=`: 5 % more)
+  tells how many units exceed it: `check=0` saves that, and a larger share buys a sharper figure. A check is about all
+  rows under the keys, before WHERE, so for a filter it is an upper bound, and one serves every filter over the same
+  keys. It is stored, and serves if it cost at least a quarter of what the question would pay. COUNT(DISTINCT unit) is
+  checked for groups only, rows that are units for bounds only, and what no limit can cut is not checked. A limit may
+  move a mean, or a sum of both signs, either way, so no direction is stated there.
 - Half of the price of a quantile pays for its interval. With `intervals=False` all of it goes to the estimate.
 - `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
   keys are answered together, and shared parts are paid once.
@@ -221,6 +284,8 @@ Which groups an answer has follows from the question and from declared facts, ne
 - Parts that are known by themselves serve as well, whatever they are computed from: `h - h % 6` with `HOUR(t)` for h
   has 4 groups, and NULL. So do histograms.
 - Several keys have all combinations of their groups, also if some cannot occur together.
+- Keys without aggregates, `SELECT DISTINCT town`, are listed as declared for nothing if they are public. Otherwise the
+  whole price selects them.
 - Groups of any other key are selected privately, which takes a budget with a delta. If none is large enough, the answer
   says how large a group must be.
 
@@ -239,6 +304,13 @@ expression has at most {MOST_SIZE:,} parts, and all expressions together {MOST_T
 ## Operators
 
 x and y are numbers, n is a whole number, s text, d a date, t a timestamp, c a condition.
+
+Besides these: `DAYNAME(d)` and `MONTHNAME(d)` in English; `STRFTIME(d, '%Y-%m')` with a constant format out of
+{" ".join(f"`%{letter}`" for letter in FORMATS)}; `PI()`, `DEGREES(x)`, `RADIANS(x)`;
+and `CURRENT_DATE`, the date in UTC when the request is built, which the answer tells; another day is another question.
+
+A constant is read as the type of what it is compared with: `n = '8'`, `c = 1` and `c = 'true'` are comparisons with 8
+and with true.
 """
 
 GROUPS = {
@@ -266,11 +338,38 @@ EXAMPLES = (
 )
 
 
+def _other_names() -> str:
+    """The aliases of aggregates."""
+    usual = {"avg": "AVG", "sum": "SUM", "variance": "VARIANCE", "variance_pop": "VAR_POP", "stddev": "STDDEV"}
+    named: dict[str, list[str]] = {}
+    for alias, node in ALIASES.items():
+        name = node.sql_name().lower()
+        named.setdefault(usual.get(name, name.upper()), []).append(alias.upper())
+    same = "; ".join(f"{', '.join(f'`{alias}`' for alias in aliases)}: `{name}`" for name, aliases in named.items())
+    return (
+        f"\nOther names for them: {same}; `APPROX_COUNT_DISTINCT`: `COUNT(DISTINCT x)`.\n"
+        "A quantile is approximate under every name: `QUANTILE`, `QUANTILE_DISC` and `APPROX_QUANTILE` are\n"
+        "`QUANTILE_CONT`. `AVG(c)` of a condition is the share of rows where it holds, `SUM(c)` their number.\n"
+    )
+
+
 def page() -> str:
     """The whole page."""
     aggregates = "".join(f"| `{f.sql}` | {f.words} |\n" for f in FUNCTIONS.values())
     operators = "".join(f"\n### {title}\n\n{_table(group)}" for title, group in GROUPS.items())
-    return HEAD + aggregates + _relations() + PRICES + operators + _refused() + _examples()
+    return (
+        HEAD
+        + _everyday()
+        + COSTS
+        + CLAUSES_PAGE
+        + aggregates
+        + _other_names()
+        + _relations()
+        + PRICES
+        + operators
+        + _refused()
+        + _examples()
+    )
 
 
 def _table(group: tuple[Operator, ...]) -> str:
@@ -299,6 +398,8 @@ WORDS = {
     exp.Placeholder: "?",
     exp.Parameter: "$1",
     exp.Tuple: "(x, y)",
+    exp.Array: "[x]",
+    exp.Bracket: "s[1]",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Interval: "INTERVAL by itself",
     exp.RegexpFullMatch: "REGEXP_FULL_MATCH()",
@@ -311,6 +412,11 @@ def _name(node: type[exp.Expression]) -> str:
     if node in WORDS:
         return WORDS[node]
     return f"{node.sql_names()[0]}()" if issubclass(node, exp.Func) else node.__name__.upper()
+
+
+def _everyday() -> str:
+    asked = "".join(f"\n{words}\n```sql\n{text}\n```\n" for words, text in EVERYDAY)
+    return f"\n## Ten everyday questions\n\nEach is answered as it is written. The unit is `patient`.\n{asked}"
 
 
 def _examples() -> str:

@@ -62,7 +62,7 @@ FAILURES: dict[str, Inject] = {
     "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.prepared.rehearse", raises(TypeError("x"))),
     "encoding": lambda _, __, patch: [
         patch.setattr(f"lapwing.{room}.write_payload", raises(TypeError("x")))
-        for room in ("answers.stored", "cells.finding")
+        for room in ("answers.stored", "cells.bounds_search")
     ],
     "reserve": lambda curator, _, patch: [
         patch.setattr(curator.ledger, name, raises(LedgerFailed(FULL))) for name in ("reserve", "reserve_all")

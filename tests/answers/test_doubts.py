@@ -10,7 +10,7 @@ import pytest
 
 from lapwing.answers.doubts import doubt_of
 from lapwing.catalog.table import Field, Limit, Table
-from lapwing.cells.finding import BoundsOf, LimitOf, SearchResult, overlooked
+from lapwing.cells.bounds_search import BoundsOf, LimitOf, SearchResult, overlooked
 from lapwing.curator import Curator
 from lapwing.language.types import Type
 from lapwing.opening import open_data

@@ -11,6 +11,7 @@ import pytest
 from lapwing.answers import rehearsal as rehearsal_module
 from lapwing.answers.rehearsal import rehearse
 from lapwing.asking.pricing import Terms
+from lapwing.asking.request import QuestionRequest, Request
 from lapwing.curator import Curator
 from lapwing.errors import Bug
 from lapwing.planning.plan import Plan
@@ -33,7 +34,9 @@ def rich() -> Curator:
 
 
 def planned(curator: Curator, text: str) -> tuple[Plan, Fraction]:
-    return curator._planner._plan(curator._planner.read(text), Terms(epsilon=1))
+    asked = QuestionRequest(text)
+    made = curator._planner.plan(asked, Request(asked, Terms(epsilon=1)))
+    return made.plan, made.confidence
 
 
 @pytest.mark.parametrize("text", QUESTIONS)
@@ -60,8 +63,8 @@ STEPS = {
     "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.prepare", ["sql", "batch", "workload", "find", "watch"]),
     "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch", "workload"]),
     "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch", "workload"]),
-    "drawing noise of a finding": ("lapwing.cells.finding.released", ["find"]),
-    "encoding a finding": ("lapwing.cells.finding.encode_found", ["find"]),
+    "drawing noise of a search": ("lapwing.cells.bounds_search.release_search", ["find"]),
+    "encoding a search": ("lapwing.cells.bounds_search.encode_search", ["find"]),
     "binding what stands above": ("lapwing.answers.rehearsal.present", ["sql", "batch"]),
 }
 WAYS = {

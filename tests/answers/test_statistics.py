@@ -191,5 +191,5 @@ def test_an_approximate_extreme_says_so() -> None:
     asked = curator([1.0, 2.0, 3.0] * 100)
     answer = asked.sql("SELECT MAX(x), MIN(n) AS least FROM t", epsilon=10)
     assert isinstance(answer, Release)
-    assert answer.to_arrow(intervals=False).column_names == ["approx_max", "least"]
+    assert answer.to_arrow(intervals=False).column_names == ["approx_max_x", "least"]
     assert "approximate" in str(answer)

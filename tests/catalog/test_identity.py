@@ -19,7 +19,7 @@ from lapwing.asking.pricing import Terms
 from lapwing.asking.request import DistributionRequest, MarginalsRequest, QuestionRequest, Request
 from lapwing.catalog.identity import FORMAT, Identity, expression_facts, rows_facts, value_facts
 from lapwing.catalog.table import Catalog, Field, Limit, Table
-from lapwing.cells.finding import BoundsOf, LimitOf
+from lapwing.cells.bounds_search import BoundsOf, LimitOf
 from lapwing.curator import Curator
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Column

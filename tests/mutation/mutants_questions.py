@@ -20,8 +20,8 @@ _CURATOR = "curator/curator.py"
 _ANSWERING = "curator/answering.py"
 _PRIVATE_DATA = "curator/private_data.py"
 _FUNCTION = "measures/function.py"
-_FINDING = "cells/finding.py"
-FINDING = ("tests/cells/test_finding.py", "tests/asking/test_automatic.py")
+_FINDING = "cells/bounds_search.py"
+FINDING = ("tests/cells/test_bounds_search.py", "tests/asking/test_automatic.py")
 
 QUESTIONS: tuple[Mutant, ...] = (
     # how much noise
@@ -96,6 +96,30 @@ QUESTIONS: tuple[Mutant, ...] = (
         "return ZCDP(self.rho, _total(times * self.delta))",
         "every aggregate takes the whole price",
         PLAN,
+    ),
+    Mutant(
+        "keys alone for free",
+        _PLAN,
+        "return not self.parts",
+        "return not self.kinds",
+        "keys that nobody declared are asked for without a price",
+        ("tests/asking/test_keys_alone.py",),
+    ),
+    Mutant(
+        "no group for NULL",
+        "planning/domain.py",
+        "return (*kept, None) if null else kept",
+        "return kept",
+        "rows without a value are left out in silence",
+        ("tests/planning/test_domain.py",),
+    ),
+    Mutant(
+        "one group too few",
+        "planning/domain.py",
+        "return _Values(range(low, high + 1), null, missing)",
+        "return _Values(range(low, high), null, missing)",
+        "a possible key is missing",
+        ("tests/planning/test_domain.py",),
     ),
     Mutant(
         "keys for free",
@@ -311,16 +335,16 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "read before the charge",
         _ANSWERING,
-        "        reservation = self._ledger.reserve(\n            cost,",
-        "        read()\n        reservation = self._ledger.reserve(\n            cost,",
+        "        made = self._ledger.reserve_all(priced_charges,",
+        "        [read() for read in ready]\n        made = self._ledger.reserve_all(priced_charges,",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),
     Mutant(
         "charge nothing",
         _ANSWERING,
-        "            cost, analyst=request.analyst",
-        "            nothing(cost), analyst=request.analyst",
+        "[Charge(cost, one.body,",
+        "[Charge(nothing(cost), one.body,",
         "answers are free",
         ("tests/test_curator.py",),
     ),
@@ -392,8 +416,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "find without the whole price",
         _CURATOR,
-        "            self._ledger.check_fits(price, analyst=request.analyst)\n",
-        "",
+        "            self._ledger.check_fits(price, analyst=request.analyst)\n            planned = find",
+        "            planned = find",
         "a question that does not fit is charged for findings",
         FINDING,
     ),

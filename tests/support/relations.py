@@ -222,6 +222,13 @@ SHAPES = (
         hidden="town",
         private=False,
     ),
+    Shape(
+        "(SELECT pid, MIN(site) AS first, MAX(age) AS last, MIN(day) AS start, MAX(day) FILTER (WHERE sick) AS until "
+        "FROM visits GROUP BY pid) AS u",
+        ("first", "last > 1", "MONTH(start)", "start < until", "until IS NULL"),
+        ("last", "CLIP(first, 1, 3)", "CLIP(DATE_DIFF('day', start, until), 0, 99)"),
+        ("first = 1", "start < DATE '2020-03-01'", "last <> 40"),
+    ),
 )
 
 
@@ -237,6 +244,7 @@ def make_aggregate(random: Random, shape: Shape) -> str:
         kinds = [f"{name}({value})" for name in _OF_ONE] + [f"{name}({value}, {other})" for name in _OF_TWO]
         kinds += [f"QUANTILE_CONT({value}, 0.9)", f"COUNT(DISTINCT {random.choice([value, *shape.keys])})"]
         kinds += [f"COUNT(DISTINCT {shape.unit})"] if shape.private else []
+        kinds += [f"AVG({random.choice(shape.conditions)})", f"SUM({random.choice(shape.conditions)})"]
     condition = f" FILTER (WHERE {random.choice(shape.conditions)})" if random.random() < 0.2 else ""
     return random.choice(kinds) + condition
 

@@ -8,7 +8,7 @@ Checked by: tests/answers/test_doubts.py
 
 from __future__ import annotations
 
-from lapwing.cells.finding import BoundsOf, SearchResult
+from lapwing.cells.bounds_search import BoundsOf, SearchResult
 from lapwing.cells.release import Released
 from lapwing.measures.selection import units_needed
 from lapwing.mechanisms.fitting import KeySelection

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from lapwing.catalog.table import Catalog, Limit, Table
-from lapwing.cells.finding import BoundsOf, LimitOf, SearchResult, Target
+from lapwing.cells.bounds_search import BoundsOf, LimitOf, SearchResult, Target
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.types import Interval
 from lapwing.numbers import Number, inside_unit
@@ -108,6 +108,8 @@ def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
     """The limits that must be found: of rows if there is no other way, of groups if a unit may be in several."""
     wanted = _open_limits(question.table, automatic)
     outline = make_outline(_with_limits(question, dict.fromkeys(wanted, 1)))
+    if outline.is_declared:
+        return ()
     needed = []
     others: dict[Limit, int] = {limit: 1 for limit in wanted if limit is not Limit.ROWS}
     if Limit.ROWS in wanted and is_refused(_with_limits(question, others)):

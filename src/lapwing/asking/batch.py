@@ -171,7 +171,8 @@ def split_price(
     delta = _batch_delta(merged, budget, terms.delta, left)
     composed = budget.accounting.rules.composes_lists and epsilon <= _LARGE
     usual = _batch_delta(merged, budget, terms.delta, lambda: budget.capacity.delta)
-    plans = tuple(_split(merged, budget, (whole, epsilon), delta, usual, composed=composed))
+    left_over = whole.minus(budget.accounting.rules.loss(terms.taken)), epsilon - terms.taken if composed else epsilon
+    plans = tuple(_split(merged, budget, left_over, delta, usual, composed=composed))
     return BatchPlan(budget, tuple(merged), plans, tuple(items), delta if composed else Fraction(0))
 
 
@@ -183,6 +184,7 @@ def _merge(
     for index, question in enumerate(questions):
         with inside(f"question {named.names[index]}"):
             outline = make_outline(question, confidence=confidences[index])
+            _check_numbers(question)
         rows = (question.table.canonical, question.table.version, question.where, question.keys, confidences[index])
         alike.setdefault((outline.identity.text, question) if _is_apart(outline) else rows, []).append(index)
     merged: list[MergedQuestion] = []
@@ -196,6 +198,13 @@ def _merge(
         places = {aggregate: slot for slot, aggregate in enumerate(together.aggregates)}
         items |= {index: BatchItem(place, _on(questions[index], together, places)) for index in (first, *others)}
     return merged, [items[index] for index in range(len(questions))]
+
+
+def _check_numbers(question: Question) -> None:
+    """Refuses keys without a number: there is nothing to share a price with."""
+    if not question.aggregates:
+        why = "it asks for keys alone, which have no number to share the price with."
+        refuse("unsupported-clause", "SELECT", why, "Ask it by itself, or add COUNT(*).")
 
 
 def _is_apart(outline: Outline) -> bool:

@@ -66,15 +66,15 @@ class Watch:
     """Tells of one question after another whether its answer is above a threshold, until it has said so often enough.
 
     Use:        for many counts or sums of which few are above, as in "tell me when a site passes 100 cases".
-    Law:        a question's cell, in the units of its answer, becomes the score (cell - threshold) / reach, where reach
-                is the most that one unit adds to it. GeometricSparse says whether the score is above 0: one run for all
+    Law:        a question's cell, in the units of its answer, becomes the score (cell - threshold) / sensitivity: by
+                the most that one unit adds to it. GeometricSparse says whether the score is above 0: one run for all
                 answers, or under zCDP a new run after each "above" (see Session).
     Guarantee:  the loss of all runs together, each pure DP with the mechanism's epsilon, for adding or removing one
                 unit, however many questions are below and however they are chosen. It is paid in full at the start.
-    Proof:      the cell is a sum over units, and each adds at most reach in absolute value (total.py, plan.py); with
-                `signed` off every question's interval starts at 0 or above, so that each adds at least 0. Threshold
-                and reach are public, so a score moves by at most 1, and without `signed` all scores move the same way:
-                what GeometricSparse asks for, monotone or not.
+    Proof:      the cell is a sum over units, and each adds at most the sensitivity in absolute value (total.py,
+                plan.py); with `signed` off every question's interval starts at 0 or above, so that each adds at least
+                0. Threshold and sensitivity are public, so a score moves by at most 1, and without `signed` all scores
+                move the same way: what GeometricSparse asks for, monotone or not.
                 Other questions may be asked meanwhile, and depend on this session's answers. Let P and Q be the laws
                 of one run's answers on two neighbours: for every list of questions their ratio is at most e^eps
                 either way. So P1 = (e^eps P - Q) / (e^eps - 1) and Q1 = (e^eps Q - P) / (e^eps - 1) are not negative,

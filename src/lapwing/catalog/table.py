@@ -25,6 +25,10 @@ UNIT_ID = "lw_unit_id"
 """The column of every engine table with the unit as stored, so that no cast merges two units."""
 
 
+USUAL_SCHEMAS = "main", "public"
+"""Schemas that may stand before every table."""
+
+
 class Limit(Enum):
     """A limit on what one unit contributes to an answer."""
 
@@ -118,6 +122,8 @@ class Table:
     """How its rows are derived from other tables; None if they are stored."""
     auto: frozenset[Limit] = field(default=frozenset(), repr=False)
     """Limits that questions search for privately, for a share of their price."""
+    schema: str | None = field(default=None, compare=False, repr=False)
+    """What questions may write before its name, besides main and public. A word, no fact about the rows."""
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
@@ -158,6 +164,17 @@ class Table:
             f"table `{self.name}` has no such column.",
             nearest(name, (known.name for known in self.fields)),
         )
+
+    def check_schema(self, written: str) -> None:
+        """Refuses a schema before the name that is neither declared nor a usual one."""
+        if written.lower() not in (*USUAL_SCHEMAS, (self.schema or "").lower()):
+            known = f"`{self.schema}`" if self.schema else "no schema"
+            refuse(
+                "unknown-table",
+                f"schema `{written}`",
+                f"table `{self.name}` is declared with {known}.",
+                f"Write {f'{self.schema}.' if self.schema else ''}{self.name}.",
+            )
 
     @property
     def by_row(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,25 @@ class Unwritten(LapwingError):
     """Standard output, or a picture, could not be written."""
 
     code: Code = "output-failed"
+
+
+_ARGUMENT = re.compile(
+    r"\b(epsilon|within|share|delta|confidence|assume_rows|bounds|limits|find_share|refresh|combine)"
+    r"=(\"auto\"|True|[0-9][0-9.]*(?:e-?[0-9]+)?)?"
+)
+
+
+def in_flags(text: str) -> str:
+    """A message as the command line says it: --limits auto for limits="auto"."""
+
+    def flag(found: re.Match[str]) -> str:
+        value = (found[2] or "").strip('"')
+        end = "." if value.endswith(".") else ""  # of the sentence
+        shown = value.removesuffix(".")
+        name = f"--{found[1].replace('_', '-')}"
+        return f"{name}{'' if shown in ('', 'True') else f' {shown}'}{end}"
+
+    return _ARGUMENT.sub(flag, text)
 
 
 def echo(text: str, *, nl: bool = True) -> None:

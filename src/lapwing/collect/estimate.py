@@ -69,14 +69,14 @@ class Frequencies(Tabular):
 
     def share(self, value: Hashable) -> float:
         """The estimate for one value."""
-        return float(self.shares[self._place(value)])
+        return float(self.shares[place_of(self.protocol, value)])
 
     def interval(
         self, value: Hashable, confidence: Number | None = None, *, simultaneous: bool = False
     ) -> tuple[float, float]:
         """The interval of one value, by itself or together with those of all others."""
         low, high = self._ends(self._level(confidence), simultaneous)
-        place = self._place(value)
+        place = place_of(self.protocol, value)
         return float(low[place]), float(high[place])
 
     def distribution(self) -> dict[Hashable, float]:
@@ -112,10 +112,7 @@ class Frequencies(Tabular):
 
     @property
     def _remarks(self) -> tuple[str, ...]:
-        one = self.moved_by(1)
-        return (
-            f"One respondent who sends what they like can move a share by {one:.2g}; 100 by {min(1.0, 100 * one):.2g}.",
-        )
+        return (hostile_remark(self.moved_by(1)),)
 
     @property
     def _support(self) -> Support:
@@ -126,12 +123,6 @@ class Frequencies(Tabular):
         ends = share_of_respondents if self.of == "respondents" else share_of_population
         return ends(self.counts, self.n, self._support, outside)
 
-    def _place(self, value: Hashable) -> int:
-        try:
-            return self.protocol.values.index(value)
-        except ValueError:
-            raise Misconfigured(f"{value!r} is not among the values that were collected.") from None
-
     def _facts(self) -> dict[str, Any]:
         return {
             "protocol": self.protocol.kind,
@@ -140,6 +131,18 @@ class Frequencies(Tabular):
             "of": self.of,
             "moved_by_one": self.moved_by(1),
         }
+
+
+def place_of(protocol: Oracle, value: Hashable) -> int:
+    """Where a value stands among those that were collected."""
+    if value not in protocol.values:
+        raise Misconfigured(f"{value!r} is not among the values that were collected.")
+    return protocol.values.index(value)
+
+
+def hostile_remark(one: float) -> str:
+    """What respondents who lie on purpose can do, in one line."""
+    return f"One respondent who sends what they like can move a share by {one:.2g}; 100 by {min(1.0, 100 * one):.2g}."
 
 
 def to_distribution(shares: Floats) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular
 from lapwing.arrays import Floats, Integers
-from lapwing.collect.estimate import keys_of, type_of
+from lapwing.collect.estimate import hostile_remark, keys_of, place_of, type_of
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.reports import Reports
 from lapwing.errors import Misconfigured
@@ -69,12 +69,13 @@ class JointTable(Tabular):
             AnswerColumn("share", Type.REAL, shares, np.clip(shares - reach, 0, 1), np.clip(shares + reach, 0, 1)),
         )
         spent = sum(protocol.epsilon for protocol in self.protocols)
-        return AnswerTable(columns, level, f"{self.n:,} pairs of reports, epsilon = {float(spent):.6g} together")
+        paid = f"{self.n:,} pairs of reports, epsilon = {float(spent):.6g} together"
+        return AnswerTable(columns, level, paid, (hostile_remark(self.moved_by(1)),))
 
     def share(self, first: Hashable, second: Hashable) -> float:
         """The estimate for one pair of values."""
-        places = [protocol.values.index(value) for protocol, value in zip(self.protocols, (first, second), strict=True)]
-        return float(self.shares[places[0], places[1]])
+        row, column = (place_of(*pair) for pair in zip(self.protocols, (first, second), strict=True))
+        return float(self.shares[row, column])
 
     @property
     def _standard_errors(self) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from lapwing.asking.request import Request
-from lapwing.cells.finding import Target, decode_found, mechanism_for
+from lapwing.cells.bounds_search import Target, decode_search, mechanism_for
 from lapwing.curator.charging import after_charge, paid_answer
 from lapwing.curator.planner import PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
@@ -29,7 +29,7 @@ def find_missing(
             cost = _run_search(planned.search, planned.missing[0], request, ledger, private_data)
         charged = planned.charged + cost
         with after_charge(charged):  # a refusal by what was found, which is public now
-            planned = planner.survey(planned.search, charged)
+            planned = planner.survey(planned.search, request, charged)
     return planned
 
 
@@ -49,7 +49,7 @@ def _run_search(search: Search, target: Target, request: Request, ledger: Ledger
         reservation,
         match=target.identity.text,
         read=read,
-        decode=lambda payload: decode_found(target, payload),
+        decode=lambda payload: decode_search(target, payload),
     )
     search.paid.add(reservation.seq)
     return cost

@@ -13,11 +13,19 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+from lapwing.answers.computed import rehearse_statement
 from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.finding import SearchResult, Target, encode_found, powers_query, rehearse_finding
-from lapwing.cells.finding import released as found_by
+from lapwing.cells.bounds_search import (
+    SearchResult,
+    Target,
+    encode_search,
+    powers_query,
+    rehearse_search,
+    release_search,
+)
+from lapwing.cells.checking import CheckResult, CheckTarget, check_query, encode_check, rehearse_check, release_check
 from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.curator.prepared import Prepared
@@ -28,6 +36,8 @@ from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
+from lapwing.planning.statement import SplitStatement
+from lapwing.privacy.loss import Loss
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -71,13 +81,28 @@ class PrivateData:
     def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[SearchResult]:
         """For bounds or a limit that are found privately."""
         query = _prepare(lambda: self._engine.prepare(powers_query(target)))
-        _prepare(lambda: rehearse_finding(target, mechanism))
+        _prepare(lambda: rehearse_search(target, mechanism))
 
         def read() -> tuple[SearchResult, bytes]:
-            found = found_by(target, mechanism, self._engine.fetch(query))
-            return found, encode_found(found)
+            found = release_search(target, mechanism, self._engine.fetch(query))
+            return found, encode_search(found)
 
         return lambda: _run(read)
+
+    def prepare_check(self, target: CheckTarget, price: Loss) -> Paid[CheckResult]:
+        """For the counts of units that exceed limits."""
+        query = _prepare(lambda: self._engine.prepare(check_query(target)))
+        _prepare(lambda: rehearse_check(target, price))
+
+        def read() -> tuple[CheckResult, bytes]:
+            result = release_check(target, price, self._engine.fetch(query))
+            return result, encode_check(result)
+
+        return lambda: _run(read)
+
+    def prepare_steps(self, statement: SplitStatement, confidence: Fraction) -> None:
+        """For the steps above the release: they run on tables without rows first."""
+        _prepare(lambda: rehearse_statement(statement, confidence))
 
     def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""

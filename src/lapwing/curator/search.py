@@ -16,13 +16,15 @@ from lapwing.asking.pricing import Terms
 from lapwing.asking.request import Request
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog
-from lapwing.cells.finding import SearchResult, Target, decode_found, mechanism_for
+from lapwing.cells.bounds_search import SearchResult, Target, decode_search, mechanism_for
+from lapwing.cells.checking import CheckTarget
 from lapwing.errors import Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss, Pure
 
-_WORSE = 4  # a stored result is used if it cost at least 1 / _WORSE of what the question would pay for it
+WORSE = 4
+"""A stored result is used if it cost at least 1 / WORSE of what the question would pay for it."""
 
 StoredResult = tuple[int, bool, SearchResult]
 """A search result in the ledger: its charge, whether the question itself paid it, and the result."""
@@ -35,14 +37,14 @@ def stored_results(ledger: Ledger, request: Request, target: Target) -> list[Sto
         (
             answer.charge.seq,
             own is not None and (answer.charge.analyst, answer.charge.key) == (request.analyst, own),
-            decode_found(target, answer.payload),
+            decode_search(target, answer.payload),
         )
         for answer in reversed(ledger.find_answers(target.identity.text))
     ]
 
 
-def search_key(key: str | None, target: Target) -> str | None:
-    """The key of a search that is part of a request with this key."""
+def search_key(key: str | None, target: Target | CheckTarget) -> str | None:
+    """The key of a search or a check that is part of a request with this key."""
     return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"
 
 
@@ -86,7 +88,7 @@ class Search:
         return seen
 
     def terms(self, missing: int = 0) -> Terms:
-        """The terms of the answer: without what this question has paid for findings, and has yet to pay."""
+        """The terms of the answer: without what this question has paid for searches, and has yet to pay."""
         return replace(self._terms, taken=(len(self._own) + missing) * self.cost_of_each.amount)
 
     def least(self) -> Terms:
@@ -125,12 +127,12 @@ def check_price(targets: Sequence[Target], each: Fraction) -> None:
         ) from None
 
 
-def choose_result(findings: Sequence[SearchResult], each: Fraction | None) -> SearchResult | None:
+def choose_result(searches: Sequence[SearchResult], each: Fraction | None) -> SearchResult | None:
     """Of stored results, oldest first, the one to use for a question that would pay `each` for a search.
 
     It is the oldest that cost enough: later ones never change what an earlier question got, and nobody can spoil
     it for others with a cheap one. For a question without a price it is the most expensive.
     """
     if each is None:
-        return max(findings, key=lambda found: found.epsilon, default=None)
-    return next((found for found in findings if _WORSE * found.epsilon >= each), None)
+        return max(searches, key=lambda found: found.epsilon, default=None)
+    return next((found for found in searches if WORSE * found.epsilon >= each), None)

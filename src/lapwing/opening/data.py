@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lapwing.asking.checks import read_check
 from lapwing.catalog.table import Table
 from lapwing.curator import Curator
 from lapwing.engines.frames import frame_source, with_fingerprint
@@ -37,11 +39,13 @@ def open_data(
     types: Mapping[str, Any] | str | None = None,
     version: str | Mapping[str, str] = "1",
     confidence: Number = 0.95,
+    check: Number | None = None,
     ledger: str | Path | None = None,
     public: Mapping[str, Any] | None = None,
     public_keys: Mapping[str, Sequence[str]] | None = None,
     public_types: Mapping[str, Mapping[str, str]] | None = None,
     memory: str | None = None,
+    schema: str | None = None,
 ) -> Curator:
     """Opens a curator on a table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
 
@@ -53,9 +57,11 @@ def open_data(
     `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.
+    Questions whose limits can cut something spend 5 % of their price on saying how much; check=0 turns that off.
     `public` holds public tables to join with, files or frames by name; `public_keys` names the columns of a composite
     key, if no single column is unique; `public_types` the types of a CSV file's columns. `memory`, such as "4GB", is
-    what the engine may use before it writes to disk.
+    what the engine may use before it writes to disk. `schema` may stand before the tables in questions, as main and
+    public always may.
 
     Several tables of the same units are a mapping by name, lw.open({"visits": ..., "stays": ...}, unit="patient").
     `unit`, limits and versions are then one for all or by table, and facts of columns are by table:
@@ -74,17 +80,19 @@ def open_data(
     if place is not None:
         sources = {title: with_fingerprint(s) if isinstance(s, Frame) else s for title, s in sources.items()}
     size = None if memory is None else read_memory(memory)
+    told = None if check is None else read_check(check)
     witnesses = [witness_of(source) for source in sources.values() if not isinstance(source, Frame)]
     with ExitStack() as opened:
         known: Ledger | None = None
         if place is not None and place.exists():
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
         tables = [
-            (declare_table(title, source, facts[title], confidence, known), source) for title, source in sources.items()
+            (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
+            for title, source in sources.items()
         ]
         shared = _public(public or {}, public_keys or {}, public_types or {})
         book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known
-        curator = curator_of([*tables, *shared], book, memory=size)
+        curator = curator_of([*tables, *shared], book, memory=size, check=told)
         opened.pop_all()  # from here on the curator closes it
         return curator
 

@@ -39,7 +39,7 @@ from lapwing.mechanisms.fitting import KeySelection
 from lapwing.planning.domain import domain_of
 from lapwing.planning.limits import limit_notes
 from lapwing.planning.question import Order, Question
-from lapwing.privacy.loss import Loss
+from lapwing.privacy.loss import Loss, Pure
 
 MOST_GROUPS = 1_000_000
 
@@ -78,6 +78,11 @@ class Outline:
         return len(self.kinds) + (self.domain is None and self.counted is None)
 
     @property
+    def is_declared(self) -> bool:
+        """Whether it asks for public keys and nothing else: no row is read, and nothing is paid."""
+        return not self.parts
+
+    @property
     def choosing(self) -> frozenset[int]:
         """The measures by whose noisy numbers rows are chosen, by HAVING or LIMIT, or values, by a condition."""
         return _choosing(self.question, self.readings, self.group_count)
@@ -99,7 +104,7 @@ class Outline:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is said with every answer, in every format: a sentence each, or some on one matter."""
-        aggregates, grouped = self.question.aggregates, bool(self.question.keys)
+        aggregates, grouped = self.question.shown, bool(self.question.keys)
         groups = self.groups_per_unit if self.limit_groups else None
         group = next((kind.group_word for kind in self.kinds), "group")
         left_out = (kind.left_out for kind in self.kinds if kind.left_out)
@@ -135,9 +140,9 @@ class Prices:
 
     @property
     def loss(self) -> Loss:
-        """All of them together."""
+        """All of them together; nothing if there is none, where public keys are listed without a number."""
         parts: list[Loss] = [part for part in (*self.measures, self.selection) if part is not None]
-        return reduce(add, parts)
+        return reduce(add, parts) if parts else Pure(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +213,9 @@ def make_outline(
 
 
 def equal_prices(outline: Outline, loss: Loss) -> Prices:
-    """The price in equal shares."""
+    """The price in equal shares; nothing if there is nothing to pay for."""
+    if not outline.parts:
+        return Prices(())
     share, parts = loss.with_delta(0).scaled(Fraction(1, outline.parts)), len(outline.kinds)
     if outline.domain is not None:
         if loss.delta:

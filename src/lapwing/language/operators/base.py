@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from lapwing.language import forms
 from lapwing.language.expression import Call, Expression, Literal, Operator
+from lapwing.language.mismatch import cure_of, types_of
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 
@@ -38,12 +39,11 @@ def call(operator: Operator, *arguments: Expression, part: PartText) -> Call:
         arguments = _as_compared(arguments)
     kind = operator.result(tuple(argument.type for argument in arguments))
     if kind is None:
-        refuse(
-            "wrong-type", part(), f"`{operator.name}` does not take values of these types.", f"Pass {operator.takes}."
-        )
+        cure = cure_of(operator.name, arguments, operator.takes)
+        refuse("wrong-type", part(), types_of(arguments), cure)
     instead = None if operator.admit is None else operator.admit(*arguments)
     if instead is not None:
-        refuse("wrong-argument", part(), f"`{operator.name}` does not take these arguments.", instead)
+        refuse("wrong-argument", part(), "it does not take these arguments.", instead)
     inner = [argument for argument in arguments if isinstance(argument, Call)]
     size = 1 + len(arguments) - len(inner) + sum(argument.size for argument in inner)
     depth = operator.height + max((argument.depth for argument in inner), default=0)

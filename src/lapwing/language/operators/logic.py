@@ -142,7 +142,6 @@ DISTINCT = Operator(
     _pair,
     _comparison(exp.NullSafeNEQ),
     TWO_ALIKE,
-    compares=True,
     sql="x IS DISTINCT FROM y",
     meaning="True if they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE work the same way.",
 )

@@ -58,7 +58,6 @@ SCHEMA = {
 
 _SAMPLE = "choosing rows depends on all of them, or has no known price."
 INSTEAD: dict[str, tuple[str, str]] = {
-    "Distinct": ("the rows themselves are private.", "Count units: table.unit.nunique()."),
     "Sample": (_SAMPLE, "Leave it out; noise is added for you."),
     "Intersection": ("it compares rows of different units.", "Ask about one table."),
     "Difference": ("it compares rows of different units.", "Ask about one table."),
@@ -106,9 +105,11 @@ class _Reading:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self.outermost: Any = None
 
     def top(self, node: Any) -> Relation:
         """A relation, or one number such as `table.count()`, possibly with arithmetic on it."""
+        self.outermost = node
         if kind_of(node) == "Aggregate":
             return self._aggregate(node.parent, node.groups, node.metrics)
         if kind_of(node) in RELATIONS or kind_of(node) in INSTEAD:
@@ -192,6 +193,15 @@ class _Reading:
             refuse("wrong-argument", "limit", "it takes an integer and no offset.", "For example: limit(10).")
         return limit_to(self.relation(node.parent), node.n)
 
+    def distinct(self, node: Any) -> Relation:
+        """The different values of all columns: keys without a number."""
+        rows = rows_only(self.relation(node.parent), "distinct")
+        collected = Grouping(rows, inside=node is not self.outermost)
+        for output in rows.columns.values():
+            collected.add_key(output.expression, partial("distinct `{}`".format, output.name))
+        groups = collected.groups(Output(o.name, collected.above(o.expression)) for o in rows.columns.values())
+        return per_unit(groups) if collected.inside and is_per_unit(groups) else groups
+
     def itself(self, node: Any) -> Relation:
         return self.relation(node.parent)
 
@@ -222,6 +232,7 @@ RELATIONS: dict[str, Callable[[_Reading, Any], Relation]] = {
     "Project": _Reading.project,
     "DropColumns": _Reading.drop,
     "Aggregate": _Reading.aggregate,
+    "Distinct": _Reading.distinct,
     "Sort": _Reading.sort,
     "Limit": _Reading.limit,
     "JoinChain": _Reading.join,
@@ -262,7 +273,8 @@ class _Above:
                 return grouping.of_pair(name, self.below(node.left), self.below(node.right), condition, part)
             case kind if kind in QUANTILES:
                 level = Literal(QUANTILES[kind], Type.REAL)
-                return grouping.quantile(self.below(node.arg), level, condition, part)
+                exact = self.collected.per_unit
+                return grouping.quantile(self.below(node.arg), level, condition, part, exact=exact)
             case kind:
                 return grouping.of_values(AGGREGATES[kind], self.below(node.arg), condition, part)
 

@@ -9,16 +9,20 @@ from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
 from lapwing.language.operators.base import PartText, call
+from lapwing.language.operators.casts import TRUTH_TO_INTEGER
 from lapwing.language.operators.logic import CASE
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.measures.distinct import COUNT_DISTINCT
+from lapwing.measures.moments import MEAN
 from lapwing.measures.quantiles import QUANTILE
-from lapwing.measures.total import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES
+from lapwing.measures.total import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, SUM
 from lapwing.planning.question import Order, Output, lifted
 from lapwing.reading.relations.relation import MOST_TOTAL, Aggregation, Rows, by_name, size_of
 
+EXTREMES: dict[tuple[Fraction, ...], str] = {(Fraction(0),): "min", (Fraction(1),): "max"}
+"""The levels of MIN and MAX."""
 NULL = Literal(None, None)
 ONE = Literal(1, Type.INTEGER)
 
@@ -47,7 +51,12 @@ class Grouping:
         self._grow(*aggregate.arguments)
         if aggregate not in self.aggregates:
             self.aggregates.append(aggregate)
-        return Slot(self.aggregates.index(aggregate), FUNCTIONS[aggregate.name].type)
+        return Slot(self.aggregates.index(aggregate), slot_type(aggregate, per_unit=self.per_unit))
+
+    @property
+    def per_unit(self) -> bool:
+        """True if the unit is one of the keys, so that the aggregates are exact and are not released."""
+        return self.inside and any(isinstance(key, Column) and key.name == self.rows.table.unit for key in self.keys)
 
     def above(self, expression: Expression) -> Expression:
         """An expression above the aggregation: its columns occur only inside keys."""
@@ -59,7 +68,7 @@ class Grouping:
                     "not-aggregated",
                     f"`{part.name}`",
                     "outside an aggregate, only GROUP BY keys can be selected.",
-                    f"Add it to GROUP BY, or aggregate it: AVG({part.name}).",
+                    f"Add it to GROUP BY, or aggregate it: {_aggregated(part)}.",
                 )
         return shown
 
@@ -78,6 +87,19 @@ class Grouping:
         self, outputs: Iterable[Output], having: Iterable[Expression] = (), order: Iterable[Order] = ()
     ) -> Aggregation:
         return Aggregation(self.rows, self.keys, tuple(self.aggregates), by_name(outputs), tuple(having), tuple(order))
+
+
+def slot_type(aggregate: Aggregate, *, per_unit: bool) -> Type:
+    """The type of an aggregate: the least and the largest value of one unit are values of their argument."""
+    if per_unit and aggregate.name == QUANTILE.name and aggregate.parameters in EXTREMES:
+        return aggregate.arguments[0].type or Type.REAL
+    return FUNCTIONS[aggregate.name].type
+
+
+def _aggregated(column: Column) -> str:
+    """An aggregate that takes the column."""
+    fits = column.type.is_number or column.type is Type.BOOLEAN
+    return f"AVG({column.name})" if fits else f"COUNT(DISTINCT {column.name})"
 
 
 def check_key(key: Expression, table: Table, what: PartText) -> None:
@@ -124,8 +146,10 @@ def count_distinct(table: Table, counted: Expression, condition: Expression | No
 
 
 def of_values(name: str, argument: Expression, condition: Expression | None, part: PartText) -> Aggregate:
-    """An aggregate of values, over the rows that meet the condition, if any."""
+    """An aggregate of values, over the rows that meet the condition, if any. A condition is 1 if true, 0 if false."""
     counts = name in (COUNT_VALUES.name, COUNT_DISTINCT.name)
+    if name in (MEAN.name, SUM.name) and argument.type is Type.BOOLEAN:
+        argument = call(TRUTH_TO_INTEGER, argument, part=part)
     if not counts and (argument.type is None or not argument.type.is_number):
         refuse(
             "wrong-type",
@@ -142,9 +166,22 @@ def of_pair(name: str, y: Expression, x: Expression, condition: Expression | Non
     return Aggregate(name, (first if condition is None else where(first, condition, part), second))
 
 
-def quantile(argument: Expression, level: Expression, condition: Expression | None, part: PartText) -> Aggregate:
-    """The value below which this fraction of the rows lies."""
-    (value,) = of_values(QUANTILE.name, argument, condition, part).arguments
+def quantile(
+    argument: Expression, level: Expression, condition: Expression | None, part: PartText, *, exact: bool = False
+) -> Aggregate:
+    """The value below which this fraction of the rows lies. Where it is `exact`, of one unit, dates have one too."""
+    dates = argument.type in (Type.DATE, Type.TIMESTAMP)
+    if dates and not exact:
+        refuse(
+            "wrong-type",
+            part(),
+            "dates have no declared bounds, and it only takes numbers between bounds.",
+            "Use a number of days: MIN(CLIP(DATE_DIFF('day', DATE '2020-01-01', d), 0, 365)).",
+        )
+    if dates:
+        value = argument if condition is None else where(argument, condition, part)
+    else:
+        (value,) = of_values(QUANTILE.name, argument, condition, part).arguments
     match level:
         case Literal(value=int() | Fraction() as share) if not isinstance(share, bool) and 0 <= share <= 1:
             return Aggregate(QUANTILE.name, (value,), (Fraction(share),))

@@ -18,12 +18,11 @@ from lapwing.language.types import Interval, Type
 from lapwing.planning.domain import domain_of
 from lapwing.planning.question import Output
 from lapwing.reading.relations.combining import column, declarable_bounds, derive_table, fresh, substitute
+from lapwing.reading.relations.grouping import EXTREMES, slot_type
 from lapwing.reading.relations.relation import Aggregation, Rows, all_of, by_name
 
 KINDS = {"count_rows", "count", "count_units", "count_distinct", "sum", "mean", "min", "max"}
 """Aggregates allowed inside, besides the quantiles 0 and 1, which are MIN and MAX."""
-
-_EXTREMES: dict[tuple[Fraction, ...], str] = {(Fraction(0),): "min", (Fraction(1),): "max"}
 
 
 def is_per_unit(groups: Aggregation) -> bool:
@@ -33,7 +32,7 @@ def is_per_unit(groups: Aggregation) -> bool:
 
 def kind_of(aggregate: Aggregate) -> str:
     """The aggregate computed inside; refused if it is not exact for every unit."""
-    name = _EXTREMES.get(aggregate.parameters, "") if aggregate.name == "quantile" else aggregate.name
+    name = EXTREMES.get(aggregate.parameters, "") if aggregate.name == "quantile" else aggregate.name
     if name not in KINDS:
         refuse(
             "unsupported-function",
@@ -72,8 +71,8 @@ def per_unit(groups: Aggregation) -> Rows:
     meanings: dict[Column | Key | Slot, Expression] = {
         Key(i, key.type or Type.TEXT): column(fields.get(key, unit)) for i, key in enumerate(groups.keys)
     }
-    for i, field in enumerate(results):
-        meanings[Slot(i, field.type)] = column(field)
+    for i, (aggregate, field) in enumerate(zip(groups.aggregates, results, strict=True)):
+        meanings[Slot(i, slot_type(aggregate, per_unit=True))] = column(field)
     outputs = (Output(output.name, substitute(output.expression, meanings)) for output in groups.columns.values())
     return Rows(made, by_name(outputs), tuple(substitute(condition, meanings) for condition in groups.having))
 
@@ -116,6 +115,9 @@ def _field(name: str, aggregate: Aggregate, table: Table) -> Field:
         return Field(name, Type.INTEGER, declarable_bounds(bounds, Type.INTEGER))
     argument = aggregate.arguments[0]
     bounds = bounds_of(argument)
+    if kind in ("min", "max") and argument.type is not None and argument.type is not Type.REAL:
+        known = declarable_bounds(bounds, argument.type)
+        return Field(name, argument.type, known, values=domain_of(argument, table) or ())
     if kind in ("sum", "mean") and bounds is None:
         refuse(
             "unbounded-value",

@@ -124,8 +124,8 @@ def question_of(relation: Relation) -> Question:
             "Read it directly.",
         )
     if isinstance(relation, Aggregation):
-        _check_total(relation)
-    if isinstance(relation, Rows) or not any(isinstance(part, Slot) for e in _above(relation) for part in walk(e)):
+        check_total(relation)
+    if isinstance(relation, Rows) or not (relation.keys or _shows_numbers(relation)):
         refuse(
             "private-rows",
             "SELECT",
@@ -146,11 +146,15 @@ def question_of(relation: Relation) -> Question:
     )
 
 
+def _shows_numbers(groups: Aggregation) -> bool:
+    return any(isinstance(part, Slot) for e in _above(groups) for part in walk(e))
+
+
 def size_of(expressions: Iterable[Expression]) -> int:
     return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
 
 
-def _check_total(groups: Aggregation) -> None:
+def check_total(groups: Aggregation) -> None:
     """Refuses questions that would take long to process. Sizes are known without traversal."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
     if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:

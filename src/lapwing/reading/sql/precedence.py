@@ -60,6 +60,14 @@ LEVELS: dict[type[SqlNode], int] = {
 _CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # these operators cannot be chained
 
 
+def read_top(tokens: Sequence[Any]) -> None:
+    """SELECT TOP 10 is LIMIT 10. A name followed by a number means nothing else in DuckDB."""
+    for before, word, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        starts = before.token_type in (TokenType.SELECT, TokenType.DISTINCT) and after.token_type is TokenType.NUMBER
+        if starts and word.token_type is TokenType.VAR and word.text.upper() == "TOP":
+            word.token_type = TokenType.TOP
+
+
 def check_spellings(tokens: Sequence[Any]) -> None:
     """Refuses operators that mean something else in DuckDB, and casts whose operand the tree does not show."""
     for before, null, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):

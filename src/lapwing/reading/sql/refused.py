@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
+from functools import cache
 from typing import NoReturn
 
 from sqlglot import Dialect, exp
 
+from lapwing.language.operators.table import OPERATORS
 from lapwing.language.refusal import refuse
+from lapwing.measures.aggregates import FUNCTIONS
 
 DIALECT = Dialect.get_or_raise("duckdb")
 """The SQL dialect analysts write, whatever engine runs it."""
@@ -29,7 +34,8 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
     ),
     "by_name": ("BY NAME", "it is not supported.", "Select the same columns in the same order."),
     "laterals": ("LATERAL", "correlated subqueries are not supported.", "Write the expression itself."),
-    "distinct": ("SELECT DISTINCT", "the rows themselves are private.", "Count units: COUNT(DISTINCT unit)."),
+    "distinct": ("SELECT DISTINCT", "it is only supported for keys, without aggregates.", "Leave DISTINCT out."),
+    "on": ("DISTINCT ON", "it returns one of the rows, which are private.", "Use GROUP BY."),
     "qualify": ("QUALIFY", "window functions mix rows of different units.", "Use GROUP BY and HAVING."),
     "windows": ("WINDOW", "window functions mix rows of different units.", "Use GROUP BY."),
     "sample": ("SAMPLE", "a sample of rows has no known price.", "Leave it out; noise is added for you."),
@@ -57,7 +63,7 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
         "Name the columns in the subquery: SELECT x AS name.",
     ),
     "materialized": ("MATERIALIZED", "nothing is stored.", "Leave it out."),
-    "db": ("a schema before the table", "tables are identified by name alone.", "Leave the schema out."),
+    "catalog": ("a database before the schema", "it is not supported.", "Write schema.table, or the table alone."),
     "query": (
         "IN (SELECT ...)",
         "here it would read rows without being charged.",
@@ -77,7 +83,6 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Mode: (_CHOICE, "Use GROUP BY with ORDER BY COUNT(*) DESC LIMIT 1."),
     exp.ArrayAgg: (_ROWS, "Use GROUP BY and COUNT(*)."),
     exp.GroupConcat: (_ROWS, "Use GROUP BY and COUNT(*)."),
-    exp.ApproxDistinct: ("it is only supported for the protected unit.", "Use COUNT(DISTINCT unit)."),
     exp.Window: ("window functions mix rows of different units.", "Use GROUP BY."),
     exp.Subquery: (_INSIDE, "Ask it first, then use the released number as a constant."),
     exp.Select: (_INSIDE, "Ask it first, then use the released number as a constant."),
@@ -93,6 +98,8 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Escape: ("ESCAPE is not supported.", "Use STARTS_WITH, ENDS_WITH or CONTAINS, which take text literally."),
     exp.Interval: ("an interval must be added to or subtracted from a date.", "Write d + INTERVAL 3 DAY."),
     exp.Star: ("the rows themselves are private.", "Ask for COUNT(*) or AVG(column)."),
+    exp.Array: ("brackets make a list.", 'Write names in double quotes: "my column".'),
+    exp.Bracket: ("lists have no columns here.", "Use SUBSTRING(s, 1, 3) for a part of a text."),
     exp.Placeholder: ("parameters are not supported.", "Write the constant itself."),
     exp.Parameter: ("parameters are not supported.", "Write the constant itself."),
     exp.Tuple: ("row values are not supported.", "Compare column by column."),
@@ -109,9 +116,14 @@ NAMES: dict[str, tuple[str, str]] = {
     **dict.fromkeys(["now", "today", "get_current_timestamp"], (_CHANCE, "Write the date: DATE '2020-12-31'.")),
     **dict.fromkeys(["setseed", "uuid", "gen_random_uuid"], (_CHANCE, "Leave it out; noise is added for you.")),
     "histogram": ("its edges would come from the rows.", "Use GROUP BY BUCKET(x, [0, 18, 65]) and COUNT(*)."),
-    "mean": ("it has another name here.", "Write AVG(x)."),
 }
 """By function name, if the parser has no node class for it: why it is refused, and what to write instead."""
+
+SPELLED = frozenset(
+    {"COUNT_IF", "IF", "IFNULL", "LEFT", "CONCAT", "TRY_CAST", "DATE_PART", "DATE_ADD", "STRFTIME", "DAYNAME"}
+    | {"MONTHNAME", "CURRENT_DATE", "PI", "DEGREES", "RADIANS", "SUBSTR", "LEN", "CEILING", "QUANTILE_CONT", "TRUNC"}
+)
+"""Functions that have no operator of their own."""
 
 ALLOWED = (
     "Use comparisons, AND, OR, NOT, CASE, COALESCE, CAST, arithmetic, and functions of numbers, text and dates, "
@@ -122,14 +134,16 @@ _THIS = frozenset({"this"})
 _BOTH = frozenset({"this", "expression"})
 _LIST = frozenset({"expressions"})
 MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
-    exp.Select: frozenset({"expressions", "from_", "where", "group", "having", "order", "limit", "with_", "joins"}),
+    exp.Select: frozenset(
+        {"expressions", "from_", "where", "group", "having", "order", "limit", "with_", "joins", "distinct"}
+    ),
     exp.Join: frozenset({"this", "side", "kind", "on", "using"}),
     exp.Union: frozenset({"this", "expression", "distinct"}),
     exp.Subquery: frozenset({"this", "alias"}),
     exp.With: _LIST,
     exp.CTE: frozenset({"this", "alias"}),
     exp.Alias: frozenset({"this", "alias"}),
-    exp.Column: frozenset({"this", "table"}),
+    exp.Column: frozenset({"this", "table", "db"}),
     exp.Star: frozenset(),
     exp.Count: frozenset({"this", "big_int"}),
     exp.CountIf: frozenset({"this", "big_int"}),
@@ -165,7 +179,7 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.Filter: _BOTH,
     exp.Where: _THIS,
     exp.Having: _THIS,
-    exp.Table: frozenset({"this", "alias"}),
+    exp.Table: frozenset({"this", "alias", "db"}),
     exp.Group: _LIST,
     exp.Order: _LIST,
     exp.Limit: frozenset({"expression"}),
@@ -192,8 +206,21 @@ def refuse_node(node: exp.Expression) -> NoReturn:
     if isinstance(node, exp.AggFunc) and type(node) not in NODES:
         why, instead = "this aggregate is not supported.", "Use COUNT, SUM or AVG."
     if isinstance(node, exp.Anonymous):
-        why, instead = NAMES.get(str(node.this).lower(), (why, instead))
+        why, instead = NAMES.get(str(node.this).lower(), ("there is no such function.", _nearest(str(node.this))))
     refuse("unsupported-function", part_of(node), why, instead)
+
+
+@cache
+def functions() -> frozenset[str]:
+    """The names of all functions, as they are written."""
+    examples = [operator.sql for operator in OPERATORS] + [function.sql for function in FUNCTIONS.values()]
+    return frozenset(name for text in examples for name in re.findall(r"\b([A-Z][A-Z0-9_]+)\(", text)) | SPELLED
+
+
+def _nearest(name: str) -> str:
+    """The function whose name is the closest, or what there is."""
+    close = get_close_matches(name.upper(), functions(), n=1, cutoff=0.7)
+    return f"Did you mean {close[0]}?" if close else ALLOWED
 
 
 def part_of(node: exp.Expr) -> str:

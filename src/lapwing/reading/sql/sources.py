@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from lapwing.catalog.table import Catalog
+from lapwing.catalog.table import Catalog, Table
 from lapwing.language.expression import Expression
 from lapwing.language.refusal import nearest, refuse
 from lapwing.planning.question import Output
@@ -36,13 +36,33 @@ class Names:
 
     catalog: Catalog
     known: Mapping[str, Relation]
+    hidden: frozenset[str] = frozenset()
+    """Names of released tables, which stand for no rows."""
 
-    def relation(self, name: str) -> Relation:
-        return self.known.get(name.lower()) or all_rows(self.catalog.table(name))
+    def relation(self, name: str, schema: str = "") -> tuple[Relation, Table | None]:
+        """What a name stands for, and the table of the catalog if it is one; a schema belongs to tables alone."""
+        if not schema and name.lower() in self.hidden:
+            refuse(
+                "released-numbers",
+                f"`{name}`",
+                "released numbers cannot be used where rows are counted.",
+                "Aggregate the rows first, and combine the results.",
+            )
+        if not schema and name.lower() in self.known:
+            return self.known[name.lower()], None
+        table = self.catalog.table(name)
+        if schema:
+            table.check_schema(schema)
+        return all_rows(table), table
 
     def adding(self, name: str, relation: Relation) -> Names:
         """The same names and one more."""
-        return Names(self.catalog, {**self.known, name.lower(): relation})
+        return Names(self.catalog, {**self.known, name.lower(): relation}, self.hidden - {name.lower()})
+
+    def hiding(self, name: str) -> Names:
+        """The same names, with one for a released table."""
+        known = {other: relation for other, relation in self.known.items() if other != name.lower()}
+        return Names(self.catalog, known, self.hidden | {name.lower()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +71,8 @@ class Scope:
 
     names: frozenset[str]
     columns: Columns
+    table: Table | None = None
+    """The table of the catalog, if it is one: its schema may be written before its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +88,9 @@ class Scopes:
         """The meaning of a column name."""
         name = node.name.lower()
         if node.table:
-            known = self.scope(node.table, part_of(node)).columns.get(name)
+            scope = self.scope(node.table, part_of(node))
+            _check_schema(node, scope)
+            known = scope.columns.get(name)
             return column_of(self.relation, f"{node.table}.{node.name}") if known is None else known.expression
         found = [part.columns[name].expression for part in self.parts if name in part.columns]
         if not found:
@@ -193,9 +217,11 @@ def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> Scopes:
             "Write FROM and the table's name.",
         )
     check_modifiers(node)
-    relation, alias = names.relation(node.name), _alias(node)
+    (relation, table), alias = names.relation(node.name, node.db), _alias(node)
     known = {alias or node.name, node.name} if alone else {alias or node.name}
-    return Scopes(relation, (Scope(frozenset(name.lower() for name in known), relation.columns),))
+    return Scopes(
+        relation, (Scope(frozenset(name.lower() for name in known), relation.columns, None if alias else table),)
+    )
 
 
 def _in_parentheses(node: exp.Subquery, names: Names, body: Body, *, alone: bool) -> Scopes:
@@ -207,6 +233,15 @@ def _in_parentheses(node: exp.Subquery, names: Names, body: Body, *, alone: bool
     found = _chain(inside, joins, [], names, body) if joins else _one(inside, names, body, alone=alone)
     alias = _alias(node).lower()
     return replace(found, parts=(Scope(frozenset({alias}), by_name(found.star(exp.Star()))),)) if alias else found
+
+
+def _check_schema(node: exp.Column, scope: Scope) -> None:
+    """Refuses a schema before the table of a column unless it is the table's own."""
+    if not node.db:
+        return
+    if scope.table is None:
+        refuse("unknown-table", part_of(node), "an alias has no schema.", f"Write {node.table}.{node.name}.")
+    scope.table.check_schema(node.db)
 
 
 def _alias(node: SqlNode) -> str:
@@ -232,12 +267,10 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
     right = _one(node.this, names, body, alone=False)
     taken = [] if on or using or words not in COMMAS else [term for term in conditions if _links(term, left, right)]
     if not (taken or (words in KINDS and (on or using))):
-        refuse(
-            "unsupported-join",
-            what,
-            "only equality joins are supported.",
-            "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).",
-        )
+        instead = "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x)."
+        if words in COMMAS:
+            instead = "Write JOIN ... ON a.x = b.y, or put a.x = b.y in WHERE."
+        refuse("unsupported-join", what, "only equality joins are supported.", instead)
     if any(one.names & other.names for one in left.parts for other in right.parts):
         refuse(
             "duplicate-name",

@@ -14,16 +14,16 @@ import pytest
 
 from lapwing.asking.automatic import Automatic, Needs, needs_of, survey
 from lapwing.catalog.table import UNIT_ID, Catalog, Field, Limit, Table
-from lapwing.cells.finding import (
+from lapwing.cells.bounds_search import (
     BoundsOf,
     LimitOf,
     SearchResult,
     Target,
-    decode_found,
-    encode_found,
+    decode_search,
+    encode_search,
     mechanism_for,
     powers_query,
-    released,
+    release_search,
 )
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Refused
@@ -211,10 +211,10 @@ def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.
     monkeypatch.setattr(AutoBounds, "signed", lambda _, *sides: (seen.append(sides), (3, 4))[1])
     rows = pa.table({"low": [1, None, 2], "high": [5, 5, None], "lw_many": [10, 20, 30]})
     target = column(Type.INTEGER)
-    found = released(target, mechanism_for(target, Fraction(1)), rows)
+    found = release_search(target, mechanism_for(target, Fraction(1)), rows)
     assert seen == [(([1, 2], [10, 30]), ([5, 5], [10, 20]))]
     assert found == SearchResult(target, Fraction(1), (3, 4))
-    assert decode_found(target, encode_found(found)) == found
+    assert decode_search(target, encode_search(found)) == found
     assert found.beyond == 66
     assert "[-7, 15], where values are clipped (units beyond: at most 66 on a side, 95% sure)" in str(found)
     assert SearchResult(target, Fraction(1), (3, 62)).beyond is None

@@ -1,6 +1,6 @@
 """Bounds and limits that nobody declared, found privately: a release of its own, paid and stored like any answer.
 
-Guarantee:  a finding is pure DP with its epsilon for adding or removing all rows of one unit (one row, where rows are
+Guarantee:  a search is pure DP with its epsilon for adding or removing all rows of one unit (one row, where rows are
             units). What was found is public from then on, and is used like a declared fact.
 Law:        the engine puts one number of each unit to its power of two, floor(log2), and counts units by power;
             AutoBounds (mechanisms/quantiles/auto_bounds.py) finds a power that few of them reach.
@@ -15,7 +15,7 @@ Proof:      each number is a function of the rows of one unit, so a unit more ad
 From 2^i:   few values are 2^i or more, so reals are bounded by 2^i, whole numbers by 2^i - 1; a side that stops at its
             first power by 0, and if both do, the upper one at its first power. A limit is 2^i - 1, and at least 1.
             Functions of the released powers alone.
-Checked by: tests/cells/test_finding.py
+Checked by: tests/cells/test_bounds_search.py
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class SearchResult:
     def beyond(self) -> int | None:
         """With 95 % confidence at most so many units reach beyond, on each side; None if the scan went to its end.
 
-        A function of the price: where it is more than there are units, the finding says nothing.
+        A function of the price: where it is more than there are units, the search says nothing.
         """
         return None if self.target.powers[1] in self.powers else overlooked(self.target, self.epsilon)
 
@@ -182,7 +182,7 @@ def mechanism_for(target: Target, epsilon: Fraction) -> AutoBounds:
     return mechanism
 
 
-def released(target: Target, mechanism: AutoBounds, rows: pa.Table) -> SearchResult:
+def release_search(target: Target, mechanism: AutoBounds, rows: pa.Table) -> SearchResult:
     """What the mechanism finds in the engine's counts of units by power."""
     counts = [int(many) for many in rows.column(_MANY).to_pylist()]
     sides = [_side(rows, name, counts) for name in (_LOW, _HIGH) if name in rows.column_names]
@@ -196,19 +196,19 @@ def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list
     return [power for power, _ in kept], [many for _, many in kept]
 
 
-def encode_found(found: SearchResult) -> bytes:
+def encode_search(found: SearchResult) -> bytes:
     """What was found, for the ledger."""
     return write_payload("found", epsilon=str(found.epsilon), powers=found.powers)
 
 
-def rehearse_finding(target: Target, mechanism: AutoBounds) -> None:
+def rehearse_search(target: Target, mechanism: AutoBounds) -> None:
     """Finds something in no rows and throws it away; raises whatever would go wrong after the charge."""
     names = [_LOW, _HIGH] if isinstance(target, BoundsOf) else [_HIGH]
     none = pa.table({name: pa.array([], pa.int64()) for name in (*names, _MANY)})
-    encode_found(released(target, mechanism, none))
+    encode_search(release_search(target, mechanism, none))
 
 
-def decode_found(target: Target, payload: bytes) -> SearchResult:
+def decode_search(target: Target, payload: bytes) -> SearchResult:
     """What was found before."""
     read = read_payload("found", payload)
     return SearchResult(target, Fraction(read["epsilon"]), tuple(read["powers"]))
@@ -236,7 +236,7 @@ def _extremes(target: BoundsOf) -> exp.Select:
     table, field = target.table, target.field
     held = value(Column(field.name, field.type), source)
     typed = cast(held, exp.DType.BIGINT) if field.type is Type.INTEGER else number(held)
-    rows = _rows(table, [aliased(typed, _VALUE)])
+    rows = unit_rows(table, [aliased(typed, _VALUE)])
     least, largest = named(_VALUE), named(_VALUE)
     if not table.by_row:
         least, largest = exp.Min(this=least), exp.Max(this=largest)
@@ -249,7 +249,7 @@ def _counted(target: LimitOf) -> exp.Select:
     question, domain = target.question, target.domain
     keys = [named(f"k{i}") for i in range(len(question.keys))]
     pairs = zip(question.keys, keys, strict=True)
-    rows = _rows(question.table, [aliased(key_node(k, public=domain is not None), name.name) for k, name in pairs])
+    rows = unit_rows(question.table, [aliased(key_node(k, public=domain is not None), name.name) for k, name in pairs])
     if question.where is not None:
         rows = rows.where(exp.Paren(this=emit(question.where, source)), copy=False)
     many = aliased(exp.Count(this=exp.Star()), _MANY)
@@ -263,7 +263,7 @@ def _counted(target: LimitOf) -> exp.Select:
     return query.group_by(named(UNIT), copy=False)
 
 
-def _rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
+def unit_rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
     """These columns of every row, and its unit; rows of no unit are dropped."""
     if table.by_row:
         return select(*columns).from_(from_node(table, ROWS), copy=False)
