@@ -40,7 +40,7 @@ sex = { type = "text", values = ["F", "M"] }
 cost = { type = "real", bounds = [0, 5000.5], unit_bounds = [0, 9000] }
 day = { type = "date", values = [2020-01-01, "2020-01-02"] }
 at = { type = "timestamp", values = [2020-01-01T10:00:00, "2020-01-02 11:00:00"] }
-site = { type = "integer", values = [1, 2] }
+site = { type = "integer", values = [1, 2], null = true }
 age = { type = "integer", edges = [0, 18, 65] }
 sick = { type = "boolean", values = [true] }
 
@@ -84,6 +84,7 @@ def test_reads_what_is_declared(tmp_path: Path) -> None:
     assert (visits.version, visits.confidence, stays.unit) == ("2026-01", Fraction(9, 10), None)
     assert visits.field("cost").bounds == interval(0, 5000.5)
     assert visits.field("cost").unit_bounds == interval(0, 9000)
+    assert visits.field("site").values == (1, 2, None)
     assert visits.field("day").values == (date(2020, 1, 1), date(2020, 1, 2))
     assert visits.field("at").values == (datetime(2020, 1, 1, 10), datetime(2020, 1, 2, 11))  # noqa: DTZ001
     assert [witness.name for witness in found.witnesses] == [
@@ -128,6 +129,8 @@ BROKEN = {
         '["F", "F"]',
         "columns.sex: `sex.values` contains a value twice. List each value once.",
     ),
+    "null without values": ('values = ["F", "M"]', "null = true", "columns.sex.null` says whether NULL is one of the"),
+    "null is no truth value": ("null = true", 'null = "yes"', "columns.site.null` says whether NULL is one of the"),
     "values are no list": ('["F", "M"]', '"F"', "columns.sex.values: values must be a list"),
     "turned edges": ("[0, 18, 65]", "[18, 0]", "columns.age: `age.edges` must be ascending numbers, dates or times"),
     "edges of another type": ("[0, 18, 65]", "[0, 17.5]", "columns.age.edges: a value is not of the column's type int"),

@@ -6,6 +6,7 @@ LapwingError
 ├── BudgetExceeded   the charge does not fit; it was not made; carries `asked` and `remaining`
 ├── Halted           a running mechanism has given all the answers that were paid for
 ├── EngineFailed     the engine failed after the charge; constant text and an incident number
+├── Unfinished       what is computed from released numbers took too long; they are stored, and asking again is free
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
 └── Bug              Lapwing broke its own rule; please report it
 
@@ -75,6 +76,7 @@ Code = Literal[
     "ledger-failed",
     "misconfigured",
     "output-failed",
+    "unfinished",
 ]
 """The kinds of error, for programs."""
 
@@ -189,6 +191,18 @@ class EngineFailed(LapwingError):
     def __init__(self, incident: str) -> None:
         super().__init__(f"The engine could not finish this question (incident {incident}). The price stays charged.")
         self.incident = incident
+
+
+class Unfinished(LapwingError):
+    """The steps above the release took too long, or too much memory. The released numbers are stored."""
+
+    code: Code = "unfinished"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "What is computed from the released numbers takes too long or too much memory. The released parts are "
+            "stored: asking again for them is free. Write a simpler statement, or compute it from their answers."
+        )
 
 
 class LedgerFailed(LapwingError):

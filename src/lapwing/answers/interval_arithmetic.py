@@ -3,7 +3,8 @@
 Arithmetic, monotone functions and choices. Bounds are computed in float64; an outward step of a few units in the last
 place covers rounding. NaN as a bound says that there is none, as where a divisor may be 0. A condition lies between 0
 and 1: 1 to 1 where the boxes make it true, 0 to 0 where they make it false. CASE takes the branch that is certain, and
-where none is, the least interval that holds all that are possible.
+where none is, the least interval that holds all that are possible. What is certainly NULL has the empty box, from
+infinity to minus infinity.
 """
 
 from __future__ import annotations
@@ -21,30 +22,75 @@ Box = tuple[Array, Array]
 _BLUR = 2.0**-50
 
 
-def box_of(expression: Expression, leaf: Callable[[Expression], Box | None]) -> Box | None:
+def is_number(part: Expression) -> bool:
+    """Whether it is a released number, or a column that stands for one."""
+    return isinstance(part, Column | Slot)
+
+
+def box_of(
+    expression: Expression,
+    leaf: Callable[[Expression], Box | None],
+    *,
+    is_noisy: Callable[[Expression], bool] = is_number,
+) -> Box | None:
     """The interval of an expression while every released number lies in its own; None if no rule is known.
 
     `leaf` gives that of a released number, and the value of what contains none.
     """
-    if not isinstance(expression, Call) or not any(isinstance(part, Column | Slot) for part in walk(expression)):
+    if not isinstance(expression, Call) or not any(map(is_noisy, walk(expression))):
         return leaf(expression)
     rule = RULES.get(expression.operator.name)
     if rule is None:
         return None
     boxes = []
     for argument in expression.arguments:
-        box = box_of(argument, leaf)
+        box = box_of(argument, leaf, is_noisy=is_noisy)
         if box is None:
             return None
         boxes.append((box[0].astype(float), box[1].astype(float)))
+    name = expression.operator.name
     with np.errstate(all="ignore"):
-        found = rule(*boxes)
-        return found if expression.type is Type.BOOLEAN else _outward(found)
+        if name in _OF_NULL:
+            found = rule(*boxes)
+        else:
+            found = rule(*(_masked(box, is_empty(box), np.nan, np.nan) for box in boxes))
+        if expression.type is Type.BOOLEAN:
+            return found
+        found = _outward(found)
+        if name in _OF_NULL or name in ("least", "greatest"):
+            return found
+        null = np.asarray(np.stack(list(map(is_empty, boxes))).any(axis=0))
+        return _masked(found, null, np.inf, -np.inf)
+
+
+_OF_NULL = frozenset({"case", "coalesce", "is null"})
+"""Operators that may give a value where an argument is NULL."""
+
+
+def is_empty(box: Box) -> Array:
+    """Where the value is certainly NULL."""
+    return np.asarray(box[0].astype(float) > box[1].astype(float))
+
+
+def exactly(values: Array) -> Box:
+    """The box of known numbers; NaN stands for NULL."""
+    missing = np.isnan(values)
+    return np.where(missing, np.inf, values), np.where(missing, -np.inf, values)
+
+
+def shown_box(box: Box) -> Box:
+    """The box as it is shown: what is NULL has no ends."""
+    return _masked(box, is_empty(box), np.nan, np.nan)
+
+
+def _masked(box: Box, where: Array, low: float, high: float) -> Box:
+    return np.where(where, low, box[0]), np.where(where, high, box[1])
 
 
 def _outward(box: Box) -> Box:
     low, high = box
-    return low - np.abs(low) * _BLUR, high + np.abs(high) * _BLUR
+    ended = np.isfinite(low) & np.isfinite(high)
+    return np.where(ended, low - np.abs(low) * _BLUR, low), np.where(ended, high + np.abs(high) * _BLUR, high)
 
 
 def _corners(function: Callable[[Array, Array], Array]) -> Callable[[Box, Box], Box]:
@@ -132,9 +178,25 @@ def _case(*boxes: Box) -> Box:
     low, high = boxes[-1]
     for condition, value in reversed(list(zip(boxes[:-1:2], boxes[1:-1:2], strict=True))):
         sure, never = condition[0] == 1, condition[1] == 0
+        maybe_null = ~sure & ~never & (is_empty(value) != is_empty((low, high)))
         low = np.where(sure, value[0], np.where(never, low, np.minimum(value[0], low)))
         high = np.where(sure, value[1], np.where(never, high, np.maximum(value[1], high)))
+        low, high = _masked((low, high), maybe_null, np.nan, np.nan)
     return low, high
+
+
+def _first(*boxes: Box) -> Box:
+    """COALESCE: the first that is not NULL."""
+    low, high = boxes[-1]
+    for box in reversed(boxes[:-1]):
+        null = is_empty(box)
+        low, high = np.where(null, low, box[0]), np.where(null, high, box[1])
+    return low, high
+
+
+def _is_null(a: Box) -> Box:
+    null = is_empty(a)
+    return _truth(null, ~null, *a)
 
 
 def _unless(a: Box, b: Box) -> Box:
@@ -172,12 +234,12 @@ RULES: dict[str, Callable[..., Box]] = {
     ">=": lambda a, b: _at_most(b, a),
     "is distinct from": lambda a, b: _not(_equal(a, b)),
     "in": lambda a, *values: _or(*(_equal(a, value) for value in values)),
-    "is null": lambda a: _truth(np.zeros(a[0].shape, bool), np.ones(a[0].shape, bool), *a),
+    "is null": _is_null,
     "and": _and,
     "or": _or,
     "not": _not,
     "case": _case,
-    "coalesce": lambda a, *_: a,
+    "coalesce": _first,
     "nullif": _unless,
 }
 """By the name of the operator."""

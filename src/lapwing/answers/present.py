@@ -14,10 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from lapwing.answers.interval_arithmetic import box_of
+from lapwing.answers.interval_arithmetic import box_of, exactly, shown_box
 from lapwing.answers.readings import intervals_of, values_of
 from lapwing.answers.table import AnswerColumn
-from lapwing.arrays import Array
+from lapwing.arrays import Array, objects
 from lapwing.cells.release import Released
 from lapwing.engines.calculator import calculate, name_of
 from lapwing.errors import Bug
@@ -50,9 +50,7 @@ def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
     after = size = plan.group_count or 1
     for values in plan.domain:
         after //= len(values)
-        once = np.empty(len(values), object)
-        once[:] = values
-        columns.append(np.tile(np.repeat(once, after), size // (len(values) * after)))
+        columns.append(np.tile(np.repeat(objects(values), after), size // (len(values) * after)))
     return tuple(columns)
 
 
@@ -89,8 +87,8 @@ class _Above:
         box = box_of(expression, lambda leaf: self.leaf(leaf, level, together)) if kind.is_number else None
         if box is None:
             return AnswerColumn(name, kind, values, reason=self._missing(used, together), chosen=chosen, remark=remark)
-        open_ = bool(np.isnan(box[0].astype(float)).any())
-        reason = _open(expression) if open_ else None
+        open_, box = bool(np.isnan(box[0].astype(float)).any()), shown_box(box)
+        reason = open_reason(expression) if open_ else None
         return AnswerColumn(name, kind, values, *box, reason, chosen=chosen, remark=remark)
 
     def _remark(self, used: set[int]) -> str | None:
@@ -143,9 +141,7 @@ class _Above:
         (found,) = calculate([expression], columns, types, self.size)
         if expression.type.is_number:
             return np.asarray(found.to_numpy(zero_copy_only=False))
-        values = np.empty(self.size, object)
-        values[:] = found.to_pylist()
-        return values
+        return objects(found.to_pylist())
 
     def leaf(self, expression: Expression, level: Fraction, together: int) -> tuple[Array, Array] | None:
         """The interval of a released number; a key or a constant is its own."""
@@ -155,11 +151,10 @@ class _Above:
         if expression.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
             return None
         values = self.value(expression)
-        known = np.array([np.nan if value is None else float(value) for value in values.tolist()])
-        return known, known
+        return exactly(np.array([np.nan if value is None else float(value) for value in values.tolist()], float))
 
 
-def _open(expression: Expression) -> str:
+def open_reason(expression: Expression) -> str:
     """Why an interval has no ends in some group."""
     if any(isinstance(part, Call) and part.operator.name == "/" for part in walk(expression)):
         return "the interval of a divisor holds 0"

@@ -30,8 +30,19 @@ STEWARD = "steward"
 
 
 @dataclass(frozen=True, slots=True)
+class StatementPart:
+    """One of the questions that a statement is made of (planning/statement.py)."""
+
+    text: str
+    place: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionRequest:
-    """One question: SQL text or an Ibis expression."""
+    """One question: SQL text, an Ibis expression, or a part of a statement."""
 
     question: Any
 
@@ -139,7 +150,9 @@ class Request:
     def _terms(self) -> Facts:
         terms, automatic = self.terms, self.terms.automatic
         numbers = (terms.within, terms.epsilon, terms.delta, terms.confidence, terms.assume_rows, terms.share)
-        return (_facts(numbers), terms.intervals, automatic.bounds, automatic.limits, number_facts(automatic.share))
+        check = () if terms.check is None else (_facts(terms.check),)
+        found = (automatic.bounds, automatic.limits, number_facts(automatic.share))
+        return (_facts(numbers), terms.intervals, *found, *check)
 
 
 def _facts(written: Any) -> Facts:

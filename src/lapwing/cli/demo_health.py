@@ -18,7 +18,7 @@ from lapwing.mechanisms.additive.laplace import Laplace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lapwing.answers.answer import Release
+    from lapwing.answers.computed import Answered
 
 PICTURE = "lapwing-demo.png"
 MOST_VISITS = 20
@@ -96,7 +96,7 @@ def the_price(curator: Curator) -> Scene:
     return Scene("preview", "What would it cost?", shown, {"within": counts.to_dict(), "epsilon": both.to_dict()})
 
 
-def the_answer(release: Release, rows: pa.Table) -> Scene:
+def the_answer(release: Answered, rows: pa.Table) -> Scene:
     """The answer beside the truth."""
     truth = truths(rows)
     facts = [_beside(row, truth[row["plan"], row["sex"]]) for row in release]
@@ -149,7 +149,7 @@ def _answer_table(facts: list[dict[str, Any]]) -> Any:
     return made
 
 
-def the_picture(release: Release) -> Scene:
+def the_picture(release: Answered) -> Scene:
     """A file in the current directory, if matplotlib is there."""
     path = Path(PICTURE).resolve()
     try:
@@ -160,7 +160,7 @@ def the_picture(release: Release) -> Scene:
     return Scene("picture", "A picture", shown, {"path": str(path)})
 
 
-def the_same_again(curator: Curator, release: Release) -> Scene:
+def the_same_again(curator: Curator, release: Answered) -> Scene:
     """The stored answer."""
     again = curator.sql(QUESTION, epsilon=EPSILON, analyst="somebody else")
     same = again.to_arrow().equals(release.to_arrow())
@@ -244,5 +244,5 @@ def the_budget(curator: Curator) -> Scene:
     return Scene("budget", "What was spent, in plain words", shown, statement.to_dict())
 
 
-def _people(release: Release) -> int:
+def _people(release: Answered) -> int:
     return int(release["people"][0])

@@ -13,8 +13,8 @@ from lapwing.privacy.budget import Budget
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lapwing.answers.answer import Release
-    from lapwing.asking.preview import Preview
+    from lapwing.answers.computed import Answered
+    from lapwing.answers.preview import PricePreview
 
 NAMES = "SELECT name, COUNT(*) AS n FROM births GROUP BY name"
 EPSILON, DELTA = 1, 1e-6
@@ -45,7 +45,7 @@ def the_names(births: pa.Table) -> Scene:
     return Scene("names", "Groups that nobody may list", shown, facts)
 
 
-def _ask(people: pa.Table) -> tuple[Preview, Release]:
+def _ask(people: pa.Table) -> tuple[PricePreview, Answered]:
     curator = open_data(people, name="births", unit=None, budget=Budget(epsilon=EPSILON, delta=DELTA))
     try:
         return curator.preview(NAMES, epsilon=EPSILON), curator.sql(NAMES, epsilon=EPSILON)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+from lapwing.answers.computed import rehearse_statement
 from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
@@ -24,6 +25,7 @@ from lapwing.cells.bounds_search import (
     rehearse_search,
     release_search,
 )
+from lapwing.cells.checking import CheckResult, CheckTarget, check_query, encode_check, rehearse_check, release_check
 from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.curator.prepared import Prepared
@@ -34,6 +36,8 @@ from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
+from lapwing.planning.statement import SplitStatement
+from lapwing.privacy.loss import Loss
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -84,6 +88,21 @@ class PrivateData:
             return found, encode_search(found)
 
         return lambda: _run(read)
+
+    def prepare_check(self, target: CheckTarget, price: Loss) -> Paid[CheckResult]:
+        """For the counts of units that exceed limits."""
+        query = _prepare(lambda: self._engine.prepare(check_query(target)))
+        _prepare(lambda: rehearse_check(target, price))
+
+        def read() -> tuple[CheckResult, bytes]:
+            result = release_check(target, price, self._engine.fetch(query))
+            return result, encode_check(result)
+
+        return lambda: _run(read)
+
+    def prepare_steps(self, statement: SplitStatement, confidence: Fraction) -> None:
+        """For the steps above the release: they run on tables without rows first."""
+        _prepare(lambda: rehearse_statement(statement, confidence))
 
     def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""

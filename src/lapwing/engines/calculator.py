@@ -38,7 +38,7 @@ def calculate(
     table = pa.table({**arrays, "lw_row": pa.array(range(rows), pa.int64())})
     outputs = [exp.alias_(form(e, _leaf), f"o{i}", quoted=True) for i, e in enumerate(expressions)]
     query = exp.Select(expressions=outputs).from_(exp.table_(_ROWS, quoted=True), copy=False).order_by('"lw_row"')
-    with _calculator().cursor() as cursor:
+    with calculator().cursor() as cursor:
         cursor.register(_ROWS, table)
         found = cursor.sql(DUCKDB.write(query).text).to_arrow_table()
     return [found.column(i).combine_chunks() for i in range(len(expressions))]
@@ -60,8 +60,10 @@ def _leaf(leaf: Column | Key | Slot) -> exp.Expression:
 
 
 @cache
-def _calculator() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false", "threads": "1"})
+def calculator() -> duckdb.DuckDBPyConnection:
+    """The empty engine: it has no table, no file and no setting that a query could change."""
+    limits = {"memory_limit": "1GB", "temp_directory": ""}
+    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false", "threads": "1", **limits})
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -124,7 +124,7 @@ def question_of(relation: Relation) -> Question:
             "Read it directly.",
         )
     if isinstance(relation, Aggregation):
-        _check_total(relation)
+        check_total(relation)
     if isinstance(relation, Rows) or not (relation.keys or _shows_numbers(relation)):
         refuse(
             "private-rows",
@@ -154,7 +154,7 @@ def size_of(expressions: Iterable[Expression]) -> int:
     return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
 
 
-def _check_total(groups: Aggregation) -> None:
+def check_total(groups: Aggregation) -> None:
     """Refuses questions that would take long to process. Sizes are known without traversal."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
     if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:

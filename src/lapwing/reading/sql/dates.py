@@ -19,7 +19,7 @@ from lapwing.reading.sql.nodes import SqlNode, SqlReader, bare
 from lapwing.reading.sql.refused import check_modifiers, part_of
 
 
-def settle_today(select: exp.Select, today: date) -> bool:
+def settle_today(select: exp.Expr, today: date) -> bool:
     """Writes the date for every CURRENT_DATE in the tree; False if there is none."""
     found = [node for node in select.find_all(exp.CurrentDate) if not any(node.args.values())]
     for node in found:

@@ -7,7 +7,7 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -22,6 +22,7 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
+from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.measures.total import COUNT_VALUES, SUM
@@ -81,15 +82,16 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
     """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
     try:
-        select = _select(text)
+        select = only_select(parse(text), "the question")
         dated = today is not None and settle_today(select, today)
-        question = normalised(question_of(_relation(select, Names(catalog, {}))))
+        question = normalised(question_of(read_relation(select, Names(catalog, {}))))
         return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
 
-def _select(text: str) -> exp.Select:
+def parse(text: str) -> exp.Expr:
+    """The one statement of a text, as the parser has it; raises Refused."""
     if _SURROGATE.search(text, 0, MOST_CHARACTERS):
         refuse(
             "unreadable-characters",
@@ -128,11 +130,11 @@ def _select(text: str) -> exp.Select:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
     bind(parts)
     rename_aggregates(parts)
-    return only_select(statement, "the question")
+    return statement
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class SelectSource:
     """What one SELECT reads."""
 
     scopes: Scopes
@@ -160,22 +162,15 @@ class _Source:
         return self.scopes.column(node)
 
 
-def _inside(select: exp.Select, names: Names) -> Relation:
-    return _relation(select, names, inside=True)
+def read_inside(select: exp.Select, names: Names) -> Relation:
+    return read_relation(select, names, inside=True)
 
 
-def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
+def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
-    names = _with(select, names)
-    scopes, terms = read_from(select, names, _inside)
-    source = _Source(*read_semi_joins(select, scopes, names, _inside))
-    where = select.args.get("where")
-    relation = source.relation
-    if where is not None:
-        conditions = [read(term, source.column) for term in terms]
-        relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
-    inner = replace(source, scopes=source.scopes.refine(relation))
+    inner = read_source(select, _with(select, names))
+    relation = inner.relation
     if not _aggregates(select):
         return _order(select, inner, _plain(select, inner))
     if isinstance(relation, Aggregation):
@@ -185,8 +180,22 @@ def _relation(select: exp.Select, names: Names, *, inside: bool = False) -> Rela
             "the numbers inside have already been released.",
             "Compute it from the answer, which is free.",
         )
-    groups = _Aggregation(select, inner, relation, inside=inside).groups()
+    aggregation = AggregationReader(select, inner, relation, inside=inside)
+    aggregation.read_keys()
+    groups = aggregation.groups()
     return per_unit(groups) if inside and is_per_unit(groups) else groups
+
+
+def read_source(select: exp.Select, names: Names) -> SelectSource:
+    """What a SELECT reads: FROM, filtered by WHERE."""
+    scopes, terms = read_from(select, names, read_inside)
+    source = SelectSource(*read_semi_joins(select, scopes, names, read_inside))
+    where = select.args.get("where")
+    relation = source.relation
+    if where is not None:
+        conditions = [read(term, source.column) for term in terms]
+        relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
+    return replace(source, scopes=source.scopes.refine(relation))
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -209,11 +218,11 @@ def _with(select: exp.Select, names: Names) -> Names:
     for cte in ctes.expressions:
         check_modifiers(cte)
         check_modifiers(cte.args["alias"])
-        names = names.adding(cte.alias, read_body(cte.this, names, _inside, f"`{cte.alias}`"))
+        names = names.adding(cte.alias, read_body(cte.this, names, read_inside, f"`{cte.alias}`"))
     return names
 
 
-def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, SqlNode | Expression]]:
+def select_columns(select: exp.Select, source: SelectSource) -> Iterator[tuple[str, SqlNode | Expression]]:
     """Names and nodes in the SELECT list; a star stands for all columns."""
     for name, node in zip(names_of(select.expressions), select.expressions, strict=True):
         inner = node.this if isinstance(node, exp.Alias) else node
@@ -225,36 +234,36 @@ def _columns(select: exp.Select, source: _Source) -> Iterator[tuple[str, SqlNode
             yield name, inner
 
 
-def _plain(select: exp.Select, source: _Source) -> Relation:
+def _plain(select: exp.Select, source: SelectSource) -> Relation:
     """A SELECT without aggregates, row by row or group by group."""
     outputs = (
         Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
-        for name, node in _columns(select, source)
+        for name, node in select_columns(select, source)
     )
     return project(source.relation, outputs)
 
 
-def _order(select: exp.Select, source: _Source, relation: Relation) -> Relation:
+def _order(select: exp.Select, source: SelectSource, relation: Relation) -> Relation:
     """The relation, sorted and limited by ORDER BY and LIMIT."""
     order = select.args.get("order")
     if order is not None and isinstance(relation, Rows):
         return sorted_by(relation, ())  # refuses
     if order is not None:
         outputs = tuple(relation.columns.values())
-        terms = [(_output(node.this, outputs) or read(node.this, source.column), node) for node in _sorting(order)]
+        terms = [(output_of(node.this, outputs) or read(node.this, source.column), node) for node in sorting(order)]
         relation = sorted_by(relation, tuple(Order(by, bool(node.args.get("desc"))) for by, node in terms))
-    limit = _limit(select)
+    limit = limit_of(select)
     return relation if limit is None else limit_to(relation, limit)
 
 
-def _sorting(order: SqlNode) -> list[SqlNode]:
+def sorting(order: SqlNode) -> list[SqlNode]:
     check_modifiers(order)
     for node in order.expressions:
         check_modifiers(node)
     return list(order.expressions)
 
 
-def _output(node: SqlNode, outputs: tuple[Output, ...]) -> Expression | None:
+def output_of(node: SqlNode, outputs: tuple[Output, ...]) -> Expression | None:
     """The output column that a name or number in ORDER BY refers to."""
     if is_whole(node):
         place = int(node.name)
@@ -271,38 +280,39 @@ def _output(node: SqlNode, outputs: tuple[Output, ...]) -> Expression | None:
     return None
 
 
-class _Aggregation:
+class AggregationReader:
     """One SELECT with aggregates being read."""
 
-    def __init__(self, select: exp.Select, source: _Source, rows: Rows, *, inside: bool) -> None:
+    def __init__(self, select: exp.Select, source: SelectSource, rows: Rows, *, inside: bool) -> None:
         self.select, self.source, self.rows = select, source, rows
         self.grouping = Grouping(rows, inside=inside)
-        self._read_keys()
         self.outputs: dict[str, Expression] = {}
+        self.stands_for: Callable[[SqlNode], Expression | None] = lambda _: None
+        """What a column stands for that is no column of the source, if it does."""
 
     def groups(self) -> Aggregation:
-        outputs = tuple(Output(name, self._above(node)) for name, node in self._shown())
+        outputs = tuple(Output(name, self.above(node)) for name, node in self._shown())
         self.outputs = {output.name.lower(): output.expression for output in outputs}
         having = self.select.args.get("having")
         conditions: list[Expression] = []
         if having is not None:
             check_modifiers(having)
-            conditions = [self._above(term) for term in terms_of(having.this, exp.And)]
+            conditions = [self.above(term) for term in terms_of(having.this, exp.And)]
         order = self.select.args.get("order")
-        sorting = [] if order is None else _sorting(order)
-        by = [(_output(node.this, outputs) or self._above(node.this), bool(node.args.get("desc"))) for node in sorting]
+        terms = [] if order is None else sorting(order)
+        by = [(output_of(node.this, outputs) or self.above(node.this), bool(node.args.get("desc"))) for node in terms]
         groups = filter_by(self.grouping.groups(outputs), conditions, lambda: "HAVING")
         groups = sorted_by(groups, tuple(Order(*term) for term in by))
-        limit = _limit(self.select)
+        limit = limit_of(self.select)
         return groups if limit is None else limit_to(groups, limit)
 
     def _shown(self) -> Iterator[tuple[str, SqlNode]]:
-        for name, node in _columns(self.select, self.source):
+        for name, node in select_columns(self.select, self.source):
             if not isinstance(node, exp.Expression):
                 refuse_node(exp.Star())
             yield name, node
 
-    def _read_keys(self) -> None:
+    def read_keys(self) -> None:
         group, distinct = self.select.args.get("group"), self.select.args.get("distinct")
         if distinct is not None:
             check_modifiers(distinct)
@@ -314,9 +324,9 @@ class _Aggregation:
             return
         check_modifiers(group)
         for node in group.expressions:
-            self.grouping.add_key(self._key(node), partial(_grouping_by, node))
+            self.grouping.add_key(self.key(node), partial(_grouping_by, node))
 
-    def _key(self, node: SqlNode) -> Expression:
+    def key(self, node: SqlNode) -> Expression:
         meant = self._meant(node)
         if is_whole(node):
             place = int(node.name)
@@ -338,15 +348,24 @@ class _Aggregation:
             return written.get(node.name.lower(), node)
         return node
 
-    def _above(self, node: SqlNode) -> Expression:
+    def above(self, node: SqlNode) -> Expression:
         return self.grouping.above(read(node, self._leaf))
+
+    def _is_key(self, node: exp.Column) -> bool:
+        """True if a column is a key, which its name then means before a selected column of the same name."""
+        return self.source.column(node) in self.grouping.keys
 
     def _leaf(self, node: SqlNode) -> Expression:
         if is_semi_join(node):
             return self.source.column(node)
         if isinstance(node, exp.Column):
-            name = "" if node.table or node.name.lower() in self.rows.columns else node.name.lower()
-            return self.outputs[name] if name in self.outputs else self.source.column(node)
+            known = self.stands_for(node)
+            if known is not None:
+                return known
+            name = "" if node.table else node.name.lower()
+            if name in self.outputs and (name not in self.rows.columns or not self._is_key(node)):
+                return self.outputs[name]
+            return self.source.column(node)
         condition = None
         if isinstance(node, exp.Filter):
             check_modifiers(node.expression)
@@ -399,11 +418,16 @@ class _Aggregation:
                 refuse_node(node)
 
 
+def slot_types(aggregates: Sequence[Aggregate]) -> list[Type]:
+    """The type of each aggregate's number."""
+    return [FUNCTIONS[aggregate.name].type for aggregate in aggregates]
+
+
 def _grouping_by(node: SqlNode) -> str:
     return f"GROUP BY {part_of(node)}"
 
 
-def _limit(select: exp.Select) -> int | None:
+def limit_of(select: exp.Expr) -> int | None:
     limit = select.args.get("limit")
     if limit is None:
         return None

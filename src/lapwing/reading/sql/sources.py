@@ -36,9 +36,18 @@ class Names:
 
     catalog: Catalog
     known: Mapping[str, Relation]
+    hidden: frozenset[str] = frozenset()
+    """Names of released tables, which stand for no rows."""
 
     def relation(self, name: str, schema: str = "") -> tuple[Relation, Table | None]:
         """What a name stands for, and the table of the catalog if it is one; a schema belongs to tables alone."""
+        if not schema and name.lower() in self.hidden:
+            refuse(
+                "released-numbers",
+                f"`{name}`",
+                "released numbers cannot be used where rows are counted.",
+                "Aggregate the rows first, and combine the results.",
+            )
         if not schema and name.lower() in self.known:
             return self.known[name.lower()], None
         table = self.catalog.table(name)
@@ -48,7 +57,12 @@ class Names:
 
     def adding(self, name: str, relation: Relation) -> Names:
         """The same names and one more."""
-        return Names(self.catalog, {**self.known, name.lower(): relation})
+        return Names(self.catalog, {**self.known, name.lower(): relation}, self.hidden - {name.lower()})
+
+    def hiding(self, name: str) -> Names:
+        """The same names, with one for a released table."""
+        known = {other: relation for other, relation in self.known.items() if other != name.lower()}
+        return Names(self.catalog, known, self.hidden | {name.lower()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +267,10 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
     right = _one(node.this, names, body, alone=False)
     taken = [] if on or using or words not in COMMAS else [term for term in conditions if _links(term, left, right)]
     if not (taken or (words in KINDS and (on or using))):
-        refuse(
-            "unsupported-join",
-            what,
-            "only equality joins are supported.",
-            "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).",
-        )
+        instead = "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x)."
+        if words in COMMAS:
+            instead = "Write JOIN ... ON a.x = b.y, or put a.x = b.y in WHERE."
+        refuse("unsupported-join", what, "only equality joins are supported.", instead)
     if any(one.names & other.names for one in left.parts for other in right.parts):
         refuse(
             "duplicate-name",

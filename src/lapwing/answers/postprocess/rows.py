@@ -1,0 +1,160 @@
+"""Rows between two steps: values, the box that each noisy number lies in, and which rows would be there without noise.
+
+Membership. A step that chooses rows by noisy numbers keeps all of them here, with three marks: `shown` rows are in the
+answer, `sure` rows would be in it wherever the numbers lie in their boxes, and the others that may be are `possible`.
+So what is computed later from the chosen rows still has an interval that holds. Where the rows that may be are not all
+here, `closed` is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lapwing.answers.interval_arithmetic import exactly
+from lapwing.arrays import Array
+from lapwing.language.types import Type
+
+NO_RULE = "no interval follows for this expression"
+CHOSEN_ROWS = "it is computed from rows that were chosen by noisy numbers"
+NOISY_ORDER = "the order it is computed in follows from noisy numbers"
+NOISY_GROUPS = "its groups follow from noisy numbers"
+NO_SPREAD = "no interval follows for this function of several noisy numbers"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepColumn:
+    """One column."""
+
+    type: Type
+    values: Array
+    """float64 for reals, with NaN for NULL; objects otherwise, with None."""
+    low: Array | None = None
+    high: Array | None = None
+    """The box of each noisy number; NaN where it has no ends."""
+    many: int | None = 0
+    """From how many released numbers each of its cells is computed; 0 for public ones, None for all of some group."""
+    reason: str | None = None
+    """Why there is no box, in all rows or in some."""
+    bare: bool = False
+    """Whether a number was asked for without an interval."""
+    remark: str | None = None
+
+    @property
+    def noisy(self) -> bool:
+        return self.many != 0
+
+    def box(self) -> tuple[Array, Array] | None:
+        """Where the true values lie; a public value is its own."""
+        if self.noisy:
+            return None if self.low is None or self.high is None else (self.low, self.high)
+        if self.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
+            return None
+        return exactly(numbers(self.values))
+
+    def take(self, places: Array) -> StepColumn:
+        """The cells at these places; NULL at -1, which is certain."""
+        missing = places < 0
+        values = self.values[places] if self.values.size else _nothing(self.type, len(places))
+        if missing.any():
+            values = values.copy()
+            values[missing] = np.nan if self.type is Type.REAL else None
+        if self.low is None or self.high is None:
+            return replace(self, values=values)
+        low, high = (side[places] if side.size else np.zeros(len(places)) for side in (self.low, self.high))
+        return replace(self, values=values, low=np.where(missing, np.inf, low), high=np.where(missing, -np.inf, high))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRows:
+    """A table between two steps."""
+
+    columns: Mapping[str, StepColumn]
+    shown: Array
+    sure: Array
+    possible: Array
+    closed: bool = True
+    """Whether every row that may be there is among these."""
+    chosen: bool = False
+    """Whether rows were chosen by noisy numbers, so that only boxes that hold together hold."""
+    by_noise: bool = False
+    """Whether the order of the rows follows from noisy numbers."""
+
+    @property
+    def size(self) -> int:
+        return len(self.shown)
+
+    @property
+    def exact(self) -> bool:
+        """Whether nobody doubts which rows are there."""
+        return self.closed and bool((self.sure == self.possible).all())
+
+    def take(self, places: Array) -> StepRows:
+        """The rows at these places, in this order."""
+        columns = {name: cells.take(places) for name, cells in self.columns.items()}
+        shown, sure, possible = self.shown[places], self.sure[places], self.possible[places]
+        return replace(self, columns=columns, shown=shown, sure=sure, possible=possible)
+
+    def visible(self) -> StepRows:
+        """The shown rows only; those that may be there besides are forgotten."""
+        if self.shown.all() and self.exact:
+            return self
+        return replace(self.take(np.flatnonzero(self.shown)), closed=self.exact)
+
+
+def certain(columns: Mapping[str, StepColumn], size: int) -> StepRows:
+    """Rows that are all there."""
+    everything = np.ones(size, bool)
+    return StepRows(columns, everything, everything, everything)
+
+
+def numbers(values: Array) -> Array:
+    """Numbers or truths as float64, NULL as NaN."""
+    return np.array([np.nan if value is None else float(value) for value in values.tolist()], float)
+
+
+def objects(values: Sequence[Any]) -> Array:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def as_values(values: Sequence[Any], kind: Type) -> Array:
+    """What the calculator gave, as values of this type."""
+    if kind is Type.REAL:
+        return np.array([np.nan if value is None else float(value) for value in values], float)
+    if kind is Type.INTEGER:
+        return objects([None if value is None else int(value) for value in values])
+    return objects(list(values))
+
+
+def plain(values: Array) -> list[Any]:
+    """Values for comparing: None for NULL."""
+    return [None if value is None or value != value else value for value in values.tolist()]
+
+
+def codes(columns: Sequence[Array], size: int) -> tuple[Array, int]:
+    """The number of each row's group, in the order in which groups first occur, and how many there are."""
+    seen: dict[tuple[Any, ...], int] = {}
+    rows = zip(*map(plain, columns), strict=True) if columns else iter([()] * size)
+    found = np.array([seen.setdefault(row, len(seen)) for row in rows], np.int64)
+    return found.reshape(size), len(seen)
+
+
+def ranks(columns: Sequence[tuple[Array, bool]], size: int) -> Array:
+    """The place of each row in this order, the same for rows that are equal in it; NULL last either way."""
+    place = np.zeros(size, np.int64)
+    for values, descending in columns:
+        listed = plain(values)
+        known = sorted({value for value in listed if value is not None}, reverse=descending)
+        at = {value: rank for rank, value in enumerate(known)}
+        digits = np.array([len(known) if value is None else at[value] for value in listed], np.int64).reshape(size)
+        _, place = np.unique(place * (len(known) + 1) + digits, return_inverse=True)
+    return place
+
+
+def _nothing(kind: Type, size: int) -> Array:
+    return np.full(size, np.nan) if kind is Type.REAL else objects([None] * size)

@@ -1,0 +1,76 @@
+"""Statements that go on above the release: which they are, and the requests that their parts make.
+
+A statement with one part is asked as that question; one with several as a batch of them. So prices, stored answers,
+retry keys and refusals are those of questions and batches, and one refused part refuses all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from functools import lru_cache
+from typing import Any
+
+from lapwing.asking.batch import read_batch
+from lapwing.asking.request import QuestionRequest, Request, StatementPart
+from lapwing.catalog.table import Catalog
+from lapwing.errors import Misconfigured, Refused
+from lapwing.language.refusal import refuse
+from lapwing.planning.question import Question
+from lapwing.planning.statement import SplitStatement
+from lapwing.reading.sql.statement import StatementReader
+
+
+class StatementFinder:
+    """Reads statements, and remembers them."""
+
+    def __init__(self, catalog: Catalog, read: Callable[[Any, date | None], Question], remembered: int) -> None:
+        self._catalog, self._read = catalog, read
+        self._found = lru_cache(maxsize=remembered)(self._find)
+
+    def find(self, question: Any, today: date | None) -> SplitStatement | None:
+        """The statement, if the question is one and no ordinary question; raises Refused.
+
+        What is refused below the release is left to the planner of questions, which knows what could be found.
+        """
+        return self._found(question, today) if isinstance(question, str) else None
+
+    def _find(self, text: str, today: date | None) -> SplitStatement | None:
+        try:
+            self._read(text, today)
+        except Refused:
+            reader = StatementReader(self._catalog)
+            try:
+                return reader.read(text, today)
+            except Refused:
+                if reader.goes_on:
+                    raise
+        return None
+
+
+def parts_request(text: str, statement: SplitStatement, request: Request) -> Request:
+    """The request for the parts of a statement, on its terms; raises Refused if there is none."""
+    terms, many = request.terms, len(statement.parts)
+    if terms.within is not None:
+        refuse(
+            "within-unsupported",
+            "`within`",
+            "it is promised for released numbers, and this statement shows numbers that are computed from them.",
+            "Ask with epsilon=; or ask for the sub-queries first, with within=: what is stored is not paid again.",
+        )
+    if many == 1:
+        return replace(request, asked=QuestionRequest(StatementPart(text, 0)))
+    if request.combine:
+        raise Misconfigured(
+            "`combine` joins answers to one question; this statement asks several. Nothing was charged."
+        )
+    if terms.automatic.bounds or terms.automatic.limits:
+        refuse(
+            "search-needs-epsilon",
+            'bounds="auto" and limits="auto"',
+            "this statement asks several questions at once.",
+            "Ask each sub-query with it first; what is found is stored.",
+        )
+    asked = {f"part {place + 1}": StatementPart(text, place) for place in range(many)}
+    return replace(request, asked=read_batch(asked))
