@@ -14,6 +14,7 @@ from lapwing.language.expression import Operator
 from lapwing.language.operators.base import MOST_SIZE
 from lapwing.language.operators.buckets import BUCKETS
 from lapwing.language.operators.casts import CASTS
+from lapwing.language.operators.date_texts import FORMATS
 from lapwing.language.operators.dates import TEMPORAL
 from lapwing.language.operators.logic import LOGIC
 from lapwing.language.operators.numbers import NUMERIC
@@ -89,7 +90,56 @@ docs/make_sql.py`. Ibis expressions support the same operations, at the same pri
 
 The dialect is DuckDB's. The text never reaches the engine: it is parsed into a plan, and the plan becomes the
 engine's query. A refusal is free and never depends on the data.
+"""
 
+EVERYDAY = (
+    (
+        "How many patients and visits are there?",
+        "SELECT COUNT(DISTINCT patient) AS patients, COUNT(*) AS visits FROM visits",
+    ),
+    ("What does a visit cost on average, by sex?", "SELECT sex, AVG(cost) FROM visits GROUP BY sex"),
+    ("Which share of visits is expensive?", "SELECT AVG(cost > 1000) AS share FROM visits"),
+    (
+        "How many visits in each month?",
+        "SELECT STRFTIME(day, '%Y-%m') AS month, COUNT(*) AS n FROM visits GROUP BY month",
+    ),
+    ("On which days of the week?", "SELECT DAYNAME(day) AS weekday, COUNT(*) AS n FROM visits GROUP BY weekday"),
+    (
+        "How old are the patients?",
+        "SELECT BUCKET(age, [0, 18, 40, 65]) AS ages, COUNT(*) AS n FROM visits GROUP BY ages",
+    ),
+    (
+        "Which regions have the most visits?",
+        "SELECT r.name, COUNT(*) AS n FROM visits v, regions r WHERE region = code GROUP BY 1 ORDER BY n DESC LIMIT 5",
+    ),
+    (
+        "What do those cost who also had a long stay?",
+        "SELECT AVG(cost) FROM visits WHERE patient IN (SELECT patient FROM stays WHERE nights > 7)",
+    ),
+    (
+        "How many visits does a patient have?",
+        "SELECT AVG(n) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient)",
+    ),
+    ("How many in the last 90 days?", "SELECT COUNT(*) FROM visits WHERE day >= CURRENT_DATE - INTERVAL 90 DAY"),
+)
+"""What analysts ask first, in words and in SQL."""
+
+COSTS = """
+## What is free, and what has a price
+
+| free | priced |
+|---|---|
+| a refusal, a preview | every distinct aggregate over rows, once |
+| the same question again: the stored answer | keys that are not public: they are selected privately |
+| everything computed from released numbers: arithmetic, `HAVING`, `ORDER BY`, `LIMIT` | what `bounds="auto"` and \
+`limits="auto"` find, once |
+| lists of public keys: `SELECT DISTINCT sex` | |
+| sub-queries, `WHERE`, joins and everything else below an aggregate | |
+
+[Prices](#prices) has the rules.
+"""
+
+CLAUSES_PAGE = """
 ## Clauses
 
 | clause | what is supported |
@@ -98,9 +148,10 @@ engine's query. A refusal is free and never depends on the data.
 | `SELECT DISTINCT` | of keys: the same as `GROUP BY` without aggregates |
 | `FROM` | a table of the catalog, a sub-query or a name from `WITH`, alone or joined |
 | `FROM schema.t` | with the schema that is declared for the table, `main` or `public` |
-| `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)` |
+| `JOIN`, `LEFT JOIN`, `RIGHT JOIN` | on equal columns, with `ON a.x = b.y AND ...` or `USING (x)`; parentheses |
+| `FROM a, b WHERE a.x = b.y` | the same as `JOIN` |
 | `UNION ALL` | of rows, in a sub-query or in `WITH` |
-| `WHERE` | any condition over the columns of one row |
+| `WHERE` | any condition over the columns of one row; `IN (SELECT ...)` and `EXISTS`, see below |
 | `GROUP BY` | columns, expressions, names or positions of selected columns; not the protected unit |
 | `HAVING` | conditions over keys and aggregates; they filter released numbers |
 | `ORDER BY`, `LIMIT`, `OFFSET` | of groups, by released numbers or keys; missing values come last |
@@ -234,6 +285,12 @@ precision (`within=`). The question decides how far the price goes.
   any, on the stored table; with `limits="auto"`, how many rows of a unit count in a group, and in how many groups. The
   answer shows what was found. It is stored, and free for the next question. The share is `find_share`, 0.35 by default.
   `within=` works once everything is found.
+- Where a limit can leave out rows, groups or values, every answer says so, and 5 % of the price (`within=`: 5 % more)
+  tells how many units exceed it: `check=0` saves that, and a larger share buys a sharper figure. A check is about all
+  rows under the keys, before WHERE, so for a filter it is an upper bound, and one serves every filter over the same
+  keys. It is stored, and serves if it cost at least a quarter of what the question would pay. COUNT(DISTINCT unit) is
+  checked for groups only, rows that are units for bounds only, and what no limit can cut is not checked. A limit may
+  move a mean, or a sum of both signs, either way, so no direction is stated there.
 - Half of the price of a quantile pays for its interval. With `intervals=False` all of it goes to the estimate.
 - `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
   keys are answered together, and shared parts are paid once.
@@ -276,6 +333,13 @@ expression has at most {MOST_SIZE:,} parts, and all expressions together {MOST_T
 ## Operators
 
 x and y are numbers, n is a whole number, s text, d a date, t a timestamp, c a condition.
+
+Besides these: `DAYNAME(d)` and `MONTHNAME(d)` in English; `STRFTIME(d, '%Y-%m')` with a constant format out of
+{" ".join(f"`%{letter}`" for letter in FORMATS)}; `PI()`, `DEGREES(x)`, `RADIANS(x)`;
+and `CURRENT_DATE`, the date in UTC when the request is built, which the answer tells; another day is another question.
+
+A constant is read as the type of what it is compared with: `n = '8'`, `c = 1` and `c = 'true'` are comparisons with 8
+and with true.
 """
 
 GROUPS = {
@@ -322,7 +386,20 @@ def page() -> str:
     """The whole page."""
     aggregates = "".join(f"| `{f.sql}` | {f.words} |\n" for f in FUNCTIONS.values())
     operators = "".join(f"\n### {title}\n\n{_table(group)}" for title, group in GROUPS.items())
-    return HEAD + aggregates + _other_names() + _above() + _relations() + PRICES + operators + _refused() + _examples()
+    return (
+        HEAD
+        + _everyday()
+        + COSTS
+        + CLAUSES_PAGE
+        + aggregates
+        + _other_names()
+        + _above()
+        + _relations()
+        + PRICES
+        + operators
+        + _refused()
+        + _examples()
+    )
 
 
 def _table(group: tuple[Operator, ...]) -> str:
@@ -352,6 +429,8 @@ WORDS = {
     exp.Placeholder: "?",
     exp.Parameter: "$1",
     exp.Tuple: "(x, y)",
+    exp.Array: "[x]",
+    exp.Bracket: "s[1]",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Interval: "INTERVAL by itself",
     exp.RegexpFullMatch: "REGEXP_FULL_MATCH()",
@@ -364,6 +443,11 @@ def _name(node: type[exp.Expression]) -> str:
     if node in WORDS:
         return WORDS[node]
     return f"{node.sql_names()[0]}()" if issubclass(node, exp.Func) else node.__name__.upper()
+
+
+def _everyday() -> str:
+    asked = "".join(f"\n{words}\n```sql\n{text}\n```\n" for words, text in EVERYDAY)
+    return f"\n## Ten everyday questions\n\nEach is answered as it is written. The unit is `patient`.\n{asked}"
 
 
 def _examples() -> str:

@@ -43,7 +43,7 @@ def opened(data: Any = None, **others: Any) -> lw.Curator:
 
 
 def test_a_dearer_answer_that_shows_fewer_groups_does_not_hide_one_that_is_good_enough() -> None:
-    curator = opened(budget=lw.Budget(1, 1e-6, accounting="basic"))
+    curator = opened(budget=lw.Budget(1, 1e-6, accounting="basic"), check=0)
     price, low, high = Fraction(519, 100_000), Fraction(1, 10**11), Fraction(1, 10**10)
     first = curator.sql(GROUPED, epsilon=price, delta=low)
     curator.sql(GROUPED, epsilon=price, delta=high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,11 @@ def test_every_reason_is_a_sentence_and_says_what_instead() -> None:
 def test_half_of_the_examples_are_answered_and_half_refused(place: int) -> None:
     read = attempt(read_sql, MAKER["EXAMPLES"][place], MAKER["CATALOG"])
     assert isinstance(read, Refused) == (place >= 6)
+
+
+def test_ten_everyday_questions_come_first_and_are_answered() -> None:
+    assert len(MAKER["EVERYDAY"]) == 10
+    for _, text in MAKER["EVERYDAY"]:
+        assert not isinstance(attempt(read_sql, text, MAKER["RELATED"], date(2024, 2, 29)), Refused), text
+    page = MAKER["page"]()
+    assert page.index("everyday questions") < page.index("What is free") < page.index("## Clauses")

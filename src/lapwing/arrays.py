@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,3 +13,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 """Of any type."""
+
+
+def objects(values: Sequence[Any]) -> Array:
+    """The values in an array, each as it is."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array

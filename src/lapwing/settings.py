@@ -21,6 +21,7 @@
     key = ["code"]                 # optional: a unique key
     types = { people = "integer" }
 
+A line `check = 0` at the top turns off the check of what limits cut, which takes 5 % of a price.
 Every error names the file, the key, the rule and the fix.
 """
 
@@ -39,6 +40,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from lapwing.asking.automatic import AUTO
+from lapwing.asking.checks import read_check
 from lapwing.catalog.table import Catalog, Field, Limit, Table
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
@@ -54,7 +56,7 @@ ROW = "row"
 """The value of `unit` that makes every row its own unit."""
 
 _LEAST_MEMORY = 100  # megabytes
-_TOP = {"budget", "ledger", "memory", "tables", "public"}
+_TOP = {"budget", "check", "ledger", "memory", "tables", "public"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns", "schema"}
 _PUBLIC = {"source", "table", "key", "types"}
@@ -72,6 +74,8 @@ class Settings:
     """Public tables to join with."""
     memory: str | None = None
     """The memory the engine may use before it writes to disk."""
+    check: Fraction | None = None
+    """The share of a price that checks what limits cut; 0 for none, None for the default."""
 
     @property
     def witnesses(self) -> tuple[Path, ...]:
@@ -137,6 +141,7 @@ class _Reader:
             self.path.parent / self._text(ledger, "ledger"),
             public,
             None if "memory" not in found else self._at("memory", lambda: read_memory(found["memory"])),
+            None if "check" not in found else self._at("check", lambda: read_check(found["check"])),
         )
 
     def _table(self, name: str, found: Mapping[str, Any]) -> tuple[Table, Source]:

@@ -11,6 +11,7 @@ import pytest
 from lapwing.answers import rehearsal as rehearsal_module
 from lapwing.answers.rehearsal import rehearse
 from lapwing.asking.pricing import Terms
+from lapwing.asking.request import QuestionRequest, Request
 from lapwing.curator import Curator
 from lapwing.errors import Bug
 from lapwing.planning.plan import Plan
@@ -33,7 +34,9 @@ def rich() -> Curator:
 
 
 def planned(curator: Curator, text: str) -> tuple[Plan, Fraction]:
-    return curator._planner._plan(curator._planner.read(text), Terms(epsilon=1))
+    asked = QuestionRequest(text)
+    made = curator._planner.plan(asked, Request(asked, Terms(epsilon=1)))
+    return made.plan, made.confidence
 
 
 @pytest.mark.parametrize("text", QUESTIONS)

@@ -12,6 +12,7 @@ import pytest
 import lapwing as lw
 from lapwing.asking.batch import BatchPlan, read_batch
 from lapwing.asking.pricing import Terms
+from lapwing.asking.request import Request
 from lapwing.ledger import Charge, open_ledger
 from lapwing.ledger.entry import Entry
 from lapwing.mechanisms.additive.laplace import Laplace
@@ -30,7 +31,8 @@ NAMES = "SELECT name, COUNT(*) AS n FROM visits GROUP BY name"
 
 
 def shared(asked: lw.Curator, questions: Any, epsilon: Any = 1, *, weights: Any = None, delta: Any = None) -> BatchPlan:
-    return asked._planner.plan_batch(read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta))
+    batch, terms = read_batch(questions, weights), Terms(epsilon=epsilon, delta=delta)
+    return asked._planner.plan_batch(batch, Request(batch, terms)).batch
 
 
 def test_questions_over_the_same_rows_and_keys_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

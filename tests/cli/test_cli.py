@@ -198,7 +198,7 @@ def test_a_budget_that_promises_something_has_no_warning(run: Any) -> None:
 
 
 def test_the_ledger_is_shown_verified_and_exported(run: Any, tmp_path: Path) -> None:
-    run("ask", BY_SEX, "-e", "0.1", "--as", "ann")
+    run("ask", BY_SEX, "-e", "0.1", "--as", "ann", "--check", "0")
     shown = run("ledger", "show").out
     assert "ann" in shown
     assert BY_SEX in shown

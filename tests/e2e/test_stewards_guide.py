@@ -24,7 +24,7 @@ def test_guide_that_lies_is_caught() -> None:
 
 def test_figures_in_the_words_of_the_guide_are_those_it_prints() -> None:
     page = (DOCS / "stewards-guide.md").read_text(encoding="utf-8")
-    assert "2000: AVG(spending) within 18.3" in page
-    assert "within 18 dollars" in page
-    assert "40000: AVG(spending) within 366" in page
-    assert "within 366 dollars" in page
+    assert "2000: AVG(spending) within 18.8" in page
+    assert "within 19 dollars" in page
+    assert "40000: AVG(spending) within 376" in page
+    assert "within 376 dollars" in page

@@ -116,7 +116,7 @@ def of_other_kinds() -> dict[str, Any]:
         "marginals": ask_marginals(catalog, ["sex", "age", "cost"], table=None, where=None, ways=2, cells=4),
     }
     found = {name: texts_of(priced(one, Prices((Pure(1),))))[0] for name, one in counted.items()}
-    many = Table("visits", (Field("k", Type.INTEGER, values=tuple(range(400))),), None)
+    many = Table("visits", (Field("k", Type.INTEGER, values=tuple(range(0, 800, 2))),), None)
     found["many keys"] = asked("SELECT k, COUNT(*) FROM visits GROUP BY k", Catalog((many,)))
     for name in ("age", "cost"):
         found[f"bounds of {name}"] = written(powers_query(BoundsOf(strict, strict.field(name))))

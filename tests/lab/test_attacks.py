@@ -31,7 +31,7 @@ LEAST = {
     "reconstruction": (0.95, 0.7),
     "advertiser": (0.99, 0.85),
     "lowest-bit": (0.99, 0.85),
-    "oracles": (0.9, 0.9),
+    "oracles": (0.83, 0.83),
 }
 """What an attack reaches for certain on the unprotected system and on naive noise: the lower ends of intervals."""
 

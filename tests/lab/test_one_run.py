@@ -60,6 +60,25 @@ def test_one_question_over_many_groups_audits_the_curator(aggregate: str) -> Non
     assert "No violation of epsilon = 1 found with 2,000 canaries in one run" in str(found)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        "COUNT(DISTINCT person)",
+        "AVG(value)",
+        "MEDIAN(value)",
+        "VAR_SAMP(value)",
+        "COUNT(DISTINCT value)",
+        "SUM(CASE WHEN value > 5 THEN value ELSE 0 END)",
+        "SUM(value * value) / COUNT(*)",
+        "COUNT(*) FILTER (WHERE value > 5)",
+    ],
+)
+@pytest.mark.parametrize("epsilon", [0.5, 2])
+def test_a_grid_of_aggregates_keeps_its_claim(aggregate: str, epsilon: float) -> None:
+    assert not audit_groups(aggregate, epsilon=epsilon, groups=5_000).rejected
+
+
 def test_a_mechanism_must_score_every_canary() -> None:
     with pytest.raises(Misconfigured, match="one for each of 100"):
         audit_one_run(lambda _: [1.0], 100, epsilon=1)

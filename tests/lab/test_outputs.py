@@ -60,6 +60,18 @@ def test_an_array_and_a_list_of_its_numbers_are_read_alike() -> None:
         assert features(sample, sample, (2, 2)).left[0].tolist() == [3.0, -1.0, 2.0]
 
 
+@pytest.mark.parametrize("kind", ["u1", "i2", "i8", "f4", "f8", "?"])
+def test_arrays_of_any_number_are_read_as_numbers(kind: str) -> None:
+    values = np.array([1, 0, 1], kind)
+    for sample in (values, list(values)):
+        assert features(sample, sample, (2, 2)).left[0].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_empty_and_nested_outputs_have_features() -> None:
+    for outputs in (np.zeros((4, 0)), np.zeros((4, 2, 2)), [[], [], [], []], [[[1]], [[2]], [[1]], [[2]]]):
+        assert features(outputs, outputs, (2, 2)).names
+
+
 def test_a_category_that_training_runs_did_not_show_is_one_of_its_own() -> None:
     seen = features(["a", "b", "new", "newer"], ["a", "a", "a", "a"], (2, 2))
     column = seen.left[seen.names.index("value as it is")]

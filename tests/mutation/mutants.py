@@ -6,6 +6,7 @@ A test checks that every line to be changed is there exactly once, so that the l
 from __future__ import annotations
 
 from mutant import Mutant
+from mutants_checks import CHECKS
 from mutants_ledger import LEDGER
 from mutants_mechanisms import MECHANISMS
 from mutants_questions import QUESTIONS
@@ -13,4 +14,4 @@ from mutants_relations import RELATIONS
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS: tuple[Mutant, ...] = (*QUESTIONS, *RELATIONS, *MECHANISMS, *LEDGER)
+MUTANTS: tuple[Mutant, ...] = (*QUESTIONS, *CHECKS, *RELATIONS, *MECHANISMS, *LEDGER)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
 from lapwing.answers.doubts import doubt_of, none_shown, rows_counted
 from lapwing.answers.formats.json import price, to_dict
+from lapwing.answers.left_out import check_facts, left_out
 from lapwing.answers.present import present
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked, condition
 from lapwing.cells.bounds_search import SearchResult
+from lapwing.cells.checking import Checked
 from lapwing.cells.release import Released
 from lapwing.measures.selection import selection_words, units_needed
 from lapwing.numbers import Number
@@ -34,6 +37,8 @@ class Release(Tabular):
     confidence: Fraction
     found: tuple[SearchResult, ...] = field(default=(), kw_only=True)
     """Bounds and limits that were found privately for it, now or before."""
+    check: Checked | None = field(default=None, kw_only=True)
+    """How many units exceed its limits, as far as a check told, now or before."""
 
     @classmethod
     def of(cls, other: Release, **more: Any) -> Self:
@@ -70,21 +75,24 @@ class Release(Tabular):
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups_per_unit},
             "found": [{"what": str(found), "epsilon": float(found.epsilon)} for found in self.found],
+            "check": check_facts(self.check, self.confidence),
             "methods": self.methods(),
         }
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
+        return f"{self._methods('Answers', _methods(self.plan))}Lapwing ledger entry {self.entry}."
+
+    def _methods(self, subject: str, noise: Sequence[str], condition: str = "") -> str:
         table = self.plan.table
         if self.plan.outline.is_declared:
             return f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
-        noise = "; ".join(_methods(self.plan))
-        limits = "".join(f" {note}" for note in self.plan.outline.notes)
+        limits = "".join(f" {note}" for note in (*self.plan.outline.notes, *self._check()))
         return (
-            f"Answers are differentially private for adding or removing {unit} of `{table.name}` "
-            f"(version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
-            f"{self._covered()}{self._found()}Lapwing ledger entry {self.entry}."
+            f"{subject} are differentially private for adding or removing {unit} of `{table.name}` "
+            f"(version {table.version}) at a price of {self.plan.loss}.{limits} {'; '.join(noise)}. "
+            f"{self._covered(condition)}{self._found()}{self._check_price()}"
         )
 
     def _found(self) -> str:
@@ -108,7 +116,7 @@ class Release(Tabular):
         found = self._found().strip()
         if self.plan.outline.is_declared:
             return ("Every public key is listed, whether or not a row has it.",)
-        return (*((found,) if found else ()), *self._doubts(), *self.plan.outline.notes)
+        return (*((found,) if found else ()), *self._doubts(), *self.plan.outline.notes, *self._check())
 
     def _doubts(self) -> list[str]:
         """Why nothing is shown, and which searches found nothing: by released numbers alone."""
@@ -119,6 +127,13 @@ class Release(Tabular):
     def _shows_nothing(self) -> bool:
         """Whether keys were selected and none was shown."""
         return self.plan.selection is not None and not self.released.keys[0].size
+
+    def _check(self) -> tuple[str, ...]:
+        """How much its limits cut, as far as a check told."""
+        return () if self.check is None else (left_out(self.plan.question, self.check, self.confidence),)
+
+    def _check_price(self) -> str:
+        return "" if self.check is None else f"Limits were checked at {self.check.result.loss}. "
 
 
 def declared_answer(plan: Plan, nothing: Cost, confidence: Fraction) -> Release:

@@ -68,15 +68,8 @@ class Combined(Release):
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
-        table = self.plan.table
-        unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
-        noise = "; ".join(self._noise_words(index) for index in range(len(self.plan.measures)))
-        limits = "".join(f" {note}" for note in self.plan.outline.notes)
-        return (
-            f"{self._joined_words()}. Together they are differentially private for adding or removing {unit} of "
-            f"`{table.name}` (version {table.version}) at a price of {self.plan.loss}.{limits} {noise}. "
-            f"{self._covered(f', {_IF}')}{self._found()}"
-        ).strip()
+        noise = [self._noise_words(index) for index in range(len(self.plan.measures))]
+        return self._methods(f"{self._joined_words()}. Together they", noise, f", {_IF}").strip()
 
     def _notes(self) -> tuple[str, ...]:
         return (*Release._notes(self), f"{self._joined_words()}. Intervals hold {_IF}.")

@@ -17,7 +17,7 @@ import numpy as np
 from lapwing.answers.interval_arithmetic import box_of, exactly, shown_box
 from lapwing.answers.readings import intervals_of, values_of
 from lapwing.answers.table import AnswerColumn
-from lapwing.arrays import Array
+from lapwing.arrays import Array, objects
 from lapwing.cells.release import Released
 from lapwing.engines.calculator import calculate, name_of
 from lapwing.errors import Bug
@@ -50,9 +50,7 @@ def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
     after = size = plan.group_count or 1
     for values in plan.domain:
         after //= len(values)
-        once = np.empty(len(values), object)
-        once[:] = values
-        columns.append(np.tile(np.repeat(once, after), size // (len(values) * after)))
+        columns.append(np.tile(np.repeat(objects(values), after), size // (len(values) * after)))
     return tuple(columns)
 
 
@@ -143,9 +141,7 @@ class _Above:
         (found,) = calculate([expression], columns, types, self.size)
         if expression.type.is_number:
             return np.asarray(found.to_numpy(zero_copy_only=False))
-        values = np.empty(self.size, object)
-        values[:] = found.to_pylist()
-        return values
+        return objects(found.to_pylist())
 
     def leaf(self, expression: Expression, level: Fraction, together: int) -> tuple[Array, Array] | None:
         """The interval of a released number; a key or a constant is its own."""

@@ -17,9 +17,9 @@ import numpy as np
 
 from lapwing.answers.present import present
 from lapwing.answers.stored import encode
+from lapwing.arrays import objects
 from lapwing.cells.release import Arranged, release
 from lapwing.language.types import Type, Value
-from lapwing.mechanisms.cells import Cells
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
 
@@ -65,11 +65,5 @@ def _zeros(plan: Plan) -> Arranged:
     cells = tuple(measure.kind.empty(measure, size) for measure in plan.measures)
     if plan.outline.domain is not None:
         return Arranged((), None, cells)
-    keys = tuple(_filled(_VALUES[key.type or Type.TEXT], size) for key in plan.question.keys)
+    keys = tuple(objects([_VALUES[key.type or Type.TEXT]] * size) for key in plan.question.keys)
     return Arranged(keys, np.full(size, _PRESENT, np.int64), cells)
-
-
-def _filled(value: Value, size: int) -> Cells:
-    column = np.empty(size, object)
-    column[:] = [value] * size
-    return column

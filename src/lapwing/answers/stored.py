@@ -6,13 +6,11 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import Any, assert_never
 
-import numpy as np
-
 from lapwing.answers.prices import prices_in, prices_out
+from lapwing.arrays import objects
 from lapwing.cells.release import Released
 from lapwing.errors import Bug
 from lapwing.language.types import Type, Value
-from lapwing.mechanisms.cells import Cells
 from lapwing.planning.payload import read_payload, write_payload
 from lapwing.planning.plan import Outline, Plan, priced
 
@@ -33,7 +31,7 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     read = read_payload("cells", payload)
     kinds = [key.type for key in outline.question.keys]
     pairs = zip(read["keys"], kinds, strict=True) if outline.domain is None else ()
-    keys = tuple(_objects([_value_in(v, kind) for v in key]) for key, kind in pairs)
+    keys = tuple(objects([_value_in(v, kind) for v in key]) for key, kind in pairs)
     stored = zip(outline.kinds, read["cells"], strict=True)
     cells = tuple(tuple(map(kind.decode, columns)) for kind, columns in stored)
     plan = priced(outline, prices_in(read))
@@ -66,9 +64,3 @@ def _value_in(value: Any, kind: Type | None) -> Value:
             return datetime.fromisoformat(value)
         case _:
             return value  # type: ignore[no-any-return]
-
-
-def _objects(values: list[Any]) -> Cells:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array

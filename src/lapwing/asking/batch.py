@@ -171,7 +171,8 @@ def split_price(
     delta = _batch_delta(merged, budget, terms.delta, left)
     composed = budget.accounting.rules.composes_lists and epsilon <= _LARGE
     usual = _batch_delta(merged, budget, terms.delta, lambda: budget.capacity.delta)
-    plans = tuple(_split(merged, budget, (whole, epsilon), delta, usual, composed=composed))
+    left_over = whole.minus(budget.accounting.rules.loss(terms.taken)), epsilon - terms.taken if composed else epsilon
+    plans = tuple(_split(merged, budget, left_over, delta, usual, composed=composed))
     return BatchPlan(budget, tuple(merged), plans, tuple(items), delta if composed else Fraction(0))
 
 

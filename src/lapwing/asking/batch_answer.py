@@ -16,25 +16,50 @@ from lapwing.answers.formats.json import dump, price
 from lapwing.answers.preview import PricePreview
 from lapwing.asking.batch import BatchPlan
 from lapwing.asking.preview import Preview
+from lapwing.cells.checking import Checked, CheckResult, check_target
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
+from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
 
 
-def batch_of(names: tuple[str, ...], batch: BatchPlan, answers: Sequence[Release]) -> Batch:
-    """The answer to each question, read off those of the merged ones. Those of one share its price equally."""
+def batch_of(
+    names: tuple[str, ...],
+    batch: BatchPlan,
+    answers: Sequence[Release],
+    told: Sequence[CheckResult | None],
+    checks: Cost,
+) -> Batch:
+    """The answer to each question, read off those of the merged ones. Members of one share its price equally.
+
+    `told` is what a check tells of each merged one; what was charged for checks now is shared by the new answers.
+    """
     many = Counter(item.place for item in batch.items)
+    new = sum(bool(answers[item.place].cost) for item in batch.items)
     releases = []
     for item in batch.items:
         answer = answers[item.place]
-        releases.append(replace(answer, plan=item.plan(answer.plan), cost=_part(answer.cost, many[item.place])))
-    return Batch(names, tuple(releases), reduce(add, (answer.cost for answer in answers)))
+        plan, cost = item.plan(answer.plan), _part(answer.cost, many[item.place])
+        cost = cost + _part(checks, new) if cost else cost
+        releases.append(replace(answer, plan=plan, cost=cost, check=_checked(plan, told[item.place])))
+    return Batch(names, tuple(releases), reduce(add, (answer.cost for answer in answers), checks))
+
+
+def _checked(plan: Plan, told: CheckResult | None) -> Checked | None:
+    """What a check tells of the limits of one question."""
+    target = check_target(plan.outline)
+    return None if told is None or target is None else Checked(target, told)
 
 
 def preview_of(
-    names: tuple[str, ...], batch: BatchPlan, stored: Sequence[Release | None], remaining: Cost
+    names: tuple[str, ...],
+    batch: BatchPlan,
+    stored: Sequence[Release | None],
+    remaining: Cost,
+    check: Cost,
+    told: Sequence[CheckResult | None],
 ) -> BatchPreview:
-    """What asking would give and cost now."""
+    """What asking would give and cost now, with this price of checks; and what checks told before."""
     missing = [place for place, answer in enumerate(stored) if answer is None]
     costs = dict(zip(missing, batch.costs(missing), strict=True))
     plans = [plan if answer is None else answer.plan for plan, answer in zip(batch.plans, stored, strict=True)]
@@ -46,10 +71,11 @@ def preview_of(
             costs.get(item.place, nothing),
             remaining,
             batch.merged[item.place].confidence,
+            checked=_checked(item.plan(plans[item.place]), told[item.place]),
         )
         for item in batch.items
     )
-    return BatchPreview(names, previews, sum(costs.values(), start=nothing), remaining)
+    return BatchPreview(names, previews, sum(costs.values(), start=check), remaining, check)
 
 
 def _part(cost: Cost, many: int) -> Cost:
@@ -112,6 +138,8 @@ class BatchPreview(PricePreview):
     previews: tuple[Preview, ...]
     cost: Cost
     remaining: Cost
+    check: Cost
+    """What of the price checks how much limits cut."""
 
     def __len__(self) -> int:
         return len(self.previews)
@@ -133,5 +161,6 @@ class BatchPreview(PricePreview):
         price = f"Price of all {len(self)} together: {self.cost}, {share:.2%} of the budget."
         lines = [price if self.cost else "Price: nothing, all are stored."]
         for name, preview in zip(self.names, self.previews, strict=True):
-            lines += [f"{name}:", *(f"  {line}" for line in (*preview.accuracy(), *preview.plan.outline.notes))]
-        return lines
+            lines += [f"{name}:", *(f"  {line}" for line in (*preview.accuracy(), *preview.notes()))]
+        told = f"Of the price {self.check} tells how much limits cut; check=0 saves it."
+        return [*lines, told] if self.check else lines

@@ -8,8 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.answers.answer import describe
+from lapwing.answers.left_out import left_out
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.readings import half_width
+from lapwing.cells.checking import Checked
 from lapwing.language.expression import Slot, walk
 from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
@@ -17,6 +19,7 @@ from lapwing.measures.total import COUNT_UNITS, COUNT_VALUES
 from lapwing.numbers import Number, exact
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Budget, Cost
+from lapwing.privacy.loss import Loss
 from lapwing.privacy.wording import at_most_text, decimal_text, percent
 
 ASSUMED = (100, 1_000, 10_000)
@@ -39,6 +42,10 @@ class Preview(PricePreview):
     """The most units that one of these searches may overlook."""
     delta_named: bool = field(default=False, kw_only=True)
     """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
+    check: Loss | None = field(default=None, kw_only=True)
+    """What of the price checks how much limits cut; None if nothing does."""
+    checked: Checked | None = field(default=None, kw_only=True)
+    """What a check told before."""
     epsilon: Number | None = field(default=None, kw_only=True)
     """The epsilon that was named as its price, if it was."""
 
@@ -97,20 +104,29 @@ class Preview(PricePreview):
             "finds_first": list(self.missing),
             "finds_nothing_below": self.overlooked,
             "keys": self.keys,
-            "notes": [] if self.missing else list(self.plan.outline.notes),
+            "notes": [] if self.missing else self.notes(),
+            "check": None if self.check is None else str(self.check),
         }
 
     def lines(self) -> list[str]:
         if self.plan.outline.is_declared:
             return ["Price: nothing. The keys are public: they are listed as declared, and no row is read."]
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
-        known = [] if self.missing else [*self._split(), *self.accuracy(), *self.plan.outline.notes]
+        known = [] if self.missing else [*self._split(), *self.accuracy(), *self.notes()]
         return [price, *self._epsilon(), *known, *self._first()]
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
         many = [f"{name}: within {error:,.4g}" for name, error in self._named_errors.items()]
         return [*self._numbers(), *many, *self._keys()]
+
+    def notes(self) -> list[str]:
+        """What the answer will say of its limits, and what of the price says how much they cut."""
+        told = [] if self.checked is None else [left_out(self.plan.question, self.checked, self.confidence)]
+        told += (
+            [] if self.check is None else [f"Of the price {self.check} tells how much limits cut; check=0 saves it."]
+        )
+        return [*self.plan.outline.notes, *told]
 
     def _epsilon(self) -> list[str]:
         """What the epsilon means where a budget has a delta: there it buys less, and more of them fit."""

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from lapwing.answers.readings import half_width
 from lapwing.asking.automatic import NOTHING, Automatic
+from lapwing.asking.checks import read_check
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.expression import Slot
 from lapwing.language.refusal import refuse
@@ -48,13 +49,17 @@ class Terms:
     automatic: Automatic = NOTHING
     """Which bounds and limits may be found first, for a share of the price."""
     taken: Fraction = Fraction(0)
-    """What searches have taken of the price already, in the budget's currency."""
+    """What searches and checks have taken of the price already, in the budget's currency."""
+    check: Number | None = field(default=None, kw_only=True)
+    """The share of the price that checks what limits cut; 0 for none, None for the default."""
     share: Number | None = field(default=None, kw_only=True)
     """The part of the whole budget that the question takes, in the budget's own currency."""
 
     def __post_init__(self) -> None:
         if self.assume_rows is not None:
             count(self.assume_rows, "assume_rows")
+        if self.check is not None:
+            read_check(self.check)
 
     def price(self, budget: Budget, delta: Number = 0) -> Loss:
         """What the question may lose: at the epsilon that is named, or as a share of the whole budget."""
@@ -80,19 +85,33 @@ Left = Callable[[], Fraction]
 
 def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
     """The plan of a question on these terms; raises Refused if there is none."""
+    return price_on_terms(outline_on_terms(question, terms, confidence), budget, terms, confidence, left)
+
+
+def outline_on_terms(question: Question, terms: Terms, confidence: Fraction) -> Outline:
+    """What a question reads on these terms; raises Refused."""
     intervals = flag(terms.intervals, "intervals")
-    outline = make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
+    return make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
+
+
+def price_on_terms(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
+    """The plan at the price that the terms name or ask for; raises Refused if there is none."""
     return priced(outline, _prices(outline, budget, terms, confidence, left))
 
 
-def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
-    if outline.is_declared:
-        return Prices(())
+def require_one_price(terms: Terms) -> None:
+    """Refuses terms that name no price and no precision, or several."""
     if sum(named is not None for named in (terms.within, terms.epsilon, terms.share)) != 1:
         raise Misconfigured(
             "say either how exact the answer must be, within=50, or what it may cost: epsilon=0.1, or a share of the "
             "whole budget, share=0.05. Name one of the three. Nothing was charged."
         )
+
+
+def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
+    if outline.is_declared:
+        return Prices(())
+    require_one_price(terms)
     delta = _delta(outline, budget, terms, left)
     if terms.within is not None:
         rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)

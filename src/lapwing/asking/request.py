@@ -150,7 +150,9 @@ class Request:
     def _terms(self) -> Facts:
         terms, automatic = self.terms, self.terms.automatic
         numbers = (terms.within, terms.epsilon, terms.delta, terms.confidence, terms.assume_rows, terms.share)
-        return (_facts(numbers), terms.intervals, automatic.bounds, automatic.limits, number_facts(automatic.share))
+        check = () if terms.check is None else (_facts(terms.check),)
+        found = (automatic.bounds, automatic.limits, number_facts(automatic.share))
+        return (_facts(numbers), terms.intervals, *found, *check)
 
 
 def _facts(written: Any) -> Facts:

@@ -236,7 +236,7 @@ def _extremes(target: BoundsOf) -> exp.Select:
     table, field = target.table, target.field
     held = value(Column(field.name, field.type), source)
     typed = cast(held, exp.DType.BIGINT) if field.type is Type.INTEGER else number(held)
-    rows = _rows(table, [aliased(typed, _VALUE)])
+    rows = unit_rows(table, [aliased(typed, _VALUE)])
     least, largest = named(_VALUE), named(_VALUE)
     if not table.by_row:
         least, largest = exp.Min(this=least), exp.Max(this=largest)
@@ -249,7 +249,7 @@ def _counted(target: LimitOf) -> exp.Select:
     question, domain = target.question, target.domain
     keys = [named(f"k{i}") for i in range(len(question.keys))]
     pairs = zip(question.keys, keys, strict=True)
-    rows = _rows(question.table, [aliased(key_node(k, public=domain is not None), name.name) for k, name in pairs])
+    rows = unit_rows(question.table, [aliased(key_node(k, public=domain is not None), name.name) for k, name in pairs])
     if question.where is not None:
         rows = rows.where(exp.Paren(this=emit(question.where, source)), copy=False)
     many = aliased(exp.Count(this=exp.Star()), _MANY)
@@ -263,7 +263,7 @@ def _counted(target: LimitOf) -> exp.Select:
     return query.group_by(named(UNIT), copy=False)
 
 
-def _rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
+def unit_rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
     """These columns of every row, and its unit; rows of no unit are dropped."""
     if table.by_row:
         return select(*columns).from_(from_node(table, ROWS), copy=False)

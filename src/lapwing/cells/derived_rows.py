@@ -162,7 +162,7 @@ def _argument(aggregate: Aggregate) -> exp.Expression:
     (argument,) = aggregate.arguments
     kind = kind_of(aggregate)
     if kind in ("sum", "mean"):
-        return _steps(argument)
+        return whole_steps(argument, _read(_INNER))
     if kind in ("min", "max") and argument.type is not Type.REAL:
         return typed(argument, argument.type, _read(_INNER))
     if kind in ("min", "max"):
@@ -171,18 +171,19 @@ def _argument(aggregate: Aggregate) -> exp.Expression:
     return value(argument, _read(_INNER))
 
 
-def _steps(argument: Expression) -> exp.Expression:
-    bounds, step = bounds_of(argument), _step(argument)
+def whole_steps(argument: Expression, leaf: Leaf) -> exp.Expression:
+    """A number of whole steps, clipped: its sums are exact in any order."""
+    bounds, step = bounds_of(argument), step_of(argument)
     if bounds is None:
         raise Bug("a sum without bounds was planned")
-    held = value(argument, _read(_INNER), clipped=True)
+    held = value(argument, leaf, clipped=True)
     gone = exp.Is(this=held, expression=exp.Null())
     scaled = Times(this=number(held.copy()), expression=real(1 / step))
     kept = RoundTo(this=between(scaled, bounds.low / step, bounds.high / step))
     return if_met(exp.Not(this=gone), cast(kept, exp.DType.BIGINT))
 
 
-def _step(argument: Expression) -> Fraction:
+def step_of(argument: Expression) -> Fraction:
     """A power of two, so fine that a value has 52 bits; 1 for whole numbers that are exact in float64."""
     bounds = bounds_of(argument)
     reach = Fraction(1) if bounds is None or not bounds.magnitude else bounds.magnitude
@@ -210,7 +211,7 @@ def _result(aggregate: Aggregate, name: str) -> exp.Expression:
         case "max":
             return exp.Max(this=held)
         case "sum" | "mean" as kind:
-            total = Times(this=number(ExactSum(this=held)), expression=real(_step(aggregate.arguments[0])))
+            total = Times(this=number(ExactSum(this=held)), expression=real(step_of(aggregate.arguments[0])))
             if kind == "sum":
                 return total
             many = exp.Nullif(this=number(exp.Count(this=held.copy())), expression=exp.Literal.number(0))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lapwing.arrays import Array
+from lapwing.arrays import Array, objects
 from lapwing.engines.engine import ARROW_TYPES
 from lapwing.errors import Bug
 from lapwing.language.types import Type, Value
@@ -100,7 +100,7 @@ def found_groups(plan: Plan, rows: pa.Table) -> tuple[Groups, tuple[Array, ...]]
     keys = tuple(FoundGroups(_ascending(column)) for column in columns)
     codes = _codes(keys, rows)
     order = np.argsort(codes, kind="stable")
-    return Groups(keys, codes[order]), tuple(_objects(column.take(pa.array(order))) for column in columns)
+    return Groups(keys, codes[order]), tuple(objects(column.take(pa.array(order)).to_pylist()) for column in columns)
 
 
 def integers(column: pa.ChunkedArray) -> Array:
@@ -140,9 +140,3 @@ def _codes(keys: Sequence[Public | FoundGroups], rows: pa.Table) -> Array:
             raise Bug(_STRANGE)
         codes = codes * len(key) + digits
     return codes
-
-
-def _objects(column: pa.ChunkedArray) -> Array:
-    array = np.empty(len(column), object)
-    array[:] = column.to_pylist()
-    return array

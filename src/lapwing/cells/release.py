@@ -1,8 +1,9 @@
 """Where the cells of a question get their noise.
 
-Exact cells meet noise in three functions: `release` here, `release_search` in cells/bounds_search.py (bounds and
-limits) and `Watch.above` in asking/watch.py (one bit). Only curator/private_data.py calls them with rows in hand, and
-tests/test_shape.py checks that no other file above mechanisms/ draws noise.
+Exact cells meet noise in four functions: `release` here, `release_search` in cells/bounds_search.py (bounds and
+limits), `release_check` in cells/checking.py (what limits cut) and `Watch.above` in asking/watch.py (one bit). Only
+curator/private_data.py calls them with rows in hand, and tests/test_shape.py checks that no other file above
+mechanisms/ draws noise.
 `release` takes integer cells and returns noisy ones, each measure by the mechanism that its plan made before the rows
 were read (mechanisms/cells.py); keys that are not public are shown only if the plan's selection shows them.
 """

@@ -78,6 +78,9 @@ LimitsOption = Annotated[str | None, typer.Option("--limits", help='Pass "auto" 
 FindShareOption = Annotated[
     str, typer.Option("--find-share", help="The share of the price spent on finding bounds and limits.")
 ]
+CheckOption = Annotated[
+    str | None, typer.Option("--check", help="The share of the price that tells how much limits cut; 0 for none.")
+]
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""
 
@@ -184,6 +187,7 @@ def ask(
     bounds: BoundsOption = None,
     limits: LimitsOption = None,
     find_share: FindShareOption = "0.35",
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     analyst: AnalystOption = "steward",
     key: KeyOption = None,
@@ -196,7 +200,7 @@ def ask(
     from lapwing.asking.request import QuestionRequest, Request
 
     check_formats(as_json, as_csv)
-    terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share))
+    terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     if plot is not None:
         from lapwing.answers.formats.plot import picture_path
 
@@ -227,6 +231,7 @@ def preview(
     bounds: BoundsOption = None,
     limits: LimitsOption = None,
     find_share: FindShareOption = "0.35",
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     as_json: JsonOption = False,
     file: FileOption = DEFAULT,
@@ -234,7 +239,7 @@ def preview(
     """Show what a question would cost and how accurate its answer would be. Free."""
     from lapwing.asking.request import QuestionRequest, Request
 
-    terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share))
+    terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     seen = curator_at(file).preview_request(Request(QuestionRequest(_read(question)), terms, refresh=refresh))
     show(seen.to_dict(), as_json, str(seen))
 
@@ -247,6 +252,7 @@ def batch(
     delta: DeltaOption = None,
     weight: Annotated[list[str] | None, typer.Option(help="The weight of each question, in order.")] = None,
     confidence: ConfidenceOption = None,
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     only_preview: PreviewOption = False,
     analyst: AnalystOption = "steward",
@@ -262,7 +268,7 @@ def batch(
 
     check_formats(as_json, as_csv)
     asked = read_batch(questions, [read_number(text, "weight") for text in weight] if weight else None)
-    terms = Terms(**read_numbers(epsilon=epsilon, share=share, delta=delta, confidence=confidence))
+    terms = Terms(**read_numbers(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check))
     request = Request(asked, terms, refresh=refresh, analyst=analyst, key=key)
     if only_preview:
         seen = curator_at(file).preview_request(request)
@@ -336,6 +342,7 @@ def _terms(
     assume_rows: int | None,
     bare: bool,
     automatic: tuple[str | None, str | None, str],
+    check: str | None,
 ) -> Terms:
     from lapwing.asking.automatic import read_automatic
     from lapwing.asking.pricing import Terms
@@ -346,7 +353,7 @@ def _terms(
             "pass either the error you can accept, --within 50, or the price: --epsilon 0.1, or a share of the whole "
             "budget, --share 0.05. Pass one of the three. `lapwing preview` shows what each gives. Nothing was charged."
         )
-    numbers = read_numbers(within=within, epsilon=epsilon, share=share, delta=delta, confidence=confidence)
+    numbers = read_numbers(within=within, epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check)
     found = read_automatic(*automatic[:2], read_number(automatic[2], "find-share"))
     return Terms(**numbers, assume_rows=assume_rows, intervals=not bare, automatic=found)
 

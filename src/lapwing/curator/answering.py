@@ -68,9 +68,14 @@ class PaidAnswers:
             return None
         return self._again(outline, newest[best].seq, self._ledger.read_offer(match, newest[best]), confidence)
 
-    def charge_new(self, charges: Sequence[PlannedCharge], costs: Sequence[Cost], analyst: str) -> list[Release]:
-        """New answers, charged together or not at all; or those that these charges were made for before."""
-        ready = [self._private_data.prepare_release(one.plan, one.confidence, one.questions) for one in charges]
+    def prepare(self, charges: Sequence[PlannedCharge]) -> list[Paid[Released]]:
+        """Whatever new answers need that needs no rows."""
+        return [self._private_data.prepare_release(one.plan, one.confidence, one.questions) for one in charges]
+
+    def charge_new(
+        self, charges: Sequence[PlannedCharge], ready: Sequence[Paid[Released]], costs: Sequence[Cost], analyst: str
+    ) -> list[Release]:
+        """New answers that were prepared, charged together or not at all; or those that were charged for before."""
         terms = [terms_of(one.plan.prices) for one in charges]
         priced_charges = [Charge(cost, one.body, one.key, one.note) for one, cost in zip(charges, costs, strict=True)]
         made = self._ledger.reserve_all(priced_charges, analyst=analyst) if charges else ()

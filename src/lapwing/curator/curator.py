@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any, Self, assert_never
 
@@ -13,6 +14,7 @@ from lapwing.answers.computed import Computed
 from lapwing.asking.automatic import SHARE, read_automatic
 from lapwing.asking.batch import BatchRequest, read_batch
 from lapwing.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
+from lapwing.asking.checks import CHECK
 from lapwing.asking.preview import Preview
 from lapwing.asking.pricing import Terms, Within
 from lapwing.asking.request import (
@@ -29,15 +31,17 @@ from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
 from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, nothing
 from lapwing.curator.charging import after_charge
+from lapwing.curator.checks import PlannedCheck, prepare_check
 from lapwing.curator.description import Description
 from lapwing.curator.missing import find_missing
-from lapwing.curator.planner import REMEMBERED, PlannedRequest, Planner
+from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.statements import StatementFinder, parts_request
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, exact
+from lapwing.privacy.budget import Cost
 from lapwing.privacy.statement import Statement
 from lapwing.reading.ibis import unbound_table
 from lapwing.workloads.distribution import Distribution
@@ -47,11 +51,12 @@ from lapwing.workloads.marginals import CellsPerAxis, MarginalTables
 class Curator:
     """Answers questions about private tables within a budget."""
 
-    def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger, *, check: Fraction | None = None) -> None:
         self._catalog, self._engine, self._ledger = catalog, engine, ledger
         self._private_data = PrivateData(catalog, engine, ledger)
         self._answers = PaidAnswers(ledger, self._private_data)
-        self._planner = Planner(catalog, ledger)
+        usual = CHECK if engine.checks_limits else Fraction(0)
+        self._planner = Planner(catalog, ledger, check=usual if check is None else check)
         self._statements = StatementFinder(catalog, self._planner.read, REMEMBERED)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
@@ -126,6 +131,7 @@ class Curator:
         bounds: str | None = None,
         limits: str | None = None,
         find_share: Number = SHARE,
+        check: Number | None = None,
         refresh: bool = False,
         combine: bool = False,
         analyst: str = STEWARD,
@@ -141,9 +147,11 @@ class Curator:
         With intervals=False quantiles come without one and err less: half of their price would buy it.
         bounds="auto" finds bounds of columns that have none, limits="auto" limits of units, for `find_share` of the
         price; what was found is stored, and the next question that needs it has it for nothing.
+        Where a limit can cut something, `check` of the price, 5 % by default, tells how many units exceed it. That is
+        stored too, and serves every filter over the same keys; check=0 turns it off.
         """
         automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
         return self._ask(asked, Request(asked, terms, refresh, combine, analyst, key))
 
@@ -163,11 +171,12 @@ class Curator:
         bounds: str | None = None,
         limits: str | None = None,
         find_share: Number = SHARE,
+        check: Number | None = None,
         refresh: bool = False,
     ) -> Preview | BatchPreview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share)
+        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
         return self._preview_question(asked, Request(asked, terms, refresh))
 
@@ -180,6 +189,7 @@ class Curator:
         delta: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         confidence: Number | None = None,
+        check: Number | None = None,
         refresh: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
@@ -192,7 +202,7 @@ class Curator:
         """
         asked, terms = (
             read_batch(questions, weights),
-            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence),
+            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
         )
         return self._batch(asked, Request(asked, terms, refresh, analyst=analyst, key=key))
 
@@ -205,12 +215,13 @@ class Curator:
         delta: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         confidence: Number | None = None,
+        check: Number | None = None,
         refresh: bool = False,
     ) -> BatchPreview:
         """Price and error of each question of a batch. Free; reads no data."""
         asked, terms = (
             read_batch(questions, weights),
-            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence),
+            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
         )
         return self._preview_batch(asked, Request(asked, terms, refresh))
 
@@ -224,6 +235,7 @@ class Curator:
         where: str | None = None,
         cells: int | None = None,
         confidence: Number | None = None,
+        check: Number | None = None,
         refresh: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
@@ -236,7 +248,7 @@ class Curator:
         without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
         asked = DistributionRequest(column, table, where, cells)
-        terms = Terms(epsilon=epsilon, share=share, confidence=confidence)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         return Distribution.of(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def marginals(
@@ -250,6 +262,7 @@ class Curator:
         where: str | None = None,
         cells: CellsPerAxis = None,
         confidence: Number | None = None,
+        check: Number | None = None,
         refresh: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
@@ -263,7 +276,7 @@ class Curator:
         with at most rows_per_unit rows in each.
         """
         asked = MarginalsRequest(columns, table, where, ways, cells)
-        terms = Terms(epsilon=epsilon, share=share, confidence=confidence)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         return MarginalTables(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def preview_distribution(
@@ -276,10 +289,11 @@ class Curator:
         where: str | None = None,
         cells: int | None = None,
         confidence: Number | None = None,
+        check: Number | None = None,
     ) -> Preview:
         """Price and error of a distribution. Free; reads no data."""
         asked = DistributionRequest(column, table, where, cells)
-        terms = Terms(epsilon=epsilon, share=share, confidence=confidence)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         return self._preview(asked, Request(asked, terms))
 
     def preview_marginals(
@@ -293,10 +307,11 @@ class Curator:
         where: str | None = None,
         cells: CellsPerAxis = None,
         confidence: Number | None = None,
+        check: Number | None = None,
     ) -> Preview:
         """Price and error of marginals. Free; reads no data."""
         asked = MarginalsRequest(columns, table, where, ways, cells)
-        terms = Terms(epsilon=epsilon, share=share, confidence=confidence)
+        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         return self._preview(asked, Request(asked, terms))
 
     def watch(
@@ -392,29 +407,40 @@ class Curator:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
         if planned.missing:
-            price = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
+            budget = self._ledger.budget
+            price = budget.cost(planned.plan.loss) + planned.to_pay(budget)
             self._ledger.check_fits(price, analyst=request.analyst)
             planned = find_missing(planned, request, self._planner, self._ledger, self._private_data)
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
             with after_charge(planned.charged):
-                answer = self._charge(title, planned, request)
-                answer = self._answers.combine_stored(answer) if request.combine else answer
-        if not planned.found:
+                planned, answer = self._charge_new(title, planned, request)
+        check = None if planned.check is None else planned.check.checked
+        if not planned.found and check is None:
             return answer
-        return replace(answer, found=planned.found, cost=answer.cost + planned.charged)
+        return replace(answer, found=planned.found, check=check, cost=answer.cost + planned.charged)
 
-    def _charge(self, title: str, planned: PlannedRequest, request: Request) -> Release:
-        plan, cost = planned.plan, self._ledger.budget.cost(planned.plan.loss)
-        charge = PlannedCharge(plan, planned.confidence, title, request.body(), request.key)
-        (answer,) = self._answers.charge_new([charge], [cost], request.analyst)
-        return answer
+    def _charge_new(self, title: str, planned: PlannedRequest, request: Request) -> tuple[PlannedRequest, Release]:
+        """A new answer. Both it and its check are prepared before either is charged; the check is charged first."""
+        charge = PlannedCharge(planned.plan, planned.confidence, title, request.body(), request.key)
+        cost, check = self._ledger.budget.cost(planned.plan.loss), planned.check
+        ready = self._answers.prepare([charge])
+        paid, more = self._pay_checks([check] if self._is_new(request.key, request) else [], [cost], request)
+        with after_charge(more):
+            (answer,) = self._answers.charge_new([charge], ready, [cost], request.analyst)
+            answer = self._answers.combine_stored(answer) if request.combine else answer
+        check = None if check is None else paid.get(check, check)
+        return replace(planned, check=check, charged=planned.charged + more), answer
+
+    def _is_new(self, key: str | None, request: Request) -> bool:
+        """Whether nothing was charged with this key: otherwise it buys no new answer, so nothing is checked for it."""
+        return key is None or not self._ledger.knows_key(request.analyst, key)
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
         confidence = planned.confidence
         answer = self._answers.find_stored(planned.plan, confidence, analyst=request.analyst, key=request.key)
-        if answer is None and planned.least is not planned.plan:
+        if answer is None and planned.lesser is not None:
             answer = self._answers.find_stored(planned.least, confidence)
         return answer
 
@@ -422,7 +448,7 @@ class Curator:
         planned = self._planner.plan(asked, request)
         skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
-        cost = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay
+        cost, check = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay(self._ledger.budget), planned.check
         shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
         return Preview(
             shown,
@@ -434,11 +460,14 @@ class Curator:
             tuple(map(str, planned.missing)),
             planned.overlooked,
             delta_named=request.terms.delta is not None,
+            check=check.price if check is not None and check.missing and stored is None else None,
+            checked=None if check is None else check.checked,
             epsilon=request.terms.epsilon,
         )
 
     def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        batch = self._planner.plan_batch(asked, request.terms, request.today)
+        planned = self._planner.plan_batch(asked, request)
+        batch = planned.batch
         request = request.canonical(*(one.outline.question.facts for one in batch.merged))
         charges = charges_of(batch, asked, request)
         for charge in charges:
@@ -446,21 +475,56 @@ class Curator:
                 self._ledger.check_key(request.analyst, charge.key, charge.body)
         for plan in batch.plans:
             self._private_data.check(plan.table)
-        found = self._all_stored(charges, request)
+        found = self._all_stored(planned, asked, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
-        new = [charges[place] for place in missing]
-        paid = iter(self._answers.charge_new(new, batch.costs(missing), request.analyst))
-        return batch_of(asked.names, batch, [next(paid) if answer is None else answer for answer in found])
+        new, costs = [charges[place] for place in missing], batch.costs(missing)
+        ready = self._answers.prepare(new)
+        lacking = [planned.checks[place] for place in missing if self._is_new(charges[place].key, request)]
+        paid_checks, more = self._pay_checks(lacking, costs, request)
+        with after_charge(more):
+            paid = iter(self._answers.charge_new(new, ready, costs, request.analyst))
+        told = [None if one is None else paid_checks.get(one, one).told for one in planned.checks]
+        answers = [next(paid) if answer is None else answer for answer in found]
+        return batch_of(asked.names, batch, answers, told, more)
+
+    def _pay_checks(
+        self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request
+    ) -> tuple[dict[PlannedCheck, PlannedCheck], Cost]:
+        """Those of the checks that are missing, paid, if they fit together with these costs; and what they cost."""
+        budget, more = self._ledger.budget, nothing(self._ledger.total)
+        missing = dict.fromkeys(check for check in checks if check is not None and check.missing)
+        pays = {check: prepare_check(check, request, self._ledger, self._private_data) for check in missing}
+        if pays:
+            price = sum((budget.cost(check.price) for check in pays), sum(costs, more))
+            self._ledger.check_fits(price, analyst=request.analyst)
+        paid = {}
+        for check, pay in pays.items():
+            with after_charge(more):
+                paid[check], cost = pay()
+            more += cost
+        return paid, more
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
-        batch = self._planner.plan_batch(asked, request.terms, request.today)
-        stored = self._all_stored(charges_of(batch, asked, request), request)
-        return preview_of(asked.names, batch, stored, self._ledger.remaining)
+        planned = self._planner.plan_batch(asked, request)
+        stored = self._all_stored(planned, asked, request)
+        pairs = zip(planned.checks, stored, strict=True)
+        missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
+        more = sum((self._ledger.budget.cost(check.price) for check in missing), nothing(self._ledger.total))
+        told = [None if check is None else check.told for check in planned.checks]
+        return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, told)
 
-    def _all_stored(self, charges: Sequence[PlannedCharge], request: Request) -> list[Release | None]:
-        """For each charge of a batch the stored answer that will do."""
-        find = partial(self._answers.find_stored, analyst=request.analyst)
-        return [None if request.refresh else find(one.plan, one.confidence, key=one.key) for one in charges]
+    def _all_stored(self, planned: PlannedBatch, asked: BatchRequest, request: Request) -> list[Release | None]:
+        """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
+        charges, find = (
+            charges_of(planned.batch, asked, request),
+            partial(self._answers.find_stored, analyst=request.analyst),
+        )
+        found = [None if request.refresh else find(one.plan, one.confidence, key=one.key) for one in charges]
+        if request.refresh or planned.lesser is None or None not in found:
+            return found
+        lesser = charges_of(planned.lesser(), asked, request)
+        pairs = zip(found, lesser, strict=True)
+        return [find(one.plan, one.confidence) if answer is None else answer for answer, one in pairs]
 
     def _kept_answer(self, name: Hashable) -> Release | None:
         """The answer that is kept for these words, if nothing has changed since."""

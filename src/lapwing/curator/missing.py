@@ -29,7 +29,7 @@ def find_missing(
             cost = _run_search(planned.search, planned.missing[0], request, ledger, private_data)
         charged = planned.charged + cost
         with after_charge(charged):  # a refusal by what was found, which is public now
-            planned = planner.survey(planned.search, charged)
+            planned = planner.survey(planned.search, request, charged)
     return planned
 
 

@@ -5,7 +5,8 @@ needs -> stored search results -> the question read with them -> plan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -13,19 +14,22 @@ from typing import Any
 
 from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
 from lapwing.asking.batch import BatchPlan, BatchRequest, split_price
-from lapwing.asking.pricing import Terms, plan_on_terms
+from lapwing.asking.checks import check_price, read_check
+from lapwing.asking.pricing import Terms, outline_on_terms, price_on_terms, require_one_price
 from lapwing.asking.request import QuestionRequest, Request, StatementPart, WorkloadRequest
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounds_search import SearchResult, Target, overlooked
+from lapwing.cells.checking import CheckTarget, check_target
+from lapwing.curator.checks import PlannedCheck, plan_check
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, inside_unit
-from lapwing.planning.plan import Plan, equal_prices, priced
+from lapwing.planning.plan import Outline, Plan
 from lapwing.planning.question import Question
-from lapwing.privacy.budget import Cost
+from lapwing.privacy.budget import Budget, Cost
 from lapwing.reading.ibis import read_ibis
 from lapwing.reading.sql import read_sql
 from lapwing.reading.sql.statement import read_statement
@@ -40,22 +44,29 @@ class PlannedRequest:
     """A plan, and what is missing before it can be paid."""
 
     plan: Plan
-    least: Plan
-    """What the question gets if all that it needs has to be found: a stored answer that is as good will do."""
+    lesser: Callable[[], Plan] | None
+    """Makes what the question gets if all that it needs has to be found and checked: a stored answer that is as good
+    will do. None if that is the plan."""
     confidence: Fraction
     facts: Facts
     """What is asked, by declared facts alone: nothing that was found is part of it."""
     charged: Cost
-    """What was charged for searches now."""
+    """What was charged for searches and checks now."""
+    check: PlannedCheck | None = None
+    """How much limits cut, where they can."""
     found: tuple[SearchResult, ...] = ()
     missing: tuple[Target, ...] = ()
     search: Search | None = None
 
     @property
-    def to_pay(self) -> Cost:
-        """What the missing searches will cost."""
+    def least(self) -> Plan:
+        return self.plan if self.lesser is None else self.lesser()
+
+    def to_pay(self, budget: Budget) -> Cost:
+        """What the missing searches and a missing check will cost."""
         free = self.charged - self.charged
-        return free if self.search is None else sum((self.search.cost_of_each for _ in self.missing), free)
+        check = budget.cost(self.check.price) if self.check is not None and self.check.missing else free
+        return check if self.search is None else sum((self.search.cost_of_each for _ in self.missing), check)
 
     @property
     def overlooked(self) -> int:
@@ -64,11 +75,22 @@ class PlannedRequest:
         return 0 if each is None else max((overlooked(target, each) for target in self.missing), default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """A batch with its price split, and the checks of its questions."""
+
+    batch: BatchPlan
+    lesser: Callable[[], BatchPlan] | None
+    """The same if everything had to be checked; None if that is no other."""
+    checks: tuple[PlannedCheck | None, ...]
+    """For each plan, the check that tells of its limits. Plans over the same rows and keys share one."""
+
+
 class Planner:
     """Plans requests with what the catalog declares and what the ledger has. Everything here raises Refused."""
 
-    def __init__(self, catalog: Catalog, ledger: Ledger) -> None:
-        self._catalog, self._ledger = catalog, ledger
+    def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
+        self._catalog, self._ledger, self._check = catalog, ledger, check
         self._read_sql = lru_cache(maxsize=REMEMBERED)(partial(read_sql, catalog=catalog))
 
     def read(self, question: Any, today: date | None = None) -> Question:
@@ -81,18 +103,20 @@ class Planner:
         """The plan of what is asked, and what must be found before it can be paid."""
         terms, free = request.terms, self._ledger.total - self._ledger.total
         if not isinstance(asked, QuestionRequest):
-            plan, confidence = self._plan_workload(asked, terms)
-            return PlannedRequest(plan, plan, confidence, None, free)
+            outline = asked.outline(self._catalog)
+            confidence = _confidence(outline.table, terms.confidence)
+            plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
+            return PlannedRequest(plan, lesser, confidence, None, free, check)
         question = asked.question
         read = reader_of(question, request.today)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
-            plan, confidence = self._plan_or_hint(question, read, request)
-            return PlannedRequest(plan, plan, confidence, plan.question.facts, free)
+            return self._plan_or_hint(question, read, request, free)
         stored, budget = partial(stored_results, self._ledger, request), self._ledger.budget
-        return self.survey(Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored), free)
+        search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
+        return self.survey(search, request, free)
 
-    def survey(self, search: Search, charged: Cost) -> PlannedRequest:
+    def survey(self, search: Search, request: Request, charged: Cost) -> PlannedRequest:
         """The plan with all that was found by now."""
         seen = search.look()
         if seen.missing and search.within:
@@ -102,11 +126,37 @@ class Planner:
                 "bounds or limits must be found first, and what precision costs depends on them.",
                 "Ask with epsilon= once; afterwards they are known, and `within` works.",
             )
-        plan, confidence = self._plan(seen.question, search.terms(len(seen.missing)))
-        least = plan if search.terms() == search.least() else self._plan(seen.question, search.least())[0]
-        return PlannedRequest(plan, least, confidence, search.facts, charged, seen.found, seen.missing, search)
+        confidence = _confidence(seen.question.table, request.terms.confidence)
+        outline, terms = outline_on_terms(seen.question, request.terms, confidence), search.terms(len(seen.missing))
+        plan, lesser, check = self._checked(outline, confidence, terms, search.least(), request)
+        found, facts = (seen.found, seen.missing, search), search.facts
+        return PlannedRequest(plan, lesser, confidence, facts, charged, check, *found)
 
-    def plan_batch(self, asked: BatchRequest, terms: Terms, today: date | None = None) -> BatchPlan:
+    def plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
+        """The plans of a batch, with its price split, and one check for each list of rows and keys."""
+        terms, budget = request.terms, self._ledger.budget
+        batch = self._share(asked, terms, request.today)
+        targets = [check_target(one.outline) if self._part(terms) else None for one in batch.merged]
+        joined: dict[str, CheckTarget] = {}
+        for target in filter(None, targets):
+            name = target.identity.text
+            joined[name] = joined[name].joined(target) if name in joined else target
+        share = self._part(terms) / max(1, len(joined))
+        checks = {
+            name: plan_check(
+                self._ledger, request, one, check_price(budget, terms.price(budget), share, counts=one.many)
+            )
+            for name, one in joined.items()
+        }
+        each = tuple(None if one is None else checks[one.identity.text] for one in targets)
+        taken = sum((check.taken for check in checks.values()), Fraction(0))
+        most = sum((check.price.amount for check in checks.values()), Fraction(0))
+        lesser = None if taken == most else partial(self._share, asked, replace(terms, taken=most), request.today)
+        return PlannedBatch(
+            self._share(asked, replace(terms, taken=taken), request.today) if taken else batch, lesser, each
+        )
+
+    def _share(self, asked: BatchRequest, terms: Terms, today: date | None) -> BatchPlan:
         """The plans of a batch, with its price split."""
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
@@ -115,23 +165,45 @@ class Planner:
         confidences = [_confidence(question.table, terms.confidence) for question in questions]
         return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
-    def _plan_workload(self, asked: WorkloadRequest, terms: Terms) -> tuple[Plan, Fraction]:
-        """The plan of a workload at its price, and the confidence that its errors are stated at."""
-        outline = asked.outline(self._catalog)
-        plan = priced(outline, equal_prices(outline, terms.price(self._ledger.budget)))
-        return plan, _confidence(plan.table, terms.confidence)
+    def _checked(
+        self, outline: Outline, confidence: Fraction, terms: Terms, least: Terms, request: Request
+    ) -> tuple[Plan, Callable[[], Plan] | None, PlannedCheck | None]:
+        """The plan on these terms and what it is at the least, with the check of its limits.
 
-    def _plan(self, question: Question, terms: Terms) -> tuple[Plan, Fraction]:
-        """The plan on these terms, and the confidence that its errors are stated at."""
-        confidence = _confidence(question.table, terms.confidence)
-        return plan_on_terms(question, self._ledger.budget, terms, confidence, self._delta_left), confidence
+        A price that is named pays for the check; with a precision the check comes on top of what that costs.
+        """
+        budget, target = self._ledger.budget, check_target(outline) if self._part(terms) else None
 
-    def _plan_or_hint(self, asked: Any, read: QuestionReader, request: Request) -> tuple[Plan, Fraction]:
+        def made(on: Terms, more: Fraction = Fraction(0)) -> Plan:
+            return price_on_terms(outline, budget, replace(on, taken=on.taken + more), confidence, self._delta_left)
+
+        if target is None:
+            lesser = None if terms.taken == least.taken else partial(made, least)
+            return made(terms), lesser, None
+        require_one_price(terms)
+        plan = None if terms.within is None else made(terms)
+        whole = terms.price(budget) if plan is None else plan.loss
+        check = plan_check(
+            self._ledger, request, target, check_price(budget, whole, self._part(terms), counts=target.many)
+        )
+        if plan is not None:
+            return plan, None, check
+        lesser = None if terms.taken == least.taken and check.taken else partial(made, least, check.price.amount)
+        return made(terms, check.taken), lesser, check
+
+    def _part(self, terms: Terms) -> Fraction:
+        """The share of the price that a check takes."""
+        return self._check if terms.check is None else read_check(terms.check)
+
+    def _plan_or_hint(self, asked: Any, read: QuestionReader, request: Request, free: Cost) -> PlannedRequest:
         """The plan; a refusal says so if bounds or limits that can be found are all that is missing."""
-        question = None
+        question, terms = None, request.terms
         try:
             question = self.read(asked, request.today)
-            return self._plan(question, request.terms)
+            confidence = _confidence(question.table, terms.confidence)
+            outline = outline_on_terms(question, terms, confidence)
+            plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
+            return PlannedRequest(plan, lesser, confidence, plan.question.facts, free, check)
         except Refused as error:
             hint = "" if question is not None and not is_refused(question) else self._hint(read)
             refuse(error.code, error.part, error.why, f"{error.instead}{hint}")

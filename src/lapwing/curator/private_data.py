@@ -25,6 +25,7 @@ from lapwing.cells.bounds_search import (
     rehearse_search,
     release_search,
 )
+from lapwing.cells.checking import CheckResult, CheckTarget, check_query, encode_check, rehearse_check, release_check
 from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.curator.prepared import Prepared
@@ -36,6 +37,7 @@ from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
 from lapwing.planning.statement import SplitStatement
+from lapwing.privacy.loss import Loss
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -84,6 +86,17 @@ class PrivateData:
         def read() -> tuple[SearchResult, bytes]:
             found = release_search(target, mechanism, self._engine.fetch(query))
             return found, encode_search(found)
+
+        return lambda: _run(read)
+
+    def prepare_check(self, target: CheckTarget, price: Loss) -> Paid[CheckResult]:
+        """For the counts of units that exceed limits."""
+        query = _prepare(lambda: self._engine.prepare(check_query(target)))
+        _prepare(lambda: rehearse_check(target, price))
+
+        def read() -> tuple[CheckResult, bytes]:
+            result = release_check(target, price, self._engine.fetch(query))
+            return result, encode_check(result)
 
         return lambda: _run(read)
 

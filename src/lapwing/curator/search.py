@@ -17,12 +17,14 @@ from lapwing.asking.request import Request
 from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog
 from lapwing.cells.bounds_search import SearchResult, Target, decode_search, mechanism_for
+from lapwing.cells.checking import CheckTarget
 from lapwing.errors import Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss, Pure
 
-_WORSE = 4  # a stored result is used if it cost at least 1 / _WORSE of what the question would pay for it
+WORSE = 4
+"""A stored result is used if it cost at least 1 / WORSE of what the question would pay for it."""
 
 StoredResult = tuple[int, bool, SearchResult]
 """A search result in the ledger: its charge, whether the question itself paid it, and the result."""
@@ -41,8 +43,8 @@ def stored_results(ledger: Ledger, request: Request, target: Target) -> list[Sto
     ]
 
 
-def search_key(key: str | None, target: Target) -> str | None:
-    """The key of a search that is part of a request with this key."""
+def search_key(key: str | None, target: Target | CheckTarget) -> str | None:
+    """The key of a search or a check that is part of a request with this key."""
     return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"
 
 
@@ -133,4 +135,4 @@ def choose_result(searches: Sequence[SearchResult], each: Fraction | None) -> Se
     """
     if each is None:
         return max(searches, key=lambda found: found.epsilon, default=None)
-    return next((found for found in searches if _WORSE * found.epsilon >= each), None)
+    return next((found for found in searches if WORSE * found.epsilon >= each), None)

@@ -125,6 +125,10 @@ class DuckDBEngine:
     def dialect(self) -> Dialect:
         return DUCKDB
 
+    @property
+    def checks_limits(self) -> bool:
+        return True
+
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it."""
         prepared = query if isinstance(query, EngineQuery) else DUCKDB.write(query, salt=self._salt, copy=False)

@@ -44,6 +44,11 @@ class Engine(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
+    @property
+    def checks_limits(self) -> bool:
+        """Whether answers say how much limits cut, unless it is turned off: one more pass over the rows."""
+        ...
+
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it, written already or not, checked as far as possible without a row."""
         ...

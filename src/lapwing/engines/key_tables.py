@@ -1,8 +1,9 @@
-"""Which rows have a public key. A few keys are written into the query; many become a table.
+"""Which rows have a public key. A range of whole numbers has two ends, few keys are listed, and many become a table.
 
-Guarantee:  a row is kept if and only if each of its keys is one of the declared values, inline or in a table.
-Proof:      both forms are `key IN (...)` over the same values, in the engine's type of the key, NULL apart. The table
-            contains declared values only, so its content, and whether it can be created, depends on no private row.
+Guarantee:  a row is kept if and only if each of its keys is one of the declared values, whichever way it is written.
+Proof:      a list and a table are `key IN (...)` over the same values, in the engine's type of the key, NULL apart. The
+            table contains declared values only, so its content, and whether it can be created, depends on no private
+            row. So many different integers as lie between the least and the largest of them are all of those.
 Checked by: tests/engines/test_key_tables.py
 """
 
@@ -14,6 +15,7 @@ from sqlglot import exp
 from lapwing.engines.dialect import Writer
 from lapwing.engines.engine import ARROW_TYPES
 from lapwing.language.emission import literal
+from lapwing.language.types import Type
 
 MANY = 250
 """From this many values on, a table is faster than their text."""
@@ -24,7 +26,9 @@ def write_listed(writer: Writer, form: exp.Expression) -> str:
     values, kind = form.args["values"], form.args.get("kind")
     known = [value for value in values if value is not None]
     key, found = writer.sql(form.this), "FALSE"
-    if len(known) > MANY and kind is not None:
+    if kind is Type.INTEGER and len(known) > 2 and max(known) - min(known) < len(set(known)):
+        found = f"{key} BETWEEN {min(known)} AND {max(known)}"
+    elif len(known) > MANY and kind is not None:
         name = f"lw_keys_{form.args['place']}"
         writer.tables[name] = pa.table({"v": pa.array(known, ARROW_TYPES[kind])})
         found = f'{key} IN (SELECT "v" FROM "{name}")'

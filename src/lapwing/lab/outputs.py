@@ -23,9 +23,8 @@ BINS = 64
 _MOST_CELLS = 4 * BINS
 _MOST_COORDINATES = 200  # beyond, only joint features are looked at
 
-_HUGE = 1 << 1000
 _ROWS: frozenset[type] = frozenset([np.ndarray])
-_NUMBERS: frozenset[type] = frozenset([int, float, bool, np.bool_, np.int64, np.int32, np.float64, np.float32])
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 
 Outputs = Array | Sequence[Any]
 """One output for each run: an array (of numbers, or with one row of numbers for each run), or a list of anything."""
@@ -80,7 +79,7 @@ def features(left: Outputs, right: Outputs, training: Training) -> Features:
 
 def _types_of(sample: Outputs, training: int) -> list[_Form | None]:
     """The forms of the training runs: one for an array, else one for each kind of output; None if it is no number."""
-    if isinstance(sample, np.ndarray) and sample.dtype.kind in "biuf" and sample.ndim <= 2:
+    if isinstance(sample, np.ndarray) and sample.dtype.kind in "biuf" and sample.ndim <= 2 and sample.size:
         scalar = frozenset([sample.dtype.type])
         return [_Form(frozenset(), None, scalar) if sample.ndim == 1 else _Form(_ROWS, sample.shape[1], scalar)]
     return list({_form(output) for output in sample[:training]})
@@ -88,12 +87,13 @@ def _types_of(sample: Outputs, training: int) -> list[_Form | None]:
 
 def _form(output: Any) -> _Form | None:
     kind: Any = type(output)
-    if kind in _NUMBERS:
+    if issubclass(kind, _NUMBERS):
         return _of_type(kind)
     if isinstance(output, list | tuple) or (isinstance(output, np.ndarray) and output.ndim == 1):
         kinds = frozenset(map(type, output))
         containers = _ROWS if isinstance(output, np.ndarray) else frozenset([type(output)])
-        return _Form(containers, len(output), kinds) if kinds and kinds <= _NUMBERS else None
+        numbers = all(issubclass(kind, _NUMBERS) for kind in kinds)
+        return _Form(containers, len(output), kinds) if kinds and numbers else None
     return None
 
 
@@ -122,7 +122,10 @@ def _floats(output: Any) -> Any:
 
 
 def _float(number: Any) -> float:
-    return float(number) if abs(number) < _HUGE or number != number else float("inf") * (1 if number > 0 else -1)
+    try:
+        return float(number)
+    except OverflowError:  # an int beyond all doubles
+        return float("inf") if number > 0 else float("-inf")
 
 
 def lowest_bit(values: Array) -> Floats:

@@ -242,7 +242,7 @@ class KeyedHash(_OfSeveral):
 
 
 class Listed(Form):
-    """True if a key is one of its public values, which may include NULL."""
+    """True if a key, in the engine's type for its kind, is one of its public values, which may include NULL."""
 
     arg_types: ClassVar[dict[str, Any]] = {"this": True, "values": True, "kind": False, "place": True}
 

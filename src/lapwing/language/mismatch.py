@@ -44,7 +44,8 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
             return f"Write {one.name} IN ({texts})."
         case name, (Column(type=Type.TEXT) as one, Literal() as other) if name in _COMPARED and _is_number(other):
             text = expression_text(other)
-            return f"Write {one.name} {name} '{text}', or CAST({one.name} AS INTEGER) {name} {text}."
+            kind = "INTEGER" if other.type is Type.INTEGER else "DOUBLE"
+            return f"Write {one.name} {name} '{text}', or CAST({one.name} AS {kind}) {name} {text}."
         case name, (one, other) if name in _COMPARED and {one.type, other.type} == {Type.DATE, Type.TIMESTAMP}:
             day = one if one.type is Type.DATE else other
             return f"Write CAST({_bare(day)} AS TIMESTAMP)."

@@ -242,6 +242,12 @@ class Ledger:
         if charge is not None and charge.body != _digest(body):
             raise _other_request(key)
 
+    def knows_key(self, analyst: str, key: str) -> bool:
+        """Whether this analyst has made a charge with this key."""
+        _check_names(analyst, key)
+        with self._reading() as book:
+            return book.with_key(analyst, key) is not None
+
     def find_answers(self, match: str) -> tuple[StoredAnswer, ...]:
         """The stored answers to equal questions, newest first."""
         with self._reading() as book:

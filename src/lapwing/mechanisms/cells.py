@@ -7,16 +7,19 @@ never be seen in the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from lapwing.errors import Bug
 from lapwing.mechanisms.choice.top_k import TopK
-from lapwing.mechanisms.fitting import KeySelection, Noise
+from lapwing.mechanisms.fitting import KeySelection, Noise, mechanisms_for
 from lapwing.mechanisms.keys.threshold import CountThreshold
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.ranges.components import Set
@@ -51,6 +54,37 @@ class NoisyCells:
     def check(self) -> None:
         """Draws nothing; raises Misconfigured if noise of this scale cannot be drawn."""
         self.noise.draw(0)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCounts:
+    """Several counts of units, released together.
+
+    A unit adds 0 or 1 to each of the `many` counts, so it changes them by at most `many` in the l1 norm and by
+    sqrt(many) in the l2 norm: what `many` groups of sensitivity 1 have noise for.
+    """
+
+    noise: Noise
+    many: int
+
+    def release(self, counts: Sequence[int]) -> list[int]:
+        """The same counts, each with noise of its own."""
+        if len(counts) != self.many:
+            raise Bug("counts of units have noise for another number of counts")
+        return [count + int(noise) for count, noise in zip(counts, self.noise.draw(self.many).tolist(), strict=True)]
+
+    def check(self) -> None:
+        """Draws nothing; raises Misconfigured if noise of this scale cannot be drawn."""
+        self.noise.draw(0)
+
+    def error(self, confidence: Fraction) -> int:
+        """With this confidence all counts together are off by at most so many."""
+        return math.floor(self.noise.error(confidence, simultaneous=self.many))
+
+
+def unit_counts(price: Loss, many: int) -> UnitCounts:
+    """Noise for `many` counts of units at this price."""
+    return UnitCounts(mechanisms_for(price).additive(sensitivity=1, groups=many), many)
 
 
 @dataclass(frozen=True, slots=True)

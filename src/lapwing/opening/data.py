@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lapwing.asking.checks import read_check
 from lapwing.catalog.table import Table
 from lapwing.curator import Curator
 from lapwing.engines.frames import frame_source, with_fingerprint
@@ -38,6 +39,7 @@ def open_data(
     types: Mapping[str, Any] | str | None = None,
     version: str | Mapping[str, str] = "1",
     confidence: Number = 0.95,
+    check: Number | None = None,
     ledger: str | Path | None = None,
     public: Mapping[str, Any] | None = None,
     public_keys: Mapping[str, Sequence[str]] | None = None,
@@ -55,6 +57,7 @@ def open_data(
     `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.
+    Questions whose limits can cut something spend 5 % of their price on saying how much; check=0 turns that off.
     `public` holds public tables to join with, files or frames by name; `public_keys` names the columns of a composite
     key, if no single column is unique; `public_types` the types of a CSV file's columns. `memory`, such as "4GB", is
     what the engine may use before it writes to disk. `schema` may stand before the tables in questions, as main and
@@ -77,6 +80,7 @@ def open_data(
     if place is not None:
         sources = {title: with_fingerprint(s) if isinstance(s, Frame) else s for title, s in sources.items()}
     size = None if memory is None else read_memory(memory)
+    told = None if check is None else read_check(check)
     witnesses = [witness_of(source) for source in sources.values() if not isinstance(source, Frame)]
     with ExitStack() as opened:
         known: Ledger | None = None
@@ -88,7 +92,7 @@ def open_data(
         ]
         shared = _public(public or {}, public_keys or {}, public_types or {})
         book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known
-        curator = curator_of([*tables, *shared], book, memory=size)
+        curator = curator_of([*tables, *shared], book, memory=size, check=told)
         opened.pop_all()  # from here on the curator closes it
         return curator
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 from lapwing.catalog.table import Catalog, Table
@@ -17,11 +18,13 @@ def load(path: str | Path = "lapwing.toml") -> Curator:
     """Opens a curator as declared in a steward's file."""
     settings = read_settings(Path(path))
     ledger = open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
-    return curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory)
+    return curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory, check=settings.check)
 
 
-def curator_of(tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None) -> Curator:
+def curator_of(
+    tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None, check: Fraction | None = None
+) -> Curator:
     """A curator on declared tables, whose rows DuckDB reads from their sources."""
     catalog = Catalog(tuple(table for table, _ in tables))
     engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
-    return Curator(catalog, engine, ledger)
+    return Curator(catalog, engine, ledger, check=check)

@@ -100,6 +100,12 @@ def unit_words(table: Table) -> str:
     return f"{'an' if name[0].lower() in 'aeio' else 'a'} {name}"
 
 
+def unit_plural(table: Table) -> str:
+    """Several units: "tailnums", or "rows" where these are units."""
+    name = table.unit or "row"
+    return name if name[-1].lower() == "s" else f"{name}s"
+
+
 def _surplus(aggregate: Aggregate) -> Surplus:
     return FUNCTIONS[aggregate.name].surplus
 

@@ -104,7 +104,7 @@ class Outline:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is said with every answer, in every format: a sentence each, or some on one matter."""
-        aggregates, grouped = self.question.aggregates, bool(self.question.keys)
+        aggregates, grouped = self.question.shown, bool(self.question.keys)
         groups = self.groups_per_unit if self.limit_groups else None
         group = next((kind.group_word for kind in self.kinds), "group")
         left_out = (kind.left_out for kind in self.kinds if kind.left_out)

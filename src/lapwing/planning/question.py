@@ -13,7 +13,7 @@ from functools import partial
 from lapwing.catalog.identity import Facts, aggregate_facts, expression_facts, rows_facts
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate, canonical_text
-from lapwing.language.expression import Call, Expression, Key, Slot
+from lapwing.language.expression import Call, Expression, Key, Slot, walk
 from lapwing.language.types import Type
 
 
@@ -54,6 +54,12 @@ class Question:
         """Every expression above the aggregation."""
         having = () if self.having is None else (self.having,)
         return (*(o.expression for o in self.outputs), *having, *(o.expression for o in self.order))
+
+    @property
+    def shown(self) -> tuple[Aggregate, ...]:
+        """The aggregates that the answer is made of; all of them if nothing says which."""
+        used = sorted({part.index for e in self.above for part in walk(e) if isinstance(part, Slot)})
+        return tuple(self.aggregates[slot] for slot in used) or self.aggregates
 
     @property
     def below(self) -> tuple[Expression, ...]:

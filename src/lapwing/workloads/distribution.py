@@ -17,7 +17,7 @@ import numpy as np
 from lapwing.answers.answer import Release
 from lapwing.answers.formats.text import show
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, objects
 from lapwing.catalog.table import Catalog
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import refuse
@@ -226,21 +226,15 @@ def axis_columns(axes: Sequence[Axis]) -> list[AnswerColumn]:
     places = np.indices(sizes).reshape(len(axes), math.prod(sizes))
     for axis, rows in zip(axes, places.tolist(), strict=True):
         cells = axis.cells
-        columns.append(AnswerColumn(axis.name, axis.type, _objects([_plain(cells[i][0]) for i in rows])))
+        columns.append(AnswerColumn(axis.name, axis.type, objects([_plain(cells[i][0]) for i in rows])))
         if axis.edges:
             names.append(fresh(f"{axis.name}_to", names))
-            columns.append(AnswerColumn(names[-1], axis.type, _objects([_plain(cells[i][1]) for i in rows])))
+            columns.append(AnswerColumn(names[-1], axis.type, objects([_plain(cells[i][1]) for i in rows])))
     return columns
 
 
 def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Fraction) else value
-
-
-def _objects(values: list[Any]) -> Any:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
 
 
 def count_table(table: AnswerTable, plan: Plan, axes: Sequence[Axis]) -> AnswerTable:

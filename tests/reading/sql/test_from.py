@@ -108,3 +108,14 @@ def test_answer_says_which_date_it_took() -> None:
 def test_the_time_of_day_stays_refused(clock: str) -> None:
     text = f"SELECT COUNT(*) FROM visits WHERE at > {clock}"
     assert isinstance(attempt(read_sql, text, visits_catalog(), TODAY), Refused)
+
+
+def test_having_means_a_selected_column_where_the_name_is_no_key() -> None:
+    """As in DuckDB: the name is that of a column of the table too, which HAVING cannot use."""
+    text = "SELECT sex, SUM(cost) AS cost FROM visits GROUP BY sex HAVING {} > 100"
+    named, written = (read_sql(text.format(term), visits_catalog()) for term in ("cost", "SUM(cost)"))
+    assert named.having == written.having
+    keyed = read_sql(
+        "SELECT sex AS site, site AS sex, COUNT(*) FROM visits GROUP BY sex, site HAVING site > 9", visits_catalog()
+    )
+    assert keyed.having is not None

@@ -12,7 +12,7 @@ from lapwing.errors import LapwingError, WeakBudget
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.chance import draw_float_laplace, shuffled
 
-TRIALS, PRICE, BUDGET, AGE = 40, 0.1, 1.0, 37
+TRIALS, PRICE, BUDGET, AGE = 20, 0.1, 1.0, 37
 
 
 def run() -> Attacked:

@@ -24,10 +24,11 @@ from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
+from lapwing.mechanisms.ranges.components import outside
 from lapwing.mechanisms.ranges.toeplitz import decoder, encode, product, squared_norm
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
-from lapwing.numbers import Number, count, inside_unit, positive
+from lapwing.numbers import Number, count, positive
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.privacy.wording import short_repr
 
@@ -148,7 +149,7 @@ class PrefixSums:
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
-        return gaussian_tail_bound(self._weights(low, high), self.variance, _outside(confidence, simultaneous))
+        return gaussian_tail_bound(self._weights(low, high), self.variance, outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -249,7 +250,7 @@ class Ranges:
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
-        return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), _outside(confidence, simultaneous))
+        return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -352,11 +353,6 @@ def _ends(low: object, high: object, size: int) -> tuple[int, int]:
     if not first <= last <= size:
         raise Misconfigured(f"the range {first} to {last} is outside 0 to {size}. Pass 0 <= low <= high <= {size}.")
     return first, last
-
-
-def _outside(confidence: Number, simultaneous: int) -> float:
-    """The probability of error allowed for each of several answers (union bound)."""
-    return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
 
 
 def _freeze(sums: Floats) -> Floats:

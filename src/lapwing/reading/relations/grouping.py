@@ -68,7 +68,7 @@ class Grouping:
                     "not-aggregated",
                     f"`{part.name}`",
                     "outside an aggregate, only GROUP BY keys can be selected.",
-                    f"Add it to GROUP BY, or aggregate it: AVG({part.name}).",
+                    f"Add it to GROUP BY, or aggregate it: {_aggregated(part)}.",
                 )
         return shown
 
@@ -94,6 +94,12 @@ def slot_type(aggregate: Aggregate, *, per_unit: bool) -> Type:
     if per_unit and aggregate.name == QUANTILE.name and aggregate.parameters in EXTREMES:
         return aggregate.arguments[0].type or Type.REAL
     return FUNCTIONS[aggregate.name].type
+
+
+def _aggregated(column: Column) -> str:
+    """An aggregate that takes the column."""
+    fits = column.type.is_number or column.type is Type.BOOLEAN
+    return f"AVG({column.name})" if fits else f"COUNT(DISTINCT {column.name})"
 
 
 def check_key(key: Expression, table: Table, what: PartText) -> None:

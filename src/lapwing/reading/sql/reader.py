@@ -351,6 +351,10 @@ class AggregationReader:
     def above(self, node: SqlNode) -> Expression:
         return self.grouping.above(read(node, self._leaf))
 
+    def _is_key(self, node: exp.Column) -> bool:
+        """True if a column is a key, which its name then means before a selected column of the same name."""
+        return self.source.column(node) in self.grouping.keys
+
     def _leaf(self, node: SqlNode) -> Expression:
         if is_semi_join(node):
             return self.source.column(node)
@@ -358,8 +362,10 @@ class AggregationReader:
             known = self.stands_for(node)
             if known is not None:
                 return known
-            name = "" if node.table or node.name.lower() in self.rows.columns else node.name.lower()
-            return self.outputs[name] if name in self.outputs else self.source.column(node)
+            name = "" if node.table else node.name.lower()
+            if name in self.outputs and (name not in self.rows.columns or not self._is_key(node)):
+                return self.outputs[name]
+            return self.source.column(node)
         condition = None
         if isinstance(node, exp.Filter):
             check_modifiers(node.expression)

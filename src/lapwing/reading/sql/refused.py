@@ -99,6 +99,8 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Escape: ("ESCAPE is not supported.", "Use STARTS_WITH, ENDS_WITH or CONTAINS, which take text literally."),
     exp.Interval: ("an interval must be added to or subtracted from a date.", "Write d + INTERVAL 3 DAY."),
     exp.Star: ("the rows themselves are private.", "Ask for COUNT(*) or AVG(column)."),
+    exp.Array: ("brackets make a list.", 'Write names in double quotes: "my column".'),
+    exp.Bracket: ("lists have no columns here.", "Use SUBSTRING(s, 1, 3) for a part of a text."),
     exp.Placeholder: ("parameters are not supported.", "Write the constant itself."),
     exp.Parameter: ("parameters are not supported.", "Write the constant itself."),
     exp.Tuple: ("row values are not supported.", "Compare column by column."),

@@ -267,12 +267,10 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
     right = _one(node.this, names, body, alone=False)
     taken = [] if on or using or words not in COMMAS else [term for term in conditions if _links(term, left, right)]
     if not (taken or (words in KINDS and (on or using))):
-        refuse(
-            "unsupported-join",
-            what,
-            "only equality joins are supported.",
-            "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).",
-        )
+        instead = "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x)."
+        if words in COMMAS:
+            instead = "Write JOIN ... ON a.x = b.y, or put a.x = b.y in WHERE."
+        refuse("unsupported-join", what, "only equality joins are supported.", instead)
     if any(one.names & other.names for one in left.parts for other in right.parts):
         refuse(
             "duplicate-name",

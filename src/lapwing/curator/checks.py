@@ -1,0 +1,92 @@
+"""Checks of what limits cut: which stored one serves a question, and how a new one is paid.
+
+Rules as for bounds that were found (search.py). A stored check serves if it is about the same relation and keys, covers
+every limit of the question, and cost a quarter or more of what the question would pay for one; of several the oldest,
+so that later ones never change what an earlier question got, and a cheap one spoils nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from lapwing.asking.request import Request
+from lapwing.cells.checking import Checked, CheckResult, CheckTarget, decode_check
+from lapwing.curator.charging import paid_answer
+from lapwing.curator.private_data import PrivateData
+from lapwing.curator.search import WORSE, search_key
+from lapwing.ledger import Ledger
+from lapwing.privacy.budget import Cost
+from lapwing.privacy.loss import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCheck:
+    """What is checked for a request, at which price, and what the ledger has of it."""
+
+    target: CheckTarget
+    price: Loss
+    result: CheckResult | None
+    """The result that serves, if there is one."""
+    own: bool = False
+    """Whether this request paid for it, so that its price is part of this request's."""
+    weaker: CheckResult | None = None
+    """The best one that is stored, if none serves: told with a stored answer, for which nothing new is paid."""
+
+    @property
+    def missing(self) -> bool:
+        return self.result is None
+
+    @property
+    def taken(self) -> Fraction:
+        """What it takes of the request's price, in the budget's currency."""
+        return self.price.amount if self.missing or self.own else Fraction(0)
+
+    @property
+    def told(self) -> CheckResult | None:
+        """What can be told."""
+        return self.weaker if self.result is None else self.result
+
+    @property
+    def checked(self) -> Checked | None:
+        """What can be told of the target's limits."""
+        return None if self.told is None else Checked(self.target, self.told)
+
+
+def plan_check(ledger: Ledger, request: Request, target: CheckTarget, price: Loss) -> PlannedCheck:
+    """The check of a request at this price, with what is stored of it."""
+    mine = search_key(request.key, target)
+    stored = [(answer.charge, decode_check(answer.payload)) for answer in ledger.find_answers(target.identity.text)]
+    known = [(charge, result) for charge, result in reversed(stored) if result.covers(target)]
+    own = [result for charge, result in known if mine and (charge.analyst, charge.key) == (request.analyst, mine)]
+    enough = [result for _, result in known if WORSE * result.loss.amount >= price.amount]
+    if own or enough:
+        return PlannedCheck(target, price, (own or enough)[0], own=bool(own))
+    best = max((result for _, result in known), key=lambda result: result.loss.amount, default=None)
+    return PlannedCheck(target, price, None, weaker=best)
+
+
+def prepare_check(
+    planned: PlannedCheck, request: Request, ledger: Ledger, private_data: PrivateData
+) -> Callable[[], tuple[PlannedCheck, Cost]]:
+    """Writes the query and rehearses the check; returns what charges it, reads the rows and stores the result.
+
+    With a key, a retry finds its own charge again, so it pays once.
+    """
+    target, price = planned.target, planned.price
+    read = private_data.prepare_check(target, price)
+
+    def pay() -> tuple[PlannedCheck, Cost]:
+        reservation = ledger.reserve(
+            ledger.budget.cost(price),
+            analyst=request.analyst,
+            body=request.body(("check", target.identity.facts, target.names, price.encode())),
+            key=search_key(request.key, target),
+            note={"question": str(target)},
+        )
+        match = target.identity.text
+        result, cost = paid_answer(ledger, reservation, match=match, read=read, decode=decode_check)
+        return replace(planned, result=result, own=True), cost
+
+    return pay
