@@ -44,7 +44,10 @@ def figures(cls: type) -> list[tuple[str, object, object]]:
 
 def pages() -> dict[str, str]:
     """Every page by its file name."""
-    index = HEAD + "".join(f"| [{c.__name__}]({c.__name__}.md) | {_first(_part(c, 'Use'))} |\n" for c in described())
+    index = HEAD + "".join(
+        f"| [{c.__name__}]({c.__name__}.md) | {_first(_part(c, 'Use')).replace('|', chr(92) + '|')} |\n"
+        for c in described()
+    )
     return {"index.md": index} | {f"{cls.__name__}.md": _page(cls) for cls in described()}
 
 
@@ -59,7 +62,8 @@ def _page(cls: type) -> str:
 
 
 def _part(cls: type, label: str) -> str:
-    return sections(cls.__doc__ or "").get(label, "").replace("|", "\\|")
+    text = sections(cls.__doc__ or "").get(label, "")
+    return text if label == "Checked by" else text[:1].upper() + text[1:]
 
 
 def _first(text: str) -> str:

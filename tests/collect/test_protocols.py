@@ -208,6 +208,8 @@ def test_reports_of_another_protocol_are_refused(protocol: FrequencyProtocol) ->
     for other in others:
         with pytest.raises(Misconfigured, match="another protocol"):
             protocol.estimate(other.respond([0, 1]))
+    texts, numbers = (DirectEncoding(values, epsilon=1) for values in (["1.5", "2.5"], [1.5, 2.5]))
+    assert texts.name != numbers.name
     with pytest.raises(Misconfigured, match="no reports"):
         protocol.estimate([])
     with pytest.raises(Misconfigured, match="bytes"):

@@ -45,6 +45,12 @@ class Support:
 
 def share_of_respondents(counts: Integers, n: int, support: Support, outside: float) -> tuple[Floats, Floats]:
     """Both ends of the interval for the share of the n respondents who hold each value."""
+    distinct, where = np.unique(counts, return_inverse=True)  # of thousands of values many have the same count
+    low, high = _ends_of_respondents(distinct, n, support, outside)
+    return low[where], high[where]
+
+
+def _ends_of_respondents(counts: Integers, n: int, support: Support, outside: float) -> tuple[Floats, Floats]:
     low, high = (_normal_end(counts, n, support, outside, side) for side in (-1, 1))
     estimate = np.clip((counts / n - support.q) / (support.p - support.q), 0.0, 1.0)
     for i in np.flatnonzero(n * support.variance(estimate) < _LARGE):

@@ -65,7 +65,9 @@ class FrequencyProtocol(LocalProtocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        values = [value if isinstance(value, str | int | bool) else repr(value) for value in self.values]
+        values = [
+            value if isinstance(value, str | int) else [type(value).__name__, repr(value)] for value in self.values
+        ]
         return {"protocol": self.kind, "epsilon": str(self.epsilon), "values": values, "width": self.width}
 
     def variance(self, share: float = 0.0) -> float:
