@@ -241,7 +241,7 @@ def preview(
 
     terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     seen = curator_at(file).preview_request(Request(QuestionRequest(_read(question)), terms, refresh=refresh))
-    show(seen.to_dict(), as_json, str(seen))
+    show(seen.to_dict(), as_json, in_flags(str(seen)))
 
 
 @app.command()
@@ -272,7 +272,7 @@ def batch(
     request = Request(asked, terms, refresh=refresh, analyst=analyst, key=key)
     if only_preview:
         seen = curator_at(file).preview_request(request)
-        show(seen.to_dict(), as_json, str(seen))
+        show(seen.to_dict(), as_json, in_flags(str(seen)))
         return None
     with waiting("reading the rows"):
         answers: Any = curator_at(file).answer(request)

@@ -23,7 +23,7 @@ from lapwing.cli.options import (
     read_number,
     read_numbers,
 )
-from lapwing.cli.output import after_answer, echo, show
+from lapwing.cli.output import after_answer, echo, in_flags, show
 from lapwing.cli.progress import waiting
 from lapwing.errors import Misconfigured
 
@@ -96,7 +96,7 @@ def marginals(
 def _answer(request: Request, file: Path, only_preview: bool, as_json: bool, as_csv: bool) -> None:
     if only_preview:
         seen = curator_at(file).preview_request(request)
-        return show(seen.to_dict(), as_json, str(seen))
+        return show(seen.to_dict(), as_json, in_flags(str(seen)))
     with waiting("reading the rows"):
         answer: Any = curator_at(file).answer(request)
     with after_answer(answer.cost):
