@@ -23,6 +23,7 @@ from lapwing.cli.opened import OPENED, curator_at, ledger_at
 from lapwing.cli.options import (
     DEFAULT,
     AnalystOption,
+    CheckOption,
     ConfidenceOption,
     CsvOption,
     EpsilonOption,
@@ -77,9 +78,6 @@ BoundsOption = Annotated[
 LimitsOption = Annotated[str | None, typer.Option("--limits", help='Pass "auto" to find limits per unit privately.')]
 FindShareOption = Annotated[
     str, typer.Option("--find-share", help="The share of the price spent on finding bounds and limits.")
-]
-CheckOption = Annotated[
-    str | None, typer.Option("--check", help="The share of the price that tells how much limits cut; 0 for none.")
 ]
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""

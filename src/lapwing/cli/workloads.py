@@ -10,6 +10,7 @@ from lapwing.cli.opened import curator_at
 from lapwing.cli.options import (
     DEFAULT,
     AnalystOption,
+    CheckOption,
     ConfidenceOption,
     CsvOption,
     EpsilonOption,
@@ -46,6 +47,7 @@ def distribution(
         int | None, typer.Option("--cells", help="Into how many cells to cut the bounds of reals.")
     ] = None,
     confidence: ConfidenceOption = None,
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     only_preview: PreviewOption = False,
     analyst: AnalystOption = "steward",
@@ -59,7 +61,7 @@ def distribution(
     from lapwing.asking.request import DistributionRequest, Request
 
     check_formats(as_json, as_csv)
-    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence))
+    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence, check=check))
     asked = DistributionRequest(column, table, where, cells)
     _answer(Request(asked, terms, refresh, analyst=analyst, key=key), file, only_preview, as_json, as_csv)
 
@@ -75,6 +77,7 @@ def marginals(
         list[str] | None, typer.Option("--cells", help="Cells of a column with bounds, age=5; or one number for all.")
     ] = None,
     confidence: ConfidenceOption = None,
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     only_preview: PreviewOption = False,
     analyst: AnalystOption = "steward",
@@ -88,7 +91,7 @@ def marginals(
     from lapwing.asking.request import MarginalsRequest, Request
 
     check_formats(as_json, as_csv)
-    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence))
+    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence, check=check))
     asked = MarginalsRequest(columns, table, where, ways, _cells(cells or []))
     _answer(Request(asked, terms, refresh, analyst=analyst, key=key), file, only_preview, as_json, as_csv)
 
