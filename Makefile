@@ -6,7 +6,7 @@ PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/compiled/.ready
 
-.PHONY: help demo test test-all check docs mutants bench clean
+.PHONY: help demo test test-all check docs mutants release bench clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -35,6 +35,9 @@ docs: $(READY)  ## the pages of docs/ as a site that opens without a network, in
 mutants: $(READY)  ## break the code on purpose, as planned and at random, and list what no test notices
 	@WORKERS=$(WORKERS) $(PY) tests/mutation/run.py
 	@WORKERS=$(WORKERS) $(PY) tests/mutation/draw.py --count $(COUNT) --seed $(SEED)
+
+release: $(READY)  ## wheel and sdist: they build, install into an empty environment and run the demo
+	@.ci/release
 
 bench: $(READY)  ## every benchmark, beside the peers
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done

@@ -37,7 +37,7 @@ def test_public_keys_are_listed_as_declared_for_nothing(text: str, monkeypatch: 
         assert not answer.cost
     assert "as declared, no price" in str(answer)
     assert answer.to_dict()["ledger_entry"] is None
-    assert "No row was read." in answer.methods()
+    assert answer.methods().endswith("No row was read.")
     assert "Price: nothing." in str(curator.preview(text))
     assert spy.queries == []
     assert curator.budget.remaining == before
@@ -83,7 +83,6 @@ def test_other_keys_are_selected_for_the_whole_price() -> None:
         ("SELECT DISTINCT 1 FROM visits", {"epsilon": 0.1}, "cannot group by a constant"),
         ("SELECT sex FROM visits", {"epsilon": 0.1}, "the rows themselves are private"),
         ("SELECT 1 FROM visits HAVING TRUE", {"epsilon": 0.1}, "the rows themselves are private"),
-        ("SELECT DISTINCT sex, COUNT(*) FROM visits GROUP BY sex", {"epsilon": 0.1}, "only supported for keys"),
         ("SELECT DISTINCT ON (sex) sex FROM visits", {"epsilon": 0.1}, "DISTINCT ON"),
     ],
 )

@@ -140,8 +140,8 @@ def test_init_drafts_several_tables_with_every_hint_once(run: Any, ending: str) 
 
 def test_the_ledger_shows_one_line_for_each_question(run: Any) -> None:
     assert run("ledger", "show")[1] == "No question was charged yet. `lapwing ledger show --all` lists every entry.\n"
-    run("ask", COUNT, "-e", "0.25")
-    run("ask", BY_SEX, "-e", "0.25", "--as", "ann")
+    run("ask", COUNT, "-e", "0.25", "--check", "0")
+    run("ask", BY_SEX, "-e", "0.25", "--as", "ann", "--check", "0")
     head, *lines = run("ledger", "show")[1].splitlines()
     assert head.split("  ")[0] == "entry"
     assert [line.endswith(question) for line, question in zip(lines, (COUNT, BY_SEX), strict=True)] == [True, True]

@@ -75,6 +75,7 @@ def curator(victim: list[tuple[Any, ...]], **changes: Any) -> Curator:
         "bounds": {"x": (0, 10), "n": (0, 100)},
         "values": {"sex": ["F", "M"]},
         "budget": BUDGET,
+        "check": 0,
         **changes,
     }
     return lw.open(pa.table(arrays, schema=SCHEMA), **facts)

@@ -51,7 +51,7 @@ class Release(Tabular):
         return AnswerTable(
             tuple(self._columns(level, simultaneous=simultaneous)),
             level,
-            "as declared, no price" if self.plan.outline.is_declared else paid(self.cost, self.entry),
+            paid(self.cost, self.entry),
             self._notes(),
             asked(question),
             "" if question.where is None else condition(question.where),
@@ -70,7 +70,7 @@ class Release(Tabular):
         """Price, limits and methods, ready for JSON."""
         return {
             "price": price(self.cost),
-            "ledger_entry": None if self.plan.outline.is_declared else self.entry,
+            "ledger_entry": self.entry or None,
             "measures": describe(self.plan),
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups_per_unit},
@@ -81,7 +81,8 @@ class Release(Tabular):
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
-        return f"{self._methods('Answers', _methods(self.plan))}Lapwing ledger entry {self.entry}."
+        entry = f"Lapwing ledger entry {self.entry}." if self.entry else ""
+        return f"{self._methods('Answers', _methods(self.plan))}{entry}"
 
     def _methods(self, subject: str, noise: Sequence[str], condition: str = "") -> str:
         table = self.plan.table

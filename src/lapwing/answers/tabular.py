@@ -132,5 +132,7 @@ class Tabular(ABC):
 
 
 def paid(cost: Cost, entry: int) -> str:
-    """Price and ledger entry, below the rows."""
+    """Price and ledger entry, below the rows; public keys alone have no entry."""
+    if not entry:
+        return "as declared, no price"
     return f"{f'price {cost}' if cost else 'stored answer, no price'}; ledger entry {entry}"

@@ -7,6 +7,7 @@ stored costs nothing, and its part goes to the answer.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.cells import unit_counts
@@ -24,6 +25,7 @@ def read_check(check: Number) -> Fraction:
     return below_one(check, "check")
 
 
+@lru_cache(maxsize=1024, typed=True)
 def check_price(budget: Budget, price: Loss, share: Fraction, *, counts: int) -> Loss:
     """What a check of so many counts costs, at this share of a price; refused if its noise cannot be drawn.
 

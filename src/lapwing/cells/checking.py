@@ -147,7 +147,10 @@ class CheckResult:
 
 def release_check(target: CheckTarget, price: Loss, rows: pa.Table) -> CheckResult:
     """The engine's counts with noise, for this price."""
-    counts = [int(rows.column(f"c{i}").to_pylist()[0]) for i in range(target.many)]
+    return _noisy(target, price, [int(rows.column(f"c{i}").to_pylist()[0]) for i in range(target.many)])
+
+
+def _noisy(target: CheckTarget, price: Loss, counts: list[int]) -> CheckResult:
     units, *over = unit_counts(price, target.many).release(counts)
     return CheckResult(price, units, tuple(zip(target.names, over, strict=True)))
 
@@ -166,8 +169,7 @@ def decode_check(payload: bytes) -> CheckResult:
 
 def rehearse_check(target: CheckTarget, price: Loss) -> None:
     """Checks no rows and throws the result away; raises whatever would go wrong after the charge."""
-    none = pa.table({f"c{i}": pa.array([0]) for i in range(target.many)})
-    decode_check(encode_check(release_check(target, price, none)))
+    decode_check(encode_check(_noisy(target, price, [0] * target.many)))
 
 
 def check_query(target: CheckTarget) -> exp.Select:

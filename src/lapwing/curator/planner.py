@@ -104,6 +104,7 @@ class Planner:
         terms, free = request.terms, self._ledger.total - self._ledger.total
         if not isinstance(asked, QuestionRequest):
             outline = asked.outline(self._catalog)
+            terms.price(self._ledger.budget)  # refused first if none is named, since no precision can be
             confidence = _confidence(outline.table, terms.confidence)
             plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
             return PlannedRequest(plan, lesser, confidence, None, free, check)

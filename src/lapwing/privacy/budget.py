@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 
 from lapwing.errors import Misconfigured, WeakBudget
 from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
@@ -168,8 +169,7 @@ class Budget:
                 the whole budget, and many more than E/x questions at x fit.
         basic:  Pure(epsilon), or Approximate(epsilon, delta) if it also takes a delta.
         """
-        asked, part = positive(epsilon, "epsilon"), below_one(delta, "delta")
-        return self.accounting.rules.loss(self.accounting.rules.amount(asked, self.delta), part)
+        return _loss_at(self.accounting, self.delta, positive(epsilon, "epsilon"), below_one(delta, "delta"))
 
     def share(self, part: Number, *, delta: Number = 0) -> Loss:
         """The loss that a question may have if it takes this part of the whole capacity, in the budget's own currency.
@@ -204,6 +204,12 @@ class Budget:
         self.accounting.rules.check(self.delta)
         if not self.capacity.amount:
             raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
+
+
+@lru_cache(maxsize=1024)
+def _loss_at(accounting: Accounting, whole: Fraction, epsilon: Fraction, delta: Fraction) -> Loss:
+    """The loss of a question at this epsilon and delta, from a budget with this whole delta."""
+    return accounting.rules.loss(accounting.rules.amount(epsilon, whole), delta)
 
 
 def _leading_digits(value: Fraction) -> Fraction:
