@@ -22,11 +22,13 @@ from lapwing.language.operators.text import MOST_TEXT, TEXTUAL
 from lapwing.language.types import Interval, Type
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.planning.domain import MOST_RANGE, MOST_TRIED
+from lapwing.planning.statement import MOST_PARTS as MOST_RELEASES
 from lapwing.reading.relations.joins import MOST_DEGREE
 from lapwing.reading.relations.relation import MOST_TOTAL
 from lapwing.reading.sql.aliases import ALIASES
 from lapwing.reading.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
 from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
+from lapwing.reading.sql.statement import read_statement
 
 PAGE = Path(__file__).with_name("sql.md")
 
@@ -101,7 +103,10 @@ EVERYDAY = (
         "How many visits in each month?",
         "SELECT STRFTIME(day, '%Y-%m') AS month, COUNT(*) AS n FROM visits GROUP BY month",
     ),
-    ("On which days of the week?", "SELECT DAYNAME(day) AS weekday, COUNT(*) AS n FROM visits GROUP BY weekday"),
+    (
+        "What percentage of visits does each sex have?",
+        "SELECT sex, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS percent FROM visits GROUP BY sex",
+    ),
     (
         "How old are the patients?",
         "SELECT BUCKET(age, [0, 18, 40, 65]) AS ages, COUNT(*) AS n FROM visits GROUP BY ages",
@@ -129,8 +134,8 @@ COSTS = """
 |---|---|
 | a refusal, a preview | every distinct aggregate over rows, once |
 | the same question again: the stored answer | keys that are not public: they are selected privately |
-| everything computed from released numbers: arithmetic, `HAVING`, `ORDER BY`, `LIMIT` | what `bounds="auto"` and \
-`limits="auto"` find, once |
+| everything computed from released numbers: arithmetic, windows, `HAVING`, `ORDER BY`, `LIMIT` \
+| what `bounds="auto"` and `limits="auto"` find, once |
 | lists of public keys: `SELECT DISTINCT sex` | |
 | sub-queries, `WHERE`, joins and everything else below an aggregate | |
 
@@ -152,10 +157,13 @@ CLAUSES_PAGE = """
 | `WHERE` | any condition over the columns of one row; `IN (SELECT ...)` and `EXISTS`, see below |
 | `GROUP BY` | columns, expressions, names or positions of selected columns; not the protected unit |
 | `HAVING` | conditions over keys and aggregates; they filter released numbers |
-| `ORDER BY`, `LIMIT` | of groups, by released numbers or keys; missing values come last |
+| `ORDER BY`, `LIMIT`, `OFFSET` | of groups, by released numbers or keys; missing values come last |
+| `GROUP BY ALL` | all selected columns that are not aggregates |
+| `ROLLUP`, `CUBE`, `GROUPING SETS` | each set is a question of its own; `GROUPING(k)` is 1 where k is left out |
+| `OVER`, `WINDOW`, `QUALIFY` | over released groups: see below |
 | `SELECT TOP 10` | `LIMIT 10` |
 | `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds count |
-| `WITH`, sub-queries | rows, computed row by row; groups, with arithmetic on released numbers; or one row per unit |
+| `WITH`, sub-queries | rows, computed row by row; one row per unit; or released groups, see below |
 
 ## Aggregates
 
@@ -235,6 +243,30 @@ cohorts, such as the first month of each unit.
 )
 """Title, text and examples."""
 
+ABOVE = f"""
+## Above the release
+
+Once numbers are released, everything computed from them is free. The statement is split where rows become numbers: each
+aggregation of rows is a question of its own, and the rest is computed from the answers, in an engine that holds nothing
+else. At most {MOST_RELEASES} questions make up a statement.
+
+- **Windows** over groups: `SUM`, `AVG`, `COUNT`, `MIN`, `MAX`, `ROW_NUMBER`, `RANK`, `DENSE_RANK`, `PERCENT_RANK`,
+  `CUME_DIST`, `NTILE`, `LAG`, `LEAD`, `FIRST_VALUE`, `LAST_VALUE` and `NTH_VALUE`, with `PARTITION BY`, `ORDER BY` and
+  frames of `ROWS`.
+- **Aggregates of groups**: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`, `MEDIAN`, `QUANTILE_CONT`, `STDDEV`, `VARIANCE`,
+  `COUNT(DISTINCT x)`, `ARG_MAX`, `ARG_MIN` and `ANY_VALUE`, with `FILTER`, `GROUP BY` and `HAVING`.
+- **Joins** of released tables on any condition, `UNION ALL` and `UNION`, `SELECT DISTINCT`.
+- **Sub-queries with one number** in `SELECT`, `HAVING` and `WHERE` above a release. Below one, as in
+  `WHERE cost > (SELECT AVG(cost) ...)`, they are refused: ask first, then write the number.
+
+A statement with several questions is one batch: `epsilon=` is the price of all that are not stored yet. Each has noise
+of its own, so totals and groups need not add up. `within=` is for released numbers; ask for the parts with it first.
+
+Intervals are carried by interval arithmetic, from the box in which all released numbers lie together; row-by-row
+arithmetic and `LAG` keep those of each number. Ranks and counts of chosen rows have intervals too. A column that has
+none says why.
+"""
+
 PRICES = f"""
 ## Prices
 
@@ -247,8 +279,8 @@ precision (`within=`). The question decides how far the price goes.
 - `SELECT town ... GROUP BY town ORDER BY COUNT(*) DESC LIMIT 5` shows no number, so you pay only for the five names:
   they are chosen privately, however many groups a unit is in. If a unit is in fewer groups than you ask for, noisy
   counts decide, which err less in that case.
-- Everything computed from released numbers is free: arithmetic, `CASE`, `HAVING`, `ORDER BY`, `LIMIT`, and anything
-  you do with the answer later.
+- Everything computed from released numbers is free: arithmetic, `CASE`, `HAVING`, `ORDER BY`, `LIMIT`, windows, joins
+  of released tables, and anything you do with the answer later.
 - `SUM` and `AVG` need bounds. They follow from the declared bounds of columns through every operator below:
   `MONTH(d)` lies in 1 to 12, `CASE WHEN c THEN 1 ELSE 0 END` in 0 to 1. `CLIP(x, 0, 100)` bounds anything;
   tighter bounds mean less noise.
@@ -364,6 +396,7 @@ def page() -> str:
         + CLAUSES_PAGE
         + aggregates
         + _other_names()
+        + _above()
         + _relations()
         + PRICES
         + operators
@@ -380,7 +413,8 @@ def _table(group: tuple[Operator, ...]) -> str:
 def _refused() -> str:
     functions = {(_name(node), *reason) for node, reason in NODES.items()}
     functions |= {(f"{name.upper()}()", *reason) for name, reason in NAMES.items()}
-    rows = [*dict.fromkeys(CLAUSES.values()), *sorted(functions)]
+    clauses = [reason for name, reason in CLAUSES.items() if name not in SEVERAL]
+    rows = [*dict.fromkeys(clauses), *sorted(functions)]
     table = "".join(f"| {_code(what)} | {_cell(why)} | {_cell(instead)} |\n" for what, why, instead in rows)
     return (
         "\n## Refused\n\nAnything not listed above is refused. These have a reason of their own.\n\n"
@@ -422,6 +456,27 @@ def _everyday() -> str:
 def _examples() -> str:
     parts = ["\n## Examples\n\nThe unit is `patient`; `cost` has bounds 0 to 5000, `age` 0 to 120.\n"]
     return "".join([*parts, *(_example(text, CATALOG) for text in EXAMPLES)])
+
+
+STATEMENTS = (
+    "SELECT sex, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY sex",
+    "SELECT sex, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM visits) AS share FROM visits GROUP BY sex",
+    "SELECT sex, age, COUNT(*) AS n FROM visits GROUP BY ROLLUP (sex, age)",
+    "SELECT sex, age, COUNT(*) n FROM visits GROUP BY ALL QUALIFY RANK() OVER (PARTITION BY sex ORDER BY n DESC) = 1",
+    "SELECT AVG(n) AS mean, MAX(n) AS most FROM (SELECT age, COUNT(*) AS n FROM visits GROUP BY age) WHERE n > 100",
+)
+SEVERAL = ("all", "rollup", "cube", "grouping_sets", "offset", "qualify", "windows")
+"""Clauses that are refused in a batch and in a session only, where a question is one question."""
+
+
+def _above() -> str:
+    return "".join([ABOVE, *(_statement(text) for text in STATEMENTS)])
+
+
+def _statement(text: str) -> str:
+    many = len(read_statement(text, CATALOG).parts)
+    parts = "1 question, and the rest is free" if many == 1 else f"{many} questions at one price, and the rest is free"
+    return f"\n```sql\n{text}\n```\nAnswered: {parts}.\n"
 
 
 def _relations() -> str:

@@ -80,10 +80,10 @@ class OverReleased(SelectReading):
             sets = [[self.key(node) for node in nodes] for nodes in self.sets()]
             self.keys = list(dict.fromkeys(key for one in sets for key in one))
         done = len(self.scalars)
-        outputs = [
-            (name, self.inner(node) if isinstance(node, exp.Expression) else self._lifted(node)) for name, node in shown
-        ]
-        self.outputs = {name.lower(): e for name, e in outputs}
+        outputs: list[tuple[str, Expression]] = []
+        for name, node in shown:
+            outputs.append((name, self.inner(node) if isinstance(node, exp.Expression) else self._lifted(node)))
+            self.outputs.setdefault(name.lower(), outputs[-1][1])  # a later column may use its name
         having, qualify, by = self.conditions("having"), self.conditions("qualify"), self.sorting(outputs)
         self._attach(builder, done)
         there = self._folded(builder, sets) if self.folding else self._plain

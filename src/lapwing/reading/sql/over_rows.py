@@ -52,8 +52,10 @@ class OverRows(SelectReading):
         everything = list(dict.fromkeys(key for one in sets for key in one))
         for key in everything:
             self.groups.grouping.add_key(key, lambda: "GROUP BY")
-        outputs = [(name, self.inner(node)) for name, node in self._shown()]
-        self.groups.outputs = {name.lower(): e for name, e in outputs}
+        outputs = []
+        for name, node in self._shown():
+            outputs.append((name, self.inner(node)))
+            self.groups.outputs.setdefault(name.lower(), outputs[-1][1])  # a later column may use its name
         having, qualify, by = self.conditions("having"), self.conditions("qualify"), self.sorting(outputs)
         if not self.groups.grouping.aggregates:
             raise self.refused

@@ -20,6 +20,7 @@ _ROWS = "the answer would be one of the rows, which are private."
 _CHOICE = "it returns the value of a single row, which is private."
 _INSIDE = "a query inside an expression would read rows without being charged."
 _CHANCE = "it is not a function of the row."
+_ABOVE = "Aggregate first, with GROUP BY: over released groups they are free."
 
 CLAUSES: dict[str, tuple[str, str, str]] = {
     "joins": (
@@ -36,10 +37,10 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
     "laterals": ("LATERAL", "correlated subqueries are not supported.", "Write the expression itself."),
     "distinct": ("SELECT DISTINCT", "it is only supported for keys, without aggregates.", "Leave DISTINCT out."),
     "on": ("DISTINCT ON", "it returns one of the rows, which are private.", "Use GROUP BY."),
-    "qualify": ("QUALIFY", "window functions mix rows of different units.", "Use GROUP BY and HAVING."),
-    "windows": ("WINDOW", "window functions mix rows of different units.", "Use GROUP BY."),
+    "qualify": ("QUALIFY", "window functions mix rows of different units.", _ABOVE),
+    "windows": ("WINDOW", "window functions mix rows of different units.", _ABOVE),
     "sample": ("SAMPLE", "a sample of rows has no known price.", "Leave it out; noise is added for you."),
-    "over": ("OVER", "window functions mix rows of different units.", "Use GROUP BY."),
+    "over": ("OVER", "window functions mix rows of different units.", _ABOVE),
     "offset": ("OFFSET", "it is not supported.", "Use ORDER BY and LIMIT, or slice the released answer."),
     "pivots": ("PIVOT", "it is not supported.", "Use GROUP BY, or FILTER (WHERE ...) on each aggregate."),
     "recursive": ("WITH RECURSIVE", "the number of steps would depend on the rows.", "Write out the steps."),
@@ -83,7 +84,7 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Mode: (_CHOICE, "Use GROUP BY with ORDER BY COUNT(*) DESC LIMIT 1."),
     exp.ArrayAgg: (_ROWS, "Use GROUP BY and COUNT(*)."),
     exp.GroupConcat: (_ROWS, "Use GROUP BY and COUNT(*)."),
-    exp.Window: ("window functions mix rows of different units.", "Use GROUP BY."),
+    exp.Window: ("window functions mix rows of different units.", _ABOVE),
     exp.Subquery: (_INSIDE, "Ask it first, then use the released number as a constant."),
     exp.Select: (_INSIDE, "Ask it first, then use the released number as a constant."),
     exp.Exists: (_INSIDE, "Use it in WHERE."),
