@@ -103,7 +103,10 @@ EVERYDAY = (
         "How many visits in each month?",
         "SELECT STRFTIME(day, '%Y-%m') AS month, COUNT(*) AS n FROM visits GROUP BY month",
     ),
-    ("On which days of the week?", "SELECT DAYNAME(day) AS weekday, COUNT(*) AS n FROM visits GROUP BY weekday"),
+    (
+        "What percentage of visits does each sex have?",
+        "SELECT sex, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS percent FROM visits GROUP BY sex",
+    ),
     (
         "How old are the patients?",
         "SELECT BUCKET(age, [0, 18, 40, 65]) AS ages, COUNT(*) AS n FROM visits GROUP BY ages",
@@ -131,8 +134,8 @@ COSTS = """
 |---|---|
 | a refusal, a preview | every distinct aggregate over rows, once |
 | the same question again: the stored answer | keys that are not public: they are selected privately |
-| everything computed from released numbers: arithmetic, `HAVING`, `ORDER BY`, `LIMIT` | what `bounds="auto"` and \
-`limits="auto"` find, once |
+| everything computed from released numbers: arithmetic, windows, `HAVING`, `ORDER BY`, `LIMIT` \
+| what `bounds="auto"` and `limits="auto"` find, once |
 | lists of public keys: `SELECT DISTINCT sex` | |
 | sub-queries, `WHERE`, joins and everything else below an aggregate | |
 

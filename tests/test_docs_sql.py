@@ -12,6 +12,7 @@ from lapwing.errors import Refused
 from lapwing.language.operators.table import OPERATORS
 from lapwing.reading.sql import read_sql
 from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
+from lapwing.reading.sql.statement import read_statement
 from support.refusals import attempt
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -42,6 +43,6 @@ def test_half_of_the_examples_are_answered_and_half_refused(place: int) -> None:
 def test_ten_everyday_questions_come_first_and_are_answered() -> None:
     assert len(MAKER["EVERYDAY"]) == 10
     for _, text in MAKER["EVERYDAY"]:
-        assert not isinstance(attempt(read_sql, text, MAKER["RELATED"], date(2024, 2, 29)), Refused), text
+        assert not isinstance(attempt(read_statement, text, MAKER["RELATED"], date(2024, 2, 29)), Refused), text
     page = MAKER["page"]()
     assert page.index("everyday questions") < page.index("What is free") < page.index("## Clauses")

@@ -33,6 +33,7 @@ from lapwing.planning.plan import make_outline
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.reading.sql import read_sql
 from support.questions import bounds
+from support.tape import SeededBits
 
 Row = tuple[Any, ...]
 CONNECTION = duckdb.connect()
@@ -206,3 +207,20 @@ def test_a_check_is_known_by_its_relation_and_keys_and_its_limits_by_their_value
     assert set(changed.names) != set(target(COUNT).names)
     joined = target(COUNT).joined(target(SUM))
     assert set(joined.names) == set(target(SUM).names)
+
+
+@pytest.mark.parametrize("price", [Pure(Fraction(1, 5)), ZCDP(Fraction(1, 50))], ids=["laplace", "gauss"])
+def test_all_counts_are_within_the_error_that_is_told(price: Pure | ZCDP, seeded: SeededBits) -> None:
+    """Coverage by simulation: 95 % less three standard errors of 2,000 checks; with half the error it fails."""
+    counts, tries = [120, 40, 7, 0], 2000
+    rows = pa.table({f"c{i}": [count] for i, count in enumerate(counts)})
+    results = [release_check(target(SUM), price, rows) for _ in range(tries)]
+    worst = [
+        max(abs(noisy - count) for noisy, count in zip((r.units, *(n for _, n in r.over)), counts, strict=True))
+        for r in results
+    ]
+    error = results[0].error(Fraction(19, 20))
+    covered = [sum(off <= bound for off in worst) / tries for bound in (error, error / 2)]
+    assert covered[0] >= 0.95 - 3 * (0.05 * 0.95 / tries) ** 0.5
+    assert covered[1] < 0.95 - 3 * (0.05 * 0.95 / tries) ** 0.5
+    assert seeded is not None

@@ -112,3 +112,11 @@ def test_a_replacement_that_grows_would_take_years_with_nesting() -> None:
         text = f"REPLACE({text}, 'a', 'aa')"
     with duckdb.connect() as plain:
         assert plain.execute(f"SELECT LENGTH({text}) FROM (SELECT REPEAT('a', 100) AS s)").fetchall() == [(3200,)]
+
+
+def test_split_part_takes_one_pass() -> None:
+    """threat:A9 a text that is all separators, and one that has none."""
+    with engine().cursor() as cursor:
+        for text in ("REPEAT('--', 50000)", "REPEAT('-x', 50000)", "REPEAT('a', 100000)"):
+            nested = f"SPLIT_PART(SPLIT_PART({text}, '---', 1), '--', 10000)"
+            assert cursor.execute(f"SELECT LENGTH({nested})").fetchall()[0][0] <= 100_000

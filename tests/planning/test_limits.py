@@ -98,6 +98,7 @@ def test_an_answer_says_what_its_limits_leave_out_wherever_a_person_looks() -> N
     for read in (preview.to_dict(), json.loads(answer.to_json()), batch.to_dict()["answers"]["1"]):
         assert read["notes"] == [said]
     assert answer.notes == (said,)
+    assert answer.to_pandas().attrs["notes"] == [said]
     caption = " ".join(part.get_text() for part in answer.plot().texts)
     assert all(word in caption for word in said.split())
     assert said in str(visits.preview_batch([text], epsilon=0.1))

@@ -392,6 +392,14 @@ def test_noise_that_cannot_be_drawn_is_refused_before_the_charge() -> None:
     assert not curator.budget.spent
 
 
+def test_workloads_are_not_combined_and_say_so_before_the_charge() -> None:
+    curator = opened()
+    request = Request(MarginalsRequest(["sex", "site"]), Terms(epsilon=0.25), refresh=True, combine=True)
+    with pytest.raises(Refused, match=r"many counts with one noise.*Nothing was charged"):
+        curator.answer(request)
+    assert not curator.budget.spent
+
+
 def test_the_ledger_says_what_was_asked() -> None:
     curator = opened()
     ask(curator, where="age > 30")

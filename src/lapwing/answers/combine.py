@@ -90,6 +90,9 @@ _IF = "if the number of answers and their prices were not chosen by looking at t
 
 def check_combinable(outline: Outline) -> None:
     """Refuses a question whose answers cannot be combined. Called before the charge."""
+    if not outline.question.outputs:
+        why = "a distribution and marginals are many counts with one noise, which have no mean yet."
+        refuse("not-combinable", "`combine`", why, "Leave `combine` out.")
     if outline.domain is None:
         refuse(
             "not-combinable",

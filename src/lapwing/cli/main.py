@@ -23,6 +23,7 @@ from lapwing.cli.opened import OPENED, curator_at, ledger_at
 from lapwing.cli.options import (
     DEFAULT,
     AnalystOption,
+    CheckOption,
     ConfidenceOption,
     CsvOption,
     EpsilonOption,
@@ -77,9 +78,6 @@ BoundsOption = Annotated[
 LimitsOption = Annotated[str | None, typer.Option("--limits", help='Pass "auto" to find limits per unit privately.')]
 FindShareOption = Annotated[
     str, typer.Option("--find-share", help="The share of the price spent on finding bounds and limits.")
-]
-CheckOption = Annotated[
-    str | None, typer.Option("--check", help="The share of the price that tells how much limits cut; 0 for none.")
 ]
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""
@@ -241,7 +239,7 @@ def preview(
 
     terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     seen = curator_at(file).preview_request(Request(QuestionRequest(_read(question)), terms, refresh=refresh))
-    show(seen.to_dict(), as_json, str(seen))
+    show(seen.to_dict(), as_json, in_flags(str(seen)))
 
 
 @app.command()
@@ -272,7 +270,7 @@ def batch(
     request = Request(asked, terms, refresh=refresh, analyst=analyst, key=key)
     if only_preview:
         seen = curator_at(file).preview_request(request)
-        show(seen.to_dict(), as_json, str(seen))
+        show(seen.to_dict(), as_json, in_flags(str(seen)))
         return None
     with waiting("reading the rows"):
         answers: Any = curator_at(file).answer(request)

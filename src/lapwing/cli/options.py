@@ -21,6 +21,9 @@ ShareOption = Annotated[
 ConfidenceOption = Annotated[
     str | None, typer.Option("--confidence", help="The confidence of intervals, such as 0.95.")
 ]
+CheckOption = Annotated[
+    str | None, typer.Option("--check", help="The share of the price that tells how much limits cut; 0 for none.")
+]
 RefreshOption = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show price and errors. Free.")]
 AnalystOption = Annotated[str, typer.Option("--as", help="Who asks.")]

@@ -10,6 +10,7 @@ from lapwing.cli.opened import curator_at
 from lapwing.cli.options import (
     DEFAULT,
     AnalystOption,
+    CheckOption,
     ConfidenceOption,
     CsvOption,
     EpsilonOption,
@@ -23,7 +24,7 @@ from lapwing.cli.options import (
     read_number,
     read_numbers,
 )
-from lapwing.cli.output import after_answer, echo, show
+from lapwing.cli.output import after_answer, echo, in_flags, show
 from lapwing.cli.progress import waiting
 from lapwing.errors import Misconfigured
 
@@ -46,6 +47,7 @@ def distribution(
         int | None, typer.Option("--cells", help="Into how many cells to cut the bounds of reals.")
     ] = None,
     confidence: ConfidenceOption = None,
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     only_preview: PreviewOption = False,
     analyst: AnalystOption = "steward",
@@ -59,7 +61,7 @@ def distribution(
     from lapwing.asking.request import DistributionRequest, Request
 
     check_formats(as_json, as_csv)
-    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence))
+    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence, check=check))
     asked = DistributionRequest(column, table, where, cells)
     _answer(Request(asked, terms, refresh, analyst=analyst, key=key), file, only_preview, as_json, as_csv)
 
@@ -75,6 +77,7 @@ def marginals(
         list[str] | None, typer.Option("--cells", help="Cells of a column with bounds, age=5; or one number for all.")
     ] = None,
     confidence: ConfidenceOption = None,
+    check: CheckOption = None,
     refresh: RefreshOption = False,
     only_preview: PreviewOption = False,
     analyst: AnalystOption = "steward",
@@ -88,7 +91,7 @@ def marginals(
     from lapwing.asking.request import MarginalsRequest, Request
 
     check_formats(as_json, as_csv)
-    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence))
+    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence, check=check))
     asked = MarginalsRequest(columns, table, where, ways, _cells(cells or []))
     _answer(Request(asked, terms, refresh, analyst=analyst, key=key), file, only_preview, as_json, as_csv)
 
@@ -96,7 +99,7 @@ def marginals(
 def _answer(request: Request, file: Path, only_preview: bool, as_json: bool, as_csv: bool) -> None:
     if only_preview:
         seen = curator_at(file).preview_request(request)
-        return show(seen.to_dict(), as_json, str(seen))
+        return show(seen.to_dict(), as_json, in_flags(str(seen)))
     with waiting("reading the rows"):
         answer: Any = curator_at(file).answer(request)
     with after_answer(answer.cost):

@@ -1,4 +1,7 @@
-"""pandas: a frame of the answer. Dates are datetime64; integers are int64, or Int64 if one is missing."""
+"""pandas: a frame of the answer. Dates are datetime64; integers are int64, or Int64 if one is missing.
+
+What to know of the whole answer is in `frame.attrs["notes"]`.
+"""
 
 from __future__ import annotations
 
@@ -21,4 +24,5 @@ def to_pandas(table: AnswerTable, *, intervals: bool = True) -> pd.DataFrame:
     for name, column in zip(typed.column_names, typed.columns, strict=True):
         if pa.types.is_integer(column.type) and column.null_count:
             frame[name] = pandas.array(column.to_pylist(), dtype="Int64")  # a float would round it
+    frame.attrs["notes"] = list(table.notes)
     return frame

@@ -119,7 +119,8 @@ def parse(text: str) -> exp.Expr:
         where = getattr(error, "errors", None) or [{}]
         line, column = where[0].get("line"), where[0].get("col")
         at = f" near line {line}, column {column}" if line else ""
-        refuse("syntax", "the question", f"it is not valid SQL{at}.", "Write one SELECT statement.")
+        quotes = ' Names go in double quotes: "my column".' if "`" in text or "[" in text else ""
+        refuse("syntax", "the question", f"it is not valid SQL{at}.", f"Write one SELECT statement.{quotes}")
     written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
     if len(written) != 1:
         many = f"it contains {len(written)} statements." if written else "it is empty."
