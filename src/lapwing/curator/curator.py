@@ -360,8 +360,8 @@ class Curator:
         if found is None:
             return self._release(asked, request)
         text, statement = found
-        parts = parts_request(text, statement, request)
         confidence = self._planner.confidence(statement.parts[0], request.terms)
+        parts = parts_request(text, statement, request, confidence)
         self._private_data.prepare_steps(statement, confidence)
         if isinstance(parts.asked, BatchRequest):
             batch = self._batch(parts.asked, parts)
@@ -378,10 +378,12 @@ class Curator:
         found = self._statements.find(asked.question, request.today)
         if found is None:
             return self._preview(asked, request)
-        parts = parts_request(*found, request)
+        text, statement = found
+        confidence = self._planner.confidence(statement.parts[0], request.terms)
+        parts = parts_request(text, statement, request, confidence)
         if isinstance(parts.asked, BatchRequest):
             return self._preview_batch(parts.asked, parts)
-        return self._preview(QuestionRequest(StatementPart(found[0], 0)), parts)
+        return self._preview(QuestionRequest(StatementPart(text, 0)), parts)
 
     def _release(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Release:
         question = asked.question if isinstance(asked, QuestionRequest) else None
