@@ -207,3 +207,39 @@ def test_one_question_stays_one_question() -> None:
     curator = opened()
     for text in (SITES, f"SELECT n FROM ({SITES}) WHERE n > 3 ORDER BY n LIMIT 2", SITES + " HAVING COUNT(*) > 3"):
         assert not isinstance(curator.sql(text, epsilon=1), Computed)
+
+
+def ibis_questions(curator: Curator) -> dict[str, tuple[Any, str]]:
+    """Ibis expressions that go on above the release, and the same in SQL."""
+    import ibis
+
+    visits = curator.table("visits")
+    sites = visits.group_by("site").agg(n=visits.count())
+    return {
+        "aggregate": (
+            sites.agg(total=sites.n.sum(), most=sites.n.max()),
+            f"SELECT SUM(n) AS total, MAX(n) AS most FROM ({SITES})",
+        ),
+        "window": (
+            sites.mutate(share=sites.n * 100 / sites.n.sum().over(), r=ibis.rank().over(order_by=ibis.desc("n"))),
+            f"SELECT site, n, n * 100 / SUM(n) OVER () AS share, RANK() OVER (ORDER BY n DESC) - 1 AS r FROM ({SITES})",
+        ),
+        "scalar": (
+            sites.mutate(p=sites.n / visits.count().as_scalar()),
+            f"SELECT site, n, n / (SELECT COUNT(*) FROM visits) AS p FROM ({SITES})",
+        ),
+        "offset": (
+            sites.order_by("site").limit(1, offset=1),
+            f"SELECT * FROM ({SITES}) ORDER BY site LIMIT 1 OFFSET 1",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["aggregate", "window", "scalar", "offset"])
+def test_ibis_gets_the_same_answer_for_nothing(name: str) -> None:
+    curator = opened()
+    expression, text = ibis_questions(curator)[name]
+    first, second = computed(curator, text), computed(curator, expression)
+    assert (first.cost.amount, second.cost.amount) == (1, 0)
+    assert first.to_dict()["rows"] == second.to_dict()["rows"]
+    assert not curator.preview(expression, epsilon=1).cost

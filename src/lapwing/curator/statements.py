@@ -19,6 +19,7 @@ from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import refuse
 from lapwing.planning.question import Question
 from lapwing.planning.statement import SplitStatement
+from lapwing.reading.ibis.written import written_as_sql
 from lapwing.reading.sql.statement import StatementReader
 
 
@@ -29,20 +30,23 @@ class StatementFinder:
         self._catalog, self._read = catalog, read
         self._found = lru_cache(maxsize=remembered)(self._find)
 
-    def find(self, question: Any, today: date | None) -> SplitStatement | None:
-        """The statement, if the question is one and no ordinary question; raises Refused.
+    def find(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
+        """The statement and its text, if the question is one and no ordinary question; raises Refused.
 
         What is refused below the release is left to the planner of questions, which knows what could be found.
         """
-        return self._found(question, today) if isinstance(question, str) else None
+        if isinstance(question, StatementPart):
+            return None
+        return self._found(question, today) if isinstance(question, str) else self._find(question, today)
 
-    def _find(self, text: str, today: date | None) -> SplitStatement | None:
+    def _find(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
         try:
-            self._read(text, today)
+            self._read(question, today)
         except Refused:
+            text = question if isinstance(question, str) else written_as_sql(question)
             reader = StatementReader(self._catalog)
             try:
-                return reader.read(text, today)
+                return None if text is None else (text, reader.read(text, today))
             except Refused:
                 if reader.goes_on:
                     raise
