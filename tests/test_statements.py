@@ -207,3 +207,64 @@ def test_one_question_stays_one_question() -> None:
     curator = opened()
     for text in (SITES, f"SELECT n FROM ({SITES}) WHERE n > 3 ORDER BY n LIMIT 2", SITES + " HAVING COUNT(*) > 3"):
         assert not isinstance(curator.sql(text, epsilon=1), Computed)
+
+
+def ibis_questions(curator: Curator) -> dict[str, tuple[Any, str]]:
+    """Ibis expressions that go on above the release, and the same in SQL."""
+    import ibis
+
+    visits = curator.table("visits")
+    sites = visits.group_by("site").agg(n=visits.count())
+    return {
+        "aggregate": (
+            sites.agg(total=sites.n.sum(), most=sites.n.max()),
+            f"SELECT SUM(n) AS total, MAX(n) AS most FROM ({SITES})",
+        ),
+        "window": (
+            sites.mutate(share=sites.n * 100 / sites.n.sum().over(), r=ibis.rank().over(order_by=ibis.desc("n"))),
+            f"SELECT site, n, n * 100 / SUM(n) OVER () AS share, RANK() OVER (ORDER BY n DESC) - 1 AS r FROM ({SITES})",
+        ),
+        "scalar": (
+            sites.mutate(p=sites.n / visits.count().as_scalar()),
+            f"SELECT site, n, n / (SELECT COUNT(*) FROM visits) AS p FROM ({SITES})",
+        ),
+        "offset": (
+            sites.order_by("site").limit(1, offset=1),
+            f"SELECT * FROM ({SITES}) ORDER BY site LIMIT 1 OFFSET 1",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["aggregate", "window", "scalar", "offset"])
+def test_ibis_gets_the_same_answer_for_nothing(name: str) -> None:
+    curator = opened()
+    expression, text = ibis_questions(curator)[name]
+    first, second = computed(curator, text), computed(curator, expression)
+    assert (first.cost.amount, second.cost.amount) == (1, 0)
+    assert first.to_dict()["rows"] == second.to_dict()["rows"]
+    assert not curator.preview(expression, epsilon=1).cost
+
+
+WITHIN = [
+    "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) = 1",
+    f"SELECT x.site, x.n FROM ({SITES}) AS x ORDER BY n DESC LIMIT 1 OFFSET 1",
+]
+
+
+@pytest.mark.parametrize("text", WITHIN)
+def test_within_promises_the_width_that_is_shown(text: str) -> None:
+    curator = opened()
+    answer = computed(curator, text, within=50)
+    rows = answer.to_dict()["rows"]
+    assert rows
+    assert all(row["n_high"] - row["n_low"] <= 100 for row in rows)
+    alone = SITES if SITES in text else text.split(" QUALIFY")[0]
+    assert answer.cost.amount > curator.preview(alone, within=50, refresh=True).cost.amount
+    assert not computed(curator, text, within={"n": 50}).cost.amount
+
+
+def test_group_by_all_is_an_ordinary_question() -> None:
+    curator = opened()
+    first = curator.sql(SITES, within=50)
+    again = curator.sql("SELECT site, 'all' AS label, COUNT(*) AS n FROM visits GROUP BY ALL", within=50)
+    assert (again.cost.amount, again.entry) == (0, first.entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -98,3 +99,12 @@ def test_a_preview_says_when_the_answer_would_be_useless() -> None:
     assert "STDDEV_SAMP(mass): useless in groups of 10,000 rows or fewer" in seen
     assert "larger epsilon" in seen
     assert "useless" not in str(curator.preview(asked, epsilon=1, assume_rows=10_000))
+
+
+def test_a_preview_says_when_a_quantile_would_be_anything() -> None:
+    """A median off by 35 rows says nothing of 70 rows or fewer; a maximum off by as many nothing of 35."""
+    curator = birds(bounds={"mass": (0, 10_000)})
+    seen = str(curator.preview("SELECT MEDIAN(mass) AS m FROM birds", epsilon=1))
+    off = int(re.findall(r"within ([\d,]+) rows", seen)[0].replace(",", ""))
+    fewest = int(re.findall(r"useless in groups of fewer than ([\d,]+) rows", seen)[0].replace(",", ""))
+    assert abs(fewest - 2 * off) <= 2

@@ -57,6 +57,17 @@ def test_auditor_seldom_rejects_equal_float_rows_at_epsilon_zero() -> None:
     assert sum(audit_outputs(left, right, zero, alpha=alpha).rejected for left, right in pairs) <= alpha * runs
 
 
+def test_auditor_seldom_rejects_outputs_of_many_kinds_at_their_boundary() -> None:
+    """Dictionaries, texts and floats by turns: a function of one noisy count."""
+
+    def told(value: int) -> list[Any]:
+        counts = noisy(value, 150).tolist()
+        return [{"n": n} if n % 3 else str(n) if n % 2 else n / 4 for n in counts]
+
+    runs, alpha = 40, 0.05
+    assert sum(audit_outputs(told(0), told(1), ONE, alpha=alpha).rejected for _ in range(runs)) <= 7
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("true", "runs"), [("1.2", 30_000), ("1.1", 100_000)])
 def test_auditor_has_the_power_that_is_promised(true: str, runs: int) -> None:

@@ -168,11 +168,17 @@ def _released_columns(statement: SplitStatement) -> int:
     return len(read)
 
 
-def rehearse_statement(statement: SplitStatement, confidence: Fraction) -> None:
-    """Runs the steps on tables without rows, and with one each, before the charge: what cannot run costs nothing."""
+def rehearse_statement(statement: SplitStatement, confidence: Fraction) -> tuple[AnswerColumn, ...]:
+    """Runs the steps on tables without rows, and with one each, before the charge: what cannot run costs nothing.
+
+    Returns the columns of the last run, which say what is noisy.
+    """
+    made: tuple[AnswerColumn, ...] = ()
     for rows in (0, 1):
         blank = [_blank(part, rows if part.keys else 1) for part in statement.parts]
-        compute(statement, lambda place, level, _, known=blank: AnswerTable(known[place], level), confidence)  # type: ignore[misc]
+        tables: Tables = lambda place, level, _, known=blank: AnswerTable(known[place], level)  # type: ignore[misc] # noqa: E731
+        made = compute(statement, tables, confidence)
+    return made
 
 
 def _blank(question: Question, rows: int) -> tuple[AnswerColumn, ...]:

@@ -102,7 +102,9 @@ _GUESSED = "# REVIEW: types were guessed from the first rows."
 _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
 # edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""
-_TEXTS = '# REVIEW texts: values = ["..."] inside the braces allows GROUP BY; list only what is public.'
+_TEXTS = """\
+# REVIEW texts: values = ["..."] inside the braces allows GROUP BY; list only what is public.
+# null = true beside them makes rows without a value a group."""
 
 _TEXT = """\
 # What is protected and what may be asked. Review every line marked REVIEW: no values were read from the data{but}.

@@ -60,9 +60,14 @@ def run_program(path: str) -> Callable[[Any, int], list[Any]]:
         outputs: list[Any] = []
         while len(outputs) < runs:
             missing = runs - len(outputs)
-            done = subprocess.run(
-                [program, text, str(missing)], capture_output=True, text=True, timeout=_LONGEST, check=False
-            )
+            try:
+                done = subprocess.run(
+                    [program, text, str(missing)], capture_output=True, text=True, timeout=_LONGEST, check=False
+                )
+            except subprocess.TimeoutExpired:
+                raise Misconfigured(
+                    f"{path} took longer than {_LONGEST} s for {missing} releases. Ask for fewer with --runs."
+                ) from None
             lines = done.stdout.splitlines()[:missing]
             outputs += [_read(line) for line in lines]
             if len(lines) < missing:

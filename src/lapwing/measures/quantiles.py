@@ -176,8 +176,11 @@ class QuantilesKind(Kind):
     def promise(
         self, measure: Measure, reading: Reading, confidence: Fraction, *, group_count: int, each: str
     ) -> str | None:
-        off = _released_by(measure).error(confidence)[reading.place]
-        return f"within {off:,.0f} rows of its rank with {{}} confidence{each}"
+        """A rank that is off by as much as there are rows on its longer side can be any: then it says nothing."""
+        off, level = _released_by(measure).error(confidence)[reading.place], self.at[reading.place]
+        fewest = math.ceil(off / max(level, 1 - level))
+        useless = f"; useless in groups of fewer than {fewest:,} rows, where it may be anything between the bounds"
+        return f"within {off:,.0f} rows of its rank with {{}} confidence{each}{useless}"
 
 
 def _binned(rows: UnitRows) -> exp.Select:

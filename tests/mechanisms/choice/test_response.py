@@ -254,3 +254,9 @@ def test_estimate_refuses_what_it_cannot_count(answers: object) -> None:
 def test_estimate_refuses_a_confidence_outside_the_unit_interval(bad: Any) -> None:
     with pytest.raises(Misconfigured, match="`confidence` is"):
         RandomizedResponse(epsilon=1).estimate([True], bad)
+
+
+def test_an_estimate_reads_as_a_share_with_its_interval() -> None:
+    """lecture:L10"""
+    coins = RandomizedResponse.two_coins()
+    assert str(coins.estimate([True] * 400 + [False] * 600)[True]) == "30.0%, between 23.9% and 36.2%"

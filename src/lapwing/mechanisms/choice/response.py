@@ -40,6 +40,9 @@ class Share:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"{self.share:.1%}, between {self.low:.1%} and {self.high:.1%}"
+
     __repr__ = short_repr
 
 
