@@ -104,7 +104,7 @@ class WorkloadKind(Kind):
 
     def make_mechanism(self, step: Fraction, groups_per_unit: int, share: Loss) -> CellMechanism:
         noisy = self.fitted(mechanisms_for(share), groups_per_unit * self.exact_sensitivity(step))
-        require_noise(noisy, share)
+        require_noise(noisy.mechanism, share)
         return noisy
 
     def columns(self, step: Fraction) -> list[RowColumn]:
@@ -148,7 +148,7 @@ class WorkloadKind(Kind):
 
     def errors(self, measure: Measure, confidence: Fraction, group_count: int) -> list[Fraction]:
         """One over the price: with more of it every count has less noise, and their errors are many."""
-        return [1 / _noisy(measure).loss.amount]
+        return [1 / _noisy(measure).mechanism.loss.amount]
 
     def describe(self, measure: Measure, share: Loss | None) -> dict[str, Any]:
         return {"mechanism": type(_noisy(measure).mechanism).__name__, "loss": str(share)}
