@@ -465,7 +465,7 @@ STATEMENTS = (
     "SELECT sex, age, COUNT(*) n FROM visits GROUP BY ALL QUALIFY RANK() OVER (PARTITION BY sex ORDER BY n DESC) = 1",
     "SELECT AVG(n) AS mean, MAX(n) AS most FROM (SELECT age, COUNT(*) AS n FROM visits GROUP BY age) WHERE n > 100",
 )
-SEVERAL = ("all", "rollup", "cube", "grouping_sets", "offset", "qualify", "windows")
+SEVERAL = ("rollup", "cube", "grouping_sets", "offset", "qualify", "windows")
 """Clauses that are refused in a batch and in a session only, where a question is one question."""
 
 

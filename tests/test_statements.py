@@ -243,3 +243,28 @@ def test_ibis_gets_the_same_answer_for_nothing(name: str) -> None:
     assert (first.cost.amount, second.cost.amount) == (1, 0)
     assert first.to_dict()["rows"] == second.to_dict()["rows"]
     assert not curator.preview(expression, epsilon=1).cost
+
+
+WITHIN = [
+    "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) = 1",
+    f"SELECT x.site, x.n FROM ({SITES}) AS x ORDER BY n DESC LIMIT 1 OFFSET 1",
+]
+
+
+@pytest.mark.parametrize("text", WITHIN)
+def test_within_promises_the_width_that_is_shown(text: str) -> None:
+    curator = opened()
+    answer = computed(curator, text, within=50)
+    rows = answer.to_dict()["rows"]
+    assert rows
+    assert all(row["n_high"] - row["n_low"] <= 100 for row in rows)
+    alone = SITES if SITES in text else text.split(" QUALIFY")[0]
+    assert answer.cost.amount > curator.preview(alone, within=50, refresh=True).cost.amount
+    assert not computed(curator, text, within={"n": 50}).cost.amount
+
+
+def test_group_by_all_is_an_ordinary_question() -> None:
+    curator = opened()
+    first = curator.sql(SITES, within=50)
+    again = curator.sql("SELECT site, 'all' AS label, COUNT(*) AS n FROM visits GROUP BY ALL", within=50)
+    assert (again.cost.amount, again.entry) == (0, first.entry)

@@ -70,6 +70,17 @@ def test_every_way_to_ask_takes_a_share(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUDGETS)
+@pytest.mark.parametrize("answers", [1, 3])
+def test_a_session_takes_its_share_and_no_more(name: str, answers: int) -> None:
+    """Under zCDP its epsilon is a root, rounded down."""
+    curator = opened(name)
+    session, part = curator.watch(threshold=5, share=0.1, answers=answers), curator.budget.total.amount / 10
+    assert part * Fraction(10**12 - 1, 10**12) <= session.cost.amount <= part
+    with pytest.raises(Misconfigured, match="Name one of them"):
+        curator.watch(threshold=5)
+
+
+@pytest.mark.parametrize("name", BUDGETS)
 def test_a_search_is_paid_from_the_share(name: str) -> None:
     """Bounds that are found, and the answer, cost the share together."""
     curator = opened(name, bounds={})

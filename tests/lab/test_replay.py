@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,29 @@ def test_replay_names_what_is_wrong(name: str) -> None:
     function, words = BROKEN[name]
     found = replay(function, PAIR)
     assert any(part in problem for problem in found.problems for part in words.split("|")), found.problems
+
+
+def test_a_charge_that_was_refused_pays_for_nothing() -> None:
+    def brazen(rows: list[int]) -> int:
+        noisy = lw.Laplace(epsilon=2)
+        with suppress(lw.BudgetExceeded):
+            lw.Filter(lw.Budget(epsilon=1)).spend(noisy.loss)
+        return noisy(len(rows))
+
+    assert replay(brazen, PAIR).problems == ("the mechanisms lose epsilon = 2, and only 0 is charged",)
+
+
+@pytest.mark.parametrize(
+    ("times", "problems"), [(1, ()), (2, ("the mechanisms lose rho = 0.2, and only 0.1 is charged",))]
+)
+def test_charges_in_rho_are_compared_too(times: int, problems: tuple[str, ...]) -> None:
+    def released(rows: list[int]) -> list[int]:
+        budget, noisy = lw.Filter(lw.Budget(epsilon=4, delta=1e-6)), lw.Gaussian(rho=0.1)
+        budget.spend(noisy.loss)
+        return [noisy(len(rows)) for _ in range(times)]
+
+    found = replay(released, PAIR)
+    assert (found.releases, found.problems) == (times, problems)
 
 
 def test_replay_is_not_fooled_by_code_that_catches_everything() -> None:

@@ -220,3 +220,17 @@ def test_a_key_of_too_many_combinations_falls_back_to_what_its_parts_may_be() ->
     wider = Catalog((Table("visits", (Field("n", Type.INTEGER, interval(0, MOST_TRIED)),), None),))
     assert domain("n % 3", wider) == (0, 1, 2, 3, None)
     assert domain("SUBSTRING(CAST(n AS TEXT), 1, 1)", wider) is None
+
+
+def test_fives_of_years_and_quarters_of_days_are_few() -> None:
+    """Seven and four groups; NULL as well, unless the steward listed the values without it."""
+    fives, quarters = (1985, 1990, 1995, 2000, 2005, 2010, 2015), (0, 6, 12, 18)
+    bounded = (Field("year", Type.INTEGER, interval(1985, 2016)), Field("h", Type.INTEGER, interval(0, 23)))
+    listed = (
+        Field("year", Type.INTEGER, values=tuple(range(1985, 2017))),
+        Field("h", Type.INTEGER, values=tuple(range(24))),
+    )
+    for fields, null in ((bounded, (None,)), (listed, ())):
+        catalog = Catalog((Table("visits", fields, None),))
+        assert domain("(year // 5) * 5", catalog) == (*fives, *null)
+        assert domain("h - h % 6", catalog) == (*quarters, *null)

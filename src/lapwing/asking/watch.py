@@ -22,7 +22,7 @@ from lapwing.noise.bits import Forks
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
-from lapwing.privacy.budget import Budget, Cost
+from lapwing.privacy.budget import Cost
 from lapwing.privacy.loss import Loss
 
 Look = Callable[[Arranged], bool]
@@ -199,18 +199,16 @@ CHANGED = (
 _AGAIN = "Start another with curator.watch(...), and pay for it."
 
 
-def make_session(budget: Budget, *, epsilon: Number, answers: int, queries: int, signed: bool) -> Session:
+def make_session(price: Loss, *, answers: int, queries: int, signed: bool) -> Session:
     """The session at this price. Draws noise, so that what cannot be drawn is said before the charge.
 
-    `epsilon` is read as for every question: under zCDP it buys the rho that alone is (epsilon, delta / 2)-DP, and of
-    that each run takes the largest pure epsilon with runs * epsilon^2 / 2 <= rho.
+    Under zCDP each run takes the largest pure epsilon, a multiple of 2^-64, with runs * epsilon^2 / 2 <= rho.
     """
     times, below = count(answers, "answers"), count(queries, "queries")
-    price = budget.price(epsilon=epsilon)
     runs = times if price.power > 1 else 1
     strength = price.pure_epsilon(runs, unit=_FINEST)
     if not strength:
-        raise Misconfigured(f"`epsilon` is {epsilon}; that is too small for any noise. Pass a larger one.")
+        raise Misconfigured(f"the price is {price}; that is too small for any noise. Name a larger one.")
     mechanism = GeometricSparse(
         threshold=0,
         epsilon=strength,

@@ -318,7 +318,8 @@ class Curator:
         self,
         *,
         threshold: Number,
-        epsilon: Number,
+        epsilon: Number | None = None,
+        share: Number | None = None,
         answers: int = 1,
         queries: int = 100,
         signed: bool = False,
@@ -331,11 +332,12 @@ class Curator:
         """
         bar = exact(threshold, "threshold")
         self._private_data.check_all()
-        session = make_session(self._ledger.budget, epsilon=epsilon, answers=answers, queries=queries, signed=signed)
-        price, many = self._ledger.budget.cost(session.loss), session.answers
+        price = Terms(epsilon=epsilon, share=share).price(self._ledger.budget)
+        session = make_session(price, answers=answers, queries=queries, signed=signed)
+        cost, many = self._ledger.budget.cost(session.loss), session.answers
         note = {"question": f"watch for {many} above {bar}", "watch": {"threshold": str(bar), "answers": many}}
         body = Identity("watch", (str(bar), many, queries, signed, session.loss.encode()))
-        reservation = self._ledger.reserve(price, analyst=analyst, body=body.text, note=note)
+        reservation = self._ledger.reserve(cost, analyst=analyst, body=body.text, note=note)
         paid = reservation.cost, reservation.seq
         return Watch(
             session,
@@ -360,8 +362,8 @@ class Curator:
         if found is None:
             return self._release(asked, request)
         text, statement = found
-        parts = parts_request(text, statement, request)
         confidence = self._planner.confidence(statement.parts[0], request.terms)
+        parts = parts_request(text, statement, request, confidence)
         self._private_data.prepare_steps(statement, confidence)
         if isinstance(parts.asked, BatchRequest):
             batch = self._batch(parts.asked, parts)
@@ -378,10 +380,12 @@ class Curator:
         found = self._statements.find(asked.question, request.today)
         if found is None:
             return self._preview(asked, request)
-        parts = parts_request(*found, request)
+        text, statement = found
+        confidence = self._planner.confidence(statement.parts[0], request.terms)
+        parts = parts_request(text, statement, request, confidence)
         if isinstance(parts.asked, BatchRequest):
             return self._preview_batch(parts.asked, parts)
-        return self._preview(QuestionRequest(StatementPart(found[0], 0)), parts)
+        return self._preview(QuestionRequest(StatementPart(text, 0)), parts)
 
     def _release(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Release:
         question = asked.question if isinstance(asked, QuestionRequest) else None

@@ -6,19 +6,23 @@ retry keys and refusals are those of questions and batches, and one refused part
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from lapwing.answers.computed import rehearse_statement
 from lapwing.asking.batch import read_batch
+from lapwing.asking.pricing import Terms
 from lapwing.asking.request import QuestionRequest, Request, StatementPart
 from lapwing.catalog.table import Catalog
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import refuse
+from lapwing.planning.plan import make_outline
 from lapwing.planning.question import Question
-from lapwing.planning.statement import SplitStatement
+from lapwing.planning.statement import SplitStatement, released_number
 from lapwing.reading.ibis.written import written_as_sql
 from lapwing.reading.sql.statement import StatementReader
 
@@ -53,16 +57,11 @@ class StatementFinder:
         return None
 
 
-def parts_request(text: str, statement: SplitStatement, request: Request) -> Request:
+def parts_request(text: str, statement: SplitStatement, request: Request, confidence: Fraction) -> Request:
     """The request for the parts of a statement, on its terms; raises Refused if there is none."""
     terms, many = request.terms, len(statement.parts)
     if terms.within is not None:
-        refuse(
-            "within-unsupported",
-            "`within`",
-            "it is promised for released numbers, and this statement shows numbers that are computed from them.",
-            "Ask with epsilon=; or ask for the sub-queries first, with within=: what is stored is not paid again.",
-        )
+        request = replace(request, terms=_exact_enough(statement, terms, confidence))
     if many == 1:
         return replace(request, asked=QuestionRequest(StatementPart(text, 0)))
     if request.combine:
@@ -78,3 +77,26 @@ def parts_request(text: str, statement: SplitStatement, request: Request) -> Req
         )
     asked = {f"part {place + 1}": StatementPart(text, place) for place in range(many)}
     return replace(request, asked=read_batch(asked))
+
+
+def _exact_enough(statement: SplitStatement, terms: Terms, confidence: Fraction) -> Terms:
+    """The terms on which every number that is shown is within what was asked, whatever rows are chosen.
+
+    Numbers are shown with intervals that hold for all columns and groups together at the widest, so the part is priced
+    at that confidence: each of its k numbers in each of its g groups at 1 - (1 - c) / (k g).
+    """
+    noisy = [column.name for column in rehearse_statement(statement, confidence) if not column.is_key]
+    plain = {shown: released_number(statement.root, name) for shown, name, _ in statement.columns if shown in noisy}
+    groups = make_outline(statement.parts[0]).group_count
+    if len(statement.parts) > 1 or None in plain.values() or groups is None:
+        refuse(
+            "within-unsupported",
+            "`within`",
+            "it is promised for released numbers, and this statement shows numbers that are computed from them.",
+            "Ask with epsilon=; or ask for the sub-queries first, with within=: what is stored is not paid again.",
+        )
+    numbers = len(statement.parts[0].aggregates)
+    within = terms.within
+    if isinstance(within, Mapping):
+        within = {inner: within[shown] for shown, inner in plain.items() if inner is not None and shown in within}
+    return replace(terms, within=within, confidence=1 - (1 - confidence) / (numbers * groups))

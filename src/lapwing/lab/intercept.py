@@ -67,6 +67,8 @@ class Recording:
     calls: list[Called] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     spent: list[Loss] = field(default_factory=list)
+    charging: bool = False
+    """Whether a charge was tried."""
     problems: list[str] = field(default_factory=list)
     inside: bool = False
     stopped: bool = False
@@ -201,12 +203,14 @@ def _watched(recording: Recording, method: str, original: Any) -> Callable[..., 
 
 def _charged(recording: Recording, original: Any) -> Callable[..., Any]:
     def spend(self: Filter, loss: Loss) -> Any:
+        recording.charging = True
+        cost = original(self, loss)  # a charge that does not fit is none
         recording.spent.append(loss)
         if recording.answers is not None:
             place = len(recording.spent) - 1
             before = recording.answers.spent
             if place >= len(before) or not same(before[place].encode(), loss.encode()):
                 recording.problems.append(f"charge {place + 1} depends on the data")
-        return original(self, loss)
+        return cost
 
     return spend

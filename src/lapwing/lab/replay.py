@@ -135,11 +135,26 @@ def _overspent(recorded: Recording, epsilon: Number | None, delta: Number) -> li
         if lost is None or lost > most:
             shown = f"epsilon = {float(lost):.6g}" if lost is not None else str(total)
             found.append(f"the mechanisms lose {shown}, and epsilon = {float(most):.6g} is claimed")
-    if paid is not None:
-        lost, charged = _epsilon(total, delta), _epsilon(paid, delta)
-        if lost is not None and charged is not None and lost > charged:
-            found.append(f"the mechanisms lose epsilon = {float(lost):.6g}, and only {float(charged):.6g} is charged")
+    if recorded.charging and (short := _short(total, paid)) is not None:
+        found.append(short)
     return found
+
+
+def _short(total: Loss, paid: Loss | None) -> str | None:
+    """By how much the charges fall short of what is lost, in the first currency that both have."""
+    currencies: dict[str, Callable[[Loss], Any]] = {
+        "epsilon": lambda loss: loss.to_pure().epsilon,
+        "rho": lambda loss: loss.to_zcdp().rho,
+    }
+    for name, read in currencies.items():
+        try:
+            lost, charged = read(total), 0 if paid is None else read(paid)
+        except LapwingError:
+            continue
+        if lost <= charged:
+            return None
+        return f"the mechanisms lose {name} = {float(lost):.6g}, and only {float(charged):.6g} is charged"
+    return None
 
 
 def _epsilon(loss: Loss, delta: Number) -> Any:

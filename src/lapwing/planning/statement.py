@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lapwing.language.expression import Expression
+from lapwing.language.expression import Column, Expression
 from lapwing.language.types import Type
 from lapwing.planning.question import Output, Question
 
@@ -174,6 +174,26 @@ def sources_of(step: TableStep) -> tuple[TableStep, ...]:
             return source, scalar
         case _:
             return (step.source,)
+
+
+def released_number(step: TableStep, name: str) -> str | None:
+    """The output of the only part that a column shows as it is; None if it is computed."""
+    match step:
+        case ReleasedPart(columns=columns):
+            return next((output for own, output, _ in columns if own == name), None)
+        case Compute(source=source, outputs=outputs):
+            shown = next((output.expression for output in outputs if output.name == name), None)
+            return released_number(source, shown.name) if isinstance(shown, Column) else None
+        case Fold(source=source, keys=keys):
+            return released_number(source, name) if name in keys else None
+        case JoinTables(left=left, right=right):
+            return released_number(left, name) or released_number(right, name)
+        case Stack():
+            return None
+        case Attach(scalar=scalar, column=column) if step.name == name:
+            return released_number(scalar, column)
+        case _:
+            return released_number(step.source, name)
 
 
 def steps_of(step: TableStep) -> Iterator[TableStep]:

@@ -174,7 +174,7 @@ class SelectReading(ABC):
         if any(value and part not in allowed for part, value in group.args.items()):
             check_modifiers(group)
         if group.args.get("all"):
-            return [[node for node in self.items() if not has_aggregate(node)]]
+            return [[node for node in self.items() if not has_aggregate(node) and node.find(exp.Column)]]
         plain = list(group.expressions)
         sets: list[list[SqlNode]] = [plain]
         for kind in ("rollup", "cube", "grouping_sets"):

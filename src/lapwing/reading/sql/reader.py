@@ -323,8 +323,10 @@ class AggregationReader:
                 self.grouping.add_key(read(node, self.source.column), partial("SELECT DISTINCT `{}`".format, name))
         if group is None:
             return
-        check_modifiers(group)
-        for node in group.expressions:
+        everything = group.args.get("all") is True and not group.expressions
+        if not everything:
+            check_modifiers(group)
+        for node in all_keys(self.select) if everything else group.expressions:
             self.grouping.add_key(self.key(node), partial(_grouping_by, node))
 
     def key(self, node: SqlNode) -> Expression:
@@ -422,6 +424,12 @@ class AggregationReader:
 def slot_types(aggregates: Sequence[Aggregate]) -> list[Type]:
     """The type of each aggregate's number."""
     return [FUNCTIONS[aggregate.name].type for aggregate in aggregates]
+
+
+def all_keys(select: exp.Select) -> list[SqlNode]:
+    """The keys of GROUP BY ALL: every selected column that has no aggregate and is no constant."""
+    items = [node.this if isinstance(node, exp.Alias) else node for node in select.expressions]
+    return [node for node in items if node.find(exp.Column) and not node.find(exp.AggFunc, exp.Window, exp.Subquery)]
 
 
 def _grouping_by(node: SqlNode) -> str:

@@ -46,7 +46,6 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
     "recursive": ("WITH RECURSIVE", "the number of steps would depend on the rows.", "Write out the steps."),
     "into": ("INTO", "questions cannot write data.", "Leave it out."),
     "locks": ("FOR UPDATE", "questions cannot write data.", "Leave it out."),
-    "all": ("GROUP BY ALL", "keys must be listed explicitly.", "List each key after GROUP BY."),
     "rollup": (
         "ROLLUP",
         "it asks several questions at once.",
