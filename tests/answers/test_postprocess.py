@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from random import Random
@@ -327,3 +328,47 @@ def test_coverage_is_as_stated(text: str) -> None:
         true = SHARES[text](noisy)
         held += all(_inside(column, row, true) for row in range(len(column.values)))
     assert held >= 72
+
+
+NOISY = [
+    "SELECT site, (SELECT s FROM r ORDER BY n DESC LIMIT 1) AS x FROM q",
+    "SELECT (SELECT site FROM r ORDER BY n DESC LIMIT 1) + 0 AS x FROM q",
+    "SELECT SUM(s) OVER (ROWS UNBOUNDED PRECEDING) AS x FROM (SELECT * FROM r ORDER BY n)",
+    "SELECT ROW_NUMBER() OVER () AS x FROM (SELECT * FROM r ORDER BY n)",
+    "SELECT LAG(s) OVER (ORDER BY sex) AS x FROM (SELECT * FROM r ORDER BY n)",
+    "SELECT ANY_VALUE(site) AS x FROM (SELECT * FROM r ORDER BY n)",
+    "SELECT COUNT(*) AS x FROM q WHERE site = (SELECT site FROM r ORDER BY n DESC LIMIT 1)",
+    "SELECT SUM(m) AS x FROM q JOIN (SELECT site FROM r ORDER BY n DESC LIMIT 1) USING (site)",
+    "SELECT SUM(x) AS x FROM (SELECT sex, SUM(s) AS x FROM (SELECT * FROM r ORDER BY n) GROUP BY sex LIMIT 1)",
+]
+"""Noise decides which row it is, or in which order: what is public by itself is so no more."""
+
+
+@pytest.mark.parametrize("text", NOISY)
+def test_what_follows_from_a_noisy_order_is_never_called_exact(text: str) -> None:
+    read, random = statement(text), Random(text)
+    for _ in range(4):
+        true = random_numbers(random)
+        noisy, boxes = _moved(random, true)
+        x, exact = computed_rows(read, noisy, boxes)[-1], computed_rows(read, true)[-1]
+        assert not x.is_key
+        assert all(_inside(x, row, value) for row, value in enumerate(exact.plain()))
+
+
+def test_a_number_outside_of_its_box_is_no_certain_row() -> None:
+    """A noisy count of -3 lies in [0, 9]: below 0 it is shown, and surely is not there."""
+    read = statement("SELECT COUNT(*) AS c, SUM(n) AS s FROM r WHERE n < 0")
+    noisy = random_numbers(Random(5))
+    noisy[GROUPS[0]]["n"] = -3.0
+
+    def leaves(place: int, _: Fraction, __: bool) -> AnswerTable:
+        made = table(read.parts[place], noisy)
+        low = [
+            column if column.is_key else replace(column, low=np.maximum(column.low, 0.0), high=column.high + 12)
+            for column in made.columns
+        ]
+        return replace(made, columns=tuple(low))
+
+    count, total = compute(read, leaves, LEVEL)
+    assert (count.plain(), count.intervals()) == ([1], ([0.0], [0.0]))
+    assert total.intervals() == ([0.0], [0.0])

@@ -445,7 +445,7 @@ class Curator:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
         confidence = planned.confidence
         answer = self._answers.find_stored(planned.plan, confidence, analyst=request.analyst, key=request.key)
-        if answer is None and planned.lesser is not None:
+        if answer is None and planned.lesser is not None and self._answers.has_stored(planned.plan.outline):
             answer = self._answers.find_stored(planned.least, confidence)
         return answer
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from lapwing.answers.interval_arithmetic import Box, box_of, exactly
 from lapwing.answers.postprocess.folding import fold
-from lapwing.answers.postprocess.rows import NO_RULE, StepColumn, StepRows, certain, numbers, ranks
+from lapwing.answers.postprocess.rows import CHOSEN_ROWS, NO_RULE, StepColumn, StepRows, certain, numbers, ranks
 from lapwing.answers.postprocess.windows import over
 from lapwing.answers.present import open_reason
 from lapwing.answers.table import AnswerTable
@@ -251,6 +251,8 @@ def _below(cells: list[StepColumn]) -> StepColumn:
 def _attached(rows: StepRows, scalar: StepRows, step: Attach) -> StepRows:
     row = scalar.visible()
     cells = row.columns[step.column].take(np.full(rows.size, 0 if row.size else -1))
-    if cells.noisy and (scalar.chosen or not row.closed):
+    if not scalar.exact:  # which row it is follows from noisy numbers, and so does a value that is public by itself
+        cells = StepColumn(cells.type, cells.values, many=None, reason=CHOSEN_ROWS)
+    elif cells.noisy and scalar.chosen:
         cells = replace(cells, many=None)
     return replace(rows, columns={**rows.columns, step.name: cells})
