@@ -205,7 +205,7 @@ def _joined(left: StepRows, right: StepRows, step: JoinTables, calculation: Calc
     ]
     a, b = calculation.pairs(step.condition, sides[0], sides[1], step.how)
     noisy = any(columns[name].noisy for name in used)
-    taken = {}
+    taken: dict[str, StepColumn] = {}
     for rows, at, outer in ((first, a, ("RIGHT", "FULL")), (second, b, ("LEFT", "FULL"))):
         doubted = step.how in outer and (noisy or not rows.exact)
         taken |= {name: _doubted(cells.take(at)) if doubted else cells.take(at) for name, cells in rows.columns.items()}
