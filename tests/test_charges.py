@@ -204,7 +204,7 @@ def test_what_is_said_about_asking_again_holds_with_a_key(tmp_path: Path, monkey
             with pytest.raises(LedgerFailed, match="asking again charges again; use a new key if it had one"):
                 curator.sql(TOTAL, epsilon=1, key=failure)
         spent = curator.budget.spent.amount
-        with pytest.raises(LedgerFailed, match="Ask with another key to pay again"):
+        with pytest.raises(LedgerFailed, match="Use a new key to pay again"):
             curator.sql(TOTAL, epsilon=1, key=failure)
         assert curator.budget.spent.amount == spent
     assert curator.sql(TOTAL, epsilon=1, key="new").cost

@@ -268,3 +268,13 @@ def test_group_by_all_is_an_ordinary_question() -> None:
     first = curator.sql(SITES, within=50)
     again = curator.sql("SELECT site, 'all' AS label, COUNT(*) AS n FROM visits GROUP BY ALL", within=50)
     assert (again.cost.amount, again.entry) == (0, first.entry)
+
+
+def test_a_select_without_from_is_one_row_of_sub_queries() -> None:
+    women, everybody = "(SELECT COUNT(*) FROM visits WHERE sex = 'F')", "(SELECT COUNT(*) FROM visits)"
+    answer = computed(opened(), f"SELECT {women} * 100.0 / {everybody} AS share, {everybody} AS n", epsilon=50)
+    assert (len(answer.parts), len(answer)) == (2, 1)
+    (row,) = answer.to_dict()["rows"]
+    assert row["share_low"] < row["share"] < row["share_high"]
+    with pytest.raises(Refused):
+        opened().sql("SELECT 1 AS x, 2 AS y", epsilon=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from random import Random
@@ -70,6 +71,23 @@ SAME_ROWS = [
     "SELECT a.site, a.m - b.m AS gap FROM q AS a JOIN q AS b ON a.site < b.site",
     "SELECT sex, site, n FROM r WHERE site > 9 AND sex = 'F'",
     "SELECT sex, n FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY sex ORDER BY site DESC) = 1",
+    (
+        "SELECT q.site, m, COALESCE(n, 0) AS z "
+        "FROM q LEFT JOIN (SELECT * FROM r WHERE n > 50 AND sex = 'F') AS x ON q.site = x.site"
+    ),
+    (
+        "SELECT q.site, m, COALESCE(n, 0) AS z "
+        "FROM q LEFT JOIN (SELECT * FROM r WHERE sex = 'F') AS x ON q.site = x.site AND n > 50"
+    ),
+    (
+        "SELECT site, m, COALESCE(c, 0) AS z "
+        "FROM (SELECT site, COUNT(*) AS c FROM r WHERE n > 70 GROUP BY site) RIGHT JOIN q USING (site) ORDER BY site"
+    ),
+    (
+        "SELECT sex, site, RANK() OVER (ORDER BY d) AS k "
+        "FROM (SELECT sex, site, n - LAG(n) OVER (ORDER BY sex, site) AS d FROM r)"
+    ),
+    "SELECT sex, site, RANK() OVER (PARTITION BY sex ORDER BY CASE WHEN site > 9 THEN n END DESC) AS k FROM r",
 ]
 """Nothing chooses rows by noisy numbers: the answer has the same rows whatever they are."""
 ONE_ROW = [
@@ -244,6 +262,23 @@ def test_numbers_of_chosen_rows_are_inside_their_intervals(text: str) -> None:
             assert n.intervals()[0][row] is not None
 
 
+@pytest.mark.parametrize("how", ["LEFT JOIN x ON q.site = x.site", "FULL JOIN x ON q.site = x.site"])
+def test_what_an_outer_join_finds_among_chosen_rows_is_not_called_exact(how: str) -> None:
+    """Who has a partner follows from noisy numbers, and so do a public column and a NULL of the other side."""
+    read = statement(
+        f"SELECT q.site, x.site AS other, x.site IS NULL AS none, n FROM q {how}".replace(
+            "JOIN x", "JOIN (SELECT * FROM r WHERE n > 50 AND sex = 'F') AS x"
+        )
+    )
+    numbers = {g: {"n": 51.0, "s": 1.0, "m": 1.0} for g in [*GROUPS, (9,), (10,), (1000,)]}
+    boxes = {g: dict.fromkeys(one, 20.0) for g, one in numbers.items()}
+    _, *others = computed_rows(read, numbers, boxes)
+    assert [column.reason for column in others] == ["it is computed from rows that were chosen by noisy numbers"] * 3
+    sure = {g: dict.fromkeys(one, 0.5) for g, one in numbers.items()}
+    _, other, none, n = computed_rows(read, numbers, sure)
+    assert (other.is_key, none.is_key, n.reason) == (True, True, None)
+
+
 def levels(text: str) -> list[tuple[Fraction, bool]]:
     """At which confidences the tables of the parts are read."""
     read, asked = statement(text), []
@@ -327,3 +362,47 @@ def test_coverage_is_as_stated(text: str) -> None:
         true = SHARES[text](noisy)
         held += all(_inside(column, row, true) for row in range(len(column.values)))
     assert held >= 72
+
+
+NOISY = [
+    "SELECT site, (SELECT s FROM r ORDER BY n DESC LIMIT 1) AS x FROM q",
+    "SELECT (SELECT site FROM r ORDER BY n DESC LIMIT 1) + 0 AS x FROM q",
+    "SELECT SUM(s) OVER (ROWS UNBOUNDED PRECEDING) AS x FROM (SELECT * FROM r ORDER BY n)",
+    "SELECT ROW_NUMBER() OVER () AS x FROM (SELECT * FROM r ORDER BY n)",
+    "SELECT LAG(s) OVER (ORDER BY sex) AS x FROM (SELECT * FROM r ORDER BY n)",
+    "SELECT ANY_VALUE(site) AS x FROM (SELECT * FROM r ORDER BY n)",
+    "SELECT COUNT(*) AS x FROM q WHERE site = (SELECT site FROM r ORDER BY n DESC LIMIT 1)",
+    "SELECT SUM(m) AS x FROM q JOIN (SELECT site FROM r ORDER BY n DESC LIMIT 1) USING (site)",
+    "SELECT SUM(x) AS x FROM (SELECT sex, SUM(s) AS x FROM (SELECT * FROM r ORDER BY n) GROUP BY sex LIMIT 1)",
+]
+"""Noise decides which row it is, or in which order: what is public by itself is so no more."""
+
+
+@pytest.mark.parametrize("text", NOISY)
+def test_what_follows_from_a_noisy_order_is_never_called_exact(text: str) -> None:
+    read, random = statement(text), Random(text)
+    for _ in range(4):
+        true = random_numbers(random)
+        noisy, boxes = _moved(random, true)
+        x, exact = computed_rows(read, noisy, boxes)[-1], computed_rows(read, true)[-1]
+        assert not x.is_key
+        assert all(_inside(x, row, value) for row, value in enumerate(exact.plain()))
+
+
+def test_a_number_outside_of_its_box_is_no_certain_row() -> None:
+    """A noisy count of -3 lies in [0, 9]: below 0 it is shown, and surely is not there."""
+    read = statement("SELECT COUNT(*) AS c, SUM(n) AS s FROM r WHERE n < 0")
+    noisy = random_numbers(Random(5))
+    noisy[GROUPS[0]]["n"] = -3.0
+
+    def leaves(place: int, _: Fraction, __: bool) -> AnswerTable:
+        made = table(read.parts[place], noisy)
+        low = [
+            column if column.is_key else replace(column, low=np.maximum(column.low, 0.0), high=column.high + 12)
+            for column in made.columns
+        ]
+        return replace(made, columns=tuple(low))
+
+    count, total = compute(read, leaves, LEVEL)
+    assert (count.plain(), count.intervals()) == ([1], ([0.0], [0.0]))
+    assert total.intervals() == ([0.0], [0.0])

@@ -56,7 +56,7 @@ def test_right_guesses_never_beat_the_binomial() -> None:
 def test_one_question_over_many_groups_audits_the_curator(aggregate: str) -> None:
     found = audit_groups(aggregate, epsilon=1, groups=2_000)
     assert not found.rejected
-    assert 0.6 < found.epsilon_lower < 1
+    assert 0.4 < found.epsilon_lower < 1
     assert "No violation of epsilon = 1 found with 2,000 canaries in one run" in str(found)
 
 

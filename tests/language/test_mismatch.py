@@ -20,9 +20,9 @@ CURED: dict[str, tuple[str, str]] = {
     "day > 5": ("`day` is a date and 5 is an integer.", "day >= DATE '2020-12-31', or use YEAR(day)"),
     "age = 'old'": ("`age` is an integer and 'old' is text.", "age = 40"),
     "LOWER(age) = 'a'": ("`age` is an integer.", "LOWER(CAST(age AS TEXT))"),
-    "age LIKE '1%'": ("`age` is an integer and '1%' is text.", "CAST(age AS TEXT) LIKE '...'"),
+    "age LIKE '1%'": ("`age` is an integer and '1%' is text.", "CAST(age AS TEXT) LIKE '1%'"),
     "name + 1 > 2": ("`name` is text and 1 is an integer.", "CAST(name AS INTEGER)"),
-    "CONCAT(name, cost) = 'a'": ("`cost` is a real number, whose text differs", "CAST(x AS INTEGER)"),
+    "CONCAT(name, cost) = 'a'": ("`cost` is a real number, whose text differs", "CAST(cost AS INTEGER)"),
 }
 ANSWERED = (
     "sick",

@@ -34,7 +34,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "the upper end of a search that narrows down to the same place",
     (
         "curator/curator.py",
-        "if not planned.found:",
+        "if not planned.found and check is None:",
         "if False:",
     ): "nothing was found and nothing charged for it, so the answer is replaced by an equal one",
 }

@@ -122,7 +122,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant(
         "a worse workload will do",
         "measures/workload.py",
-        "return [1 / _noisy(measure).loss.amount]",
+        "return [1 / _noisy(measure).mechanism.loss.amount]",
         "return [Fraction(1)]",
         "what was asked and paid for is not given",
         ("tests/workloads/test_workload.py",),

@@ -437,4 +437,28 @@ QUESTIONS: tuple[Mutant, ...] = (
         "the kind of failure tells about the data",
         ("tests/cells/test_release.py",),
     ),
+    Mutant(
+        "share: rounded up",
+        "privacy/budget.py",
+        "else round_down(amount, digits=FINEST)",
+        "else round_up(amount, digits=FINEST)",
+        "n questions at 1/n exceed the budget",
+        ("tests/asking/test_share.py",),
+    ),
+    Mutant(
+        "types: later data choose them",
+        "opening/types.py",
+        "**_by_values(source, found, values), **known, **named",
+        "**known, **found, **named",
+        "a missing value changes a type, and with it prices and refusals",
+        ("tests/opening/test_types.py",),
+    ),
+    Mutant(
+        "types: guessed at every open",
+        "opening/types.py",
+        "    if ledger is None or not ledger.declared_types(None):",
+        "    if ledger is None or ledger is not None:",
+        "rows decide the types again and again",
+        ("tests/opening/test_types.py",),
+    ),
 )

@@ -189,7 +189,10 @@ def test_an_answer_goes_everywhere(tmp_path: Path) -> None:
     assert (read["measures"][0]["mechanism"], [one["over"] for one in read["tables"]]) == (
         "Marginals", [["sex"], ["site"], ["sex", "site"]],
     )  # fmt: skip
-    assert "Gaussian" in answer.methods()
+    assert "in cells of `sex` and `site`, each unit's part of a cell is clipped to" in answer.methods()
+    assert "discrete Gaussian noise is added to what the tables have in common" in answer.methods()
+    pure = opened(Budget(epsilon=1)).marginals(["sex", "site"], epsilon=0.5)
+    assert "discrete Laplace noise is added to the cells of 1 table," in pure.methods()
     assert str(answer).splitlines()[2].startswith("sex, site: 6 cells, within ")
     assert str(table).splitlines()[-2].startswith("95% intervals; price rho")
     assert table._repr_html_().count("<tr>") == 7

@@ -38,6 +38,7 @@ from lapwing.privacy.wording import percent
 Tables = Callable[[int, Fraction, bool], AnswerTable]
 """The released table of a part with intervals at a confidence, per number or for all groups together."""
 
+_SELECTED = "Groups were selected privately: what is computed from them leaves out the groups that are not shown."
 _TOGETHER = "its intervals hold for all groups together"
 
 
@@ -72,7 +73,9 @@ class Computed(Tabular):
         where = f"ledger {'entry' if len(self.entries) == 1 else 'entries'} {', '.join(map(str, self.entries))}"
         paid = f"price {self.cost}" if self.cost else "stored answer, no price"
         title = asked(self.parts[0].plan.question) if len(self.parts) == 1 else ""
-        notes = tuple(dict.fromkeys([*(note for part in self.parts for note in part.notes), *self.statement.notes]))
+        selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
+        said = [*(note for part in self.parts for note in part.notes), *self.statement.notes, *selected]
+        notes = tuple(dict.fromkeys(said))
         return AnswerTable(self._made[level, simultaneous], level, f"{paid}; {where}", notes, title, facts=self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -29,10 +29,10 @@ def left_out(question: Question, checked: Checked, confidence: Fraction) -> str:
     over = [(words, min(all_units, n)) for words, n in zip(checked.target.words, checked.counts, strict=True)]
     seen = [(words, count) for words, count in over if count > error]
     if not seen:
-        most = sum(max(0, count + error) for _, count in over)
+        most, beyond = sum(max(0, count + error) for _, count in over), "it" if len(over) == 1 else "one"
         if most >= all_units:
-            return f"{NO_SIGN} The check is too weak to tell: all of about {many} {units} could exceed one."
-        return f"{NO_SIGN} With {level} confidence at most {most:,} of about {many} {units} exceed one."
+            return f"{NO_SIGN} The check is too weak to tell: all of about {many} {units} could exceed {beyond}."
+        return f"{NO_SIGN} With {level} confidence at most {most:,} of about {many} {units} exceed {beyond}."
     if len(over) == 1:
         said = f"about {seen[0][1]:,} of {many} {units} ({level}: within {error:,}) exceed a limit"
     else:

@@ -61,12 +61,18 @@ class PaidAnswers:
         if own is not None:
             return self._again(outline, *own, confidence)
         newest = {offer.terms: offer for offer in self._ledger.offers(match)}
+        if not newest:
+            return None
         with reading_terms():
             first = best_terms(newest)
         best = _best(plan, confidence, first) or _best(plan, confidence, enough_terms(newest, terms_of(plan.prices)))
         if best is None:
             return None
         return self._again(outline, newest[best].seq, self._ledger.read_offer(match, newest[best]), confidence)
+
+    def has_stored(self, outline: Outline) -> bool:
+        """Whether there is any stored answer to this question, however good."""
+        return bool(self._ledger.offers(outline.identity.text))
 
     def prepare(self, charges: Sequence[PlannedCharge]) -> list[Paid[Released]]:
         """Whatever new answers need that needs no rows."""

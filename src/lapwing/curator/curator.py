@@ -139,7 +139,8 @@ class Curator:
     ) -> Release | Computed:
         """The noisy answer to a question, charged before any row is read.
 
-        The question is SQL text, or an Ibis expression over `curator.table(...)`.
+        The question is SQL text, or an Ibis expression over `curator.table(...)`. What it computes from released
+        numbers is free; if it aggregates rows more than once, it is a batch, and the price is that of all new parts.
         `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price, and
         `share` the part of the whole budget that it takes: twenty questions at share=0.05 fill it exactly. An answer
         that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
@@ -445,7 +446,7 @@ class Curator:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
         confidence = planned.confidence
         answer = self._answers.find_stored(planned.plan, confidence, analyst=request.analyst, key=request.key)
-        if answer is None and planned.lesser is not None:
+        if answer is None and planned.lesser is not None and self._answers.has_stored(planned.plan.outline):
             answer = self._answers.find_stored(planned.least, confidence)
         return answer
 

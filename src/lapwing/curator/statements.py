@@ -73,7 +73,7 @@ def parts_request(text: str, statement: SplitStatement, request: Request, confid
             "search-needs-epsilon",
             'bounds="auto" and limits="auto"',
             "this statement asks several questions at once.",
-            "Ask each sub-query with it first; what is found is stored.",
+            "Ask each sub-query by itself and compute from the answers, or have the steward declare bounds and limits.",
         )
     asked = {f"part {place + 1}": StatementPart(text, place) for place in range(many)}
     return replace(request, asked=read_batch(asked))

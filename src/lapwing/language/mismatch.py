@@ -58,8 +58,8 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
             return f"Write CAST({_bare(other)} AS INTEGER)."
         case name, (one,) if name in _OF_TEXT and one.type in (Type.INTEGER, Type.BOOLEAN, Type.DATE):
             return f"Write {name.upper()}(CAST({_bare(one)} AS TEXT))."
-        case "like" | "ilike" as name, (one, *_) if one.type in (Type.INTEGER, Type.BOOLEAN, Type.DATE):
-            return f"Write CAST({_bare(one)} AS TEXT) {name.upper()} '...'."
+        case "like" | "ilike" as name, (one, pattern) if one.type in (Type.INTEGER, Type.BOOLEAN, Type.DATE):
+            return f"Write CAST({_bare(one)} AS TEXT) {name.upper()} {_bare(pattern)}."
         case "and" | "or" | "not", parts if any(_is_number(part) for part in parts):
             one = next(part for part in parts if _is_number(part))
             return f"Write {_bare(one)} <> 0 where a condition stands."
@@ -67,6 +67,11 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
             one = next(part for part in parts if part.type is Type.TEXT)
             return f"Write CAST({_bare(one)} AS INTEGER); || joins texts."
     return f"Pass {takes}."
+
+
+def real_as_text(value: Expression) -> tuple[str, str]:
+    """Why a real number has no text, and what has."""
+    return f"{types_of([value])[:-1]}, whose text differs between engines.", f"Write CAST({_bare(value)} AS INTEGER)."
 
 
 def _shown(part: Expression) -> str:

@@ -142,7 +142,7 @@ class Ledger:
             self._advance(last)
         except LapwingError as error:
             failed = LedgerFailed(
-                f"The price stays charged (entry {last.seq}), and asking again charges again, with a new key if it had "
+                f"The price stays charged (entry {last.seq}), and asking again charges again; use a new key if it had "
                 f"one. {error}"
             )
             failed.charged = total

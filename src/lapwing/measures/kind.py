@@ -25,15 +25,7 @@ from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval
 from lapwing.measures.columns import Read, RowColumn
-from lapwing.mechanisms.cells import (
-    CellColumns,
-    CellMechanism,
-    Cells,
-    NoisyCells,
-    NoisyMarginals,
-    NoisyRanges,
-    narrowed,
-)
+from lapwing.mechanisms.cells import CellColumns, CellMechanism, Cells, NoisyCells, narrowed
 from lapwing.mechanisms.fitting import Noise, mechanisms_for
 from lapwing.privacy.loss import Loss
 
@@ -98,6 +90,13 @@ class FetchedRows(Protocol):
 
     def having(self, name: str) -> FetchedRows:
         """The rows with a value in this column."""
+
+
+class Drawable(Protocol):
+    """What adds noise."""
+
+    def check(self) -> None:
+        """Draws nothing; raises Misconfigured if its noise cannot be drawn."""
 
 
 class Kind(ABC):
@@ -340,7 +339,7 @@ class Measure:
         return self.kind.promise(self, reading, confidence, group_count=group_count or 1, each=each)
 
 
-def require_noise(mechanism: NoisyCells | NoisyRanges | NoisyMarginals, share: Loss) -> None:
+def require_noise(mechanism: Drawable, share: Loss) -> None:
     """Refuses a share of the price for which noise cannot be drawn."""
     try:
         mechanism.check()

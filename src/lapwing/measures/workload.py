@@ -92,8 +92,9 @@ class WorkloadKind(Kind):
         """The mechanism for a unit that adds at most so many counts."""
 
     def __str__(self) -> str:
-        cells = " and ".join(f"`{axis.name}`" for axis in self.axes)
-        return f"{self.counts} of {cells}"
+        names = " and ".join(f"`{axis.name}`" for axis in self.axes)
+        part = f"each unit's part of a cell is clipped to {self.counts.unit_interval}"
+        return f"rows are counted in cells of {names}, {part}"
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -104,7 +105,7 @@ class WorkloadKind(Kind):
 
     def make_mechanism(self, step: Fraction, groups_per_unit: int, share: Loss) -> CellMechanism:
         noisy = self.fitted(mechanisms_for(share), groups_per_unit * self.exact_sensitivity(step))
-        require_noise(noisy, share)
+        require_noise(noisy.mechanism, share)
         return noisy
 
     def columns(self, step: Fraction) -> list[RowColumn]:
@@ -148,7 +149,7 @@ class WorkloadKind(Kind):
 
     def errors(self, measure: Measure, confidence: Fraction, group_count: int) -> list[Fraction]:
         """One over the price: with more of it every count has less noise, and their errors are many."""
-        return [1 / _noisy(measure).loss.amount]
+        return [1 / _noisy(measure).mechanism.loss.amount]
 
     def describe(self, measure: Measure, share: Loss | None) -> dict[str, Any]:
         return {"mechanism": type(_noisy(measure).mechanism).__name__, "loss": str(share)}
@@ -156,8 +157,11 @@ class WorkloadKind(Kind):
     def methods(self, measure: Measure) -> str:
         mechanism = _noisy(measure).mechanism
         noise = "Laplace" if isinstance(mechanism, Ranges | LaplaceMarginals) else "Gaussian"
+        read = len(_noisy(measure).measured)
+        tables = f"the cells of {read} table{'' if read == 1 else 's'}"
+        target = tables if isinstance(mechanism, LaplaceMarginals) else self.noise_target
         return (
-            f"{self}, and discrete {noise} noise is added to {self.noise_target}, for a unit that adds at most "
+            f"{self}, and discrete {noise} noise is added to {target}, for a unit that adds at most "
             f"{mechanism.cells_per_unit} in all; all counts come from these"
         )
 

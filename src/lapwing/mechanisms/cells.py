@@ -127,10 +127,6 @@ class NoisyRanges:
     mechanism: PrefixSums | Ranges
 
     @property
-    def loss(self) -> Loss:
-        return self.mechanism.loss
-
-    @property
     def measured(self) -> tuple[Set, ...]:
         """The tables that are read, by the numbers of their axes."""
         return ((0,),)
@@ -139,20 +135,12 @@ class NoisyRanges:
         """The noisy sums."""
         return (self.mechanism.release(columns[0]).sums,)
 
-    def check(self) -> None:
-        """Draws nothing; raises Misconfigured if the noise cannot be drawn."""
-        self.mechanism.check()
-
 
 @dataclass(frozen=True, slots=True)
 class NoisyMarginals:
     """Tables over sets of axes. A column is one table, flat: the measured ones in, those that are asked for out."""
 
     mechanism: Marginals | LaplaceMarginals
-
-    @property
-    def loss(self) -> Loss:
-        return self.mechanism.loss
 
     @property
     def measured(self) -> tuple[Set, ...]:
@@ -164,10 +152,6 @@ class NoisyMarginals:
         sizes, pairs = self.mechanism.sizes, zip(self.measured, columns, strict=True)
         released = self.mechanism.release({one: flat.reshape([sizes[i] for i in one]) for one, flat in pairs})
         return tuple(released.tables[one].ravel() for one in self.mechanism.sets)
-
-    def check(self) -> None:
-        """Draws nothing; raises Misconfigured if the noise cannot be drawn."""
-        self.mechanism.check()
 
 
 @dataclass(frozen=True, slots=True)

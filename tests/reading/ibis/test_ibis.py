@@ -269,7 +269,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
 REASONS: dict[str, list[str]] = {
     "the rows themselves are private.": ["the rows", "a projection"],
     "outside an aggregate, only GROUP BY keys can be selected.": ["a column"],
-    "it only takes numbers.": ["max"],
+    "`name` is text, and it only takes numbers.": ["max"],
     "it returns the value of a single row, which is private.": ["first", "arbitrary"],
     "the answer would be one of the rows, which are private.": ["collect"],
     "sorting or limiting rows depends on all of them, so one unit could change every result.": [

@@ -20,6 +20,7 @@ from lapwing.answers.postprocess.rows import (
     NO_RULE,
     NO_SPREAD,
     NOISY_GROUPS,
+    NOISY_ORDER,
     StepColumn,
     StepRows,
     as_values,
@@ -34,6 +35,8 @@ from lapwing.planning.statement import Fold, FoldCall
 MONOTONE = frozenset({"sum", "avg", "min", "max", "median", "quantile_cont"})
 """Functions that never fall when one of their numbers rises."""
 COUNTING = frozenset({"count_rows", "count", "count_distinct"})
+_FIRST = frozenset({"any_value", "arg_max", "arg_min"})
+"""Functions that take the first of equal rows."""
 _BLUR = 2.0**-40  # more than adding up a million numbers in any order can lose
 
 
@@ -62,9 +65,10 @@ def fold(rows: StepRows, step: Fold, calculation: Calculation) -> StepRows:
     for call, found in zip(step.calls, values, strict=True):
         made[call.name] = folded.cells(call, as_values(found, call.type))
     result = certain(made, len(listed))
+    order = bool(step.keys) and (by_noise or rows.by_noise)
     if rows.exact and not by_noise:
-        return replace(result, chosen=rows.chosen)
-    return replace(result, chosen=True, closed=not step.keys, by_noise=by_noise)
+        return replace(result, chosen=rows.chosen, by_noise=order)
+    return replace(result, chosen=True, closed=not step.keys, by_noise=order)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +87,8 @@ class _Folded:
     def cells(self, call: FoldCall, values: Array) -> StepColumn:
         arguments = [self.rows.columns[name] for name in call.arguments]
         noisy = [cells for cells in arguments if cells.noisy]
+        if call.function in _FIRST and self.rows.by_noise:
+            return StepColumn(call.type, values, many=None, reason=NOISY_ORDER)
         if not noisy and self.rows.exact and not self.by_noise:
             return StepColumn(call.type, values)
         if any(cells.bare for cells in noisy):

@@ -89,8 +89,9 @@ class StepRows:
 
     @property
     def exact(self) -> bool:
-        """Whether nobody doubts which rows are there."""
-        return self.closed and bool((self.sure == self.possible).all())
+        """Whether nobody doubts which rows are there. A noisy number may lie outside of its box, such as a count below
+        0, and be shown where it surely is not."""
+        return self.closed and bool(((self.sure == self.possible) & (self.shown == self.sure)).all())
 
     def take(self, places: Array) -> StepRows:
         """The rows at these places, in this order."""

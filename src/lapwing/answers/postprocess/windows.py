@@ -30,6 +30,9 @@ from lapwing.engines.calculation import PICKING, Calculation, Window
 from lapwing.language.types import Type
 from lapwing.planning.statement import WindowCall
 
+_BY_PLACE = PICKING | {"row_number", "ntile"}
+"""Functions for which the order of equal rows matters."""
+
 
 def over(rows: StepRows, calls: tuple[WindowCall, ...], calculation: Calculation) -> StepRows:
     """The same rows with one more column for each call. Windows see the shown rows; in others they are NULL."""
@@ -61,6 +64,8 @@ class _Windowed:
         arguments = [rows.columns[name] for name in call.arguments if rows.columns[name].noisy]
         by = [rows.columns[name] for name, _ in call.order if rows.columns[name].noisy]
         groups = any(rows.columns[name].noisy for name in call.partition)
+        if rows.by_noise and (call.frame is not None or call.function in _BY_PLACE):
+            return StepColumn(call.type, values, many=None, reason=NOISY_ORDER)
         if self.exact and not (arguments or by or groups):
             return StepColumn(call.type, values)
         reason = self._reason(bool(by), groups)
@@ -154,10 +159,9 @@ def _before(parts: Array, box: Box, *, descending: bool, equal: bool) -> Box:
     least, most = np.ones(len(parts)), np.ones(len(parts))
     for part in np.unique(parts):
         rows = np.flatnonzero(parts == part)
-        lows, highs = np.sort(low[rows].astype(float)), np.sort(high[rows].astype(float))
-        known = np.isfinite(low[rows].astype(float))
-        lows, highs = lows[: known.sum()], highs[: known.sum()]
-        open_ = len(rows) - int(known.sum())
+        known = np.isfinite(low[rows].astype(float))  # NULL, whose box is empty, and boxes without ends are not
+        lows, highs = (np.sort(side[rows[known]].astype(float)) for side in (low, high))
+        open_ = len(rows) - len(lows)
         least[rows] = 1 + np.searchsorted(highs, low[rows].astype(float), "left")
         may = np.searchsorted(lows, high[rows].astype(float), "right" if equal else "left")
         own = np.where(equal | (low[rows] < high[rows]), 1, 0)  # it counts itself unless its box is a point

@@ -7,7 +7,7 @@ from sqlglot import exp
 from lapwing.language import bounds
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.forms import TruthAs
-from lapwing.language.mismatch import types_of
+from lapwing.language.mismatch import real_as_text
 from lapwing.language.operators.base import (
     Node,
     PartText,
@@ -144,7 +144,7 @@ def convert(value: Expression, kind: Type, *, part: PartText) -> Expression:
         why = f"a cast from {value.type.value} to {kind.value} differs between engines."
         instead = "Cast to DATE or INTEGER, or use ROUND, YEAR, MONTH and similar functions."
         if (value.type, kind) == (Type.REAL, Type.TEXT):
-            why, instead = f"{types_of([value])[:-1]}, whose text differs between engines.", "Write CAST(x AS INTEGER)."
+            why, instead = real_as_text(value)
         refuse("wrong-type", part(), why, instead)
     return call(operator, value, part=part)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lapwing.reading.sql.refused import LANGUAGE
+
 
 def written_as_sql(expression: Any) -> str | None:
     """The text of an Ibis expression; None if it has none, or is no such expression."""
@@ -17,6 +19,6 @@ def written_as_sql(expression: Any) -> str | None:
     from ibis.common.exceptions import IbisError
 
     try:
-        return str(ibis.to_sql(expression, dialect="duckdb"))
+        return str(ibis.to_sql(expression, dialect=LANGUAGE))
     except (IbisError, TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
         return None

@@ -8,6 +8,7 @@ from fractions import Fraction
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
+from lapwing.language.mismatch import types_of
 from lapwing.language.operators.base import PartText, call
 from lapwing.language.operators.casts import TRUTH_TO_INTEGER
 from lapwing.language.operators.logic import CASE
@@ -102,6 +103,15 @@ def _aggregated(column: Column) -> str:
     return f"AVG({column.name})" if fits else f"COUNT(DISTINCT {column.name})"
 
 
+def _of_numbers(argument: Expression) -> str:
+    """What to write for an aggregate of something that is no number."""
+    if argument.type is Type.BOOLEAN:
+        return "Write CASE WHEN ... THEN 1 ELSE 0 END."
+    if argument.type in (Type.DATE, Type.TIMESTAMP):
+        return "Use a number of it, such as YEAR(d)."
+    return "Use a numeric column, or COUNT(DISTINCT ...) for how many there are."
+
+
 def check_key(key: Expression, table: Table, what: PartText) -> None:
     """Refuses keys that identify units, and constants."""
     parts = list(walk(key))
@@ -154,8 +164,8 @@ def of_values(name: str, argument: Expression, condition: Expression | None, par
         refuse(
             "wrong-type",
             part(),
-            "it only takes numbers.",
-            "Use a numeric column, or CASE WHEN ... THEN 1 ELSE 0 END.",
+            f"{types_of([argument])[:-1]}, and it only takes numbers.",
+            _of_numbers(argument),
         )
     return Aggregate(name, (argument if condition is None else where(argument, condition, part),))
 

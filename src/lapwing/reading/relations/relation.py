@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Call, Column, Expression, Literal, Slot, walk
+from lapwing.language.mismatch import types_of
 from lapwing.language.operators.base import join_terms
 from lapwing.language.operators.logic import AND
 from lapwing.language.refusal import nearest, refuse
@@ -88,7 +89,8 @@ def filter_by(relation: Relation, conditions: Iterable[Expression], what: Callab
     kept = tuple(conditions)
     for condition in kept:
         if condition.type not in (Type.BOOLEAN, None):
-            refuse("wrong-type", what(), "it is not a condition.", "Use a comparison, such as `age > 40`.")
+            why = f"{types_of([condition])[:-1]}, not a condition."
+            refuse("wrong-type", what(), why, "Use a comparison, such as `age > 40`.")
     if isinstance(relation, Rows):
         return replace(relation, where=relation.where + kept)
     _check_unlimited(relation, what())

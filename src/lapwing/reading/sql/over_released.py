@@ -231,10 +231,11 @@ class OverReleased(SelectReading):
 
     def _from(self) -> Builder:
         select = self.select
-        source = select.args["from_"].this
+        source = select.args.get("from_")
         joins = select.args.get("joins") or []
+        nodes = [exp.Subquery() if source is None else source.this, *(join.this for join in joins)]
         builder: Builder | None = None
-        for place, (table, node) in enumerate(zip(self.tables, [source, *(join.this for join in joins)], strict=True)):
+        for place, (table, node) in enumerate(zip(self.tables, nodes, strict=True)):
             if table is None:
                 refuse(
                     "released-numbers",

@@ -13,7 +13,8 @@ from lapwing.language.operators.table import OPERATORS
 from lapwing.language.refusal import refuse
 from lapwing.measures.aggregates import FUNCTIONS
 
-DIALECT = Dialect.get_or_raise("duckdb")
+LANGUAGE = "duckdb"
+DIALECT = Dialect.get_or_raise(LANGUAGE)
 """The SQL dialect analysts write, whatever engine runs it."""
 
 _ROWS = "the answer would be one of the rows, which are private."

@@ -69,6 +69,7 @@ class StatementReader:
         self._made: dict[int, tuple[Aggregation, Above]] = {}
         self._names = self._level = 0
         self._notes: list[str] = []
+        self._scalars: dict[tuple[SqlNode, int], tuple[Known, tuple[TableStep, str, Type]]] = {}
         self._nulls: set[str] = set()
         """Columns that are NULL throughout, which go with any type."""
 
@@ -203,6 +204,8 @@ class StatementReader:
             return reader.read_relation(bare, known.names, inside=inside)
         except Refused as error:
             refused = error
+        if not tables and goes_on_above(bare):
+            return self._of_scalars(bare, known, refused)
         sources = [self._source(node, known) for node in tables]
         if any(isinstance(source, Above | Aggregation) for source in sources):
             self.goes_on = True
@@ -212,6 +215,17 @@ class StatementReader:
             self.goes_on = True
             return over.made()
         raise refused
+
+    def _of_scalars(self, select: exp.Select, known: Known, refused: Refused) -> Above:
+        """A SELECT without FROM: one row, computed from sub-queries with one number each."""
+        first = next(
+            (part for node in select.expressions for part in node.walk() if isinstance(part, exp.Subquery)), None
+        )
+        if first is None:
+            raise refused
+        self.goes_on = True
+        step, _, _ = self.scalar(first, known)
+        return OverReleased(self, select, known, [Above(Fold(step, (), ()), ())]).made()
 
     def _source(self, node: SqlNode, known: Known) -> Relation | Above | None:
         if isinstance(node, exp.Subquery):
@@ -309,7 +323,12 @@ class StatementReader:
         return Above(step, tuple((name, new, kind) for name, new, kind, _ in columns))
 
     def scalar(self, node: SqlNode, known: Known) -> tuple[TableStep, str, Type]:
-        """A sub-query in an expression: one column and at most one row."""
+        """A sub-query in an expression: one column and at most one row. Written twice, it is one."""
+        if (node, id(known)) not in self._scalars:
+            self._scalars[node, id(known)] = known, self._scalar(node, known)
+        return self._scalars[node, id(known)][1]
+
+    def _scalar(self, node: SqlNode, known: Known) -> tuple[TableStep, str, Type]:
         made = self.query(node, known, part_of(node))
         if isinstance(made, Rows):
             refuse_node(node)
