@@ -111,6 +111,11 @@ class TestPrice:
         assert check + rest == price.amount
         assert price.amount / 20 - check <= Fraction(1, 10**40)
 
+    @pytest.mark.parametrize("epsilon", [1e-30, 10**9])
+    def test_a_price_without_an_answer_is_refused_as_such(self, epsilon: float) -> None:
+        with pytest.raises(lw.Refused, match="noise for epsilon"):
+            opened(lw.Budget(epsilon=10**10)).preview(BY_SEX, epsilon=epsilon)
+
     def test_the_whole_budget_pays_for_one_question_with_its_check(self) -> None:
         for budget in BUDGETS.values():
             curator = opened(budget)

@@ -139,7 +139,8 @@ class Curator:
     ) -> Release | Computed:
         """The noisy answer to a question, charged before any row is read.
 
-        The question is SQL text, or an Ibis expression over `curator.table(...)`.
+        The question is SQL text, or an Ibis expression over `curator.table(...)`. What it computes from released
+        numbers is free; if it aggregates rows more than once, it is a batch, and the price is that of all new parts.
         `within` asks for the lowest price at which counts and sums are that exact, `epsilon` names the price, and
         `share` the part of the whole budget that it takes: twenty questions at share=0.05 fill it exactly. An answer
         that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
@@ -390,7 +391,7 @@ class Curator:
     def _release(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Release:
         question = asked.question if isinstance(asked, QuestionRequest) else None
         plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
-        name = (question, repr(request.terms)) if plain else None
+        name = (question, request.today, repr(request.terms)) if plain else None
         if name is not None and (kept := self._kept_answer(name)) is not None:
             return kept
         before = None if name is None else self._ledger.state

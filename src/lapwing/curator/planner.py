@@ -184,9 +184,12 @@ class Planner:
         require_one_price(terms)
         plan = None if terms.within is None else made(terms)
         whole = terms.price(budget) if plan is None else plan.loss
-        check = plan_check(
-            self._ledger, request, target, check_price(budget, whole, self._part(terms), counts=target.many)
-        )
+        try:
+            price = check_price(budget, whole, self._part(terms), counts=target.many)
+        except Misconfigured:
+            made(terms)  # if no answer has such a price, that is said
+            raise
+        check = plan_check(self._ledger, request, target, price)
         if plan is not None:
             return plan, None, check
         lesser = None if terms.taken == least.taken and check.taken else partial(made, least, check.price.amount)
