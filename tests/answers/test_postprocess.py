@@ -71,6 +71,23 @@ SAME_ROWS = [
     "SELECT a.site, a.m - b.m AS gap FROM q AS a JOIN q AS b ON a.site < b.site",
     "SELECT sex, site, n FROM r WHERE site > 9 AND sex = 'F'",
     "SELECT sex, n FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY sex ORDER BY site DESC) = 1",
+    (
+        "SELECT q.site, m, COALESCE(n, 0) AS z "
+        "FROM q LEFT JOIN (SELECT * FROM r WHERE n > 50 AND sex = 'F') AS x ON q.site = x.site"
+    ),
+    (
+        "SELECT q.site, m, COALESCE(n, 0) AS z "
+        "FROM q LEFT JOIN (SELECT * FROM r WHERE sex = 'F') AS x ON q.site = x.site AND n > 50"
+    ),
+    (
+        "SELECT site, m, COALESCE(c, 0) AS z "
+        "FROM (SELECT site, COUNT(*) AS c FROM r WHERE n > 70 GROUP BY site) RIGHT JOIN q USING (site) ORDER BY site"
+    ),
+    (
+        "SELECT sex, site, RANK() OVER (ORDER BY d) AS k "
+        "FROM (SELECT sex, site, n - LAG(n) OVER (ORDER BY sex, site) AS d FROM r)"
+    ),
+    "SELECT sex, site, RANK() OVER (PARTITION BY sex ORDER BY CASE WHEN site > 9 THEN n END DESC) AS k FROM r",
 ]
 """Nothing chooses rows by noisy numbers: the answer has the same rows whatever they are."""
 ONE_ROW = [
@@ -243,6 +260,23 @@ def test_numbers_of_chosen_rows_are_inside_their_intervals(text: str) -> None:
         for row, group in enumerate(zip(sex.plain(), site.plain(), strict=True)):
             assert _inside(n, row, true[group]["n"])
             assert n.intervals()[0][row] is not None
+
+
+@pytest.mark.parametrize("how", ["LEFT JOIN x ON q.site = x.site", "FULL JOIN x ON q.site = x.site"])
+def test_what_an_outer_join_finds_among_chosen_rows_is_not_called_exact(how: str) -> None:
+    """Who has a partner follows from noisy numbers, and so do a public column and a NULL of the other side."""
+    read = statement(
+        f"SELECT q.site, x.site AS other, x.site IS NULL AS none, n FROM q {how}".replace(
+            "JOIN x", "JOIN (SELECT * FROM r WHERE n > 50 AND sex = 'F') AS x"
+        )
+    )
+    numbers = {g: {"n": 51.0, "s": 1.0, "m": 1.0} for g in [*GROUPS, (9,), (10,), (1000,)]}
+    boxes = {g: dict.fromkeys(one, 20.0) for g, one in numbers.items()}
+    _, *others = computed_rows(read, numbers, boxes)
+    assert [column.reason for column in others] == ["it is computed from rows that were chosen by noisy numbers"] * 3
+    sure = {g: dict.fromkeys(one, 0.5) for g, one in numbers.items()}
+    _, other, none, n = computed_rows(read, numbers, sure)
+    assert (other.is_key, none.is_key, n.reason) == (True, True, None)
 
 
 def levels(text: str) -> list[tuple[Fraction, bool]]:

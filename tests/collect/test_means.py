@@ -84,6 +84,16 @@ def test_intervals_hold(kind: Any, n: int) -> None:
     assert abs(bias) < 4 * 5 * math.sqrt(protocol.worst_variance() / n / 2000)
 
 
+@pytest.mark.parametrize(("epsilon", "n"), [(2, 5), (4, 20), (6, 50), (8, 50), (12, 200)])
+def test_intervals_hold_where_the_far_reports_are_rare(epsilon: int, n: int) -> None:
+    """gate:G44 few respondents who all hold one number: most samples hold no report from far away."""
+    protocol, bits = HybridMean((-1, 1), epsilon=epsilon), SeededBits(epsilon)
+    for number in (0.0, 0.6, 0.9):
+        surveys = protocol.respond(np.full(400 * n, number), bits=bits)
+        found = [protocol.estimate(surveys[i * n : (i + 1) * n]) for i in range(400)]
+        assert sum(one.low <= number <= one.high for one in found) / 400 >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / 400)
+
+
 @BOTH
 def test_hostile_reports_move_the_mean_by_no_more_than_the_bound(kind: Any) -> None:
     """gate:G43 the farthest reports that a collector accepts, 100 of 10,000."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lapwing.cli.course import lecture, tour
 from lapwing.cli.lab import attack, audit
 from lapwing.cli.ledger import app as ledger_app
 from lapwing.cli.opened import OPENED, curator_at, ledger_at
@@ -60,6 +61,8 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 app.command()(audit)
 app.command()(attack)
+app.command()(lecture)
+app.command()(tour)
 
 QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
 WithinOption = Annotated[

@@ -391,7 +391,7 @@ class Curator:
     def _release(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Release:
         question = asked.question if isinstance(asked, QuestionRequest) else None
         plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
-        name = (question, repr(request.terms)) if plain else None
+        name = (question, request.today, repr(request.terms)) if plain else None
         if name is not None and (kept := self._kept_answer(name)) is not None:
             return kept
         before = None if name is None else self._ledger.state

@@ -30,6 +30,7 @@ CONDITIONS = (
     "EXISTS (SELECT 1 FROM stays s WHERE s.pid = v.pid)",
     "NOT EXISTS (SELECT * FROM stays s WHERE v.pid = s.pid AND s.site = 2)",
     "EXISTS (SELECT 1 FROM visits w WHERE w.pid = v.pid AND w.sex = 'M' LIMIT 1)",
+    "EXISTS (SELECT 1 FROM stays s WHERE s.pid = v.pid AND s.pid IN (SELECT pid FROM visits WHERE sick))",
     "pid IN (SELECT pid FROM stays GROUP BY pid HAVING COUNT(*) > 1)",
     "pid IN (SELECT s.pid FROM stays s JOIN sites p ON s.site = p.code WHERE p.size > 5)",
     "pid IN (SELECT pid FROM stays WHERE site IN (SELECT code FROM sites WHERE size > 5))",
@@ -123,6 +124,14 @@ REFUSED = (
     ("EXISTS (SELECT 1 FROM stays s WHERE s.nights = v.pid)", "join-not-on-unit"),
     ("EXISTS (SELECT COUNT(*) FROM stays s WHERE s.pid = v.pid)", "wrong-argument"),
     ("EXISTS (SELECT 1 FROM stays WHERE pid = pid)", "join-not-on-unit"),
+    (
+        "EXISTS (SELECT 1 FROM stays s WHERE s.pid = v.pid AND s.site IN (SELECT code FROM sites WHERE size > v.site))",
+        "unknown-table",
+    ),
+    (
+        "EXISTS (SELECT 1 FROM stays s WHERE s.pid = v.pid AND s.site IN (SELECT code FROM sites WHERE sick))",
+        "unknown-column",
+    ),
     ("EXISTS (SELECT 1 FROM sites p WHERE p.code = v.site)", "join-not-on-unit"),
     ("pid = ANY (SELECT pid FROM stays)", "unsupported-function"),
     ("cost > (SELECT AVG(cost) FROM visits)", "unsupported-function"),

@@ -104,6 +104,16 @@ def test_answer_says_which_date_it_took() -> None:
     assert "CURRENT_DATE is 2024-03-01" in str(answers[1])
 
 
+def test_an_answer_of_yesterday_is_not_given_again_today() -> None:
+    """The second answer is stored and kept at hand for its words, which mean something else on the next day."""
+    curator = open_visits()
+    question = QuestionRequest("SELECT COUNT(*) FROM visits WHERE CURRENT_DATE > DATE '2024-01-01' OR age > 30")
+    days = (TODAY, TODAY, date(2024, 3, 1))
+    first, again, next_day = (curator.answer(Request(question, Terms(epsilon=0.1), today=day)) for day in days)
+    assert (bool(first.cost), bool(again.cost), bool(next_day.cost)) == (True, False, True)
+    assert "CURRENT_DATE is 2024-03-01" in str(next_day)
+
+
 @pytest.mark.parametrize("clock", ["NOW()", "CURRENT_TIMESTAMP", "GET_CURRENT_TIMESTAMP()", "LOCALTIMESTAMP"])
 def test_the_time_of_day_stays_refused(clock: str) -> None:
     text = f"SELECT COUNT(*) FROM visits WHERE at > {clock}"

@@ -188,7 +188,10 @@ def _sliced(rows: StepRows, offset: int, limit: int | None) -> StepRows:
 
 
 def _joined(left: StepRows, right: StepRows, step: JoinTables, calculation: Calculation) -> StepRows:
-    """Rows that may be there besides are forgotten: nobody knows which partners they would find."""
+    """Rows that may be there besides are forgotten: nobody knows which partners they would find.
+
+    Where an outer join finds no partner it gives NULL; where noisy numbers decide who has one, so do they over NULL.
+    """
     first, second = left.visible(), right.visible()
     columns = {**first.columns, **second.columns}
     used = {part.name for part in walk(step.condition) if isinstance(part, Column)} if step.condition else set()
@@ -202,10 +205,10 @@ def _joined(left: StepRows, right: StepRows, step: JoinTables, calculation: Calc
     ]
     a, b = calculation.pairs(step.condition, sides[0], sides[1], step.how)
     noisy = any(columns[name].noisy for name in used)
-    taken = {
-        **{name: cells.take(a) for name, cells in first.columns.items()},
-        **{name: cells.take(b) for name, cells in second.columns.items()},
-    }
+    taken: dict[str, StepColumn] = {}
+    for rows, at, outer in ((first, a, ("RIGHT", "FULL")), (second, b, ("LEFT", "FULL"))):
+        doubted = step.how in outer and (noisy or not rows.exact)
+        taken |= {name: _doubted(cells.take(at)) if doubted else cells.take(at) for name, cells in rows.columns.items()}
     chosen, by_noise = noisy or left.chosen or right.chosen, left.by_noise or right.by_noise
     return replace(
         certain(taken, len(a)), closed=first.closed and second.closed and not noisy, chosen=chosen, by_noise=by_noise
@@ -251,8 +254,13 @@ def _below(cells: list[StepColumn]) -> StepColumn:
 def _attached(rows: StepRows, scalar: StepRows, step: Attach) -> StepRows:
     row = scalar.visible()
     cells = row.columns[step.column].take(np.full(rows.size, 0 if row.size else -1))
-    if not scalar.exact:  # which row it is follows from noisy numbers, and so does a value that is public by itself
-        cells = StepColumn(cells.type, cells.values, many=None, reason=CHOSEN_ROWS)
+    if not scalar.exact:
+        cells = _doubted(cells)
     elif cells.noisy and scalar.chosen:
         cells = replace(cells, many=None)
     return replace(rows, columns={**rows.columns, step.name: cells})
+
+
+def _doubted(cells: StepColumn) -> StepColumn:
+    """Which row they are of, if any, follows from noisy numbers, and so does a value that is public by itself."""
+    return StepColumn(cells.type, cells.values, many=None, reason=CHOSEN_ROWS)

@@ -159,10 +159,9 @@ def _before(parts: Array, box: Box, *, descending: bool, equal: bool) -> Box:
     least, most = np.ones(len(parts)), np.ones(len(parts))
     for part in np.unique(parts):
         rows = np.flatnonzero(parts == part)
-        lows, highs = np.sort(low[rows].astype(float)), np.sort(high[rows].astype(float))
-        known = np.isfinite(low[rows].astype(float))
-        lows, highs = lows[: known.sum()], highs[: known.sum()]
-        open_ = len(rows) - int(known.sum())
+        known = np.isfinite(low[rows].astype(float))  # NULL, whose box is empty, and boxes without ends are not
+        lows, highs = (np.sort(side[rows[known]].astype(float)) for side in (low, high))
+        open_ = len(rows) - len(lows)
         least[rows] = 1 + np.searchsorted(highs, low[rows].astype(float), "left")
         may = np.searchsorted(lows, high[rows].astype(float), "right" if equal else "left")
         own = np.where(equal | (low[rows] < high[rows]), 1, 0)  # it counts itself unless its box is a point

@@ -87,7 +87,7 @@ def _correlation(
     aliases = {_name_of(table.this) for table in (inner.args["from_"], *(inner.args.get("joins") or []))}
     rest, pairs = list[SqlNode](), list[tuple[SqlNode, SqlNode]]()
     for term in [] if where is None else terms_of(where.this, exp.And):
-        outer = [part for part in term.find_all(exp.Column) if _is_outer(part, own, aliases, scopes)]
+        outer = [part for part in _columns(term) if _is_outer(part, own, aliases, scopes)]
         if not outer:
             rest.append(term)
         elif isinstance(term, exp.EQ) and len(outer) == 1 and any(outer[0] is side for side in _sides(term)):
@@ -115,6 +115,12 @@ def _inner(node: exp.Expr) -> exp.Expr:
 
 def _sides(term: SqlNode) -> tuple[SqlNode, SqlNode]:
     return bare(term.this), bare(term.expression)
+
+
+def _columns(term: SqlNode) -> list[exp.Column]:
+    """Those of the condition itself. What a SELECT inside it names is found there or refused."""
+    nodes = term.walk(prune=lambda node: isinstance(node, exp.Query))
+    return [node for node in nodes if isinstance(node, exp.Column)]
 
 
 def _name_of(table: SqlNode) -> str:
