@@ -94,7 +94,7 @@ _EPSILON = (
     "say how much may ever leak about one unit, over all questions, for ever: --epsilon 1, or less where you can. "
     "It cannot be raised later."
 )
-_STOPPED = "Interrupted. Charges stand, and asking again charges again: see `lapwing budget`."
+_STOPPED = "Interrupted. What was charged stays charged: see `lapwing budget`."
 
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
@@ -351,8 +351,8 @@ def _terms(
     within, epsilon, share = price
     if sum(named is not None for named in price) != 1:
         raise Misconfigured(
-            "pass either the error you can accept, --within 50, or the price: --epsilon 0.1, or a share of the whole "
-            "budget, --share 0.05. Pass one of the three. `lapwing preview` shows what each gives. Nothing was charged."
+            "pass one of three: the error you can accept, --within 50; the price, --epsilon 0.1; or a share of the "
+            "whole budget, --share 0.05. `lapwing preview` shows what each gives. Nothing was charged."
         )
     numbers = read_numbers(within=within, epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check)
     found = read_automatic(*automatic[:2], read_number(automatic[2], "find-share"))
