@@ -111,11 +111,11 @@ def nonnegative(value: object, name: str) -> Fraction:
     return number
 
 
-def below_one(value: object, name: str) -> Fraction:
-    """Reads a number in [0, 1), such as delta."""
+def below_one(value: object, name: str, *, zero: str = "pure DP") -> Fraction:
+    """Reads a number in [0, 1), such as delta; `zero` is what 0 means."""
     number = exact(value, name)
     if not 0 <= number.numerator < number.denominator:
-        raise Misconfigured(f"`{name}` is {shown(value)}; it must be at least 0 and below 1. Use 0 for pure DP.")
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be at least 0 and below 1. Use 0 for {zero}.")
     return number
 
 

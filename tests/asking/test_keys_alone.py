@@ -55,6 +55,19 @@ def test_public_keys_are_sorted_and_limited_like_others() -> None:
     assert keys_of(curator.sql("SELECT sex FROM visits GROUP BY sex HAVING sex > 'G'"), "sex") == ["M"]
 
 
+@pytest.mark.parametrize("terms", [{}, {"epsilon": 0.1}, {"within": 5}, {"within": {"n": 5}}])
+def test_what_is_computed_from_public_keys_is_free_and_has_no_entry(terms: dict[str, Any]) -> None:
+    text = "SELECT COUNT(*) AS n FROM (SELECT DISTINCT site FROM visits)"
+    curator = open_visits()
+    answer = curator.sql(text, **terms)
+    assert keys_of(answer, "n") == [3]
+    assert not answer.cost
+    assert "as declared, no price" in str(answer)
+    assert "ledger entry" not in str(answer)
+    assert answer.to_dict()["ledger_entries"] == []
+    assert "Price: nothing." in str(curator.preview(text, **terms))
+
+
 def town_visits(budget: Budget) -> Curator:
     data = frame(4000)
     towns = ["oslo" if i % 2 else f"town {i}" for i in range(data.num_rows)]

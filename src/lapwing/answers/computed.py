@@ -23,7 +23,7 @@ from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.postprocess.evaluate import evaluate
 from lapwing.answers.postprocess.rows import StepColumn, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.answers.tabular import Tabular
+from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked
 from lapwing.engines.calculation import Calculation, OverrunError
 from lapwing.errors import Unfinished
@@ -56,13 +56,13 @@ class Computed(Tabular):
 
     @property
     def entries(self) -> tuple[int, ...]:
-        """The ledger entries of its parts."""
-        return tuple(sorted({part.entry for part in self.parts}))
+        """The ledger entries of its parts; public keys alone have none."""
+        return tuple(sorted({part.entry for part in self.parts if part.entry}))
 
     @property
     def entry(self) -> int:
-        """The newest of its ledger entries."""
-        return self.entries[-1]
+        """The newest of its ledger entries; 0 if there is none."""
+        return max(self.entries, default=0)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The answer with intervals at this confidence, per number or for all rows of a column together."""
@@ -70,13 +70,12 @@ class Computed(Tabular):
         if (level, simultaneous) not in self._made:
             made = compute(self.statement, self._released, level, simultaneous=simultaneous)
             self._made[level, simultaneous] = made
-        where = f"ledger {'entry' if len(self.entries) == 1 else 'entries'} {', '.join(map(str, self.entries))}"
-        paid = f"price {self.cost}" if self.cost else "stored answer, no price"
         title = asked(self.parts[0].plan.question) if len(self.parts) == 1 else ""
         selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
         said = [*(note for part in self.parts for note in part.notes), *self.statement.notes, *selected]
         notes = tuple(dict.fromkeys(said))
-        return AnswerTable(self._made[level, simultaneous], level, f"{paid}; {where}", notes, title, facts=self.to_dict)
+        below = paid(self.cost, *self.entries)
+        return AnswerTable(self._made[level, simultaneous], level, below, notes, title, facts=self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, price and methods, ready for JSON."""
@@ -94,7 +93,7 @@ class Computed(Tabular):
         return {
             "price": price(self.cost),
             "ledger_entries": list(self.entries),
-            "parts": [{"ledger_entry": part.entry, "measures": describe(part.plan)} for part in self.parts],
+            "parts": [{"ledger_entry": part.entry or None, "measures": describe(part.plan)} for part in self.parts],
             "methods": self.methods(),
         }
 

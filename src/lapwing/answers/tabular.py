@@ -131,8 +131,9 @@ class Tabular(ABC):
         return self.confidence if confidence is None else inside_unit(confidence, "confidence")
 
 
-def paid(cost: Cost, entry: int) -> str:
-    """Price and ledger entry, below the rows; public keys alone have no entry."""
-    if not entry:
+def paid(cost: Cost, *entries: int) -> str:
+    """Price and ledger entries, below the rows; public keys alone have no entry."""
+    if not any(entries):
         return "as declared, no price"
-    return f"{f'price {cost}' if cost else 'stored answer, no price'}; ledger entry {entry}"
+    where = f"ledger {'entry' if len(entries) == 1 else 'entries'} {', '.join(map(str, entries))}"
+    return f"{f'price {cost}' if cost else 'stored answer, no price'}; {where}"

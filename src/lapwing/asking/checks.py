@@ -22,7 +22,7 @@ CHECK = Fraction(1, 20)
 
 def read_check(check: Number) -> Fraction:
     """The share of the price that a check takes; 0 for none."""
-    return below_one(check, "check")
+    return below_one(check, "check", zero="no check")
 
 
 @lru_cache(maxsize=1024, typed=True)

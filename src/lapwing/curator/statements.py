@@ -96,6 +96,8 @@ def _exact_enough(statement: SplitStatement, terms: Terms, confidence: Fraction)
             "Ask with epsilon=; or ask for the sub-queries first, with within=: what is stored is not paid again.",
         )
     numbers = len(statement.parts[0].aggregates)
+    if not numbers:
+        return terms  # public keys alone, which are exact
     within = terms.within
     if isinstance(within, Mapping):
         within = {inner: within[shown] for shown, inner in plain.items() if inner is not None and shown in within}

@@ -32,6 +32,7 @@ from lapwing.errors import Code, Misconfigured
 from lapwing.language.expression import Call, Column, Expression, Slot, walk
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, Value
+from lapwing.language.wording import units_text
 from lapwing.measures.aggregates import choose_kinds
 from lapwing.measures.kind import Kind, Measure, Reading
 from lapwing.measures.selection import choose_selection, units_needed
@@ -348,7 +349,7 @@ def _check_key(key: Expression, table: Table) -> None:
             "unit-grouping",
             f"GROUP BY `{table.unit}`",
             "it is the protected unit: every group would be one person.",
-            f"Ask for COUNT(DISTINCT {table.unit}).",
+            f"Ask for {units_text(table.unit)}.",
         )
 
 
