@@ -58,7 +58,7 @@ class FrequentStrings(LocalProtocol):
     step: int
 
     def __init__(self, *, epsilon: Number, length: int = 8, alphabet: str = LETTERS, step: int | None = None) -> None:
-        if not isinstance(alphabet, str) or not alphabet or len(set(alphabet)) != len(alphabet):
+        if not alphabet or len(set(alphabet)) != len(alphabet):
             raise Misconfigured("`alphabet` must be a text of different letters. Pass for example alphabet='abc'.")
         most = count(length, "length")
         if most > _MOST_LENGTH:
