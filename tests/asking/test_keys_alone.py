@@ -109,6 +109,14 @@ def test_what_is_no_public_key_stays_refused(text: str, terms: Any, said: str) -
     assert str(found).endswith("Nothing was charged.")
 
 
+def test_without_a_delta_no_limit_on_groups_is_suggested() -> None:
+    found = attempt(
+        open_visits(groups_per_unit=None).sql, "SELECT name, COUNT(*) FROM visits GROUP BY name", epsilon=0.1
+    )
+    assert isinstance(found, Refused)
+    assert (found.code, "limits" in found.instead) == ("keys-not-public", False)
+
+
 @pytest.mark.parametrize("key", ["day", "DATE_TRUNC('month', day)", "STRFTIME(day, '%Y-%m')"])
 def test_days_that_are_not_public_are_refused_with_groups_that_are_answered(key: str) -> None:
     days = pa.table({"pid": [1, 2], "day": pa.array([19000, 19400], pa.date32())})
