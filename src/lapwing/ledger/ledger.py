@@ -128,7 +128,7 @@ class Ledger:
             last = self._check(book, repair=True)
             earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in made]
             if any(earlier):
-                return tuple(self._again(book, old, *request[1:3]) for old, request in zip(earlier, made, strict=True))
+                return tuple(self._again(book, old, request[1]) for old, request in zip(earlier, made, strict=True))
             refusal = self._refusal(book, total, analyst, last)
             if refusal is None:
                 for price, body, key, note in made:
