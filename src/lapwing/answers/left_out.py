@@ -31,7 +31,7 @@ def left_out(question: Question, checked: Checked, confidence: Fraction) -> str:
     if not seen:
         most, beyond = sum(max(0, count + error) for _, count in over), "it" if len(over) == 1 else "one"
         if most >= all_units:
-            return f"{NO_SIGN} The check is too weak to tell: all of about {many} {units} could exceed {beyond}."
+            return f"The check is too weak to tell what limits cut: all of about {many} {units} could exceed {beyond}."
         return f"{NO_SIGN} With {level} confidence at most {most:,} of about {many} {units} exceed {beyond}."
     if len(over) == 1:
         said = f"about {seen[0][1]:,} of {many} {units} ({level}: within {error:,}) exceed a limit"
