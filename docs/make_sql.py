@@ -411,7 +411,7 @@ def _table(group: tuple[Operator, ...]) -> str:
 
 
 def _refused() -> str:
-    functions = {(_name(node), *reason) for node, reason in NODES.items()}
+    functions = {(_name(node), *reason) for node, reason in NODES.items() if node is not exp.CurrentDate}
     functions |= {(f"{name.upper()}()", *reason) for name, reason in NAMES.items()}
     clauses = [reason for name, reason in CLAUSES.items() if name not in SEVERAL]
     rows = [*dict.fromkeys(clauses), *sorted(functions)]
@@ -450,7 +450,10 @@ def _name(node: type[exp.Expression]) -> str:
 
 def _everyday() -> str:
     asked = "".join(f"\n{words}\n```sql\n{text}\n```\n" for words, text in EVERYDAY)
-    return f"\n## Ten everyday questions\n\nEach is answered as it is written. The unit is `patient`.\n{asked}"
+    words = (
+        "Each is answered as it is written. The unit is `patient`. The months are listed nowhere: they need a delta."
+    )
+    return f"\n## Ten everyday questions\n\n{words}\n{asked}"
 
 
 def _examples() -> str:

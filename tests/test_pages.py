@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lapwing import settings
+from lapwing.lab.course import LECTURES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -20,8 +21,9 @@ ELSEWHERE = {  # pages whose code another test runs
     "collect.md": "tests/e2e/test_two_coins.py",
     "stewards-guide.md": "tests/e2e/test_stewards_guide.py",
     "sql.md": "tests/test_docs_sql.py",
+    **{f"course/{page}": "tests/e2e/test_course.py" for page in LECTURES.values()},
 }
-PAGES = sorted(page for page in DOCS.rglob("*.md") if page.name not in ELSEWHERE)
+PAGES = sorted(page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).as_posix() not in ELSEWHERE)
 WITH_CODE = [page for page in PAGES if re.search(r"^```(python|sh)\n", page.read_text(), flags=re.MULTILINE)]
 
 

@@ -79,7 +79,7 @@ def test_a_retry_with_a_key_pays_once() -> None:
     first = computed(curator, ROLLUP, epsilon=1, key="a", refresh=True)
     assert computed(curator, ROLLUP, epsilon=1, key="a").cost.amount == 0
     assert curator.budget.spent.amount == first.cost.amount
-    with pytest.raises(Misconfigured, match="key"):
+    with pytest.raises(Misconfigured, match="This key was used for another question"):
         curator.sql(PERCENT, epsilon=1, key="a")
 
 

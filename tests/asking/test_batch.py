@@ -240,6 +240,7 @@ def test_answers_print_with_their_names() -> None:
     answers = asked.batch({"all <visits>": TOTAL, "sexes": BY_SEX}, epsilon=10)
     assert (len(answers), answers["sexes"].entry) == (2, answers[1].entry)
     assert "2 answers; price epsilon = 10 for all of them" in str(answers)
+    assert str(asked.batch([TOTAL], epsilon=10)).splitlines()[-1] == "1 answer; price epsilon = 10"
     assert "all &lt;visits&gt;" in answers._repr_html_()
     assert set(answers.to_dict()["answers"]) == {"all <visits>", "sexes"}
     assert repr(answers) == str(answers)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import lapwing as lw
 from cells.test_neighbours import BASIC, ZCDP, arranged, assert_within_sensitivity, engine_on
 from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.curator import Curator
@@ -104,6 +107,25 @@ def test_what_is_no_public_key_stays_refused(text: str, terms: Any, said: str) -
     assert isinstance(found, Refused)
     assert said in str(found)
     assert str(found).endswith("Nothing was charged.")
+
+
+def test_without_a_delta_no_limit_on_groups_is_suggested() -> None:
+    found = attempt(
+        open_visits(groups_per_unit=None).sql, "SELECT name, COUNT(*) FROM visits GROUP BY name", epsilon=0.1
+    )
+    assert isinstance(found, Refused)
+    assert (found.code, "limits" in found.instead) == ("keys-not-public", False)
+
+
+@pytest.mark.parametrize("key", ["day", "DATE_TRUNC('month', day)", "STRFTIME(day, '%Y-%m')"])
+def test_days_that_are_not_public_are_refused_with_groups_that_are_answered(key: str) -> None:
+    days = pa.table({"pid": [1, 2], "day": pa.array([19000, 19400], pa.date32())})
+    curator = lw.open(days, name="t", unit="pid", rows_per_unit=1, groups_per_unit=1, budget=lw.Budget(epsilon=3))
+    instead = "Use MONTH(day) or BUCKET(day, [DATE '2020-01-01', DATE '2020-07-01'])"
+    with pytest.raises(Refused, match=re.escape(instead)):
+        curator.sql(f"SELECT {key}, COUNT(*) AS n FROM t GROUP BY 1", epsilon=1)
+    for public in instead.removeprefix("Use ").split(" or "):
+        assert curator.sql(f"SELECT {public} AS k, COUNT(*) AS n FROM t GROUP BY 1", epsilon=1).cost
 
 
 def test_keys_alone_have_no_precision_and_stand_in_no_batch() -> None:

@@ -37,6 +37,11 @@ def test_the_answer_is_as_exact_as_was_asked() -> None:
     assert row["n"] - row["n_low"] <= 10
 
 
+def test_a_half_width_for_a_column_that_is_not_there_is_refused_by_name() -> None:
+    with pytest.raises(Refused, match=r"the answer has no column 'm'\. Name its numbers: 'n'\."):
+        open_visits().preview(COUNT, within={"m": 20})
+
+
 def test_each_number_may_have_its_own_half_width() -> None:
     text = "SELECT COUNT(*) AS n, SUM(cost) AS c FROM visits"
     curator = open_visits(budget=Budget(epsilon=100))

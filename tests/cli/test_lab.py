@@ -137,6 +137,17 @@ def test_attack_lists_what_there_is_and_runs_one(run: Any) -> None:
     assert (code, "Choose one of averaging" in err) == (2, True)
 
 
+@pytest.mark.parametrize("words", [("audit", "audited:count", "--epsilon", "1"), ("attack", "advertiser")])
+def test_a_picture_that_cannot_be_written_is_told_before_the_runs(run: Any, words: tuple[str, ...]) -> None:
+    code, out, err = run(*words, "--plot", "none/seen.png")
+    assert (code, out, "Create the folder first." in err) == (2, "", True)
+
+
+def test_audit_refuses_neighbours_that_are_the_same(run: Any) -> None:
+    code, _, err = run("audit", "audited:count", "--epsilon", "1", "--left", "5", "--right", "5")
+    assert (code, "are the same data" in err) == (2, True)
+
+
 @pytest.mark.slow
 def test_attack_all_makes_one_page(run: Any) -> None:
     code, out, _ = run("attack", "--all", "--page", "page.html")

@@ -41,3 +41,8 @@ def test_reports_of_other_bins_are_refused() -> None:
 def test_edges_that_are_none_are_refused(edges: Any) -> None:
     with pytest.raises(Misconfigured, match="`edges`"):
         histogram(edges, epsilon=1)
+
+
+def test_edges_with_many_digits_have_names_of_their_own() -> None:
+    values = histogram([1_000_000, 1_000_001, 1_700_086_400], epsilon=1).protocol.values
+    assert values == ("1000000 to 1000001", "1000001 to 1700086400")

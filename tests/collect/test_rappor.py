@@ -78,3 +78,12 @@ def test_shares_are_estimated() -> None:
         assert low <= share <= high
         assert high - low < 0.15
     assert protocol.loss == Pure(4)
+
+
+def test_many_respondents_are_randomized_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lapwing.collect.rappor._CHUNK", 30)
+    protocol = Rappor(range(10), epsilon=20, forever=30)
+    values = [i % 10 for i in range(20)]
+    shares = protocol.estimate(protocol.respond(values, bits=SeededBits(1))).shares
+    assert abs(shares - 0.1).max() < 0.05
+    assert len(protocol.respond([])) == 0

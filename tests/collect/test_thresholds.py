@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from lapwing.collect import DirectEncoding, SubsetSelection
 from lapwing.collect.thresholds import flip, read_epsilon, spread
 from lapwing.errors import Misconfigured
 from lapwing.numbers import ball, enclose
@@ -39,3 +40,18 @@ def test_flip_never_exceeds_e_to_epsilon(epsilon: Fraction, width: int) -> None:
 def test_an_epsilon_that_no_report_can_have_is_refused(epsilon: object) -> None:
     with pytest.raises(Misconfigured, match="`epsilon`"):
         read_epsilon(epsilon)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_words_of_too_few_bits_are_refused(width: int) -> None:
+    """Rounded up so far, another answer would be likelier than the truth, by more than e^epsilon."""
+    epsilon, bound = Fraction(1, 1000), exp_bounds(Fraction(1, 1000))[0]
+    with pytest.raises(Misconfigured, match="`width`"):
+        _ = DirectEncoding(range(300), epsilon=epsilon, width=width).p
+    for many in range(2, 12):
+        try:
+            made = SubsetSelection(range(many), epsilon=epsilon, width=width)
+            ratio = made.p * (many - made.chosen) / ((1 - made.p) * made.chosen)
+        except Misconfigured:
+            continue
+        assert 1 / bound <= ratio <= bound

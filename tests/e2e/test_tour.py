@@ -1,27 +1,21 @@
-"""examples/tour.py tells its story on real data."""
+"""`lapwing tour` tells its story on real data."""
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 
-import pytest
+from typer.testing import CliRunner
 
+from lapwing.cli.main import app
 from lapwing.data import births
 
-TOUR = Path(__file__).parents[2] / "examples" / "tour.py"
 
-
-def test_tour_tells_the_whole_story(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tour_tells_the_whole_story(tmp_path: Path) -> None:
     """lecture:L14 lecture:L15 lecture:L18 lecture:L10 lecture:L35 on real data, with the figures of the lectures."""
-    monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(TOUR), run_name="__main__")
-    story = capsys.readouterr().out
+    story = CliRunner().invoke(app, ["tour", "--plot", str(tmp_path / "tour.png")]).output
     for figure in ("3,688,687 people", "within 12 at once", "bound is 12.2", "1.0488", "1.0500", "Nothing was charged"):
         assert figure in story
-    assert (tmp_path / "build" / "tour.png").stat().st_size > 20_000
+    assert (tmp_path / "tour.png").stat().st_size > 20_000
 
 
 def test_births_are_the_vendored_figures() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -16,7 +17,7 @@ from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.cells.bounding import cells_query
 from lapwing.cells.release import arrange
 from lapwing.curator import Curator
-from lapwing.engines.duckdb import DuckDBEngine, stored_types
+from lapwing.engines.duckdb import DuckDBEngine, hide_progress, stored_types
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
 from lapwing.errors import Misconfigured
 from lapwing.language.forms import KeyedHash, form_of
@@ -319,3 +320,23 @@ def test_the_keyed_hash_has_32_bits_and_depends_on_the_salt() -> None:
     assert found[0] == found[1] != found[2]
     assert max(found[0]) < 2**32
     assert len(set(found[0])) > 95
+
+
+def test_a_progress_bar_is_turned_off() -> None:
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = true")
+        hide_progress(connection)
+        assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)
+
+
+def test_a_progress_bar_that_is_off_is_left_alone() -> None:
+    """In a notebook without ipywidgets DuckDB refuses the setting, whatever it is set to."""
+
+    class InNotebook:
+        def execute(self, statement: str) -> Any:
+            if statement.startswith("SET"):
+                raise duckdb.InvalidInputException("required package 'ipywidgets' is missing")
+            return SimpleNamespace(fetchone=lambda: (False,))
+
+    notebook: Any = InNotebook()
+    assert hide_progress(notebook) is None

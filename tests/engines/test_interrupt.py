@@ -135,7 +135,7 @@ def test_control_c_leaves_a_clean_and_charged_ledger(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert said.strip() == "Interrupted. Charges stand, and asking again charges again: see `lapwing budget`."
+    assert said.strip() == "Interrupted. What was charged stays charged: see `lapwing budget`."
     assert verify_ledger(place, witness=[seen]).ok
     assert [entry.kind for entry in ledger.entries()][-1] == "reserve"
     assert float(ledger.spent.amount) == 0.5

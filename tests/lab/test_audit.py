@@ -242,3 +242,21 @@ def test_profile_points_share_alpha() -> None:
     left, right = noisy(0, 5_000), noisy(1, 5_000)
     alone, many = audit_profile(left, right, [(1.0, 0.0)]), audit_profile(left, right, [(1.0, 0.0)] * 20)
     assert many.epsilon_lower < alone.epsilon_lower
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_function_that_always_fails_is_not_reported_as_unrefuted(early: bool) -> None:
+    def broken(people: list[int]) -> int:
+        raise TypeError("it takes a number")
+
+    with pytest.raises(Misconfigured, match="every run raised TypeError: it takes a number"):
+        audit(broken, ([1, 2], [1]), epsilon=1, runs=200, early=early)
+    with pytest.raises(Misconfigured, match="cannot be called"):
+        audit(5, ([1, 2], [1]), epsilon=1, runs=200)  # type: ignore[arg-type]
+
+
+def test_a_failure_that_tells_the_neighbours_apart_is_a_rejection() -> None:
+    def telling(people: list[int]) -> int:
+        raise ValueError(f"{len(people)} people are too few")
+
+    assert audit(telling, ([1, 2], [1]), epsilon=1, runs=200).rejected

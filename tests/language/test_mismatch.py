@@ -17,6 +17,10 @@ CURED: dict[str, tuple[str, str]] = {
     "name = 8": ("`name` is text and 8 is an integer.", "name = '8', or CAST(name AS INTEGER) = 8"),
     "name IN (1, 2)": ("`name` is text, 1 is an integer and 2 is an integer.", "name IN ('1', '2')"),
     "day = at": ("`day` is a date and `at` is a timestamp.", "CAST(day AS TIMESTAMP)"),
+    "at >= DATE '2020-12-31' - INTERVAL 90 DAY": (
+        "`at` is a timestamp",
+        "CAST(DATE '2020-12-31' - INTERVAL 90 DAY AS TIMESTAMP)",
+    ),
     "day > 5": ("`day` is a date and 5 is an integer.", "day >= DATE '2020-12-31', or use YEAR(day)"),
     "age = 'old'": ("`age` is an integer and 'old' is text.", "age = 40"),
     "LOWER(age) = 'a'": ("`age` is an integer.", "LOWER(CAST(age AS TEXT))"),
@@ -31,6 +35,7 @@ ANSWERED = (
     "CAST(name AS INTEGER) = 8",
     "name IN ('1', '2')",
     "CAST(day AS TIMESTAMP) = at",
+    "at >= CAST(DATE '2020-12-31' - INTERVAL 90 DAY AS TIMESTAMP)",
     "day >= DATE '2020-12-31'",
     "YEAR(day) > 5",
     "age = 40",

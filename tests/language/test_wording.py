@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lapwing.language.wording import expression_text, shorten
+from lapwing.language.wording import expression_text, name_text, shorten, units_text
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
 from support.visits import visits_catalog
@@ -22,6 +22,10 @@ from support.visits import visits_catalog
         "name = 'O''Brien'",
         "sex in ('F', 'M')",
         "cost is not null",
+        "day - INTERVAL 90 DAY",
+        "day + INTERVAL 3 MONTH < DATE '2020-12-31'",
+        "at > TIMESTAMP '2020-12-31 10:00:00'",
+        "CASE WHEN sick THEN cost WHEN age > 5 THEN age ELSE 0 END",
     ],
 )
 def test_words_read_as_the_same_expression(sql: str) -> None:
@@ -33,6 +37,21 @@ def test_words_read_as_the_same_expression(sql: str) -> None:
     argument = read(sql).aggregates[0].arguments[0]
     inner = argument.arguments[0].arguments[0]  # type: ignore[union-attr]
     assert read(expression_text(inner)).aggregates == read(sql).aggregates
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("age", "age"),
+        ("Größe", "Größe"),
+        ("Customer ID", '"Customer ID"'),
+        ("select", '"select"'),
+        ("5th", '"5th"'),
+        ('a"b', '"a""b"'),
+    ],
+)
+def test_names_are_quoted_where_sql_needs_it(name: str, written: str) -> None:
+    assert (name_text(name), units_text(name)) == (written, f"COUNT(DISTINCT {written})")
 
 
 def test_the_words_of_an_aggregate_keep_their_brackets() -> None:

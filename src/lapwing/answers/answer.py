@@ -92,7 +92,7 @@ class Release(Tabular):
         limits = "".join(f" {note}" for note in (*self.plan.outline.notes, *self._check()))
         return (
             f"{subject} are differentially private for adding or removing {unit} of `{table.name}` "
-            f"(version {table.version}) at a price of {self.plan.loss}.{limits} {'; '.join(noise)}. "
+            f"(version {table.version}) at a price of {self.plan.loss}.{limits} {'. '.join(noise)}. "
             f"{self._covered(condition)}{self._found()}{self._check_price()}"
         )
 

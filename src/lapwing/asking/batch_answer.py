@@ -127,7 +127,7 @@ class Batch:
 
     def _footer(self) -> str:
         price = f"price {self.cost}" if self.cost else "stored answers, no price"
-        return f"{len(self)} answers; {price} for all of them"
+        return f"{len(self)} answers; {price} for all of them" if len(self) > 1 else f"1 answer; {price}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

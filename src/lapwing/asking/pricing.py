@@ -103,8 +103,8 @@ def require_one_price(terms: Terms) -> None:
     """Refuses terms that name no price and no precision, or several."""
     if sum(named is not None for named in (terms.within, terms.epsilon, terms.share)) != 1:
         raise Misconfigured(
-            "say either how exact the answer must be, within=50, or what it may cost: epsilon=0.1, or a share of the "
-            "whole budget, share=0.05. Name one of the three. Nothing was charged."
+            "say one of three: how exact the answer must be, within=50; what it may cost, epsilon=0.1; or a share of "
+            "the whole budget, share=0.05. Nothing was charged."
         )
 
 
@@ -176,6 +176,12 @@ def prices_within(
 
 def _wanted(outline: Outline, within: Within) -> dict[int, list[tuple[int, Fraction]]]:
     """For each measure the aggregates that are read off it and how exact each must be."""
+    names = [output.name for output in outline.question.outputs]
+    for name in within if isinstance(within, Mapping) else ():
+        if name not in names:
+            numbers = [output.name for output in outline.question.outputs if isinstance(output.expression, Slot)]
+            why = f"the answer has no column {name!r}."
+            refuse("within-incomplete", "`within`", why, f"Name its numbers: {', '.join(map(repr, numbers))}.")
     wanted: dict[int, list[tuple[int, Fraction]]] = {index: [] for index in range(len(outline.kinds))}
     for output in outline.question.outputs:
         half = within.get(output.name) if isinstance(within, Mapping) else within

@@ -46,6 +46,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Try to refute a claim of privacy. Exit code 1 if it is rejected."""
+    _check_picture(plot)
     if zoo:
         return _visit_zoo(alpha, power, as_json)
     if target is None:
@@ -79,6 +80,7 @@ def attack(
     from lapwing.lab.attacks import ATTACKS
     from lapwing.lab.attacks import attack as run
 
+    _check_picture(plot)
     if everything:
         from lapwing.lab.page import write_page
 
@@ -101,6 +103,14 @@ def attack(
     echo(json.dumps(attacked.to_dict()) if as_json else str(attacked))
     if plot is not None:
         attacked.plot(plot)
+
+
+def _check_picture(plot: Path | None) -> None:
+    """Before the runs, which take long."""
+    if plot is not None:
+        from lapwing.answers.formats.plot import picture_path
+
+        picture_path(plot)
 
 
 @contextmanager
@@ -130,6 +140,8 @@ def _target(
         n = runs or 1_000
         release, pair = ask_question(name, epsilon=_number(epsilon, "epsilon"), runs=n, closer=closer)
         return release, pair, False, n
+    if left is not None and left == right:
+        raise Misconfigured("--left and --right are the same data. Pass two neighbours: with one unit, and without it.")
     given = None if left is None or right is None else (read_data(left), read_data(right))
     if Path(name).is_file():
         if given is None:

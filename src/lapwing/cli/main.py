@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lapwing.cli.course import lecture, tour
 from lapwing.cli.lab import attack, audit
 from lapwing.cli.ledger import app as ledger_app
 from lapwing.cli.opened import OPENED, curator_at, ledger_at
@@ -60,6 +61,8 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 app.command()(audit)
 app.command()(attack)
+app.command()(lecture)
+app.command()(tour)
 
 QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
 WithinOption = Annotated[
@@ -91,7 +94,7 @@ _EPSILON = (
     "say how much may ever leak about one unit, over all questions, for ever: --epsilon 1, or less where you can. "
     "It cannot be raised later."
 )
-_STOPPED = "Interrupted. Charges stand, and asking again charges again: see `lapwing budget`."
+_STOPPED = "Interrupted. What was charged stays charged: see `lapwing budget`."
 
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
@@ -348,8 +351,8 @@ def _terms(
     within, epsilon, share = price
     if sum(named is not None for named in price) != 1:
         raise Misconfigured(
-            "pass either the error you can accept, --within 50, or the price: --epsilon 0.1, or a share of the whole "
-            "budget, --share 0.05. Pass one of the three. `lapwing preview` shows what each gives. Nothing was charged."
+            "pass one of three: the error you can accept, --within 50; the price, --epsilon 0.1; or a share of the "
+            "whole budget, --share 0.05. `lapwing preview` shows what each gives. Nothing was charged."
         )
     numbers = read_numbers(within=within, epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check)
     found = read_automatic(*automatic[:2], read_number(automatic[2], "find-share"))

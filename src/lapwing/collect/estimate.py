@@ -107,7 +107,8 @@ class Frequencies(Tabular):
         kind = type_of(self.protocol.values)
         keys = AnswerColumn("value", kind, keys_of(self.protocol.values, kind))
         shares = AnswerColumn("share", Type.REAL, self.shares, low, high)
-        paid = f"{self.n:,} reports by {self.protocol.kind}, epsilon = {_decimal(self.protocol.epsilon)} each"
+        reports = "1 report" if self.n == 1 else f"{self.n:,} reports"
+        paid = f"{reports} by {self.protocol.kind}, epsilon = {_decimal(self.protocol.epsilon)} each"
         return AnswerTable((keys, shares), level, paid, self._remarks, facts=self._facts)
 
     @property

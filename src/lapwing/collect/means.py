@@ -18,7 +18,7 @@ import numpy as np
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.local import LocalProtocol, as_floats
 from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
-from lapwing.collect.thresholds import WORD, flip, read_epsilon
+from lapwing.collect.thresholds import WORD, flip, read_epsilon, require_bits
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
@@ -232,7 +232,9 @@ class HybridMean(MeanProtocol):
         _, high = enclose(
             lambda: ball(rest << self.width) / (self.window * ball(self.epsilon).exp() + rest), bits=self.width + 96
         )
-        return -(-high.numerator // high.denominator)
+        made = -(-high.numerator // high.denominator)
+        require_bits(made * _CELLS <= rest << self.width, self.width)
+        return made
 
     @cached_property
     def one_bit(self) -> int:

@@ -22,6 +22,8 @@ from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.numbers import Number, shown
 from lapwing.privacy.loss import Pure
 
+_CHUNK = 1 << 21  # words drawn at a time
+
 
 @dataclass(frozen=True, init=False)
 class Rappor(FrequencyProtocol):
@@ -101,7 +103,10 @@ class Rappor(FrequencyProtocol):
         return pack(kept ^ self._flips(len(permanent), self.instant, bits))
 
     def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
-        return self.report_rows(self.permanent_rows(places, bits), bits)
+        step = max(1, _CHUNK // len(self.values))
+        parts = [places[start : start + step] for start in range(0, places.size, step)]
+        made = [self.report_rows(self.permanent_rows(part, bits), bits) for part in parts]
+        return np.concatenate([np.empty((0, self.size), np.uint8), *made])
 
     def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
         return unpack(rows, places)

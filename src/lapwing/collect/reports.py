@@ -63,7 +63,9 @@ def stack(reports: Iterable[bytes], size: int, protocol: bytes) -> Reports:
     """Single reports as one array; raises Misconfigured if one has another length."""
     listed: list[Any] = list(reports)
     if not all(isinstance(one, bytes | bytearray) and len(one) == size for one in listed):
-        raise Misconfigured(f"A report of this protocol is {size} bytes. Refuse reports of any other length.")
+        raise Misconfigured(
+            f"A report of this protocol is {size} byte{'s' if size > 1 else ''}. Refuse reports of any other length."
+        )
     return Reports(protocol, np.frombuffer(b"".join(listed), np.uint8).reshape(len(listed), size))
 
 

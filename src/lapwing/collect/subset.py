@@ -14,7 +14,7 @@ import numpy as np
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
 from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.thresholds import WORD
+from lapwing.collect.thresholds import WORD, require_bits
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
 from lapwing.numbers import ball, enclose
@@ -62,7 +62,9 @@ class SubsetSelection(FrequencyProtocol):
         _, high = enclose(
             lambda: ball(rest << self.width) / (self.chosen * ball(self.epsilon).exp() + rest), bits=self.width + 96
         )
-        return -(-high.numerator // high.denominator)
+        made = -(-high.numerator // high.denominator)
+        require_bits(made * len(self.values) <= rest << self.width, self.width)  # p (k - w) >= (1 - p) w
+        return made
 
     @property
     def size(self) -> int:

@@ -52,7 +52,7 @@ class SymbolCoin:
     Law:        P[truth] = truth / 2^width, P[each other] = other / 2^width; together 1.
     Guarantee:  truth / other <= e^epsilon.
     Proof:      other >= 2^width / (e^epsilon + others), so 2^width <= other (e^epsilon + others), and truth =
-                2^width - others * other <= other e^epsilon.
+                2^width - others * other <= other e^epsilon. Where truth would be less than other it is refused.
     """
 
     truth: int
@@ -71,7 +71,15 @@ class SymbolCoin:
 def spread(epsilon: Fraction, symbols: int, *, width: int = WORD) -> SymbolCoin:
     """The thresholds for one of this many symbols."""
     other = ceil_share(epsilon, symbols - 1, width=width)
-    return SymbolCoin((1 << width) - (symbols - 1) * other, other, width)
+    truth = (1 << width) - (symbols - 1) * other
+    require_bits(truth >= other, width)
+    return SymbolCoin(truth, other, width)
+
+
+def require_bits(enough: bool, width: int) -> None:
+    """Refuses words so short that rounding makes the truth less likely than something else."""
+    if not enough:
+        raise Misconfigured(f"`width` is {shown(width)}; words of so few bits cannot keep this epsilon. Leave it out.")
 
 
 def flip(epsilon: Fraction, *, width: int = WORD) -> int:

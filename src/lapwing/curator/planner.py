@@ -27,7 +27,7 @@ from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, inside_unit
-from lapwing.planning.plan import Outline, Plan
+from lapwing.planning.plan import Outline, Plan, unknown_keys
 from lapwing.planning.question import Question
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.reading.ibis import read_ibis
@@ -209,6 +209,8 @@ class Planner:
             plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
             return PlannedRequest(plan, lesser, confidence, plan.question.facts, free, check)
         except Refused as error:
+            if error.code == "unbounded-groups" and question is not None and not self._ledger.budget.capacity.delta:
+                refuse(*unknown_keys(question))  # a limit on groups would not help: no delta selects them
             hint = "" if question is not None and not is_refused(question) else self._hint(read)
             refuse(error.code, error.part, error.why, f"{error.instead}{hint}")
 

@@ -83,6 +83,15 @@ _AT_A_TIME = 122_880
 """The rows DuckDB gives to a thread at once. If no table has more, a second thread would be idle."""
 
 
+def hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
+    """Turns off the bar that DuckDB shows in interactive Python.
+
+    In a notebook without ipywidgets it is off already, and DuckDB refuses to set it to anything.
+    """
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
+        connection.execute("SET enable_progress_bar = false")
+
+
 class DuckDBEngine:
     """Tables in files and frames. The salt is secret: it decides which groups of a unit count.
 
@@ -175,7 +184,7 @@ class DuckDBEngine:
         return {name: origin_of(source) for name, source in self._sources.items()}
 
     def _load(self, tables: Sequence[tuple[Table, Source]]) -> None:
-        self._connection.execute("SET enable_progress_bar = false")  # it would appear in interactive Python
+        hide_progress(self._connection)
         paths = [source.path for _, source in tables if isinstance(source, Parquet)]
         allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
         if allowed:

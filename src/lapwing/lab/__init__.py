@@ -1,5 +1,6 @@
 """The lab: audits that refute false claims of privacy, and attacks that show what they mean."""
 
+from lapwing.lab import course
 from lapwing.lab.attacks import ATTACKS, Attacked, attack, attack_all
 from lapwing.lab.audit import audit, audit_outputs
 from lapwing.lab.claim import Claim
@@ -21,5 +22,6 @@ __all__ = [
     "audit_groups",
     "audit_one_run",
     "audit_outputs",
+    "course",
     "replay",
 ]

@@ -61,19 +61,32 @@ def audit(
     `mechanism(data)` makes one release; an exception is an output like any other. With `many`, `mechanism(data, n)`
     makes n independent releases at once. `early` stops at the first rejection and stays valid (early.py).
     """
+    if not callable(mechanism):
+        raise Misconfigured("`mechanism` cannot be called. Pass a function of the data.")
     made = read_claim(claim, epsilon, delta, rho, mu)
     n, level = count(runs, "runs", least=10), float(inside_unit(alpha, "alpha"))
     left, right = _pair(neighbours)
     told = step or (lambda _: None)
     draw = (lambda data, k: mechanism(data, k)) if many else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
     if early:
-        return _audit_early(draw, left, right, made, n, level, told)
+        return _checked(*_audit_early(draw, left, right, made, n, level, told))
     samples: tuple[list[Any], list[Any]] = ([], [])
     for size in _blocks(n):
         for sample, data in zip(samples, (left, right), strict=True):
             sample.append(draw(data, size))
         told(sum(map(len, samples[0])))
-    return audit_outputs(_joined(samples[0]), _joined(samples[1]), made, alpha=level)
+    outputs = _joined(samples[0]), _joined(samples[1])
+    return _checked(audit_outputs(*outputs, made, alpha=level), *outputs)
+
+
+def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
+    """The audit, unless every run failed alike: then nothing was released, and there is nothing to report."""
+    if found.rejected or not all(isinstance(output, Exception) for side in (left, right) for output in side):
+        return found
+    raise Misconfigured(
+        f"every run raised {type(left[0]).__qualname__}: {left[0]}. So nothing was released that could be audited. "
+        "Fix the function, or the neighbours passed to it."
+    )
 
 
 def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float = ALPHA) -> Audit:
@@ -109,7 +122,7 @@ def _examine(
 
 def _audit_early(
     draw: Callable[[Any, int], Outputs], left: Any, right: Any, claim: Claim, runs: int, alpha: float, told: Step
-) -> Audit:
+) -> tuple[Audit, Outputs, Outputs]:
     wealth = Wealth(claim, alpha)
     samples: tuple[list[Any], list[Any]] = ([], [])
     for size in wealth.batches(runs):
@@ -119,7 +132,7 @@ def _audit_early(
         told(wealth.runs)
         if wealth.rejects:
             break
-    return wealth.report()
+    return wealth.report(), _joined(samples[0]), _joined(samples[1])
 
 
 def _run(mechanism: Callable[[Any], Any], data: Any) -> Any:

@@ -38,14 +38,14 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
             (Literal() as other, Column(type=Type.BOOLEAN) as one),
         ):
             opposite = (str(other.value).lower() in _NO) != (operator == "<>")
-            return f"Write WHERE {'NOT ' if opposite else ''}{one.name}."
+            return f"Write WHERE {'NOT ' if opposite else ''}{_bare(one)}."
         case "in", (Column(type=Type.TEXT) as one, *others) if all(map(_is_number, others)):
             texts = ", ".join(f"'{_bare(other)}'" for other in others[:3])
-            return f"Write {one.name} IN ({texts})."
+            return f"Write {_bare(one)} IN ({texts})."
         case name, (Column(type=Type.TEXT) as one, Literal() as other) if name in _COMPARED and _is_number(other):
             text = expression_text(other)
             kind = "INTEGER" if other.type is Type.INTEGER else "DOUBLE"
-            return f"Write {one.name} {name} '{text}', or CAST({one.name} AS {kind}) {name} {text}."
+            return f"Write {_bare(one)} {name} '{text}', or CAST({_bare(one)} AS {kind}) {name} {text}."
         case name, (one, other) if name in _COMPARED and {one.type, other.type} == {Type.DATE, Type.TIMESTAMP}:
             day = one if one.type is Type.DATE else other
             return f"Write CAST({_bare(day)} AS TIMESTAMP)."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import assert_never
 
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
@@ -18,11 +19,31 @@ _LEVELS = {
 """The precedence of operators; all others are written as functions."""
 
 
+_RESERVED = """
+all and any as asc between both case cast check column create default desc distinct else end except exists false for
+foreign from full group having in inner intersect into is join left like limit natural not null offset on or order
+outer primary references right select some table then to true union unique using when where window with
+"""
+_WORDS = frozenset(_RESERVED.split())
+
+
+def name_text(name: str) -> str:
+    """A name as it is written in SQL: in double quotes unless it is a plain word."""
+    if name.isidentifier() and name.lower() not in _WORDS:
+        return name
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+def units_text(unit: str | None) -> str:
+    """How many units there are, as an analyst writes it."""
+    return f"COUNT(DISTINCT {name_text(unit or 'unit')})"
+
+
 def expression_text(expression: Expression) -> str:
     """The expression as an analyst would write it, with parentheses only where needed."""
     match expression:
         case Column(name=name):
-            return name
+            return name_text(name)
         case Literal(value=value):
             return _constant(value)
         case Key(index=index):
@@ -48,6 +69,10 @@ def _constant(value: Value) -> str:
             return str(value).lower()
         case str():
             return "'{}'".format(value.replace("'", "''"))
+        case dt.datetime():
+            return f"TIMESTAMP '{value}'"
+        case dt.date():
+            return f"DATE '{value}'"
         case _:
             return text_of(value)
 
@@ -63,6 +88,14 @@ def _call_text(call: Call, no: str = "") -> str:
             return f"{_within(inner, 5)} is {no}null"
         case "in", (inner, *constants):
             return f"{_within(inner, 5)} {no}in ({', '.join(map(expression_text, constants))})"
+        case "case", (*pairs, other) if len(pairs) % 2 == 0:
+            texts = list(map(expression_text, pairs))
+            whens = [f"WHEN {when} THEN {then}" for when, then in zip(texts[::2], texts[1::2], strict=True)]
+            otherwise = [] if other == Literal(None, None) else [f"ELSE {expression_text(other)}"]
+            return " ".join(["CASE", *whens, *otherwise, "END"])
+        case _, (moved, Literal(value=int() as steps)) if "_add_" in name:
+            unit = name.rpartition("_")[2].removesuffix("s").upper()
+            return f"{_within(moved, 5)} {'-' if steps < 0 else '+'} INTERVAL {abs(steps)} {unit}"
         case _, (left, right) if name in _LEVELS:
             level = _LEVELS[name]
             alike = name in ("and", "or")

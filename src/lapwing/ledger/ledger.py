@@ -128,7 +128,7 @@ class Ledger:
             last = self._check(book, repair=True)
             earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in made]
             if any(earlier):
-                return tuple(self._again(book, old, *request[1:3]) for old, request in zip(earlier, made, strict=True))
+                return tuple(self._again(book, old, request[1]) for old, request in zip(earlier, made, strict=True))
             refusal = self._refusal(book, total, analyst, last)
             if refusal is None:
                 for price, body, key, note in made:
@@ -240,7 +240,7 @@ class Ledger:
         with self._reading() as book:
             charge = book.with_key(analyst, key)
         if charge is not None and charge.body != _digest(body):
-            raise _other_request(key)
+            raise _other_request()
 
     def knows_key(self, analyst: str, key: str) -> bool:
         """Whether this analyst has made a charge with this key."""
@@ -404,9 +404,9 @@ class Ledger:
                 for witness in self._witnesses:
                     witness.advance(Head(self.id, entry.seq, entry.hash))
 
-    def _again(self, book: CheckedBook, earlier: Entry | None, request: str, key: str | None) -> Reservation:
+    def _again(self, book: CheckedBook, earlier: Entry | None, request: str) -> Reservation:
         if earlier is None or earlier.body != request:
-            raise _other_request(key)
+            raise _other_request()
         cost = cost_of(self.budget.accounting, earlier.amount, earlier.delta)
         return Reservation(earlier.seq, earlier.hash, cost, fresh=False, answer=book.answer(earlier.seq))
 
@@ -523,8 +523,8 @@ def _left(total: Cost, used: Cost) -> Cost:
     return Cost(total.accounting, amount, delta)
 
 
-def _other_request(key: str | None) -> Misconfigured:
-    return Misconfigured(f"The key {key!r} was used for another question. Use a new key.")
+def _other_request() -> Misconfigured:
+    return Misconfigured("This key was used for another question. Use a new key.")
 
 
 def _digest(value: bytes | str) -> str:

@@ -16,6 +16,7 @@ from lapwing.language.expression import Column, Expression, walk
 from lapwing.language.operators.table import bounds_of
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type
+from lapwing.language.wording import units_text
 from lapwing.measures.kind import Kind
 
 _LARGEST = Fraction(10) ** 100
@@ -60,7 +61,7 @@ def row_limit(table: Table, aggregate: Aggregate) -> int:
             "unbounded-rows",
             aggregate.words(),
             "one unit may have any number of rows here, so one unit could change the answer by any amount.",
-            f"Ask for COUNT(DISTINCT {table.unit}), or have the steward declare rows_per_unit for `{table.name}`.",
+            f"Ask for {units_text(table.unit)}, or have the steward declare rows_per_unit for `{table.name}`.",
         )
     return table.row_limit
 

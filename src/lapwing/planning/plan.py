@@ -32,6 +32,7 @@ from lapwing.errors import Code, Misconfigured
 from lapwing.language.expression import Call, Column, Expression, Slot, walk
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, Value
+from lapwing.language.wording import name_text, units_text
 from lapwing.measures.aggregates import choose_kinds
 from lapwing.measures.kind import Kind, Measure, Reading
 from lapwing.measures.selection import choose_selection, units_needed
@@ -247,16 +248,24 @@ def priced(outline: Outline, prices: Prices) -> Plan:
     return Plan(outline, prices, measures, selection)
 
 
+_DAYS = (Type.DATE, Type.TIMESTAMP)
+
+
 def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
     """The refusal of keys that are not public where no delta can be spent."""
     key = next(key for key in question.keys if domain_of(key, question.table) is None)
     names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
     clip = "" if isinstance(key, Column) or key.type is not Type.INTEGER else " Or clip it: CLIP(..., 0, 100)."
+    day = next((part for part in walk(key) if isinstance(part, Column) and part.type in _DAYS), None)
+    known = f'Have the steward declare values = ["...", "..."] for {names}'
+    if day is not None and not clip:
+        written = name_text(day.name)
+        known = f"Use MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
     return (
         "keys-not-public",
         f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
         "its values are not public, and a value that appears only if somebody is there would expose them.",
-        f'Have the steward declare values = ["...", "..."] for {names}; or a budget with a delta selects them.{clip}',
+        f"{known}; or a budget with a delta selects them.{clip}",
     )
 
 
@@ -348,7 +357,7 @@ def _check_key(key: Expression, table: Table) -> None:
             "unit-grouping",
             f"GROUP BY `{table.unit}`",
             "it is the protected unit: every group would be one person.",
-            f"Ask for COUNT(DISTINCT {table.unit}).",
+            f"Ask for {units_text(table.unit)}.",
         )
 
 

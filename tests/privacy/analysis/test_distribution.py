@@ -252,3 +252,12 @@ def test_the_gaussian_of_the_picture_exceeds_epsilon_five_times_as_often_as_delt
     loss = PrivacyLoss.gaussian(variance=64, shift=4)
     assert float(loss.delta(1)) == pytest.approx(0.007, abs=5e-4)
     assert float(loss.tail(1)) == pytest.approx(0.035, abs=5e-4)
+
+
+def test_a_privacy_loss_prints_as_people_read() -> None:
+    """lecture:L4"""
+    assert str(PrivacyLoss.laplace(scale=1)) == (
+        "Privacy loss of 2 outcomes: epsilon is about 1 at delta = 0 and about 1 at delta = 1e-6; "
+        "delta is about 0.4621 at epsilon = 0."
+    )
+    assert "epsilon is infinite at delta = 0 and about 2.276 at" in str(PrivacyLoss.gaussian(variance=4))

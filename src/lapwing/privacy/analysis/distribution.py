@@ -59,6 +59,7 @@ _MOST_OUTCOMES = 1 << 16
 _EXTENT = 14  # sigmas to both sides of a Gaussian law
 _MOST_BITS = 1 << 13  # weights below e^-5000 are bounded by 0 from below
 _CLOSE = Fraction(1, 10**18)
+_SMALL = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -134,6 +135,14 @@ class PrivacyLoss:
 
     def __repr__(self) -> str:
         return f"<PrivacyLoss of {len(self.pairs):,} outcomes>"
+
+    def __str__(self) -> str:
+        """Three points of its profile, to read; `epsilon` and `delta` give the exact ones."""
+        least, rarely = (_about(self.epsilon(delta)) for delta in (0, _SMALL))
+        return (
+            f"Privacy loss of {len(self.pairs):,} outcomes: epsilon is {least} at delta = 0 and {rarely} at "
+            f"delta = 1e-6; delta is {_about(self.delta(0))} at epsilon = 0."
+        )
 
     @property
     def reversed(self) -> PrivacyLoss:
@@ -247,6 +256,10 @@ def _order(order: Number) -> Fraction:
     if number <= 1:
         raise Misconfigured(f"`order` is {order}; it must be above 1. Pass for example 2.")
     return number
+
+
+def _about(value: Amount) -> str:
+    return "infinite" if value == math.inf else f"about {float(value):.4g}"
 
 
 def _up(value: Fraction) -> Fraction:

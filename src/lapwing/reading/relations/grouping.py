@@ -14,6 +14,7 @@ from lapwing.language.operators.casts import TRUTH_TO_INTEGER
 from lapwing.language.operators.logic import CASE
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
+from lapwing.language.wording import name_text, units_text
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.measures.distinct import COUNT_DISTINCT
 from lapwing.measures.moments import MEAN
@@ -100,7 +101,7 @@ def slot_type(aggregate: Aggregate, *, per_unit: bool) -> Type:
 def _aggregated(column: Column) -> str:
     """An aggregate that takes the column."""
     fits = column.type.is_number or column.type is Type.BOOLEAN
-    return f"AVG({column.name})" if fits else f"COUNT(DISTINCT {column.name})"
+    return f"AVG({name_text(column.name)})" if fits else f"COUNT(DISTINCT {name_text(column.name)})"
 
 
 def _of_numbers(argument: Expression) -> str:
@@ -120,7 +121,7 @@ def check_key(key: Expression, table: Table, what: PartText) -> None:
             "unit-grouping",
             what(),
             f"it uses the protected unit `{table.unit}`, so every group would be one person.",
-            f"Use COUNT(DISTINCT {table.unit}).",
+            f"Use {units_text(table.unit)}.",
         )
     if not any(isinstance(part, Column) for part in parts):
         refuse(
@@ -150,7 +151,10 @@ def count_distinct(table: Table, counted: Expression, condition: Expression | No
             return Aggregate(COUNT_UNITS.name, (where(ONE, inside, part),))
     if any(isinstance(inner, Column) and inner.name == table.unit for inner in walk(counted)):
         refuse(
-            "unit-as-value", part(), "it counts a function of the protected unit.", f"Use COUNT(DISTINCT {table.unit})."
+            "unit-as-value",
+            part(),
+            "it counts a function of the protected unit.",
+            f"Use {units_text(table.unit)}.",
         )
     return of_values(COUNT_DISTINCT.name, counted, condition, part)
 

@@ -22,6 +22,7 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
+from lapwing.language.wording import units_text
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
@@ -390,7 +391,7 @@ class AggregationReader:
                 check_modifiers(node.this)
                 return grouping.count_distinct(self.rows.table, read(inner, self.source.column), condition, part)
             case exp.Count(this=exp.Distinct()) | exp.Sum(this=exp.Distinct()) | exp.Avg(this=exp.Distinct()):
-                instead = f"Use COUNT(DISTINCT {self.rows.table.unit or 'unit'})."
+                instead = f"Use {units_text(self.rows.table.unit)}."
                 refuse(
                     "unsupported-function",
                     part_of(node),

@@ -1,0 +1,98 @@
+"""A lecture: a page, its cells, and running them one after the other."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Literal
+
+from lapwing.errors import Misconfigured
+
+LECTURES = {
+    "definition": "1-definition.md",
+    "budget": "2-budget.md",
+    "local-or-global": "3-local-or-global.md",
+    "choosing": "4-choosing.md",
+    "attacks": "5-attacks.md",
+}
+"""The file of each lecture, in their order."""
+
+_BLOCK = re.compile(r"^```(python)?\n(.*?)^```\n", flags=re.DOTALL | re.MULTILINE)
+_SOLUTIONS = "\n## Solutions\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A piece of a page: text, Python code, or what the code before it prints."""
+
+    kind: Literal["text", "code", "output"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lecture:
+    """A page of the course."""
+
+    name: str
+    page: str
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        return self.page.split("\n", 1)[0].removeprefix("# ")
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The whole page, with the solutions."""
+        return tuple(_cells(self.page))
+
+    def run(self, *, solutions: bool = False) -> Iterator[str]:
+        """Runs the code from top to bottom. Yields each text, and each block of code with what it printed this time."""
+        page = self.page if solutions else self.page.split(_SOLUTIONS)[0]
+        names: dict[str, Any] = {"__name__": self.name}
+        for cell in _cells(page):
+            if cell.kind == "text":
+                yield _plain(cell.text)
+            elif cell.kind == "code":
+                printed = io.StringIO()
+                with redirect_stdout(printed):
+                    exec(compile(cell.text, f"lecture {self.name}", "exec"), names)
+                yield f"{_quoted(cell.text)}\n{printed.getvalue()}".rstrip()
+
+
+def read_lecture(name: str) -> Lecture:
+    """The lecture of this name or number."""
+    names = list(LECTURES)
+    if name.isdecimal() and 1 <= int(name) <= len(names):
+        name = names[int(name) - 1]
+    if name not in LECTURES:
+        raise Misconfigured(f"no lecture is called {name!r}. There are {', '.join(names)}.")
+    return Lecture(name, files(__package__).joinpath(LECTURES[name]).read_text(encoding="utf-8"))
+
+
+def _cells(page: str) -> Iterator[Cell]:
+    end = 0
+    for block in _BLOCK.finditer(page):
+        yield from _text(page[end : block.start()])
+        yield Cell("code" if block[1] else "output", block[2])
+        end = block.end()
+    yield from _text(page[end:])
+
+
+def _text(text: str) -> Iterator[Cell]:
+    if text.strip():
+        yield Cell("text", text.strip("\n") + "\n")
+
+
+def _plain(text: str) -> str:
+    """Text as a terminal shows it: without pictures, without the targets of links."""
+    shown = re.sub(r"^!\[.*?\]\(.*?\)\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", shown).strip()
+
+
+def _quoted(code: str) -> str:
+    return "".join(f"    {line}\n" if line else "\n" for line in code.splitlines())
