@@ -108,6 +108,21 @@ def test_sub_query_written_twice_is_one_key() -> None:
     assert len(read_sql(f"SELECT {key} AS k, COUNT(*) FROM visits GROUP BY {key}", world.catalog).keys) == 1
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "pid IN (SELECT pid FROM stays)",
+        "v.pid NOT IN (SELECT pid FROM stays GROUP BY pid HAVING COUNT(*) > 1)",
+        "EXISTS (SELECT 1 FROM stays s WHERE s.pid = v.pid)",
+    ],
+)
+def test_a_unit_has_rows_or_not_and_group_by_all_groups_by_it(key: str) -> None:
+    """NULL is no group: every row that counts has a unit."""
+    world = make_world(Random(1))
+    plan = planned(f"SELECT {key} AS k, COUNT(*) AS n FROM visits v GROUP BY ALL", world.catalog)
+    assert plan.domain == ((False, True),)
+
+
 REFUSED = (
     ("sex IN (SELECT ward FROM stays)", "join-not-on-unit"),
     ("pid IN (SELECT site FROM stays)", "join-not-on-unit"),

@@ -153,7 +153,7 @@ def _join(
     taken = {field.name.lower() for field in left.table.fields}
     mine = [replace(field, unit_bounds=None) if by_unit and not once else field for field in left.table.fields]
     yours = [_partner(field, fresh(field.name, taken), outer=outer) for field in right.table.fields]
-    partner = Field(fresh(_PARTNER, taken), Type.BOOLEAN)
+    partner = Field(fresh(_PARTNER, taken), Type.BOOLEAN, values=(False, True))
     source = Joined(left.table, right.table, on, by_unit, outer, all_of(right.where, "ON") if outer else None)
     alone = left.table.rows_per_unit, left.table.groups_per_unit
     rows, groups = _limits(left.table, right.table) if by_unit else alone

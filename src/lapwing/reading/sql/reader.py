@@ -430,7 +430,12 @@ def slot_types(aggregates: Sequence[Aggregate]) -> list[Type]:
 def all_keys(select: exp.Select) -> list[SqlNode]:
     """The keys of GROUP BY ALL: every selected column that has no aggregate and is no constant."""
     items = [node.this if isinstance(node, exp.Alias) else node for node in select.expressions]
-    return [node for node in items if node.find(exp.Column) and not node.find(exp.AggFunc, exp.Window, exp.Subquery)]
+    return [node for node in items if _is_key(list(node.walk(prune=is_semi_join)))]
+
+
+def _is_key(parts: list[SqlNode]) -> bool:
+    varies = any(isinstance(part, exp.Column) or is_semi_join(part) for part in parts)
+    return varies and not any(isinstance(part, exp.AggFunc | exp.Window | exp.Subquery) for part in parts)
 
 
 def _grouping_by(node: SqlNode) -> str:
