@@ -24,6 +24,10 @@ def test_pages_of_mechanisms_are_what_the_docstrings_say() -> None:
     assert there == MAKER["pages"]()
 
 
+def test_the_readme_counts_the_mechanisms() -> None:
+    assert f"{len(MAKER['described']())} mechanisms with guarantee" in (DOCS.parent / "README.md").read_text()
+
+
 @pytest.mark.parametrize("mechanism", MAKER["described"](), ids=lambda cls: cls.__name__)
 def test_every_mechanism_says_when_to_use_it_and_states_a_true_figure(mechanism: Any) -> None:
     parts = MAKER["sections"](mechanism.__doc__)
