@@ -313,7 +313,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "noise.draw(c.size)",
         "noise.draw(1).repeat(c.size)",
         "differences of groups are exact",
-        ("tests/test_curator.py", "tests/e2e/test_gate.py"),
+        ("tests/mechanisms/test_cells.py", "tests/test_curator.py", "tests/e2e/test_gate.py"),
     ),
     Mutant(
         "show every key",
