@@ -18,7 +18,7 @@ import numpy as np
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.local import LocalProtocol, as_floats
 from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
-from lapwing.collect.thresholds import WORD, flip, read_epsilon, require_bits
+from lapwing.collect.thresholds import WORD, ceil_share, flip, read_epsilon, require_bits
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
@@ -229,10 +229,7 @@ class HybridMean(MeanProtocol):
     def outside(self) -> int:
         """Of 2^width words, those that report a cell outside the window."""
         rest = _CELLS - self.window
-        _, high = enclose(
-            lambda: ball(rest << self.width) / (self.window * ball(self.epsilon).exp() + rest), bits=self.width + 96
-        )
-        made = -(-high.numerator // high.denominator)
+        made = ceil_share(self.epsilon, rest, per=rest, times=self.window, width=self.width)
         require_bits(made * _CELLS <= rest << self.width, self.width)
         return made
 

@@ -14,10 +14,9 @@ import numpy as np
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
 from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.thresholds import WORD, require_bits
+from lapwing.collect.thresholds import WORD, ceil_share, require_bits
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
-from lapwing.numbers import ball, enclose
 
 _CHUNK = 1 << 22  # flags made at a time
 
@@ -59,10 +58,7 @@ class SubsetSelection(FrequencyProtocol):
     def absent(self) -> int:
         """Of 2^width words, those that leave the true value out."""
         rest = len(self.values) - self.chosen  # (1 - p) 2^width = rest 2^width / (w e^epsilon + rest), rounded up
-        _, high = enclose(
-            lambda: ball(rest << self.width) / (self.chosen * ball(self.epsilon).exp() + rest), bits=self.width + 96
-        )
-        made = -(-high.numerator // high.denominator)
+        made = ceil_share(self.epsilon, rest, per=rest, times=self.chosen, width=self.width)
         require_bits(made * len(self.values) <= rest << self.width, self.width)  # p (k - w) >= (1 - p) w
         return made
 

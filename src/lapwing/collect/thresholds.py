@@ -33,16 +33,10 @@ def read_epsilon(value: Number) -> Fraction:
     return epsilon
 
 
-def ceil_share(epsilon: Fraction, others: int = 1, *, per: int = 1, width: int = WORD) -> int:
-    """The least T that is certainly at least 2^width per / (e^epsilon + others)."""
-    _, high = enclose(lambda: ball(per << width) / (ball(epsilon).exp() + others), bits=width + 96)
+def ceil_share(epsilon: Fraction, others: int = 1, *, per: int = 1, times: int = 1, width: int = WORD) -> int:
+    """The least T that is certainly at least 2^width per / (times e^epsilon + others)."""
+    _, high = enclose(lambda: ball(per << width) / (times * ball(epsilon).exp() + others), bits=width + 96)
     return -(-high.numerator // high.denominator)
-
-
-def is_within(larger: int, smaller: int, epsilon: Fraction) -> bool:
-    """Whether larger / smaller <= e^epsilon, certainly."""
-    low, _ = enclose(lambda: ball(epsilon).exp(), bits=256)
-    return larger * low.denominator <= smaller * low.numerator
 
 
 @dataclass(frozen=True, slots=True)
