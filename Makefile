@@ -1,10 +1,11 @@
-# make demo and make test need only Python 3.11 or newer; the rest is installed into .venv.
+# make demo needs only Python 3.11 or newer; the rest is installed into .venv. make test also installs servers and a browser: .ci/services.
 WORKERS ?= 2
 COUNT ?= 100
 SEED ?= 1
 PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/compiled/.ready
+SERVICES := .venv/.services
 
 .PHONY: help demo test test-all check docs mutants release bench clean
 .DEFAULT_GOAL := help
@@ -16,13 +17,13 @@ help:  ## this list
 demo: $(READY)  ## the whole story on real data
 	@.venv/bin/lapwing demo
 
-test: $(READY) $(COMPILED)  ## the tests that run in minutes
+test: $(READY) $(COMPILED) $(SERVICES)  ## the tests that run in minutes
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
-test-all: $(READY) $(COMPILED)  ## all tests, the slow ones too
+test-all: $(READY) $(COMPILED) $(SERVICES)  ## all tests, the slow ones too
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal
 
-check: $(READY)  ## lint, format and types
+check: $(READY) $(SERVICES)  ## lint, format and types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
@@ -70,3 +71,10 @@ $(COMPILED): $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$(@D)" \
 	  "sqlglot==$$version" "sqlglotc==$$version"; \
 	touch $@
+
+# PostgreSQL, Spark, a browser and a server, with their Python packages.
+$(SERVICES): $(READY) .ci/services
+	@echo "Installing the engines, servers and the browser that tests use (once; a few minutes)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev,services]'
+	@.ci/services
+	@touch $@

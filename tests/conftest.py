@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 
 from lapwing.noise.bits import SystemBits
 from support.tape import SeededBits
+
+if TYPE_CHECKING:
+    from support.postgres import PostgresServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,3 +28,12 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> SeededBits:
     monkeypatch.setattr(SystemBits, "words", lambda _, count, width: source.words(count, width))
     monkeypatch.setattr(SystemBits, "integer", lambda _, width: source.integer(width))
     return source
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for tests that do not care about a crash of the machine."""
+    from support.postgres import running
+
+    with running(fsync="off", full_page_writes="off", max_connections="200") as server:
+        yield server
