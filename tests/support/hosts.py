@@ -40,6 +40,10 @@ class Host(Protocol):
         """An engine on new tables with these rows."""
         ...
 
+    def log(self) -> str:
+        """What the engine wrote to its logs and folders, if it has any."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -54,6 +58,9 @@ class DuckDBHost:
 
     def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
         return DuckDBEngine([(table, frame_source(data)) for table, data in rows], salt=salt)
+
+    def log(self) -> str:
+        return ""
 
     def close(self) -> None:
         """Nothing stays."""
@@ -105,6 +112,9 @@ class PostgresHost:
 
     def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
         return PostgresEngine(self.sources(rows), salt=salt)
+
+    def log(self) -> str:
+        return self._server.log()
 
     def close(self) -> None:
         self._owner.close()
