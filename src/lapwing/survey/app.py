@@ -54,19 +54,22 @@ class SurveyServer:
         self.survey, self.store = survey, store
         self.site = Site(survey)
         self.reader = Reader(survey)
+        self._form = self.site.form()
         self.key = store.prepare(self.reader.id, make_code())
         self.rate = RateLimit(survey.per_minute)
         self._computed: tuple[float, int, SurveyResults] | None = None
         self._computing = asyncio.Lock()
 
     async def form(self, _: Request) -> Response:
-        return Response(self.site.form(), media_type="text/html")
+        return Response(self._form, media_type="text/html")
 
     async def description(self, _: Request) -> Response:
         return Response(self.site.description_bytes, media_type="application/json")
 
     async def file(self, request: Request) -> Response:
         name = request.path_params["name"]
+        if name == "reports":
+            raise HTTPException(405, headers={"Allow": "POST"})
         if name not in self.site.files:
             raise HTTPException(404)
         kind = TYPES[name[name.rindex(".") :]]
