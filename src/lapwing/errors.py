@@ -10,6 +10,7 @@ LapwingError
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
 ├── NotServed        a server did not take the request: its token, its rate, its form; says why and what to do
 ├── Disconnected     a server did not answer; carries the retry key, with which asking again is not paid twice
+├── StoreFailed      the reports of a survey could not be read or written; none is acknowledged
 └── Bug              Lapwing broke its own rule; please report it
 
 Each has a `code` for programs, which docs/errors.md lists, and `charged`, what stays charged for the failed request.
@@ -80,6 +81,7 @@ Code = Literal[
     "ledger-failed",
     "misconfigured",
     "output-failed",
+    "store-failed",
     "unfinished",
 ]
 """The kinds of error, for programs."""
@@ -234,6 +236,12 @@ class Disconnected(LapwingError):
         again = "" if key is None else f" If it was charged, asking again with key={key!r} brings its answer, unpaid."
         super().__init__(f"The server at {address} does not answer. Check the address, and that it runs.{again}")
         self.key = key
+
+
+class StoreFailed(LapwingError):
+    """The reports of a survey could not be read or written. What was not acknowledged may be sent again."""
+
+    code: Code = "store-failed"
 
 
 class WeakBudget(UserWarning):
