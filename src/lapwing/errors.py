@@ -42,6 +42,7 @@ Code = Literal[
     "not-combinable",
     "not-one-select",
     "not-watchable",
+    "price-changed",
     "price-out-of-range",
     "private-rows",
     "public-rows",
