@@ -8,6 +8,7 @@ LapwingError
 ├── EngineFailed     the engine failed after the charge; constant text and an incident number
 ├── Unfinished       what is computed from released numbers took too long; they are stored, and asking again is free
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
+├── StoreFailed      the reports of a survey could not be read or written; none is acknowledged
 └── Bug              Lapwing broke its own rule; please report it
 
 Each has a `code` for programs, which docs/errors.md lists, and `charged`, what stays charged for the failed request.
@@ -77,6 +78,7 @@ Code = Literal[
     "ledger-failed",
     "misconfigured",
     "output-failed",
+    "store-failed",
     "unfinished",
 ]
 """The kinds of error, for programs."""
@@ -210,6 +212,12 @@ class LedgerFailed(LapwingError):
     """The ledger could not be read or written. The message says why and what to do; no answer is given."""
 
     code: Code = "ledger-failed"
+
+
+class StoreFailed(LapwingError):
+    """The reports of a survey could not be read or written. What was not acknowledged may be sent again."""
+
+    code: Code = "store-failed"
 
 
 class WeakBudget(UserWarning):

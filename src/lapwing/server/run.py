@@ -75,8 +75,7 @@ def worker() -> Asgi:
     file = Path(os.environ[_FILE])
     settings = read_settings(file)
     serve = read_serve(settings.serve, file.parent)
-    public = {table.name: source for table, source in settings.public}
-    return create_app(Service(load(file), serve, settings.answer_times, public))
+    return create_app(Service(load(file), serve, settings.answer_times))
 
 
 def write_logs() -> None:

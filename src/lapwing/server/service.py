@@ -19,11 +19,10 @@ from typing import Any, TypeVar
 
 from lapwing.answers.formats.json import dump
 from lapwing.curator import Curator
-from lapwing.engines.source import Source
 from lapwing.errors import LapwingError
 from lapwing.privacy.budget import Cost
 from lapwing.server.bodies import Asking
-from lapwing.server.dummy import DummyCurator
+from lapwing.server.dummy import DummyAnswers
 from lapwing.server.limits import Places
 from lapwing.server.log import note_incident
 from lapwing.server.previews import PreviewNames
@@ -61,7 +60,6 @@ class Service:
         curator: Curator,
         settings: ServeSettings | None = None,
         times: Mapping[str, float] | None = None,
-        public: Mapping[str, Source] | None = None,
     ) -> None:
         self.curator, self.settings = curator, settings or ServeSettings()
         self.ledger = curator.ledger
@@ -72,7 +70,7 @@ class Service:
         self._longest = longest(max(slowest, ANSWER_TIME))
         self.retries = Retries(self.ledger, patience=self._longest)
         self._names = PreviewNames(self.ledger)
-        self.dummy = DummyCurator(curator.catalog, self.ledger.budget, public)
+        self.dummy = DummyAnswers(curator)
         threads = self.settings.threads
         self._places = Places(max(1, threads - 1), _WAITING, _TOTAL)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answer")
