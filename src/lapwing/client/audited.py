@@ -47,7 +47,7 @@ def ask_servers(
     declared = [dict(one.describe().tables) for one in pair]
     if not own and declared[0] != _bundled():
         raise Misconfigured(
-            "this server does not serve the bundled neighbours, and an audit spends budget to learn whether somebody is "
+            "this server does not serve the bundled neighbours, and an audit spends budget to learn who is "
             "in the data. Serve them (lapwing audit --write-neighbours FOLDER), or pass --i-own-this-data."
         )
     if declared[0] != declared[1]:
