@@ -10,6 +10,7 @@ from typing import Any
 
 from lapwing.engines.engine import Origin
 from lapwing.engines.files import digest_of
+from lapwing.engines.spark_session import SparkAddress
 from lapwing.errors import Misconfigured
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
 
@@ -59,11 +60,29 @@ class PostgresTable:
     table: str
 
 
+@dataclass(frozen=True, slots=True)
+class SparkTable:
+    """A table of Spark's catalog, or Parquet files at a path with a slash."""
+
+    address: SparkAddress
+    table: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkFrame:
+    """A DataFrame of Spark, in a session of the caller."""
+
+    data: Any
+
+
 FileSource = Parquet | Csv | DuckDBTable
 LocalSource = FileSource | Frame
 """Rows that this process reads itself, by DuckDB."""
 
-Source = LocalSource | PostgresTable
+ServedSource = PostgresTable | SparkTable | SparkFrame
+"""Rows that stay where they are."""
+
+Source = LocalSource | ServedSource
 """Which engine reads it says engines/backends.py."""
 
 

@@ -18,7 +18,7 @@ Leaf = Callable[[Column | Key | Slot], exp.Expression]
 """The node for a column, a key or a released number in the query that evaluates the expression."""
 
 
-_STORED = {
+STORED = {
     Type.INTEGER: exp.DType.BIGINT,
     Type.REAL: exp.DType.DOUBLE,
     Type.TEXT: exp.DType.TEXT,
@@ -132,4 +132,4 @@ def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expressi
     if kind is None:
         return exp.Null()
     node = value(expression, leaf) if kind is Type.REAL else whole(expression, leaf)
-    return try_cast(node, _STORED[kind], expression.type)
+    return try_cast(node, STORED[kind], expression.type)
