@@ -5,8 +5,8 @@ declared types, a value that cannot be read as its type is NULL. The view of a t
 its queries read one list of files. Nothing is written: views are temporary, and public values go along as tables in
 memory. Rows stay in Spark; integer cells come back.
 
-What a version is: a DataFrame or a table of a cluster cannot be hashed as a file is. Its fingerprint is its place and its
-columns with their types. A changed column pauses; changed rows are the steward's to declare, by a new `version`.
+What a version is: a DataFrame or a table of a cluster cannot be hashed as a file is. Its fingerprint is its place and
+its columns with their types. A changed column pauses; changed rows are the steward's to declare, by a new `version`.
 Checked by: tests/engines/test_spark.py
 """
 
@@ -64,16 +64,11 @@ class SparkEngine:
         self._salt = f"{salt:x}"
         self._tables = list(tables)
         self._sessions = _sessions_of([source for _, source in tables])
-        try:
-            with self._quietly():
-                rows = {table: _public_rows(table, source) for table, source in tables if isinstance(source, LocalSource)}
-                self._marks = {table.name: _digest(data) for table, data in rows.items()}
-                self._public = {table.name: self._sessions.rows(data) for table, data in rows.items()}
-                with self._sessions.fresh() as session:
-                    self._columns = self._declared(session)
-        except BaseException:
-            self.close()
-            raise
+        with self._quietly(), self._sessions.fresh() as session:
+            rows = {table: _public_rows(table, source) for table, source in tables if isinstance(source, LocalSource)}
+            self._marks = {table.name: _digest(data) for table, data in rows.items()}
+            self._public = {table.name: self._sessions.rows(data) for table, data in rows.items()}
+            self._columns = self._declared(session)
 
     @property
     def dialect(self) -> Dialect:
@@ -85,9 +80,7 @@ class SparkEngine:
 
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as Spark runs it. Spark has resolved every name and type in it, and read no row."""
-        if isinstance(query, EngineQuery):
-            return query
-        prepared = SPARK.write(query, salt=self._salt, copy=False)
+        prepared = query if isinstance(query, EngineQuery) else SPARK.write(query, salt=self._salt, copy=False)
         with self._quietly(), self._sessions.fresh() as session:
             self._make_views(session)
             _add_tables(self._sessions, session, {name: held.slice(0, 0) for name, held in prepared.tables.items()})
@@ -127,7 +120,7 @@ class SparkEngine:
         raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Recreate the files.")
 
     def close(self) -> None:
-        self._sessions.close()
+        """Every session ended with its answer. Spark itself stays for the next curator of this process."""
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:
@@ -171,11 +164,8 @@ def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: st
 def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:  # noqa: ARG001 (no file is text)
     """The columns of a source and their types; those of unsupported types are left out."""
     sessions = _sessions_of([source])
-    try:
-        with silent(), sessions.active_kept(), sessions.fresh() as session:
-            stored = _stored(_look_up(sessions, session, source))
-    finally:
-        sessions.close()
+    with silent(), sessions.active_kept(), sessions.fresh() as session:
+        stored = _stored(_look_up(sessions, session, source))
     found = {name: _TYPES[kind] for name, kind in stored.values() if kind in _TYPES}
     if not found:
         raise Misconfigured("the data have no column of a supported type: numbers, text, booleans, dates, timestamps.")
@@ -185,13 +175,10 @@ def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:  # 
 def read_public_rows(source: Source) -> Frame:
     """All rows of a public table, with a fingerprint."""
     sessions = _sessions_of([source])
-    try:
-        with silent(), sessions.active_kept(), sessions.fresh() as session:
-            data = _look_up(sessions, session, source)
-            columns = [_quoted(name) for name, kind in _stored(data).values() if kind in _TYPES]
-            rows = data.selectExpr(*columns).toArrow()
-    finally:
-        sessions.close()
+    with silent(), sessions.active_kept(), sessions.fresh() as session:
+        data = _look_up(sessions, session, source)
+        columns = [_quoted(name) for name, kind in _stored(data).values() if kind in _TYPES]
+        rows = data.selectExpr(*columns).toArrow()
     return with_fingerprint(Frame(rows))
 
 
@@ -232,7 +219,7 @@ def _look_up(sessions: Sessions, session: Any, source: Source) -> Any:
         raise
     except Exception as error:  # noqa: BLE001 (Spark's messages quote paths and settings)
         failed = type(error).__name__
-    place = "a temporary view of another session" if isinstance(source, SparkFrame) else f"`{source.table}`"
+    place = f"`{source.table}`" if isinstance(source, SparkTable) else "the DataFrame"
     raise Misconfigured(f"Spark cannot open {place} ({failed}). Check the name, the path and the permissions.")
 
 
@@ -277,8 +264,8 @@ def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
     for table, kind in owned:
         if kind not in _TYPES:
             raise Misconfigured(
-                f"the unit `{table.unit}` is stored as {kind}. Store it as plain text or as an integer, with one spelling "
-                "per unit."
+                f"the unit `{table.unit}` is stored as {kind}. "
+                "Store it as plain text or as an integer, with one spelling per unit."
             )
     kinds = {kind for _, kind in owned}
     if len(owned) < 2 or (len(kinds) == 1 and kinds != {"string"}):
@@ -302,8 +289,7 @@ def _public_rows(table: Table, source: LocalSource) -> pa.Table:
 
 
 def _digest(rows: pa.Table) -> bytes:
-    mark = with_fingerprint(Frame(rows)).mark
-    return mark
+    return with_fingerprint(Frame(rows)).mark
 
 
 def _origin(source: Source, table: Table, columns: StoredColumns) -> Origin:

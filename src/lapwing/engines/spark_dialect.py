@@ -1,7 +1,7 @@
 """How Spark 4.0 writes every form.
 
-Guarantee:  no text here fails on any row, with ANSI mode on or off: what could raise is a try_ function, whose result is
-            NULL. So no value can reach an error message or a log.
+Guarantee:  no text here fails on any row, with ANSI mode on or off: what could raise is a try_ function, whose result
+            is NULL. So no value can reach an error message or a log.
 Numbers.    Integers beyond 64 bits are DECIMAL(38, 0). NaN equals NaN and is the largest number, so `=` tells it.
             FLOOR and CEIL give integers there, which have ends; RINT, to the nearest even one, does not.
 Times.      A timestamp is a TIMESTAMP_NTZ, so that no time zone of a session moves it.
@@ -113,25 +113,29 @@ def _wide_product(writer: Writer, form: exp.Expression) -> str:
 _NUMBER = r"\\A *+[+-]?(?:[0-9]++(?:[.][0-9]*+)?|[.][0-9]++)(?:[eE][+-]?[0-9]++)? *+\\z"
 _ODD = r"\\A *+[+-]?(?i:inf|infinity|nan) *+\\z"
 _DAY = r"\\A *+[0-9]{1,6}+-[0-9]{1,2}+-[0-9]{1,2}+"
+_TIME = r"[0-9]{1,2}+:[0-9]{1,2}+(?::[0-9]{1,2}+(?:[.][0-9]*+)?)?"
+_SHAPES = {
+    "DOUBLE": (_NUMBER, _ODD),
+    "DATE": (rf"{_DAY}(?: .*)?\\z",),
+    "TIMESTAMP_NTZ": (rf"{_DAY}(?:[ T]{_TIME})? *+\\z",),
+}
+"""Which texts are read as a type. No part of a pattern gives up what it has matched."""
 
 
 def _try_read(writer: Writer, form: exp.Expression) -> str:
     """What Spark reads but other engines do not, such as '1.5f' or '2020' as a date, is NULL."""
     value, kind, known = writer.sql(form.this), writer.sql(form.args["to"]), form.args.get("known")
-    cast = f"TRY_CAST({value} AS {kind})"
     if kind == "BIGINT" and known is Type.REAL:  # 2^63 is not a BIGINT, but Spark takes it for the largest
         body = "CASE WHEN {0} < 9223372036854775808e0D THEN TRY_CAST(RINT({0}) AS BIGINT) END"
         return _named(f"({value})", body.format)
-    if known is not Type.TEXT or kind not in ("DOUBLE", "DATE", "TIMESTAMP_NTZ"):
-        return cast
-    shapes = {
-        "DOUBLE": "{0} RLIKE '" + _NUMBER + "' OR {0} RLIKE '" + _ODD + "'",
-        "DATE": "{0} RLIKE '" + _DAY + r"(?: .*)?\\z" + "'",
-        "TIMESTAMP_NTZ": "{0} RLIKE '" + _DAY + r"(?:[ T][0-9]{1,2}+:[0-9]{1,2}+(?::[0-9]{1,2}+(?:[.][0-9]*+)?)?)? *+\\z'",
-    }
-    shape = shapes[kind].replace("{1,2}", "{{1,2}}").replace("{1,6}", "{{1,6}}")
-    body = f"CASE WHEN {shape} THEN TRY_CAST({{0}} AS {kind}) END"
-    return _named(value, body.format)
+    if known is not Type.TEXT or kind not in _SHAPES:
+        return f"TRY_CAST({value} AS {kind})"
+
+    def read(text: str) -> str:
+        shaped = " OR ".join(f"{text} RLIKE '{shape}'" for shape in _SHAPES[kind])
+        return f"CASE WHEN {shaped} THEN TRY_CAST({text} AS {kind}) END"
+
+    return _named(value, read)
 
 
 # Text
@@ -142,8 +146,9 @@ def _letters(name: str) -> Write:
 
     def write(writer: Writer, form: exp.Expression) -> str:
         each = f"lw_c -> CASE WHEN LENGTH({name}(lw_c)) = 1 THEN {name}(lw_c) ELSE lw_c END"
-        body = "CASE WHEN LENGTH({0}) = OCTET_LENGTH({0}) THEN {1}({0}) ELSE ARRAY_JOIN(TRANSFORM(SPLIT({0}, ''), {2}), '') END"
-        return _named(writer.sql(form.this), lambda text: body.format(text, name, each))
+        joined = f"ARRAY_JOIN(TRANSFORM(SPLIT({{0}}, ''), {each}), '')"
+        body = f"CASE WHEN LENGTH({{0}}) = OCTET_LENGTH({{0}}) THEN {name}({{0}}) ELSE {joined} END"
+        return _named(writer.sql(form.this), body.format)
 
     return write
 

@@ -13,6 +13,7 @@ Checked by: tests/engines/test_spark.py
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -22,8 +23,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -59,7 +61,13 @@ MEANING = {
 }
 """Settings that change what a query gives, as Lapwing's texts are written for."""
 
-_SPEED = ("spark.sql.shuffle.", "spark.sql.adaptive.", "spark.sql.autoBroadcast", "spark.sql.files.max", "spark.sql.join.")
+_SPEED = (
+    "spark.sql.shuffle.",
+    "spark.sql.adaptive.",
+    "spark.sql.autoBroadcast",
+    "spark.sql.files.max",
+    "spark.sql.join.",
+)
 _PLACES = ("spark.sql.catalog.", "spark.sql.defaultCatalog")
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _ADDRESS = re.compile(r"(sc|spark|k8s|mesos)://[^\s]+|yarn|local(-cluster)?(\[[\w*,. ]+\])?")
@@ -75,6 +83,11 @@ class SparkAddress:
     @property
     def is_connect(self) -> bool:
         return self.url.startswith("sc://")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs on this machine, and reads its files."""
+        return self.url.startswith("local")
 
     def __str__(self) -> str:
         return re.sub(r"//[^/@]*@", "//", self.url.split(";")[0].rstrip("/"))
@@ -94,24 +107,27 @@ def read_spark_address(url: str, *, public: bool) -> SparkAddress:
 
 
 def is_spark_address(text: str) -> bool:
-    return text.startswith(("sc://", "spark://"))
+    """Whether a text says where Spark is, and is no path."""
+    return text == "yarn" or re.match(r"(sc|spark|k8s|mesos)://|local(-cluster)?(\[|$)", text) is not None
 
 
 class Sessions:
     """Where new sessions come from: a session of the caller, or one that is made for an address."""
 
-    def __init__(self, base: Any, *, owned: bool = False, folder: TempFolder | None = None) -> None:
-        self.base, self._owned, self._folder = base, owned, folder
+    def __init__(self, base: Any, *, owned: bool = False) -> None:
+        self.base, self._owned = base, owned
         self.is_connect = ".connect." in type(base).__module__
 
     @contextmanager
     def fresh(self) -> Iterator[Any]:
         """A session of our own; its views end with it."""
-        session = self._connected() if self.is_connect else _classic(self.base)
+        session = self._connected() if self.is_connect else self.base.newSession()
         try:
-            for name, value in {**self._taken_over(), **MEANING}.items():
-                with suppress(Exception) if name not in MEANING else _nothing():
+            for name, value in self._taken_over().items():
+                with suppress(Exception):  # some can be set only when Spark starts
                     session.conf.set(name, value)
+            for name, value in MEANING.items():
+                session.conf.set(name, value)
             yield session
         finally:
             if self.is_connect:
@@ -152,36 +168,22 @@ class Sessions:
             else:
                 self.base._jvm.SparkSession.clearActiveSession()
 
-    def close(self) -> None:
-        if self._owned:
-            self.base.stop()
-        if self._folder is not None:
-            self._folder.remove()
-
     def _connected(self) -> Any:
         return type(self.base)(connection=self.base.client._builder)
 
     def _taken_over(self) -> dict[str, str]:
         """What the caller set in the running session: speed, catalogs, access to storage."""
-        known = self.base.conf.getAll if not callable(self.base.conf.getAll) else self.base.conf.getAll()
+        known = {} if self._owned else self.base.conf.getAll
         return {
             name: value
-            for name, value in dict(known).items()
+            for name, value in known.items()
             if name.startswith((*_SPEED, *_PLACES)) or not name.startswith("spark.")
         }
 
 
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-def _classic(base: Any) -> Any:
-    return base.newSession()
-
-
+@cache
 def open_sessions(address: SparkAddress) -> Sessions:
-    """Connects to a server, or starts Spark in this process."""
+    """Connects to a server, or starts Spark in this process, where it runs until the process ends."""
     classic = load_pyspark()
     if address.is_connect:
         return Sessions(_connect(address), owned=True)
@@ -194,8 +196,17 @@ def open_sessions(address: SparkAddress) -> Sessions:
             )
         return Sessions(running)
     check_java()
-    folder = TempFolder() if address.url.startswith("local") else None
-    return Sessions(_start(classic, address, folder), owned=True, folder=folder)
+    folder = TempFolder() if address.is_local else None
+    session = _start(classic, address, folder)
+    atexit.register(_stop, session, folder)
+    return Sessions(session, owned=True)
+
+
+def _stop(session: Any, folder: TempFolder | None) -> None:
+    with suppress(Exception):
+        session.stop()
+    if folder is not None:
+        folder.remove()
 
 
 def _connect(address: SparkAddress) -> Any:
@@ -210,12 +221,16 @@ def _connect(address: SparkAddress) -> Any:
     except Exception as error:  # noqa: BLE001 (gRPC quotes addresses and tokens)
         failed = type(error).__name__
     if failed is not None:
-        raise Misconfigured(f"no Spark Connect server answers at {address} ({failed}). Check the address and the token.")
+        raise Misconfigured(
+            f"no Spark Connect server answers at {address} ({failed}). Check the address and the token."
+        )
     return session
 
 
-def _refuse_packages() -> None:
-    raise Misconfigured('a Spark Connect server needs some packages. Install them: pip install "lapwing[spark-connect]".')
+def _refuse_packages() -> NoReturn:
+    raise Misconfigured(
+        'a Spark Connect server needs some packages. Install them: pip install "lapwing[spark-connect]".'
+    )
 
 
 def _start(classic: Any, address: SparkAddress, folder: TempFolder | None) -> Any:
@@ -268,7 +283,9 @@ def check_java() -> None:
     found = re.search(r'version "(?:1\.)?([0-9]+)', told)
     version = int(found[1]) if found else 0
     if version not in JAVA:
-        raise Misconfigured(f"Spark 4.0 runs on Java 17 or 21, and this is Java {version or 'of another kind'}. {wanted}")
+        raise Misconfigured(
+            f"Spark 4.0 runs on Java 17 or 21, and this is Java {version or 'of another kind'}. {wanted}"
+        )
 
 
 @contextmanager
