@@ -1,4 +1,4 @@
-"""A Spark of our own: two threads on this machine, Java 17 wherever it is, everything it writes in a folder that goes."""
+"""A Spark of our own: two threads, Java 17 wherever it is, and everything it writes in a folder that goes."""
 
 from __future__ import annotations
 

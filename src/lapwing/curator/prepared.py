@@ -23,7 +23,9 @@ from lapwing.cells.bounding import Queries, queries
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.engine import Engine
 from lapwing.language.emission import emit
-from lapwing.language.expression import Column, Expression
+from lapwing.language.expression import Expression, Literal
+from lapwing.language.operators.base import call
+from lapwing.language.operators.logic import IS_NULL
 from lapwing.language.types import Type
 from lapwing.measures.columns import source
 from lapwing.planning.plan import Plan
@@ -32,7 +34,8 @@ from lapwing.planning.question import Question
 REMEMBERED = 256
 """Plans without their WHERE."""
 _MOST_VALUES = 1000  # of public keys: with more, the likeness of a plan takes longer than it saves
-_MARK = Column("lw_where", Type.BOOLEAN)
+_MARK = call(IS_NULL, Literal("lw_where", Type.TEXT), part=lambda: "")
+"""A condition that every engine reads, so that it checks a text with the mark as any other."""
 
 
 class Prepared:

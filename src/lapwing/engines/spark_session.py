@@ -1,9 +1,9 @@
 """Sessions of Spark. Lapwing asks in sessions of its own, which share the cluster with the caller's and nothing else.
 
-A session has settings that change what a query means: time zone, ANSI mode, case, how literals are read. So every answer
-gets a new session, in which all of them are set (MEANING). The caller's session stays as it is: its settings, its views
-and which session is active. What only changes how fast a query runs is taken over from it, and so are passwords of
-storage, which Spark keeps among its settings.
+A session has settings that change what a query means: time zone, ANSI mode, case, how literals are read. So every
+answer gets a new session, in which all of them are set (MEANING). The caller's session stays as it is: its settings,
+its views and which session is active. What only changes how fast a query runs is taken over from it, and so are
+passwords of storage, which Spark keeps among its settings.
 
 Python's half of Spark writes the message of a failed query, with the value that made it fail, to a logger of its own.
 While Lapwing asks, that logger is silent in the thread that asks. What the JVM and the executors log is not ours:
@@ -214,23 +214,19 @@ def _connect(address: SparkAddress) -> Any:
         from pyspark.sql.connect.session import SparkSession
     except ImportError:
         _refuse_packages()
-    failed = None
+    session, failed = None, None
     try:
         session = SparkSession(connection=address.url)
         session.version  # noqa: B018 (asks the server)
     except Exception as error:  # noqa: BLE001 (gRPC quotes addresses and tokens)
         failed = type(error).__name__
     if failed is not None:
-        raise Misconfigured(
-            f"no Spark Connect server answers at {address} ({failed}). Check the address and the token."
-        )
+        raise Misconfigured(f"no Spark answers at {address} ({failed}). Check the address and the token.")
     return session
 
 
 def _refuse_packages() -> NoReturn:
-    raise Misconfigured(
-        'a Spark Connect server needs some packages. Install them: pip install "lapwing[spark-connect]".'
-    )
+    raise Misconfigured('Spark Connect needs some packages. Install them: pip install "lapwing[spark-connect]".')
 
 
 def _start(classic: Any, address: SparkAddress, folder: TempFolder | None) -> Any:
@@ -246,7 +242,7 @@ def _start(classic: Any, address: SparkAddress, folder: TempFolder | None) -> An
         }
         for name, value in local.items():
             builder = builder.config(name, value)
-    failed = None
+    session, failed = None, None
     try:
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
@@ -283,9 +279,7 @@ def check_java() -> None:
     found = re.search(r'version "(?:1\.)?([0-9]+)', told)
     version = int(found[1]) if found else 0
     if version not in JAVA:
-        raise Misconfigured(
-            f"Spark 4.0 runs on Java 17 or 21, and this is Java {version or 'of another kind'}. {wanted}"
-        )
+        raise Misconfigured(f"Spark 4.0 runs on Java 17 or 21, and this is Java {version}. {wanted}")
 
 
 @contextmanager
