@@ -16,10 +16,11 @@ from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame, Source, file_source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
-from lapwing.ledger import Ledger, open_ledger
+from lapwing.ledger import Ledger, LedgerPlace, has_ledger, open_ledger
 from lapwing.numbers import Number
 from lapwing.opening.declared import TableFacts, declare_table, read_facts
 from lapwing.opening.settings import curator_of
+from lapwing.postgres import is_postgres, read_address
 from lapwing.privacy.budget import Budget
 from lapwing.settings import read_memory, read_type, witness_of
 
@@ -50,7 +51,8 @@ def open_data(
     """Opens a curator on a table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
 
     `unit` names the column that identifies the unit of a row; None makes every row its own unit. A file keeps its
-    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given.
+    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given: a path, or the address of a
+    database that many servers share, "postgresql://HOST/DATABASE".
     `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
     types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
@@ -84,7 +86,7 @@ def open_data(
     witnesses = [witness_of(source) for source in sources.values() if not isinstance(source, Frame)]
     with ExitStack() as opened:
         known: Ledger | None = None
-        if place is not None and place.exists():
+        if place is not None and has_ledger(place):
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
         tables = [
             (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
@@ -124,10 +126,10 @@ def _source_of(data: Any) -> Source:
     return file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
 
 
-def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> Path | None:
+def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPlace | None:
     """Where the ledger is: as given, beside the data files, or in memory."""
     if ledger is not None:
-        return Path(ledger)
+        return read_address(str(ledger)) if is_postgres(ledger) else Path(ledger)
     folders = list(dict.fromkeys(s.path.parent for s in sources.values() if not isinstance(s, Frame)))
     if len(folders) > 1:
         raise Misconfigured("the files are in different folders. Say where their ledger is: ledger='ledger.db'.")
