@@ -30,7 +30,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 ROOMS = (
     *("errors", "numbers", "arrays", "postgres", "noise", "privacy", "mechanisms", "classroom", "data"),
     *("language", "catalog", "engines", "measures", "planning", "reading", "cells", "answers", "workloads", "asking"),
-    *("settings", "ledger", "curator", "opening", "collect", "lab", "server", "cli"),
+    *("settings", "ledger", "curator", "opening", "collect", "lab", "survey", "server", "cli"),
 )
 MOST_LINES = 600
 # What the package root offers beside its own names, and what neither it nor they may load.
@@ -96,7 +96,7 @@ LECTURES = (
 # Beside mechanisms, the lab draws: synthetic people, and the bad noise of other programs. It releases nothing.
 SAMPLERS_ALLOWED = {"lab/chance.py": ["lapwing.noise.sample_laplace", "lapwing.noise.sample_uniform"]}
 NOT_SAMPLERS = ("SYSTEM", "BitSource", "Forks", "exp_is_sound", "exp_neg")
-WRITTEN_BY_USERS = ("lapwing.toml",)
+WRITTEN_BY_USERS = ("lapwing.toml", "survey.toml")
 
 
 def inside(path: Path) -> str:

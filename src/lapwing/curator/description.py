@@ -41,7 +41,7 @@ class Description:
         return html_text(self._sheets(), self._budget())
 
     def _sheets(self) -> list[Sheet]:
-        return [Sheet(label(table.name), tuple(_about(table)), tuple(_rows(table))) for table in self.catalog.tables]
+        return [Sheet(label(table.name), tuple(_said(table)), tuple(_rows(table))) for table in self.catalog.tables]
 
     def _budget(self) -> list[str]:
         return [f"Budget: {self.budget}"] if isinstance(self.budget, str) else budget_lines(self.budget)
@@ -76,6 +76,10 @@ def budget_lines(statement: Statement) -> list[str]:
     first, *_ = str(statement.budget).split("\n")
     spent, more, *_ = str(statement).split("\n")
     return [f"Budget: {first}", spent, more]
+
+
+def _said(table: Table) -> list[str]:
+    return [*(["dummy: its rows are made up"] if table.dummy else []), *_about(table)]
 
 
 def _about(table: Table) -> list[str]:
@@ -126,7 +130,7 @@ def _facts(table: Table) -> dict[str, Any]:
     columns = {name: {"type": kind, "declared": declared} for name, kind, declared in _rows(table)}
     limits = {"rows_per_unit": table.rows_per_unit, "groups_per_unit": table.groups_per_unit}
     who = {"public": True} if table.public else {"unit": table.unit or "one row", **limits}
-    return {**who, "version": table.version, "about": _about(table), "columns": columns}
+    return {**who, "version": table.version, "about": _said(table), "columns": columns}
 
 
 def _html(sheet: Sheet) -> str:

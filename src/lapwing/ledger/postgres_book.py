@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lapwing.ledger.entry import COLUMNS, START, Entry, EntryKind
+from lapwing.ledger.entry import COLUMNS, START, UNSYNCED, Entry
 from lapwing.ledger.store import PAGE, AnswerRow, Row
 
 TABLES = ("entry", "answer", "secret", "head")
@@ -142,7 +142,8 @@ class PostgresBook:
         return self._one("ORDER BY seq DESC LIMIT 1")
 
     def last_durable(self) -> Row | None:
-        return self._one("WHERE kind <> %s AND seq <= %s ORDER BY seq DESC LIMIT 1", EntryKind.SETTLE, self._durable)
+        wanted = "WHERE kind <> ALL(%s) AND seq <= %s ORDER BY seq DESC LIMIT 1"
+        return self._one(wanted, list(UNSYNCED), self._durable)
 
     def entries_from(self, seq: int) -> list[Row]:
         return self._all("WHERE seq >= %s ORDER BY seq", seq)
