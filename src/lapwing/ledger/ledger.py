@@ -79,10 +79,10 @@ class Ledger:
         """The ledger in this store, created if neither it nor a witness of it exists. Closes the store if it fails."""
         if not isinstance(budget, Budget):
             raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
-        if not store.exists():
-            _refuse_missing(witnesses, store)
-            store.prepare()
         try:
+            if not store.exists():
+                _refuse_missing(witnesses, store)
+                store.prepare()
             with store.writing() as book:
                 if book.is_empty():
                     _refuse_missing(witnesses, store)

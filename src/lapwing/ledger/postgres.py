@@ -155,19 +155,21 @@ class PostgresStore:
         if self._closed:
             raise Misconfigured("This ledger is closed. Open it again.")
         if self._link is None:
-            link = self._connect()
-            with self._undone_on_error(link):
-                self._durable, _ = self._flush_through(link, ())
-            self._link = link
+            self._link = self._connect()
             self.opened += 1
         return self._link
 
     def _connect(self) -> Link:
-        """A connection to a server that can keep a ledger."""
+        """A connection to a server that can keep a ledger, and has on disk what is there."""
         link = _connected(self._address, self._timeout)
-        with self._undone_on_error(link):
-            ((row,),) = link.batch("BEGIN", FACTS, "ROLLBACK")
-            link.facts(row, self.name)
+        try:
+            with self._undone_on_error(link):
+                ((row,),) = link.batch("BEGIN", FACTS, "ROLLBACK")
+                link.facts(row, self.name)
+                self._durable, _ = self._flush_through(link, ())
+        except BaseException:
+            link.close()
+            raise
         return link
 
     def _lock(self, link: Link) -> str:
@@ -175,7 +177,7 @@ class PostgresStore:
         while True:
             try:
                 (row,), heads = link.batch(
-                    "BEGIN", FACTS, self._limits(), f"SELECT server FROM {self._schema}.head FOR UPDATE"
+                    "BEGIN", FACTS, self._limits(), f"SELECT server, seq FROM {self._schema}.head FOR UPDATE"
                 )
             except (errors.UndefinedTable, errors.InvalidSchemaName):
                 link.batch("ROLLBACK")
@@ -188,10 +190,15 @@ class PostgresStore:
                     link.batch("ROLLBACK")
                     continue
             server = link.facts(row, self.name).server
-            for (known,) in heads:
+            for known, seq in heads:
                 if known != server and not self._moved:
                     raise moved_server(self.name, known, server)
-            return server
+                if seq and not self._durable:  # it was made since this process connected
+                    link.batch("ROLLBACK")
+                    self._durable, _ = self._flush_through(link, ())
+                    break
+            else:
+                return server
 
     def _look(self, link: Link) -> None:
         link.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", self._limits())
