@@ -19,7 +19,7 @@ import numpy as np
 
 from lapwing.collect.reports import ReportRows
 from lapwing.collect.thresholds import WORD
-from lapwing.errors import LapwingError, Misconfigured
+from lapwing.errors import Code, LapwingError, Misconfigured
 from lapwing.survey.definition import Survey, decimal_text
 from lapwing.survey.program import run
 
@@ -32,7 +32,7 @@ CODE = re.compile(r"[a-z2-7]{26}")
 class Malformed(LapwingError):
     """A message that no respondent's browser sends. It is refused, and nothing of it is kept."""
 
-    code = "misconfigured"
+    code: Code = "misconfigured"
 
 
 class OtherSurvey(Malformed):
