@@ -22,8 +22,8 @@ def made() -> Iterator[Statements]:
 
 
 def run(made: Statements, text: str) -> list[tuple[object, ...]]:
-    with made.entered(text) as (cursor, statement):
-        return cursor.execute(statement).fetchall()
+    with made.entered(text) as (_, again):
+        return again().fetchall()
 
 
 def test_every_run_gives_what_the_first_gave(made: Statements) -> None:
