@@ -42,7 +42,7 @@ from lapwing.reading.sql.refused import DIALECT
 
 REMEMBERED = 256
 """Shapes."""
-_LONGEST = 5_000  # characters of a question that is read by its shape
+_LONGEST, _MOST = 5_000, 64  # characters and constants of a question that is read by its shape
 
 _CONSTANT = re.compile(r"""'([^'\\\0\ud800-\udfff]*)'(?!')|(?<![\w.'"])[0-9]+(?:\.[0-9]+)?(?![\w.'"])""")
 _STRANGE = re.compile(r"[^\x20-\x26\x28-\x7e\n\t\0]|--|/\*|[\\$#`{}@?;]")
@@ -123,14 +123,14 @@ def take_apart(text: str) -> tuple[str, list[Constant]] | None:
         shape = _CONSTANT.sub(mark, text)
     except LapwingError:  # a number that is too large
         return None
-    return None if not constants or _STRANGE.search(shape) else (shape, constants)
+    return (shape, constants) if 0 < len(constants) <= _MOST and not _STRANGE.search(shape) else None
 
 
 def _holes_of(shape: str, constants: list[Constant]) -> tuple[bool, ...]:
     """Which constants of a shape are compared with something in WHERE."""
     strangers = _strangers(shape, constants)
-    tree = _parsed(shape, strangers, strangers)
-    return () if tree is None else tuple(_is_operand(node) for node in _places(tree, strangers))
+    tree = _parsed(shape, strangers)
+    return () if tree is None else tuple(_operand(tree, stranger) is not None for stranger in strangers)
 
 
 def _question_of(
@@ -139,15 +139,15 @@ def _question_of(
     """The question with a hole for each constant that is free; None if it cannot be read so."""
     strangers = _strangers(shape, constants)
     pairs = list(zip(strangers, constants, free, strict=True))
-    tree = _parsed(shape, [stranger if hole else known.written for stranger, known, hole in pairs], strangers)
+    tree = _parsed(shape, [stranger if hole else known.written for stranger, known, hole in pairs])
     if tree is None:
         return None
-    mine = [stranger for stranger, _, hole in pairs if hole]
-    places = [place for place, hole in enumerate(free) if hole]
-    for place, node in zip(places, _places(tree, mine), strict=True):
-        if not _is_operand(node):
+    for place, (stranger, constant, hole) in enumerate(pairs):
+        node = _operand(tree, stranger) if hole else None
+        if node is not None:
+            node.replace(exp.Var(this=Hole(place, constant.literal.type or Type.TEXT)))
+        elif hole:
             return None
-        node.replace(exp.Var(this=Hole(place, constants[place].literal.type or Type.TEXT)))
     try:
         question = read_tree(tree, catalog, today)
     except (Looked, Exception):  # noqa: BLE001 (whatever it is, the question is read in full, and says so)
@@ -165,8 +165,8 @@ def _strangers(shape: str, constants: list[Constant]) -> list[str]:
     return [forms[constant.literal.type or Type.TEXT].format(next(numbers)) for constant in constants]
 
 
-def _parsed(shape: str, constants: list[str], strangers: list[str]) -> exp.Expr | None:
-    """The tree of a shape with these constants, if they are its constant tokens and strangers are nothing else."""
+def _parsed(shape: str, constants: list[str]) -> exp.Expr | None:
+    """The tree of a shape with these constants, if they are its constant tokens."""
     written = iter(constants)
     text = _MARK.sub(lambda _: next(written), shape)
     try:
@@ -174,11 +174,22 @@ def _parsed(shape: str, constants: list[str], strangers: list[str]) -> exp.Expr 
         tree = parse(text)
     except (LapwingError, SqlglotError, RecursionError):
         return None
-    inside = [stranger.strip("'") for stranger in strangers if stranger in constants]
-    if tokens != [constant.strip("'") for constant in constants]:
-        return None
-    seen = [value for node in tree.walk() for value in _texts(node) if any(one in value for one in inside)]
-    return tree if sorted(seen) == sorted(inside) else None
+    return tree if tokens == [_content(constant) for constant in constants] else None
+
+
+def _content(written: str) -> str:
+    """The text of a constant in its token and its node."""
+    return written.strip("'")
+
+
+def _operand(tree: exp.Expr, stranger: str) -> SqlNode | None:
+    """The node of a constant that is nowhere else in the tree, if it is compared with something in WHERE."""
+    content, is_text = _content(stranger), stranger.startswith("'")
+    holders = [node for node in tree.walk() if any(content in text for text in _texts(node))]
+    match holders:
+        case [exp.Literal(this=text) as node] if text == content and node.is_string is is_text and _is_compared(node):
+            return node
+    return None
 
 
 def _texts(node: exp.Expr) -> list[str]:
@@ -187,18 +198,11 @@ def _texts(node: exp.Expr) -> list[str]:
     return [*(part for part in values if isinstance(part, str)), *(node.comments or [])]
 
 
-def _places(tree: exp.Expr, strangers: list[str]) -> list[SqlNode]:
-    """The node of each constant, in their order."""
-    found = {node.this: node for node in tree.walk() if isinstance(node, exp.Literal)}
-    return [found[stranger.strip("'")] for stranger in strangers]
-
-
-def _is_operand(node: SqlNode) -> bool:
+def _is_compared(node: SqlNode) -> bool:
     """Whether it is compared with something in WHERE of a question about one table."""
-    parent = node.parent
-    if not isinstance(parent, _COMPARISONS):
+    if not isinstance(node.parent, _COMPARISONS):
         return False
-    above = parent.parent
+    above = node.parent.parent
     while isinstance(above, _CONNECTIVES):
         above = above.parent
     select = above.parent if isinstance(above, exp.Where) else None
