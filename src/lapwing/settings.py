@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -42,8 +42,9 @@ from typing import Any, NoReturn, TypeVar
 from lapwing.asking.automatic import AUTO
 from lapwing.asking.checks import read_check
 from lapwing.catalog.table import Catalog, Field, Limit, Table
+from lapwing.engines.backends import local_source
 from lapwing.engines.public import read_public
-from lapwing.engines.source import Frame, Source, file_source
+from lapwing.engines.source import FileSource, LocalSource, Source, read_source
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Interval, Type, Value
@@ -70,7 +71,7 @@ class Settings:
     tables: tuple[tuple[Table, Source], ...]
     budget: Budget
     ledger: Path
-    public: tuple[tuple[Table, Source], ...] = ()
+    public: tuple[tuple[Table, LocalSource], ...] = ()
     """Public tables to join with."""
     memory: str | None = None
     """The memory the engine may use before it writes to disk."""
@@ -80,14 +81,13 @@ class Settings:
     @property
     def witnesses(self) -> tuple[Path, ...]:
         """A small file next to each data file that records the head of the ledger."""
-        return tuple(witness_of(source) for _, source in self.tables if not isinstance(source, Frame))
+        return witnesses_of(source for _, source in self.tables)
 
 
-def witness_of(source: Source) -> Path:
-    """The witness file for this source."""
-    if isinstance(source, Frame):
-        raise Misconfigured("data in memory cannot have a witness file.")
-    return source.path.with_name(f"{source.path.name}.lapwing")
+def witnesses_of(sources: Iterable[Source]) -> tuple[Path, ...]:
+    """The witness file of each data file; data in memory and on servers have none."""
+    files = (source.path for source in sources if isinstance(source, FileSource))
+    return tuple(path.with_name(f"{path.name}.lapwing") for path in files)
 
 
 def read_memory(value: object) -> str:
@@ -166,10 +166,10 @@ class _Reader:
         )
         return table, self._source(found, at)
 
-    def _public(self, name: str, found: Mapping[str, Any]) -> tuple[Table, Source]:
+    def _public(self, name: str, found: Mapping[str, Any]) -> tuple[Table, LocalSource]:
         at = f"public.{name}."
         self._known(found, _PUBLIC, at)
-        source = self._source(found, at)
+        source = self._at(f"{at}source", lambda: local_source(self._source(found, at)))
         key = found.get("key", [])
         if not isinstance(key, list):
             self._fail(f"{at}key", "must be a list of columns", 'Write key = ["code"].')
@@ -179,9 +179,9 @@ class _Reader:
         return self._at(at[:-1], lambda: read_public(name, source, names, types)), source
 
     def _source(self, found: Mapping[str, Any], at: str) -> Source:
-        path = self.path.parent / self._text(self._required(found, "source", at), f"{at}source")
+        place = self._text(self._required(found, "source", at), f"{at}source")
         name_inside = self._text(found["table"], f"{at}table") if "table" in found else None
-        return self._at(f"{at}source", lambda: file_source(path, name_inside))
+        return self._at(f"{at}source", lambda: read_source(place, name_inside, self.path.parent, public=True))
 
     def _field(self, name: str, found: Mapping[str, Any]) -> Field:
         at = f"columns.{name}."
@@ -245,7 +245,7 @@ class _Reader:
 _WHY = {
     "unit": 'Name the column that identifies the person, or write unit = "row" if every row is a different person.',
     "epsilon": "Set how much may ever leak about one unit, for example epsilon = 1.",
-    "source": "Give the path of the data file, relative to this file.",
+    "source": "Give the path of the data file, relative to this file, or postgresql://HOST/DATABASE with `table`.",
     "type": "Use integer, real, text, boolean, date or timestamp.",
     "tables": "Declare at least one: [tables.NAME].",
     "columns": "Declare the columns that questions may use.",

@@ -22,10 +22,13 @@ import pytest
 from matplotlib.text import Text
 
 from lapwing.answers.formats.arrow import to_arrow
+from lapwing.answers.formats.from_json import read_table
 from lapwing.answers.formats.html import to_html
-from lapwing.answers.formats.json import to_dict
+from lapwing.answers.formats.json import to_dict, to_json
+from lapwing.answers.formats.pandas import to_pandas
 from lapwing.answers.formats.registry import FORMATS
 from lapwing.answers.formats.text import show, to_text
+from lapwing.answers.picture import arrange
 from lapwing.answers.table import CHOSEN, AnswerColumn, AnswerTable, fresh
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type
@@ -122,6 +125,12 @@ READ: dict[str, Callable[[Any, AnswerTable], Rows]] = {
     "html": lambda found, _: texts(Cells(found).rows),
     "plot": lambda found, answer: [{c.name: "" for c in answer.columns}] * len(answer) if found.findobj(Text) else [],
 }
+ANSWERED = [
+    "SELECT sex, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY sex",
+    "SELECT MEDIAN(age) AS m FROM visits WHERE age > 30",
+    "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex HAVING COUNT(*) > 10 ORDER BY n DESC LIMIT 1",
+    "WITH c AS (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) SELECT MAX(n) AS most FROM c",
+]
 WRITTEN = {"csv", "json", "text", "html"}
 
 
@@ -145,6 +154,28 @@ def test_a_written_format_says_the_same_twice_and_never_nan(form: str, name: str
     said = FORMATS[form](TABLES[name])
     assert said == FORMATS[form](TABLES[name])
     assert not re.search(r"\b(nan|inf|infinity)\b", said, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_read_from_its_json_says_the_same_in_every_format(name: str) -> None:
+    answer = TABLES[name]
+    again = read_table(json.loads(to_json(answer)))
+    forms = ["arrow", "csv", "json", *(["text", "html"] if name != "huge" else [])]  # 64 bits in the rows of JSON
+    for form in forms:
+        assert FORMATS[form](again) == FORMATS[form](answer)
+    assert to_pandas(again).equals(to_pandas(answer))
+    assert to_pandas(again).attrs == to_pandas(answer).attrs
+    if name not in ("no rows", "huge"):
+        assert repr(arrange(again)) == repr(arrange(answer))
+
+
+@pytest.mark.parametrize("asked", ANSWERED)
+def test_a_real_answer_read_from_its_json_says_the_same(asked: str) -> None:
+    with open_visits() as curator:
+        answer = curator.sql(asked, epsilon=1)
+        again = read_table(json.loads(answer.to_json()))
+    for form in ("arrow", "csv", "json", "text", "html"):
+        assert FORMATS[form](again) == answer.to(form)
 
 
 def plain(value: Any) -> Any:

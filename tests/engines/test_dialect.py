@@ -15,10 +15,8 @@ from sqlglot.errors import UnsupportedError
 
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.dialect import Dialect
-from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Engine
-from lapwing.engines.source import Frame
 from lapwing.errors import Bug
 from lapwing.language import forms
 from lapwing.language.emission import literal
@@ -26,6 +24,7 @@ from lapwing.language.forms import FORMS, Form, form_of
 from lapwing.language.operators.base import number, try_cast
 from lapwing.language.types import Type
 from support.cells import run
+from support.hosts import Host
 
 DIALECTS: tuple[Dialect, ...] = (DUCKDB,)
 
@@ -33,17 +32,10 @@ ROWS: dict[str, list[Any]] = {"x": [2**62, 2**62, 2**62, None], "k": ["a", "b", 
 TABLE = Table("t", (Field("x", Type.INTEGER), Field("k", Type.TEXT)), None)
 
 
-def duckdb_engine() -> Engine:
+@pytest.fixture(scope="module")
+def engine(host: Host) -> Iterator[Engine]:
     data = pa.table({"x": pa.array(ROWS["x"], pa.int64()), "k": pa.array(ROWS["k"])})
-    return DuckDBEngine([(TABLE, Frame(data))], salt=2015)
-
-
-ENGINES: dict[str, Callable[[], Engine]] = {"duckdb": duckdb_engine}
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    made = ENGINES[request.param]()
+    made = host.engine([(TABLE, data)])
     yield made
     made.close()
 
@@ -51,7 +43,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 def real(value: float | None) -> exp.Expression:
     """A float64, infinite ones and NaN included."""
     if value is None or not math.isfinite(value):
-        return try_cast(literal(None if value is None else str(value)), exp.DType.DOUBLE)
+        return try_cast(literal(None if value is None else str(value)), exp.DType.DOUBLE, Type.TEXT)
     return number(literal(Fraction(value)))
 
 
@@ -68,7 +60,7 @@ def texts(form: type[Form], one: str | None, two: str) -> Form:
 
 
 def read(text: str | None, kind: exp.DType) -> Form:
-    return forms.TryRead(this=literal(text), to=exp.DataType(this=kind))
+    return forms.TryRead(this=literal(text), to=exp.DataType(this=kind), known=Type.TEXT)
 
 
 def by_unit(form: type[Form], value: date | None, unit: str) -> Form:
@@ -132,7 +124,7 @@ VALUES: dict[type[Form], list[tuple[exp.Expression, Any]]] = {
     forms.TryRead: [
         *((read(text, exp.DType.BIGINT), y) for text, y in (("12", 12), ("abc", None), ("9" * 30, None), (None, None))),
         *((read(text, exp.DType.DATE), y) for text, y in (("2020-02-29", LEAP), ("2021-02-29", None))),
-        *((try_cast(real(x), exp.DType.BIGINT), y) for x, y in ((1e300, None), (-7.0, -7), (INF, None))),
+        *((try_cast(real(x), exp.DType.BIGINT, Type.REAL), y) for x, y in ((1e300, None), (-7.0, -7), (INF, None))),
     ],
     forms.TruthAs: [(truth(value), y) for value, y in ((True, 1), (False, 0), (None, None))],
     forms.Let: [(named(21), 42)],

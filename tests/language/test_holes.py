@@ -90,8 +90,8 @@ def test_only_constants_of_these_operators_are_dug_out() -> None:
     shape, constants = dig(applied(FIVE, WOMAN), frozenset({EQUAL}))
     assert constants == (WOMAN,)
     assert dig(FIVE, COMPARED) == (FIVE, ())
-    null = Literal(None, None)
-    assert dig(Call(LESS, (AGE, null), Type.BOOLEAN), COMPARED)[1] == ()
+    for stays in (Literal(None, None), Literal(-1, Type.INTEGER), Literal(True, Type.BOOLEAN)):
+        assert dig(Call(LESS, (AGE, stays), Type.BOOLEAN), COMPARED)[1] == ()
     assert has_holes(shape)
 
 

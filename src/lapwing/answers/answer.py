@@ -19,7 +19,7 @@ from lapwing.cells.checking import Checked
 from lapwing.cells.release import Released
 from lapwing.measures.selection import selection_words, units_needed
 from lapwing.numbers import Number
-from lapwing.planning.plan import Plan
+from lapwing.planning.plan import MADE_UP, Plan
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.wording import percent
 
@@ -87,7 +87,8 @@ class Release(Tabular):
     def _methods(self, subject: str, noise: Sequence[str], condition: str = "") -> str:
         table = self.plan.table
         if self.plan.outline.is_declared:
-            return f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
+            said = f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
+            return " ".join([*self._made_up(), said])
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
         limits = "".join(f" {note}" for note in (*self.plan.outline.notes, *self._check()))
         return (
@@ -116,8 +117,12 @@ class Release(Tabular):
         """What is said below the rows."""
         found = self._found().strip()
         if self.plan.outline.is_declared:
-            return ("Every public key is listed, whether or not a row has it.",)
-        return (*((found,) if found else ()), *self._doubts(), *self.plan.outline.notes, *self._check())
+            return (*self._made_up(), "Every public key is listed, whether or not a row has it.")
+        said = (*((found,) if found else ()), *self._doubts(), *self.plan.outline.notes, *self._check())
+        return tuple(dict.fromkeys((*self._made_up(), *said)))
+
+    def _made_up(self) -> tuple[str, ...]:
+        return (MADE_UP,) if self.plan.table.made_up else ()
 
     def _doubts(self) -> list[str]:
         """Why nothing is shown, and which searches found nothing: by released numbers alone."""

@@ -39,7 +39,8 @@ class PricePreview(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {"price": price(self.cost), "stored": self.stored, "fits": self.fits, **self.facts()}
+        known = {"price": price(self.cost), "stored": self.stored, "fits": self.fits, **self.facts()}
+        return {**known, "in_words": str(self)}
 
     def to_json(self) -> str:
         return dump(self.to_dict())

@@ -159,7 +159,7 @@ def _with_limits(question: Question, limits: Mapping[Limit, int]) -> Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Overview:
     """The question with all that is known by now; what is still to be found stands at its widest bounds and at 1."""
 
     question: Question
@@ -169,7 +169,7 @@ class Survey:
 
 def survey(
     read: QuestionReader, catalog: Catalog, needs: Needs, known: Callable[[Target], SearchResult | None]
-) -> Survey:
+) -> Overview:
     """What is known and what is missing; raises Refused if what is known rules the question out.
 
     Bounds come first: a limit may be one of rows that they play a part in.
@@ -189,7 +189,7 @@ def survey(
         one = known(target)
         limits[limit] = 1 if one is None else target.most(*one.powers)
         _sort(target, one, found, missing)
-    return Survey(_with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
+    return Overview(_with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
 
 
 def _sort(target: Target, one: SearchResult | None, found: list[SearchResult], missing: list[Target]) -> None:

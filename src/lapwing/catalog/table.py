@@ -124,6 +124,8 @@ class Table:
     """Limits that questions search for privately, for a share of their price."""
     schema: str | None = field(default=None, compare=False, repr=False)
     """What questions may write before its name, besides main and public. A word, no fact about the rows."""
+    dummy: bool = field(default=False, compare=False, repr=False)
+    """True if its rows are made up, to try questions on. Every answer says so."""
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
@@ -145,6 +147,11 @@ class Table:
         if self.source is None:
             return (self,)
         return tuple(dict.fromkeys(base for table in self.source.tables for base in table.bases))
+
+    @property
+    def made_up(self) -> bool:
+        """True if some of its rows are made up."""
+        return any(base.dummy for base in self.bases)
 
     @property
     def canonical(self) -> str:

@@ -20,13 +20,13 @@ def _settings(file: Path) -> str:
 
 
 def _data(file: Path) -> str:
+    from lapwing.engines.backends import open_engine
     from lapwing.engines.csv_rows import drops_rows
-    from lapwing.engines.duckdb import DuckDBEngine
     from lapwing.engines.source import Csv
 
     settings = read_settings(file)
     tables = [*settings.tables, *settings.public]
-    DuckDBEngine(tables, salt=0, memory=settings.memory).close()
+    open_engine(tables, salt=0, memory=settings.memory).close()
     files = dict.fromkeys(source.path for _, source in tables if isinstance(source, Csv))
     found = [f"`{path.name}`" for path in files if drops_rows(path)]
     left = (

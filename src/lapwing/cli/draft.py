@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
-from lapwing.engines.duckdb import stored_types
+from lapwing.engines.backends import stored_types
 from lapwing.engines.source import Csv, file_source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest

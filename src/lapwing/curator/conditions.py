@@ -4,8 +4,10 @@ Guarantee:  the text is, letter by letter, the one that the dialect writes for t
 Proof:      it is written once with a hole in place of each constant that a comparison has as an argument. A hole has no
             value, so nothing else in the text follows from one (language/holes.py), and the text is kept under the
             likeness of the condition with its holes. A comparison writes its arguments side by side, each as it is
-            written alone (language/operators/logic.py): so the text of each constant stands where the mark of its hole
-            is. Where a mark is not found exactly once, and where tables of values are needed, all is written in full.
+            written alone (language/operators/logic.py), and the tree of a hole is one node, as that of its constant:
+            so the text of each constant stands where the mark of its hole is. Where a mark is not found exactly once,
+            where tables of values are needed, and where the first condition of a shape, written both ways, makes two
+            texts, all is written in full.
 Checked by: tests/curator/test_prepared.py
 """
 
@@ -58,11 +60,14 @@ class Conditions:
         if key not in self._patterns:
             if len(self._patterns) >= REMEMBERED:
                 self._patterns.clear()
-            self._patterns[key] = self._pattern(shape, len(constants))
+            pattern = self._pattern(shape, len(constants))
+            fits = pattern is not None and self._filled(pattern, constants).text == self._text(condition)
+            self._patterns[key] = pattern if fits else None
         pattern = self._patterns[key]
-        if pattern is None:
-            return self._in_full(condition)
-        written = tuple((one.type or Type.TEXT, self._constant(one)) for one in constants)
+        return self._in_full(condition) if pattern is None else self._filled(pattern, constants)
+
+    def _filled(self, pattern: str, constants: tuple[Literal, ...]) -> Condition:
+        written = tuple([(one.type or Type.TEXT, self._constant(one)) for one in constants])
         return Condition(_MARK.sub(lambda mark: written[int(mark[1])][1], pattern), pattern, written)
 
     def _pattern(self, shape: Expression, holes: int) -> str | None:
@@ -74,8 +79,12 @@ class Conditions:
         return made.text if whole and made.text.count("\0") == 2 * holes and not made.tables else None
 
     def _in_full(self, condition: Expression) -> Condition | None:
+        text = self._text(condition)
+        return None if text is None else Condition(text, "", ())
+
+    def _text(self, condition: Expression) -> str | None:
         made = self._dialect.write(emit(condition, source), copy=False)
-        return None if made.tables else Condition(made.text, "", ())
+        return None if made.tables else made.text
 
     def _constant(self, constant: Literal) -> str:
         return self._dialect.write(literal(constant.value), copy=False).text

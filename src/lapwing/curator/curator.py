@@ -33,13 +33,14 @@ from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, no
 from lapwing.curator.charging import after_charge
 from lapwing.curator.checks import PlannedCheck, prepare_check
 from lapwing.curator.description import Description
+from lapwing.curator.dummy import dummy_catalog, dummy_engine
 from lapwing.curator.missing import find_missing
 from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.statements import StatementFinder, parts_request
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError, Misconfigured
-from lapwing.ledger import Ledger
+from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.statement import Statement
@@ -56,7 +57,8 @@ class Curator:
         self._private_data = PrivateData(catalog, engine, ledger)
         self._answers = PaidAnswers(ledger, self._private_data)
         usual = CHECK if engine.checks_limits else Fraction(0)
-        self._planner = Planner(catalog, ledger, check=usual if check is None else check)
+        self._check = usual if check is None else check
+        self._planner = Planner(catalog, ledger, check=self._check)
         self._statements = StatementFinder(catalog, self._planner.read, REMEMBERED)
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
@@ -352,6 +354,15 @@ class Curator:
     def table(self, name: str) -> Any:
         """An unbound Ibis table for writing questions: schema only, it cannot execute."""
         return unbound_table(self._catalog.table(name))
+
+    def dummy(self) -> Curator:
+        """A curator on made-up rows of the same tables, to try questions on: free, and it reads no data.
+
+        It has the same declarations, refusals and prices, and a new ledger in memory with the whole budget. Its
+        numbers mean nothing, and every answer says so.
+        """
+        known = dummy_catalog(self._catalog)
+        return Curator(known, dummy_engine(known), open_ledger(None, self._ledger.budget), check=self._check)
 
     def close(self) -> None:
         self._private_data.close()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
-from lapwing.answers.formats.html import row
+from lapwing.answers.sheet import Sheet, budget_lines, html_text, text_lines
 from lapwing.answers.wording import label
 from lapwing.catalog.table import Catalog, Field, Limit, Table
 from lapwing.language.types import Value
@@ -32,27 +31,23 @@ class Description:
         return {"tables": {table.name: _facts(table) for table in self.catalog.tables}, "budget": budget}
 
     def __str__(self) -> str:
-        return "\n".join([*self._tables(), *self._budget()])
+        return "\n".join([*text_lines(self._sheets()), *self._budget()])
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return "".join(map(_html, self.catalog.tables)) + f"<p>{'<br>'.join(map(escape, self._budget()))}</p>"
+        return html_text(self._sheets(), self._budget())
 
-    def _tables(self) -> Iterator[str]:
-        for table in self.catalog.tables:
-            rows = list(_rows(table))
-            widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-            yield f"{label(table.name)}: {'; '.join(_about(table))}"
-            yield from ("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    def _sheets(self) -> list[Sheet]:
+        return [Sheet(label(table.name), tuple(_said(table)), tuple(_rows(table))) for table in self.catalog.tables]
 
     def _budget(self) -> list[str]:
-        if isinstance(self.budget, str):
-            return [f"Budget: {self.budget}"]
-        first, *_ = str(self.budget.budget).split("\n")
-        spent, more, *_ = str(self.budget).split("\n")
-        return [f"Budget: {first}", spent, more]
+        return [f"Budget: {self.budget}"] if isinstance(self.budget, str) else budget_lines(self.budget)
+
+
+def _said(table: Table) -> list[str]:
+    return [*(["dummy: its rows are made up"] if table.dummy else []), *_about(table)]
 
 
 def _about(table: Table) -> list[str]:
@@ -103,13 +98,4 @@ def _facts(table: Table) -> dict[str, Any]:
     columns = {name: {"type": kind, "declared": declared} for name, kind, declared in _rows(table)}
     limits = {"rows_per_unit": table.rows_per_unit, "groups_per_unit": table.groups_per_unit}
     who = {"public": True} if table.public else {"unit": table.unit or "one row", **limits}
-    return {**who, "version": table.version, "columns": columns}
-
-
-def _html(table: Table) -> str:
-    body = "".join(row(cells, "td") for cells in _rows(table))
-    head = row(("column", "type", "declared"), "th")
-    about = escape("; ".join(_about(table)))
-    return (
-        f"<h4>{escape(label(table.name))}</h4><p>{about}</p><table><thead>{head}</thead><tbody>{body}</tbody></table>"
-    )
+    return {**who, "version": table.version, "about": _said(table), "columns": columns}

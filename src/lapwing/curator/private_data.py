@@ -30,7 +30,7 @@ from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.curator.prepared import Prepared
 from lapwing.engines.engine import Engine
-from lapwing.errors import Bug, EngineFailed, Misconfigured
+from lapwing.errors import Bug, EngineFailed, LapwingError, Misconfigured
 from lapwing.ledger import Ledger
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
@@ -73,7 +73,9 @@ class PrivateData:
         asked = _prepare(lambda: self._prepared.rehearse(plan, confidence, questions))
 
         def read() -> tuple[Released, bytes]:
-            released = release(plan, fetched(plan, asked, self._engine.fetch))
+            with self._engine.snapshot() as fetch:
+                cells = fetched(plan, asked, fetch)
+            released = release(plan, cells)
             return released, encode(plan, released)
 
         return lambda: _run(read)
@@ -107,7 +109,13 @@ class PrivateData:
     def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""
         asked = _prepare(lambda: self._prepared.queries(plan))
-        return lambda look: _run(lambda: look(fetched(plan, asked, self._engine.fetch)))
+
+        def read(look: Look) -> bool:
+            with self._engine.snapshot() as fetch:
+                cells = fetched(plan, asked, fetch)
+            return look(cells)
+
+        return lambda look: _run(lambda: read(look))
 
     def check(self, table: Table) -> None:
         """Refuses if the data are not those that the version was declared for."""
@@ -148,6 +156,8 @@ def _prepare(work: Callable[[], _T]) -> _T:
     """The result of what needs no rows. If it fails, its cause is a function of the question and may be seen."""
     try:
         return work()
+    except LapwingError:  # such as a form that the engine lacks, or a server that cannot be reached
+        raise
     except Exception as error:
         raise Bug(UNREADY.format(kind=type(error).__name__), free=True) from error
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 
-from lapwing.asking.automatic import Needs, QuestionReader, Survey, survey
+from lapwing.asking.automatic import Needs, Overview, QuestionReader, survey
 from lapwing.asking.pricing import Terms
 from lapwing.asking.request import Request
 from lapwing.catalog.identity import Facts
@@ -80,7 +80,7 @@ class Search:
         """Whether the question names a precision and no price."""
         return self._terms.within is not None
 
-    def look(self) -> Survey:
+    def look(self) -> Overview:
         """What is known by now. With something missing, the price must be known."""
         seen = survey(self._read, self._catalog, self._needs, self._known)
         if self.each is not None and seen.missing:

@@ -1,14 +1,18 @@
 """How an engine writes forms. A dialect is a table, total by construction; sqlglot writes the rest of the SQL.
 
+Every form has an entry: its text, or `Lacking`, which says why this engine cannot give it its meaning. A question that
+needs such a form is refused there, before the charge, with that reason; docs/sql.md marks it.
+
 Guarantee:  writing needs no rows and no engine, so what cannot be written fails before the charge: a form
-            without an entry, a node sqlglot does not know, or one it cannot write in this dialect.
+            without an entry, a node sqlglot does not know, or one it cannot write in this dialect; and a form that
+            the engine lacks is refused.
 Checked by: tests/engines/test_dialect.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +23,7 @@ from sqlglot.generator import Generator
 
 from lapwing.errors import Bug
 from lapwing.language.forms import FORMS, Form, form_of
+from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 
 _CLOSED: dict[str, Any] = {"unsupported_level": ErrorLevel.RAISE, "comments": False}
@@ -54,11 +59,21 @@ Write = Callable[[Writer, Any], str]
 
 
 @dataclass(frozen=True, slots=True)
+class Lacking:
+    """A form that an engine does not have: why, and what to ask instead."""
+
+    why: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """The SQL of one engine: its name in sqlglot, and its text for every form."""
 
     name: str
-    forms: Mapping[type[Form], Write]
+    forms: Mapping[type[Form], Write | Lacking]
+    nodes: Mapping[type[exp.Expr], Write] = field(default_factory=dict)
+    """sqlglot's own nodes that it does not write in their one meaning; a text that is empty leaves them to sqlglot."""
 
     def __post_init__(self) -> None:
         missing = [form.__name__ for form in FORMS if form not in self.forms]
@@ -72,7 +87,9 @@ class Dialect:
         for node in reversed(list(tree.walk())):  # what is inside a form comes before it
             form = form_of(node)
             if form is not None:
-                text = exp.Var(this=self.forms[form](writer, node))
+                text = exp.Var(this=self._write(form, writer, node))
+            elif type(node) in self.nodes and (own := self.nodes[type(node)](writer, node)):
+                text = exp.Var(this=own)
             elif isinstance(node, exp.DataType) and len(node.args) == 1:
                 text = exp.Var(this=_type_name(self.name, node.this))
             else:
@@ -80,6 +97,12 @@ class Dialect:
             tree = text if node is tree else tree
             node.replace(text)
         return EngineQuery(writer.sql(tree), dict(sorted(writer.tables.items())))
+
+    def _write(self, form: type[Form], writer: Writer, node: exp.Expr) -> str:
+        entry = self.forms[form]
+        if isinstance(entry, Lacking):
+            refuse("unsupported-function", "the question", entry.why, entry.instead)
+        return entry(writer, node)
 
 
 @lru_cache(maxsize=16)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -24,16 +25,28 @@ from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.engines.engine import Origin
+from lapwing.engines.engine import Engine, Fetch, Origin
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
-from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, Source, check_names, fingerprint, origin_of
+from lapwing.engines.source import (
+    Csv,
+    DuckDBTable,
+    Frame,
+    LocalSource,
+    Parquet,
+    Source,
+    check_names,
+    fingerprint,
+    origin_of,
+)
 from lapwing.engines.statements import REMEMBERED, Statements
 from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.emission import hole_mark
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
+
+NAME = "DuckDB"
 
 _LOG = logging.getLogger("lapwing.engine")
 
@@ -99,7 +112,7 @@ class DuckDBEngine:
     `memory`, for example "4GB", is what it may use before it writes to disk; 80% of the machine's memory by default.
     """
 
-    def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None = None) -> None:
+    def __init__(self, tables: Sequence[tuple[Table, LocalSource]], *, salt: int, memory: str | None = None) -> None:
         self._salt = f"{salt:x}"
         self._sources = {table.name: source for table, source in tables}
         self._loaded = self._origins()
@@ -166,6 +179,11 @@ class DuckDBEngine:
                 cursor.register(name, values)
             return interruptible(lambda: cursor.execute(query.text).to_arrow_table(), cursor.interrupt)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Fetch]:
+        """Files and frames do not change, or are noticed to have changed."""
+        yield self.fetch
+
     def origin(self, table: Table) -> Origin:
         """Where the rows are, and their current fingerprint."""
         return replace(self._loaded[table.name], fingerprint=fingerprint(self._sources[table.name]))
@@ -194,7 +212,7 @@ class DuckDBEngine:
     def _origins(self) -> dict[str, Origin]:
         return {name: origin_of(source) for name, source in self._sources.items()}
 
-    def _load(self, tables: Sequence[tuple[Table, Source]]) -> None:
+    def _load(self, tables: Sequence[tuple[Table, LocalSource]]) -> None:
         hide_progress(self._connection)
         paths = [source.path for _, source in tables if isinstance(source, Parquet)]
         allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
@@ -211,7 +229,7 @@ class DuckDBEngine:
         for statement in _LOCK:
             self._connection.execute(statement)
 
-    def _declare(self, table: Table, source: Source, relation: str, stored: StoredColumns, form: str) -> None:
+    def _declare(self, table: Table, source: LocalSource, relation: str, stored: StoredColumns, form: str) -> None:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
             column, kind = stored[table.unit.lower()]
@@ -242,7 +260,7 @@ def _general(query: EngineQuery) -> tuple[str, str]:
     return text, f"({', '.join(arguments)})"
 
 
-def _is_kept(table: Table, source: Source) -> bool:
+def _is_kept(table: Table, source: LocalSource) -> bool:
     """True if it is loaded once for all questions. Reopening a small Parquet file takes longer than a question."""
     if isinstance(source, Parquet):
         check_file(source.path)
@@ -250,7 +268,7 @@ def _is_kept(table: Table, source: Source) -> bool:
     return table.public or isinstance(source, Csv | Frame)
 
 
-def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source: Source) -> None:
+def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source: LocalSource) -> None:
     """Creates a table with the declared columns of a source, in their declared types."""
     relation = _relation(connection, 0, source)
     stored = _describe(connection, relation)
@@ -259,7 +277,9 @@ def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source
     _add_lines(connection, name, columns, relation, source)
 
 
-def _add_lines(connection: duckdb.DuckDBPyConnection, name: str, columns: str, relation: str, source: Source) -> None:
+def _add_lines(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: str, relation: str, source: LocalSource
+) -> None:
     """Adds the rows of a CSV file to its table, block by block, so that the whole file is never in memory."""
     if isinstance(source, Csv):
         for rows in read_csv_rows(source.path):
@@ -329,6 +349,23 @@ def _unit(column: str, kind: str, form: str) -> str:
     return column if not form or kind == form else f"CAST({column} AS {form})"
 
 
+def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None) -> Engine:
+    """The engine on files and frames."""
+    return DuckDBEngine([(table, local(source)) for table, source in tables], salt=salt, memory=memory)
+
+
+def local(source: Source) -> LocalSource:
+    """The source, if this engine reads it."""
+    if not isinstance(source, LocalSource):
+        raise Bug("the rows of a server are not DuckDB's")
+    return source
+
+
+def read_public_rows(source: Source) -> Frame:
+    """Public files are read where they are."""
+    raise Bug(f"{type(source).__name__} is read in place")
+
+
 def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
     """The columns of a source and their stored types; in a CSV file all text, unless `guess` is set.
 
@@ -337,7 +374,9 @@ def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
     described: list[Any] | None = None
     with duckdb.connect(":memory:", config=_ALONE) as connection:
         try:
-            described = connection.execute(f"DESCRIBE SELECT * FROM {_relation(connection, 0, source)}").fetchall()
+            described = connection.execute(
+                f"DESCRIBE SELECT * FROM {_relation(connection, 0, local(source))}"
+            ).fetchall()
             if guess and isinstance(source, Csv):
                 pattern = pattern_of(source.path, connection)
                 guessed = f"read_csv({_quote(pattern)}, header = true, hive_partitioning = false)"
@@ -368,7 +407,7 @@ def _type_of(stored: str) -> Type | None:
     return Type.TEXT if stored in _AS_TEXT or stored.startswith("ENUM") else None
 
 
-def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: Source) -> str:
+def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalSource) -> str:
     """A SQL relation with the stored rows."""
     match source:
         case Parquet(path=path):

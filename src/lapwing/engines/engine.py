@@ -6,6 +6,8 @@ is called before the charge; `fetch` is called after it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +27,10 @@ ARROW_TYPES = {
     Type.TIMESTAMP: pa.timestamp("us"),
 }
 """The Arrow type for each type."""
+
+
+Fetch = Callable[[EngineQuery], pa.Table]
+"""The rows of a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,10 @@ class Engine(Protocol):
 
     def fetch(self, query: EngineQuery) -> pa.Table:
         """The rows: integers as int64 or decimal128(38, 0), other values as in ARROW_TYPES. Ctrl-C stops it."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[Fetch]:
+        """Inside, `fetch` for several queries that all see one state of the rows: those of one answer."""
         ...
 
     def check(self, table: Table) -> None:

@@ -20,7 +20,7 @@ import duckdb
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.duckdb import identifier, is_key, store, stored_types
 from lapwing.engines.interrupt import interruptible
-from lapwing.engines.source import Source
+from lapwing.engines.source import LocalSource
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Interval, Type, Value, type_of
@@ -34,7 +34,7 @@ _ROWS = "lw_public"
 
 
 def read_public(
-    name: str, source: Source, key: Sequence[str] = (), types: Mapping[str, Type] = MappingProxyType({})
+    name: str, source: LocalSource, key: Sequence[str] = (), types: Mapping[str, Type] = MappingProxyType({})
 ) -> Table:
     """The stored table, with the values, bounds and keys of its rows. Its version is a hash of its content.
 
@@ -59,7 +59,9 @@ def read_public(
     return table
 
 
-def _read_rows(connection: duckdb.DuckDBPyConnection, plain: Table, source: Source, names: tuple[str, ...]) -> Table:
+def _read_rows(
+    connection: duckdb.DuckDBPyConnection, plain: Table, source: LocalSource, names: tuple[str, ...]
+) -> Table:
     store(connection, _ROWS, plain, source)
     fields = tuple(_field(connection, field) for field in plain.fields)
     tried = dict.fromkeys([*([names] if names else []), *((field.name,) for field in fields)])

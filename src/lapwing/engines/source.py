@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from lapwing.engines.engine import Origin
 from lapwing.engines.files import digest_of
 from lapwing.errors import Misconfigured
+from lapwing.postgres import PostgresAddress, is_postgres, read_address
 
 _UNMARKED = b"memory"
 
@@ -48,10 +50,48 @@ class Frame:
     """A fingerprint of the data, for a ledger that outlives them."""
 
 
-Source = Parquet | Csv | DuckDBTable | Frame
+@dataclass(frozen=True, slots=True)
+class PostgresTable:
+    """A table or view of a PostgreSQL database."""
+
+    address: PostgresAddress
+    schema: str
+    table: str
 
 
-def file_source(path: Path, table: str | None = None) -> Source:
+FileSource = Parquet | Csv | DuckDBTable
+LocalSource = FileSource | Frame
+"""Rows that this process reads itself, by DuckDB."""
+
+Source = LocalSource | PostgresTable
+"""Which engine reads it says engines/backends.py."""
+
+
+def read_source(place: str, table: str | None = None, folder: Path | None = None, *, public: bool = False) -> Source:
+    """The source with this address or path, from this folder on; `public` if others read the address too."""
+    if is_postgres(place):
+        return _postgres_table(read_address(place, public=public), table)
+    path = Path(place) if folder is None else folder / place
+    return file_source(path, table)
+
+
+_PART = r'([^".]+|"(?:[^"]|"")+")'
+
+
+def _postgres_table(address: PostgresAddress, table: str | None) -> PostgresTable:
+    found = None if table is None else re.fullmatch(rf"(?:{_PART}\.)?{_PART}", table)
+    if found is None:
+        raise Misconfigured('say which table of the database: table = "visits", or table = "clinic.visits".')
+    schema, name = (None if part is None else _unquoted(part) for part in found.groups())
+    return PostgresTable(address, schema or address.schema or "public", str(name))
+
+
+def _unquoted(part: str) -> str:
+    """Names are written as they are stored; in double quotes they may hold a dot."""
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part
+
+
+def file_source(path: Path, table: str | None = None) -> LocalSource:
     """The source for a file, by its extension."""
     match path.suffix.lower():
         case ".parquet" | ".pq":
@@ -80,7 +120,7 @@ def check_names(names: Iterable[str]) -> None:
         seen[name.lower()] = name
 
 
-def origin_of(source: Source) -> Origin:
+def origin_of(source: LocalSource) -> Origin:
     """Where the rows are, and what they look like now.
 
     Table names in a file are case-insensitive. Frames without a fingerprint are distinguished by object identity.
@@ -94,7 +134,7 @@ def origin_of(source: Source) -> Origin:
             return Origin(fingerprint(source), str(path.resolve()))
 
 
-def fingerprint(source: Source) -> bytes:
+def fingerprint(source: LocalSource) -> bytes:
     """A hash of the whole file, and of its write-ahead log if it has one."""
     match source:
         case Frame(mark=mark):

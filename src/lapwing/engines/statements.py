@@ -21,7 +21,7 @@ import duckdb
 
 REMEMBERED = 64
 
-Run = Callable[[], duckdb.DuckDBPyConnection]
+RunQuery = Callable[[], duckdb.DuckDBPyConnection]
 
 
 class Statements:
@@ -37,7 +37,7 @@ class Statements:
     @contextmanager
     def entered(
         self, text: str, general: str = "", arguments: str = ""
-    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Run]]:
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunQuery]]:
         """A cursor, and what runs this query on it. `general` is the same query for these arguments."""
         if not self._lock.acquire(blocking=False):
             with self._connection.cursor() as cursor:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from lapwing.language import forms
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
 from lapwing.language.holes import Hole
-from lapwing.language.operators.base import try_cast
+from lapwing.language.operators.base import of_type, try_cast
 from lapwing.language.operators.table import cast, maybe_nan, null_if_nan, number, within_years
 from lapwing.language.types import Type, Value
 
@@ -36,6 +36,10 @@ def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Ex
     `clipped` clips every bounded column to its bounds where its number is used. Conditions and texts inside stay
     unchanged: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` tests the cost as stored, and its value is bounded anyway.
     """
+    return of_type(_emitted(expression, leaf, clipped=clipped), expression.type)
+
+
+def _emitted(expression: Expression, leaf: Leaf, *, clipped: bool) -> exp.Expression:
     match expression:
         case Column(bounds=bounds) if clipped and bounds is not None:
             gone = exp.Or(this=_is_null(leaf(expression)), expression=forms.IsNaN(this=number(leaf(expression))))
@@ -128,7 +132,7 @@ def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
         return within_years(node)
     if expression.type is not Type.INTEGER or not isinstance(expression, Call):
         return node
-    return try_cast(forms.RoundTo(this=node), exp.DType.BIGINT)
+    return try_cast(forms.RoundTo(this=node), exp.DType.BIGINT, Type.REAL)
 
 
 def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expression:
@@ -136,4 +140,4 @@ def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expressi
     if kind is None:
         return exp.Null()
     node = value(expression, leaf) if kind is Type.REAL else whole(expression, leaf)
-    return try_cast(node, _STORED[kind])
+    return try_cast(node, _STORED[kind], expression.type)

@@ -146,8 +146,12 @@ class WholeQuotient(_OfTwo):
 # Values of several types
 
 
-class TryRead(_As):
-    """The value as another type; NULL if it cannot be converted. Reals are rounded to the nearest integer."""
+class TryRead(Form):
+    """The value as another type; NULL if it cannot be converted. Reals are rounded to the nearest integer.
+
+    `known` is the declared type of the value, None for NULL: an engine whose casts can fail needs it."""
+
+    arg_types: ClassVar[dict[str, Any]] = {"this": True, "to": True, "known": False}
 
 
 class TruthAs(_As):

@@ -11,10 +11,13 @@ Checked by: tests/language/test_holes.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, NoReturn
 
 from lapwing.language.expression import Call, Expression, Literal, Operator
 from lapwing.language.types import Type
+
+_PLAIN = (Type.INTEGER, Type.REAL, Type.TEXT)
 
 
 class Looked(BaseException):
@@ -51,10 +54,8 @@ class Hole(Literal):
 
 
 def dig(expression: Expression, operators: frozenset[Operator]) -> tuple[Expression, tuple[Literal, ...]]:
-    """The expression with a hole for every constant that one of these operators is applied to, and the constants.
-
-    Constants without a type, NULL, stay.
-    """
+    """The expression with a hole for each text and each number from 0 on that one of these operators is applied to,
+    and these constants. Others stay: as a tree they have more than one node."""
     found: list[Literal] = []
     return _dug(expression, operators, found), tuple(found)
 
@@ -65,12 +66,16 @@ def _dug(part: Expression, operators: frozenset[Operator], found: list[Literal])
     here = part.operator in operators
     arguments: list[Expression] = []
     for argument in part.arguments:
-        if here and isinstance(argument, Literal) and argument.type is not None:
+        if here and isinstance(argument, Literal) and argument.type in _PLAIN and not _is_negative(argument):
             arguments.append(Hole(len(found), argument.type))
             found.append(argument)
         else:
             arguments.append(_dug(argument, operators, found))
     return Call(part.operator, tuple(arguments), part.type, part.size, part.depth)
+
+
+def _is_negative(literal: Literal) -> bool:
+    return isinstance(literal.value, int | Fraction) and literal.value < 0
 
 
 def fill(expression: Expression, constants: Sequence[Literal]) -> Expression:

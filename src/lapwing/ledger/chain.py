@@ -117,6 +117,12 @@ class ChainVerifier:
             case EntryKind.VERSION:
                 if conflict := self._units.take(json.loads(entry.note)):
                     yield conflict
+            case EntryKind.KEEP:
+                if entry.remark("of") != entry.seq:
+                    yield "it does not say which content it keeps."
+            case EntryKind.MEMBER | EntryKind.TOKEN | EntryKind.REVOKE | EntryKind.CLAIM:
+                if entry.key is None or cost:
+                    yield "it is a record without a key, or with a price."
             case EntryKind.ALLOW | EntryKind.WITNESS:
                 pass
             case _:
@@ -132,3 +138,5 @@ class ChainVerifier:
         elif entry.kind == EntryKind.SETTLE:
             self.unanswered.pop(entry.remark("of"))
             self.answered.add(entry.remark("of"))
+        elif entry.kind == EntryKind.KEEP:
+            self.answered.add(entry.seq)

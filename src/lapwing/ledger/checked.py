@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
 from hashlib import sha256
 
 from lapwing.errors import LedgerFailed, Misconfigured
@@ -58,6 +58,46 @@ class CheckedBook:
         """The most that one analyst may spend, if a limit was set."""
         entry = self._latest(EntryKind.ALLOW, analyst)
         return None if entry is None else cost_of(self._accounting, entry.amount, entry.delta)
+
+    def allowances(self, analyst: str, last: Entry | None = None) -> Iterator[tuple[str, Cost, Cost]]:
+        """Who has an allowance that a charge of this analyst counts against: they, and their team; and what was used.
+
+        `ann@cardiology` belongs to the team `@cardiology`; whoever charges under such a name is recorded as a member.
+        """
+        own, team = self.allowance(analyst), team_of(analyst)
+        if own is not None:
+            yield analyst, own, self.own(analyst, last)
+        shared = None if team is None else self.allowance(team)
+        if team is not None and shared is not None:
+            yield (
+                team,
+                shared,
+                reduce(add_costs, map(self.own, self.members(team)), self._terms.total - self._terms.total),
+            )
+
+    def members(self, team: str) -> list[str]:
+        """Who has charged as a member of a team."""
+        return [str(intact(row).remark("member")) for row in self._book.entries_of(EntryKind.MEMBER, team)]
+
+    def join(self, last: Entry, analyst: str) -> Entry:
+        """The last entry, after the analyst was recorded as a member of their team, if they have one."""
+        team = team_of(analyst)
+        key = f"member:{analyst}"
+        if team is None or self.with_key(team, key) is not None:
+            return last
+        return self.append(last, EntryKind.MEMBER, analyst=team, key=key, note={"member": analyst})
+
+    def of_kind(self, kind: EntryKind, analyst: str) -> list[Entry]:
+        """The entries of one kind under one name, in order."""
+        return list(map(intact, self._book.entries_of(kind, analyst)))
+
+    def keep(self, last: Entry, *, analyst: str, key: str, note: Mapping[str, object], content: bytes) -> Entry:
+        """Writes an entry that keeps its own content."""
+        facts = {**note, "of": last.seq + 1, "match_hash": None, "terms": ""}
+        body = sha256(content).hexdigest()
+        entry = self.append(last, EntryKind.KEEP, analyst=analyst, key=key, body=body, note=facts)
+        self._book.add_answer(AnswerRow(entry.seq, entry.seq, None, "", content))
+        return entry
 
     def versions(self, table: str) -> Iterator[Entry]:
         """The declarations of a table, newest first."""
@@ -160,6 +200,12 @@ class CheckedBook:
 
     def _latest(self, kind: EntryKind, analyst: str) -> Entry | None:
         return _intact_if_any(self._book.latest(kind, analyst))
+
+
+def team_of(analyst: str) -> str | None:
+    """The team that a name says, `@cardiology` of `ann@cardiology`; None if it says none."""
+    name, at, team = analyst.rpartition("@")
+    return f"@{team}" if name and at and team else None
 
 
 def intact(row: Row | None) -> Entry:

@@ -3,10 +3,11 @@
     hash_i = SHA-256(hash_(i-1) followed by the canonical JSON of entry i)
 
 Whoever changes, drops or inserts an entry must change every later hash, and so the head, which is also kept elsewhere.
-Numbers are exact: an amount is the text "n/d". Time is a remark for the reader; nothing is ever decided by it.
+Numbers are exact: an amount is the text "n/d". Time never goes back from one entry to the next, whatever the clock
+says; of the budget nothing is ever decided by it.
 An entry holds nothing that depends on the data: a charge is written before any row is read, and the entry that records
-its answer has the hash of what was released anyway and the time of the charge, not its own, which would tell how long
-the question ran.
+its answer has the hash of what was released anyway and the time of the charge, or of the entry before it if that is
+later, not its own, which would tell how long the question ran.
 """
 
 from __future__ import annotations
@@ -41,6 +42,17 @@ class EntryKind(StrEnum):
     ALLOW = "allow"  # an analyst's allowance was set; its amount is the allowance
     VERSION = "version"  # the steward declared a table: its data, its unit, its limits
     WITNESS = "witness"  # a witness was missing and was recreated
+    MEMBER = "member"  # an analyst belongs to a team: `ann@cardiology` to `@cardiology`
+    TOKEN = "token"  # someone may ask a server (server/tokens.py)
+    REVOKE = "revoke"  # a token is no longer valid, for ever
+    CLAIM = "claim"  # a request with a key is being answered (server/retries.py)
+    KEEP = "keep"  # something that was sent is kept, with its content as the answer of this very entry
+
+
+UNSYNCED = (EntryKind.SETTLE, EntryKind.CLAIM, EntryKind.KEEP)
+"""What is committed without a sync of its own. No charge is among it."""
+FREE = (EntryKind.MEMBER, EntryKind.TOKEN, EntryKind.REVOKE, EntryKind.CLAIM, EntryKind.KEEP)
+"""What is recorded under a name and a key, and costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +250,7 @@ def follow(
         own_amount=ratio(own.amount),
         own_delta=ratio(own.delta),
         note=canonical({} if note is None else note),
-        at=now() if at is None else at,
+        at=max(now() if at is None else at, "" if before is None else before.at),
         previous=START if before is None else before.hash,
         hash="",
     ).seal()

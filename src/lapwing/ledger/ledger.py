@@ -34,10 +34,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
+from lapwing.errors import BudgetExceeded, Bug, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.checked import CheckedBook, intact
 from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import (
+    FREE,
+    UNSYNCED,
     Entry,
     EntryKind,
     Head,
@@ -131,6 +133,7 @@ class Ledger:
                 return tuple(self._again(book, old, request[1]) for old, request in zip(earlier, made, strict=True))
             refusal = self._refusal(book, total, analyst, last)
             if refusal is None:
+                last = book.join(last, analyst)
                 for price, body, key, note in made:
                     last = book.append(
                         last, EntryKind.RESERVE, cost=price, analyst=analyst, key=key, body=body, note=note
@@ -186,6 +189,48 @@ class Ledger:
         with self._writing() as book:
             entry = book.append(self._check(book, repair=True), EntryKind.ALLOW, cost=limit, analyst=analyst)
         self._advance(entry)
+
+    def record(
+        self,
+        kind: EntryKind,
+        key: str,
+        note: Mapping[str, Any],
+        *,
+        analyst: str = "",
+        content: bytes | None = None,
+    ) -> tuple[Entry, bool]:
+        """Records something that costs nothing, once: the entry with this key of a name, and whether it is new.
+
+        With `content` it is kept beside the entry, which has its hash; `kept` gives it back.
+        """
+        if kind not in FREE or (content is not None) != (kind is EntryKind.KEEP):
+            raise Bug(f"an entry of the kind {kind} is not recorded so")
+        plain = _checked_note(note)
+        with self._writing(durable=kind not in UNSYNCED) as book:
+            last = self._check(book)
+            earlier = book.with_key(analyst, key)
+            if earlier is not None:
+                return earlier, False
+            if content is not None:
+                return book.keep(last, analyst=analyst, key=key, note=plain, content=content), True
+            return book.append(last, kind, analyst=analyst, key=key, note=plain), True
+
+    def recorded(self, *keys: str, analyst: str = "") -> tuple[Entry | None, ...]:
+        """What is recorded under each of these keys of a name, and then the last entry: all of one moment."""
+        with self._reading() as book:
+            return (*(book.with_key(analyst, key) for key in keys), book.last())
+
+    def records(self, kind: EntryKind, analyst: str = "") -> list[Entry]:
+        """All that is recorded of one kind under a name, in order."""
+        with self._reading() as book:
+            return book.of_kind(kind, analyst)
+
+    def kept(self, entry: Entry) -> bytes:
+        """The content of an entry that keeps one."""
+        content = self.answer(entry.seq)
+        if content is None:
+            raise LedgerFailed(f"The ledger is damaged. Entry {entry.seq}: its content is missing.")
+        return content
 
     def declare(self, tables: Sequence[Declaration], *, public: Sequence[Declaration] = ()) -> None:
         """Records the private tables that will be asked about: all of them or, if one is refused, none.
@@ -322,9 +367,9 @@ class Ledger:
         return _left(self.total, self.spent)
 
     def spent_by(self, analyst: str) -> Cost:
-        """The sum of one analyst's charges."""
+        """The sum of one analyst's charges, or of a team's."""
         with self._reading() as book:
-            return book.own(analyst)
+            return reduce(add_costs, map(book.own, book.members(analyst)), book.own(analyst))
 
     def allowance(self, analyst: str) -> Cost | None:
         """The most that one analyst may spend; None if only the total limits them."""
@@ -412,10 +457,8 @@ class Ledger:
 
     def _refusal(self, book: CheckedBook, price: Cost, analyst: str, last: Entry) -> BudgetExceeded | None:
         """Why this price does not fit after the last entry; None if it does. Nothing else decides what fits."""
-        allowance = book.allowance(analyst)
         limits: list[tuple[str | None, Cost, Cost]] = [(None, self.total, book.spent(last))]
-        own = [] if allowance is None else [(analyst, allowance, book.own(analyst, last))]
-        for whose, limit, used in (*limits, *own):
+        for whose, limit, used in (*limits, *book.allowances(analyst, last)):
             if not add_costs(used, price).fits(limit):
                 room = _left(limit, used)
                 return BudgetExceeded(*shortage(self.budget, price, room, whose), asked=price, remaining=room)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.entry import COLUMNS, Entry, EntryKind
+from lapwing.ledger.entry import COLUMNS, UNSYNCED, Entry, EntryKind
 from lapwing.ledger.gate import Gate
 from lapwing.ledger.store import PAGE, AnswerRow, Row
 
@@ -55,7 +55,7 @@ class MemoryBook:
         return self.rows[-1] if self.rows else None
 
     def last_durable(self) -> Row | None:
-        return next((row for row in reversed(self.rows) if row[1] != EntryKind.SETTLE), None)
+        return next((row for row in reversed(self.rows) if row[1] not in UNSYNCED), None)
 
     def entries_from(self, seq: int) -> list[Row]:
         return self.rows[max(seq, 1) - 1 :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from lapwing.ledger.entry import COLUMNS, Entry, EntryKind
+from lapwing.ledger.entry import COLUMNS, UNSYNCED, Entry
 from lapwing.ledger.store import PAGE, AnswerRow, Row
 
 APPLICATION = 0x4C415057  # "LAPW" in the header of the file
@@ -88,7 +88,7 @@ class SqliteBook:
         return self._one("ORDER BY seq DESC LIMIT 1")
 
     def last_durable(self) -> Row | None:
-        return self._one("WHERE kind <> ? ORDER BY seq DESC LIMIT 1", EntryKind.SETTLE)
+        return self._one(f"WHERE kind NOT IN ({', '.join('?' * len(UNSYNCED))}) ORDER BY seq DESC LIMIT 1", *UNSYNCED)
 
     def entries_from(self, seq: int) -> list[Row]:
         return self._all("WHERE seq >= ? ORDER BY seq", seq)

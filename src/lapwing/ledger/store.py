@@ -61,7 +61,7 @@ class Book(Protocol):
         """The last entry."""
 
     def last_durable(self) -> Row | None:
-        """The last entry that does not record an answer: those are committed durably, and answers are not."""
+        """The last entry whose kind is not in `entry.UNSYNCED`: those are committed durably, and answers are not."""
 
     def entries_from(self, seq: int) -> list[Row]:
         """The entries from this number on, in order."""

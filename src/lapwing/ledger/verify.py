@@ -24,6 +24,7 @@ from lapwing.ledger.witness import Witness
 from lapwing.privacy.budget import Budget
 
 _AT, _NOTE = COLUMNS.index("at"), COLUMNS.index("note")
+_ANSWERING = (EntryKind.SETTLE, EntryKind.KEEP)
 
 EntryReader = Callable[[], AbstractContextManager[Book]]
 """Lends a book for one page."""
@@ -140,7 +141,7 @@ def _entry_fault(reader: EntryReader, chain: ChainVerifier, end: int | None) -> 
     while True:
         with reader() as book:
             page = book.page(seq, end)
-            answers = {row[0]: _answer_to(book, row) for row in page if row[1] == EntryKind.SETTLE}
+            answers = {row[0]: _answer_to(book, row) for row in page if row[1] in _ANSWERING}
         if not page:
             return None if chain.last else ChainFault("There are no entries.")
         for row in page:
@@ -160,12 +161,12 @@ def _answer_to(book: Book, row: Row) -> AnswerRow | None:
         of = json.loads(row[_NOTE])["of"]
     except (ValueError, TypeError, KeyError):
         return None
-    found = book.answer(of) if type(of) is int and 0 < of < row[0] else None
+    found = book.answer(of) if type(of) is int and 0 < of <= row[0] else None
     return None if found is None else found._replace(payload=_digest(found.payload))
 
 
 def _answer_fault(entry: Entry, found: AnswerRow | None) -> ChainFault | None:
-    if entry.kind != EntryKind.SETTLE:
+    if entry.kind not in _ANSWERING:
         return None
     if found is None or found.settled != entry.seq:
         return ChainFault("the answer that it records is missing.", entry.seq)

@@ -1,4 +1,4 @@
-"""Opens a curator from data files and frames, one table or several."""
+"""Opens a curator from data files, frames and tables of a server, one or several."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 from lapwing.asking.checks import read_check
 from lapwing.catalog.table import Table
 from lapwing.curator import Curator
+from lapwing.engines.backends import local_source
 from lapwing.engines.frames import frame_source, with_fingerprint
 from lapwing.engines.public import read_public
-from lapwing.engines.source import Frame, Source, file_source
+from lapwing.engines.source import FileSource, Frame, LocalSource, Source, read_source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.ledger import Ledger, open_ledger
@@ -21,7 +22,7 @@ from lapwing.numbers import Number
 from lapwing.opening.declared import TableFacts, declare_table, read_facts
 from lapwing.opening.settings import curator_of
 from lapwing.privacy.budget import Budget
-from lapwing.settings import read_memory, read_type, witness_of
+from lapwing.settings import read_memory, read_type, witnesses_of
 
 
 def open_data(
@@ -30,6 +31,7 @@ def open_data(
     unit: str | Mapping[str, str | None] | None,
     budget: Budget,
     name: str | None = None,
+    table: str | Mapping[str, str] | None = None,
     rows_per_unit: int | str | Mapping[str, int | str | None] | None = None,
     groups_per_unit: int | str | Mapping[str, int | str | None] | None = None,
     bounds: Mapping[str, Any] | None = None,
@@ -47,10 +49,12 @@ def open_data(
     memory: str | None = None,
     schema: str | None = None,
 ) -> Curator:
-    """Opens a curator on a table: a Parquet, CSV or DuckDB file, or a pandas, polars or Arrow frame.
+    """Opens a curator on a table: a Parquet, CSV or DuckDB file, a pandas, polars or Arrow frame, or a table of a
+    PostgreSQL database, lw.open("postgresql://HOST/DATABASE", table="clinic.visits", ledger="ledger.db").
 
     `unit` names the column that identifies the unit of a row; None makes every row its own unit. A file keeps its
-    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given.
+    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given; a server's table needs one.
+    `table` is the name of the table inside a database or a DuckDB file.
     `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
     types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
@@ -70,10 +74,10 @@ def open_data(
     given = {"unit": unit, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit, "version": version}
     given |= {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "types": types}
     if isinstance(data, Mapping):
-        sources = _several(data, name)
+        sources = _several(data, name, table)
         facts = read_facts(sources, given)
     else:
-        source = _source_of(data)
+        source = _source_of(data, _one_name(table))
         sources = {_title(name, source): source}
         facts = dict.fromkeys(sources, TableFacts(**given))
     place = _place(sources, ledger)
@@ -81,7 +85,7 @@ def open_data(
         sources = {title: with_fingerprint(s) if isinstance(s, Frame) else s for title, s in sources.items()}
     size = None if memory is None else read_memory(memory)
     told = None if check is None else read_check(check)
-    witnesses = [witness_of(source) for source in sources.values() if not isinstance(source, Frame)]
+    witnesses = witnesses_of(sources.values())
     with ExitStack() as opened:
         known: Ledger | None = None
         if place is not None and place.exists():
@@ -97,7 +101,7 @@ def open_data(
         return curator
 
 
-def _several(data: Mapping[Any, Any], name: str | None) -> dict[str, Source]:
+def _several(data: Mapping[Any, Any], name: str | None, table: str | Mapping[str, str] | None) -> dict[str, Source]:
     """The sources of several tables by name."""
     if name is not None:
         raise Misconfigured("`name` is for one table; several have the names of the mapping. Leave `name` out.")
@@ -108,27 +112,50 @@ def _several(data: Mapping[Any, Any], name: str | None) -> dict[str, Source]:
             raise Misconfigured(
                 f"`{title}` is a list of values, not a table. Make a frame of the columns first: pyarrow.table(data)."
             )
-    return {_title(title, None): _source_of(one) for title, one in data.items()}
+    if isinstance(table, str):
+        raise Misconfigured("`table` is for one table; of several it is by name: table={'visits': 'clinic.visits'}.")
+    for title in table or ():
+        if title not in data:
+            raise Misconfigured(f"`table` names `{title}`, which is not a table. {nearest(str(title), data)}")
+    inside = table or {}
+    return {
+        _title(title, None): _source_of(one, inside.get(title) or _served(one, title)) for title, one in data.items()
+    }
+
+
+def _served(data: Any, title: Any) -> str | None:
+    """A table of a server has its name in the mapping there too, unless another one is given."""
+    return str(title) if isinstance(data, str) and "://" in data else None
+
+
+def _one_name(table: Any) -> str | None:
+    if table is not None and not (isinstance(table, str) and table):
+        raise Misconfigured("`table` must be text: the table's name in its database, such as table='clinic.visits'.")
+    return table
 
 
 def _title(name: Any, source: Source | None) -> str:
     """The table's name in questions: as given, or that of its file."""
     if name is None and source is not None:
-        return "data" if isinstance(source, Frame) else source.path.stem
+        if isinstance(source, Frame):
+            return "data"
+        return source.path.stem if isinstance(source, FileSource) else source.table
     if not (isinstance(name, str) and name):
         raise Misconfigured("`name` must be text: the table's name in questions, for example name='visits'.")
     return name
 
 
-def _source_of(data: Any) -> Source:
-    return file_source(Path(data)) if isinstance(data, str | Path) else frame_source(data)
+def _source_of(data: Any, table: str | None = None) -> Source:
+    return read_source(str(data), table) if isinstance(data, str | Path) else frame_source(data)
 
 
 def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> Path | None:
     """Where the ledger is: as given, beside the data files, or in memory."""
     if ledger is not None:
         return Path(ledger)
-    folders = list(dict.fromkeys(s.path.parent for s in sources.values() if not isinstance(s, Frame)))
+    if any(not isinstance(source, LocalSource) for source in sources.values()):
+        raise Misconfigured("the data are on a server. Say where their ledger is: ledger='ledger.db'.")
+    folders = list(dict.fromkeys(s.path.parent for s in sources.values() if isinstance(s, FileSource)))
     if len(folders) > 1:
         raise Misconfigured("the files are in different folders. Say where their ledger is: ledger='ledger.db'.")
     return folders[0] / ".lapwing" / "ledger.db" if folders else None
@@ -136,7 +163,7 @@ def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> Path | N
 
 def _public(
     tables: Mapping[str, Any], keys: Mapping[str, Sequence[str]], types: Mapping[str, Mapping[str, str]]
-) -> list[tuple[Table, Source]]:
+) -> list[tuple[Table, LocalSource]]:
     """The public tables to join with."""
     for what, facts in (("public_keys", keys), ("public_types", types)):
         for known in facts:
@@ -144,7 +171,7 @@ def _public(
                 raise Misconfigured(f"`{what}` names `{known}`, which is not a public table. {nearest(known, tables)}")
     made = []
     for name, data in tables.items():
-        source = _source_of(data)
+        source = local_source(_source_of(data, _served(data, name)))
         kinds = {column: read_type(kind) for column, kind in types.get(name, {}).items()}
         made.append((read_public(name, source, keys.get(name, ()), kinds), source))
     return made

@@ -8,7 +8,7 @@ from typing import Any
 
 from lapwing.asking.automatic import AUTO
 from lapwing.catalog.table import Field, Table
-from lapwing.engines.duckdb import stored_types
+from lapwing.engines.backends import stored_types
 from lapwing.engines.source import Source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest

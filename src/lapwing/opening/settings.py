@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lapwing.catalog.table import Catalog, Table
 from lapwing.curator import Curator
-from lapwing.engines.duckdb import DuckDBEngine
+from lapwing.engines.backends import open_engine
 from lapwing.engines.source import Source
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.settings import read_settings
@@ -24,7 +24,7 @@ def load(path: str | Path = "lapwing.toml") -> Curator:
 def curator_of(
     tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None, check: Fraction | None = None
 ) -> Curator:
-    """A curator on declared tables, whose rows DuckDB reads from their sources."""
+    """A curator on declared tables, whose rows the engine of their sources reads."""
     catalog = Catalog(tuple(table for table, _ in tables))
-    engine = DuckDBEngine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
+    engine = open_engine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
     return Curator(catalog, engine, ledger, check=check)

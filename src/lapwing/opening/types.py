@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from lapwing.engines.duckdb import stored_types
+from lapwing.engines.backends import stored_types
 from lapwing.engines.source import Csv, Frame, Source
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type, type_of

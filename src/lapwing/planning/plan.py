@@ -44,6 +44,9 @@ from lapwing.privacy.loss import Loss, Pure
 
 MOST_GROUPS = 1_000_000
 
+MADE_UP = "DUMMY: the rows are made up, and the numbers say nothing about the data."
+"""What every answer over made-up rows says first."""
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -110,7 +113,8 @@ class Outline:
         group = next((kind.group_word for kind in self.kinds), "group")
         left_out = (kind.left_out for kind in self.kinds if kind.left_out)
         limits = limit_notes(self.table, aggregates, groups, grouped=grouped, group=group)
-        return (*left_out, *self.question.notes, *limits)
+        made_up = (MADE_UP,) if self.table.made_up else ()
+        return (*made_up, *left_out, *self.question.notes, *limits)
 
     @cached_property
     def identity(self) -> Identity:

@@ -24,11 +24,12 @@ Exact numbers: a cost is the exact rational, unless its denominator exceeds 10^4
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from lapwing.errors import Misconfigured, WeakBudget
 from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
@@ -204,6 +205,21 @@ class Budget:
         self.accounting.rules.check(self.delta)
         if not self.capacity.amount:
             raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
+
+
+def read_cost(amounts: Mapping[str, Any]) -> Cost:
+    """The cost whose JSON this is, {"rho": 0.02, "delta": 0.0}, in an accounting that has this unit."""
+    fitting = [kind for kind in Accounting if kind.rules.unit in amounts]
+    if not fitting:
+        raise Misconfigured("these amounts have no unit that is known. The versions of client and server differ.")
+    delta = amounts.get("delta", 0)
+    accounting = next((kind for kind in fitting if kind.rules.has_delta), fitting[0]) if delta else fitting[0]
+    return Cost(accounting, amounts[accounting.rules.unit], delta)
+
+
+def read_budget(facts: Mapping[str, Any]) -> Budget:
+    """The budget in the JSON of a statement, where epsilon and delta are decimals."""
+    return Budget.from_record(Fraction(facts["epsilon"]), Fraction(facts["delta"]), facts["accounting"])
 
 
 @lru_cache(maxsize=1024)

@@ -1,11 +1,11 @@
-"""JSON: rows with intervals, notes, and how the answer was made."""
+"""JSON: rows with intervals, notes, how the answer was made, and all that it takes to show it again (from_json.py)."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from lapwing.answers.table import AnswerTable
+from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.privacy.budget import Cost
 
 
@@ -17,6 +17,7 @@ def to_dict(table: AnswerTable) -> dict[str, Any]:
         "confidence": float(table.confidence),
         "notes": list(table.notes),
         "column_notes": table.column_notes,
+        "layout": _layout(table),
     }
     return {**own, **table.facts(), **own}  # facts of the answer never stand for those of this table
 
@@ -32,3 +33,15 @@ def dump(value: Any) -> str:
 
 def price(cost: Cost) -> dict[str, float]:
     return {cost.unit: float(cost.amount), "delta": float(cost.delta)}
+
+
+def _layout(table: AnswerTable) -> dict[str, Any]:
+    """What rows and notes do not say of the table: types, which numbers have intervals, and the words beside it."""
+    words = {"paid": table.paid, "title": table.title, "condition": table.condition}
+    shape = {"binned": table.binned, "gaps": table.gaps}
+    return {"columns": [_column_layout(column) for column in table.columns], **words, **shape}
+
+
+def _column_layout(column: AnswerColumn) -> dict[str, Any]:
+    said = {"type": column.type.value, "reason": column.reason, "remark": column.remark}
+    return {**said, "interval": column.low is not None, "bare": column.bare, "chosen": column.chosen}

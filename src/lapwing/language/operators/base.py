@@ -29,7 +29,7 @@ PartText = Callable[[], str]
 MOST_DEPTH, MOST_SIZE = 60, 10_000  # of an expression, so that every later step is fast and cannot exhaust the stack
 
 _SMALL = 16  # a subtree of at most this many nodes is repeated rather than named
-_LOOSE = "lw_loose"
+_LOOSE, _TYPE = "lw_loose", "lw_type"
 
 
 def call(operator: Operator, *arguments: Expression, part: PartText) -> Call:
@@ -159,9 +159,16 @@ def cast(node: exp.Expression, kind: exp.DType) -> exp.Expression:
     return exp.Cast(this=node, to=exp.DataType(this=kind))
 
 
-def try_cast(node: exp.Expression, kind: exp.DType) -> exp.Expression:
-    """The value as another type, or NULL if it cannot be converted."""
-    return forms.TryRead(this=node, to=exp.DataType(this=kind))
+def try_cast(node: exp.Expression, kind: exp.DType, known: Type | None = None) -> exp.Expression:
+    """The value as another type, or NULL if it cannot be converted. `known` is its type, if the node does not say."""
+    return forms.TryRead(this=node, to=exp.DataType(this=kind), known=known or node.meta.get(_TYPE))
+
+
+def of_type(node: exp.Expression, kind: Type | None) -> exp.Expression:
+    """The node, marked with the type of its value."""
+    if kind is not None:
+        node.meta[_TYPE] = kind
+    return node
 
 
 def number(node: exp.Expression) -> exp.Expression:
@@ -199,7 +206,8 @@ def null_if_nan(node: exp.Expression) -> exp.Expression:
     """The node, with NULL for NaN."""
     if not is_maybe_nan(node):
         return node
-    return let(node, lambda value: where(exp.Not(this=forms.IsNaN(this=number(value()))), value()))
+    kept = let(node, lambda value: where(exp.Not(this=forms.IsNaN(this=number(value()))), value()))
+    return of_type(kept, node.meta.get(_TYPE))
 
 
 def zero() -> exp.Expression:

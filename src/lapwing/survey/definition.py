@@ -1,0 +1,111 @@
+"""What a survey is: its questions, what they cost a respondent together, and who runs it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+from urllib.parse import urlsplit
+
+from lapwing.errors import Misconfigured
+from lapwing.survey.question import SurveyQuestion
+
+ResultsFor = Literal["link", "public"]
+"""Who may read the results: whoever has the link that `lapwing survey serve` prints, or everyone."""
+
+MOST_QUESTIONS = 50
+_ID = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """A survey.
+
+    Guarantee:  all that a respondent sends is one report a question, so it is pure DP with `epsilon`, the exact sum of
+                the questions' epsilons, for a change of all answers together.
+    Proof:      reports to different questions are randomized by different words, so their losses add up; a second
+                report of the same respondent is not made: the device keeps the first, and sends it again.
+    """
+
+    title: str
+    run_by: str
+    contact: str
+    questions: tuple[SurveyQuestion, ...]
+    epsilon: Fraction
+    """What all questions cost one respondent together."""
+    report_from: int
+    """The least number of reports from which results are shown."""
+    about: str = ""
+    invitations: bool = False
+    results: ResultsFor = "link"
+    confidence: Fraction = Fraction(95, 100)
+    url: str | None = None
+    """Where the server is, for a form that is hosted elsewhere."""
+    origins: tuple[str, ...] = ()
+    """Other places that may host the form."""
+    per_minute: int = 600
+    """Requests a minute from one network address."""
+
+    def __post_init__(self) -> None:
+        ids = [question.id for question in self.questions]
+        if not 1 <= len(ids) <= MOST_QUESTIONS:
+            raise Misconfigured(
+                f"A survey has 1 to {MOST_QUESTIONS} questions. Write a [[questions]] section for each."
+            )
+        for name in ids:
+            if not _ID.fullmatch(name):
+                raise Misconfigured(
+                    f"`id` is {name!r}; it must be a short name of small letters, digits and _, such as smokes."
+                )
+            if ids.count(name) > 1:
+                raise Misconfigured(f"Two questions have the id {name!r}. Give each its own.")
+        total = sum((question.epsilon for question in self.questions), Fraction(0))
+        if self.epsilon != total:
+            raise Misconfigured(
+                f"`epsilon` is {decimal_text(self.epsilon)}, but the questions add up to {decimal_text(total)}. "
+                "State what one respondent loses in all, or change the epsilon of a question."
+            )
+        if self.url is not None and not is_address(self.url):
+            raise Misconfigured("`url` must be where the server is, such as https://survey.example.org.")
+        for origin in self.origins:
+            if origin != "null" and (not is_address(origin) or urlsplit(origin).path):
+                raise Misconfigured(
+                    "`origins` must list where the form is hosted, without a path, such as https://forms.example.org."
+                )
+
+    @property
+    def report_size(self) -> int:
+        """Bytes of the reports to all questions."""
+        return sum(question.program().size for question in self.questions)
+
+    def question(self, name: str) -> SurveyQuestion:
+        """The question with this id."""
+        for question in self.questions:
+            if question.id == name:
+                return question
+        known = ", ".join(question.id for question in self.questions)
+        raise Misconfigured(f"There is no question {name!r}. The survey has {known}.")
+
+
+def is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
+    except ValueError:
+        return False
+
+
+def decimal_text(number: Fraction) -> str:
+    """An epsilon as text: all of its digits if they end, else enough of them."""
+    rest = number.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1:
+        return f"{float(number):.12g}"
+    digits = 0
+    while (number * 10**digits).denominator != 1:
+        digits += 1
+    text = str(int(number * 10**digits)).rjust(digits + 1, "0")
+    return f"{text[:-digits]}.{text[-digits:]}" if digits else text

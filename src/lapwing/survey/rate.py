@@ -1,0 +1,42 @@
+"""How often one network address may ask. Addresses are held in memory for a minute or two, and nowhere else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+_MOST_ADDRESSES = 10_000
+_MINUTE = 60.0
+
+
+class RateLimit:
+    """A bucket for each address: it holds a minute's worth, and fills up evenly. Full buckets are forgotten."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = float(per_minute)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def wait(self, address: str) -> float:
+        """Seconds until this address may ask; 0 if it may now, and then one request is counted."""
+        with self._lock:
+            now = self._clock()
+            left, then = self._buckets.pop(address, (self._most, now))
+            left = min(self._most, left + (now - then) * self._most / _MINUTE)
+            allowed = left >= 1
+            self._forget(now)
+            self._buckets[address] = (left - allowed, now)
+            return 0.0 if allowed else (1 - left) * _MINUTE / self._most
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def _forget(self, now: float) -> None:
+        """Drops addresses that did not ask for a minute, oldest first; beyond a limit the oldest whatever they did."""
+        while self._buckets:
+            address, (_, then) = next(iter(self._buckets.items()))
+            if now - then < _MINUTE and len(self._buckets) < _MOST_ADDRESSES:
+                return
+            del self._buckets[address]
