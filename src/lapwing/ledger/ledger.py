@@ -52,7 +52,7 @@ from lapwing.ledger.entry import (
 )
 from lapwing.ledger.export import write_export
 from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
-from lapwing.ledger.store import Book, Store
+from lapwing.ledger.store import Book, InDoubt, Store
 from lapwing.ledger.verify import Report, verify
 from lapwing.ledger.witness import Witness, missing_ledger
 from lapwing.ledger.wording import budget_text, shortage
@@ -72,17 +72,17 @@ class Ledger:
         self._terms = LedgerTerms.read(first)
         self._salt = salt
         self._known: Head | None = None
-        """An entry that this process has committed. It need not prove again what comes before."""
+        """The last charge that this process has made durable. It need not prove again what comes before."""
 
     @classmethod
     def open(cls, store: Store, budget: Budget, witnesses: Sequence[Witness] = ()) -> Self:
         """The ledger in this store, created if neither it nor a witness of it exists. Closes the store if it fails."""
         if not isinstance(budget, Budget):
             raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
-        if not store.exists():
-            _refuse_missing(witnesses, store)
-            store.prepare()
         try:
+            if not store.exists():
+                _refuse_missing(witnesses, store)
+                store.prepare()
             with store.writing() as book:
                 if book.is_empty():
                     _refuse_missing(witnesses, store)
@@ -126,7 +126,7 @@ class Ledger:
             _check_names(analyst, charge.key)
         total = reduce(add_costs, (price for price, *_ in made))
         entries: list[Entry] = []
-        with self._writing() as book:
+        with _in_doubt_as_charged(total), self._writing() as book:
             last = self._check(book, repair=True)
             earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in made]
             if any(earlier):
@@ -150,6 +150,7 @@ class Ledger:
             )
             failed.charged = total
             raise failed from error
+        self._known = Head(self.id, last.seq, last.hash)
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
@@ -180,7 +181,6 @@ class Ledger:
             body, at = _digest(answer), charge.at
             entry = book.append(last, EntryKind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
             book.store(charge, entry, answer)
-        self._known = Head(self.id, entry.seq, entry.hash)
 
     def allow(self, analyst: str, cost: Cost) -> None:
         """Sets the most that one analyst may ever spend. It is part of the total, never in addition to it."""
@@ -188,6 +188,12 @@ class Ledger:
         limit = round_denominators(self._own_currency(cost))
         with self._writing() as book:
             entry = book.append(self._check(book, repair=True), EntryKind.ALLOW, cost=limit, analyst=analyst)
+        self._advance(entry)
+
+    def accept(self) -> None:
+        """Records that the steward goes on with this ledger on another server."""
+        with self._writing() as book:
+            entry = book.append(self._check(book, repair=True), EntryKind.WITNESS, note={"accepted": "server"})
         self._advance(entry)
 
     def record(
@@ -520,6 +526,16 @@ class Ledger:
             f"The ledger {self._store.name} was created with {budget_text(self.budget)}, and is now opened with "
             f"{budget_text(budget)}. {advice}"
         )
+
+
+@contextmanager
+def _in_doubt_as_charged(price: Cost) -> Iterator[None]:
+    """A charge that may have been made counts as made."""
+    try:
+        yield
+    except InDoubt as error:
+        error.charged = price
+        raise
 
 
 def _create(book: Book, budget: Budget) -> None:

@@ -17,10 +17,11 @@ from lapwing.engines.public import read_public
 from lapwing.engines.source import FileSource, Frame, LocalSource, Source, read_source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
-from lapwing.ledger import Ledger, open_ledger
+from lapwing.ledger import Ledger, LedgerPlace, has_ledger, open_ledger
 from lapwing.numbers import Number
 from lapwing.opening.declared import TableFacts, declare_table, read_facts
 from lapwing.opening.settings import curator_of
+from lapwing.postgres import is_postgres, read_address
 from lapwing.privacy.budget import Budget
 from lapwing.settings import read_memory, read_type, witnesses_of
 
@@ -53,7 +54,8 @@ def open_data(
     PostgreSQL database, lw.open("postgresql://HOST/DATABASE", table="clinic.visits", ledger="ledger.db").
 
     `unit` names the column that identifies the unit of a row; None makes every row its own unit. A file keeps its
-    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given; a server's table needs one.
+    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given: a path, or the address of a
+    database that many servers share, "postgresql://HOST/DATABASE". A server's table needs one.
     `table` is the name of the table inside a database or a DuckDB file.
     `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
@@ -88,7 +90,7 @@ def open_data(
     witnesses = witnesses_of(sources.values())
     with ExitStack() as opened:
         known: Ledger | None = None
-        if place is not None and place.exists():
+        if place is not None and has_ledger(place):
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
         tables = [
             (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
@@ -149,10 +151,10 @@ def _source_of(data: Any, table: str | None = None) -> Source:
     return read_source(str(data), table) if isinstance(data, str | Path) else frame_source(data)
 
 
-def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> Path | None:
+def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPlace | None:
     """Where the ledger is: as given, beside the data files, or in memory."""
     if ledger is not None:
-        return Path(ledger)
+        return read_address(str(ledger)) if is_postgres(ledger) else Path(ledger)
     if any(not isinstance(source, LocalSource) for source in sources.values()):
         raise Misconfigured("the data are on a server. Say where their ledger is: ledger='ledger.db'.")
     folders = list(dict.fromkeys(s.path.parent for s in sources.values() if isinstance(s, FileSource)))
