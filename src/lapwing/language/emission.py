@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lapwing.language import forms
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.language.holes import Hole
 from lapwing.language.operators.base import of_type, try_cast
 from lapwing.language.operators.table import cast, maybe_nan, null_if_nan, number, within_years
 from lapwing.language.types import Type, Value
@@ -48,11 +49,18 @@ def _emitted(expression: Expression, leaf: Leaf, *, clipped: bool) -> exp.Expres
             return maybe_nan(leaf(expression))
         case Column() | Key() | Slot():
             return leaf(expression)
+        case Hole(place=place):
+            return exp.Var(this=hole_mark(place))
         case Literal(value=value):
             return literal(value)
         case Call(operator=operator, arguments=arguments):
             inner = clipped and expression.type.is_number
             return operator.emit(*(emit(argument, leaf, clipped=inner) for argument in arguments))
+
+
+def hole_mark(place: int) -> str:
+    """What stands for a hole in an engine's text. No name and no text of a question has this character."""
+    return f"\0{place}\0"
 
 
 def clipped_columns(expression: Expression) -> list[Column]:
