@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lapwing.errors import Misconfigured
@@ -71,4 +72,5 @@ def serve(app: SurveyApp, at: socket.socket) -> None:
         limit_concurrency=1000,
         timeout_graceful_shutdown=3,
     )
-    uvicorn.Server(config).run(sockets=[at])
+    with suppress(KeyboardInterrupt):  # uvicorn ends in order, and then raises it again
+        uvicorn.Server(config).run(sockets=[at])

@@ -1,0 +1,34 @@
+"""Surveys that tests share."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from lapwing.survey import Survey, parse_survey
+
+QUESTIONS = {
+    "overtime": 'kind = "yes-no"\nepsilon = 1',
+    "coins": 'kind = "two-coins"',
+    "mood": 'kind = "choice"\noptions = ["good", "fair", "poor"]\nepsilon = 1',
+    "month": 'kind = "choice"\noptions = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]\nepsilon = 1',
+    "trouble": 'kind = "several"\noptions = ["conflict", "sleep", "leaving"]\nepsilon = 1',
+    "hours": 'kind = "number"\nrange = [0, 80]\nunit = "hours"\nepsilon = 1',
+}
+TOTALS = {"coins": "1.09862"}
+
+
+def survey_text(*names: str, **settings: Any) -> str:
+    """A survey.toml with these questions, or one of each kind."""
+    chosen = names or tuple(QUESTIONS)
+    total = float(sum((Fraction(TOTALS.get(name, "1")) for name in chosen), Fraction(0)))
+    head = {"title": '"How we work"', "run_by": '"Us"', "contact": '"us@example.org"', "epsilon": f"{total:.10g}"}
+    more = {name: str(one).lower() if isinstance(one, bool) else repr(one) for name, one in settings.items()}
+    head |= {"report_from": "50"} | more
+    parts = ["\n".join(f"{name} = {value}" for name, value in head.items())]
+    parts += [f'[[questions]]\nid = "{name}"\ntext = "{name}?"\n{QUESTIONS[name]}' for name in chosen]
+    return "\n\n".join(parts)
+
+
+def survey(*names: str, **settings: Any) -> Survey:
+    return parse_survey(survey_text(*names, **settings))
