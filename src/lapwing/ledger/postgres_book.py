@@ -83,7 +83,7 @@ FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE c.relnamespace = to_regnamespace(%s) AND c.relname = ANY(%s)"""
 
 
-class Session(Protocol):
+class Transaction(Protocol):
     """One transaction on a connection."""
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
@@ -111,7 +111,9 @@ def schema_statements(schema: str) -> list[str]:
 class PostgresBook:
     """Reads and appends in one transaction. `server` is where it runs, `durable` an entry that is certainly on disk."""
 
-    def __init__(self, session: Session, schema: str, *, writer: str = "", server: str = "", durable: int = 0) -> None:
+    def __init__(
+        self, session: Transaction, schema: str, *, writer: str = "", server: str = "", durable: int = 0
+    ) -> None:
         self._session = session
         self._schema = schema
         self._entries = f"SELECT {_COLUMNS} FROM {schema}.entry"
