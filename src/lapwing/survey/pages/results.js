@@ -164,6 +164,8 @@
 
   const plot = (width, height, label) => svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
 
+  const link = find("form"); // its whole address, to be read from a wall
+  if (link) link.textContent = link.href;
   let resized = 0;
   addEventListener("resize", () => {
     cancelAnimationFrame(resized);
