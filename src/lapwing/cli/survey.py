@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,7 @@ def serve(
     from lapwing.survey.serving import serve as run
 
     made = make_app(survey, kept)
-    with listen(host, port) as at:
+    with listen(host, port) as at, suppress(KeyboardInterrupt):
         where = Address(host, at.getsockname()[1])
         told = _links(made, where)
         more = [f"Reports:  {kept.name}, {kept.count():,} so far"]
@@ -200,7 +201,7 @@ def demo(
         if sent == simulate and not as_json:
             echo(f"\nAll {sent} have arrived.\n{found_in(survey, kept.reports())}\n")
 
-    with listen(host, port) as at:
+    with listen(host, port) as at, suppress(KeyboardInterrupt):
         where = Address(host, at.getsockname()[1])
         told = _links(made, where)
         more = ["Reports:  in memory, gone when this ends"]
