@@ -77,6 +77,8 @@ ABOVE_MEASURES = ROOMS[ROOMS.index("measures") + 1 :]
 ENGINES = ("duckdb", "postgres", "psycopg", "pyspark", "spark")
 ENGINES_ALLOWED = {
     "postgres.py": ["psycopg"],  # the driver, for engines and for ledgers
+    "ledger/postgres.py": ["psycopg", "psycopg.errors"],
+    "ledger/postgres_server.py": ["psycopg"],
     "reading/sql/refused.py": ["Anonymous", "duckdb"],
     "reading/sql/expressions.py": ["Anonymous"],  # a function that the analyst wrote
     "reading/sql/aliases.py": ["Anonymous"],  # the same

@@ -32,6 +32,7 @@ from lapwing.planning.question import Question
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.reading.ibis import read_ibis
 from lapwing.reading.sql import read_sql
+from lapwing.reading.sql.shapes import ShapeReader
 from lapwing.reading.sql.statement import read_statement
 
 REMEMBERED = 256
@@ -91,12 +92,12 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
-        self._read_sql = lru_cache(maxsize=REMEMBERED)(partial(read_sql, catalog=catalog))
+        self._read_sql = lru_cache(maxsize=REMEMBERED)(ShapeReader(catalog).read)
 
     def read(self, question: Any, today: date | None = None) -> Question:
         """The question in SQL or as an Ibis expression, asked on this date."""
         if isinstance(question, str):
-            return self._read_sql(question, today=today)
+            return self._read_sql(question, today)
         return reader_of(question, today)(self._catalog)
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:

@@ -56,8 +56,8 @@
 
   function draw() {
     const { n, report_from, enough, message, questions } = latest;
-    find("count").replaceChildren(node("b", {}, whole(n)), enough ? ` report${n === 1 ? "" : "s"}` : ` of ${whole(report_from)} reports`);
-    find("message").textContent = message;
+    find("count").replaceChildren(node("b", {}, whole(n)), enough ? ` report${n === 1 ? "" : "s"}` : ` of ${whole(report_from)} reports: do not report yet`);
+    find("message").textContent = enough ? `Each interval holds at ${level()} for those who took part.` : message;
     find("state").classList.toggle("notice", !enough);
     find("state").classList.toggle("stop", !enough);
     const open = new Set(Array.from(document.querySelectorAll("details[open]"), (one) => one.dataset.id));
@@ -164,6 +164,8 @@
 
   const plot = (width, height, label) => svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
 
+  const link = find("form"); // its whole address, to be read from a wall
+  if (link) link.textContent = link.href;
   let resized = 0;
   addEventListener("resize", () => {
     cancelAnimationFrame(resized);
