@@ -24,7 +24,7 @@ from lapwing.errors import Misconfigured
 from lapwing.survey import read_survey
 from lapwing.survey.app import make_app
 from lapwing.survey.memory_store import MemorySurveyStore
-from lapwing.survey.serving import Address
+from lapwing.survey.serving import Listening
 from lapwing.survey.simulate import Simulated
 from lapwing.survey.sqlite_store import SqliteSurveyStore
 from lapwing.survey.store import hash_code, make_code
@@ -185,15 +185,15 @@ def test_serve_listens_on_this_machine_only(lapwing: Run) -> None:
 def test_a_network_address_comes_with_what_plain_http_means(lapwing: Run) -> None:
     write("overtime")
     made = make_app(read_survey("survey.toml"), MemorySurveyStore())
-    where = Address("192.0.2.7", 8640)
+    where = Listening("192.0.2.7", 8640)
     text = _words(_links(made, where), where, [])
     assert "http://192.0.2.7:8640/" in text
     assert "Plain http" in text
     assert "Only this machine" not in text
-    assert [Address(host, 1).is_local for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "host.example")] == [
+    assert [Listening(host, 1).is_local for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "host.example")] == [
         *(True, True, True, False, False)
     ]
-    assert Address("::1", 5).link == "http://[::1]:5/"
+    assert Listening("::1", 5).link == "http://[::1]:5/"
 
 
 def test_a_port_that_is_taken_says_so(lapwing: Run) -> None:

@@ -12,8 +12,8 @@ from lapwing.survey.app import SurveyApp
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where the server listens, and how others reach it."""
+class Listening:
+    """Where the server is, and how others reach it."""
 
     host: str
     port: int
