@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from lapwing.errors import Misconfigured
 if TYPE_CHECKING:
     from lapwing.survey.app import SurveyApp
     from lapwing.survey.definition import Survey
-    from lapwing.survey.serving import Address
+    from lapwing.survey.serving import Listening
 
 app = typer.Typer(help="Ask what nobody may know: answers are randomized in the browser.", no_args_is_help=True)
 
@@ -73,12 +74,12 @@ def serve(
     kept = SqliteSurveyStore(store_of(file, store))
     _need_server()
     from lapwing.survey.app import make_app
-    from lapwing.survey.serving import Address, listen
+    from lapwing.survey.serving import Listening, listen
     from lapwing.survey.serving import serve as run
 
     made = make_app(survey, kept)
-    with listen(host, port) as at:
-        where = Address(host, at.getsockname()[1])
+    with listen(host, port) as at, suppress(KeyboardInterrupt):
+        where = Listening(host, at.getsockname()[1])
         told = _links(made, where)
         more = [f"Reports:  {kept.name}, {kept.count():,} so far"]
         if survey.invitations:
@@ -188,7 +189,7 @@ def demo(
     _need_server()
     from lapwing.survey.app import make_app
     from lapwing.survey.results import results as found_in
-    from lapwing.survey.serving import Address, listen
+    from lapwing.survey.serving import Listening, listen
     from lapwing.survey.serving import serve as run
 
     survey, kept, stop = class_survey(), MemorySurveyStore(), threading.Event()
@@ -200,8 +201,8 @@ def demo(
         if sent == simulate and not as_json:
             echo(f"\nAll {sent} have arrived.\n{found_in(survey, kept.reports())}\n")
 
-    with listen(host, port) as at:
-        where = Address(host, at.getsockname()[1])
+    with listen(host, port) as at, suppress(KeyboardInterrupt):
+        where = Listening(host, at.getsockname()[1])
         told = _links(made, where)
         more = ["Reports:  in memory, gone when this ends"]
         if simulate:
@@ -245,7 +246,7 @@ def _need_server() -> None:
         load(package, what="Surveys", install="'lapwing[server]'")
 
 
-def _links(made: SurveyApp, where: Address) -> dict[str, Any]:
+def _links(made: SurveyApp, where: Listening) -> dict[str, Any]:
     public = made.server.survey.results == "public"
     key = "" if public else f"?key={made.server.key}"
     hashes = made.server.site.hashes
@@ -256,7 +257,7 @@ def _links(made: SurveyApp, where: Address) -> dict[str, Any]:
     }
 
 
-def _words(told: dict[str, Any], where: Address, more: list[str]) -> str:
+def _words(told: dict[str, Any], where: Listening, more: list[str]) -> str:
     scripts = [f"          {one['sha256']}  {name}" for name, one in told["scripts"].items()]
     secret = "  (for who has this link)" if "?key=" in told["results"] else "  (public)"
     lines = [
