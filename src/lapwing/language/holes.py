@@ -56,7 +56,8 @@ class Hole(Literal):
 class Unseen:
     """Stands for an expression of which nothing may be known but that it is there.
 
-    To ask for its class, as `isinstance` and `match` do, is to look at it; only `is None` is not.
+    To ask for its class, as `isinstance` and `match` do, is to look at it. `is None` is not, nor is `type(...)`, which
+    no rule of plans asks of an expression.
     """
 
     __slots__ = ()
