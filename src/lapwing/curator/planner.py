@@ -21,7 +21,7 @@ from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounds_search import SearchResult, Target, overlooked
 from lapwing.cells.checking import CheckTarget, check_target
-from lapwing.curator.checks import PlannedCheck, plan_check
+from lapwing.curator.checks import PlannedCheck, StoredChecks, plan_check
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
@@ -92,6 +92,7 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
+        self._checks = StoredChecks(ledger)
         self._read_sql = lru_cache(maxsize=REMEMBERED)(ShapeReader(catalog).read)
 
     def read(self, question: Any, today: date | None = None) -> Question:
@@ -146,7 +147,7 @@ class Planner:
         share = self._part(terms) / max(1, len(joined))
         checks = {
             name: plan_check(
-                self._ledger, request, one, check_price(budget, terms.price(budget), share, counts=one.many)
+                self._checks, request, one, check_price(budget, terms.price(budget), share, counts=one.many)
             )
             for name, one in joined.items()
         }
@@ -190,7 +191,7 @@ class Planner:
         except Misconfigured:
             made(terms)  # if no answer has such a price, that is said
             raise
-        check = plan_check(self._ledger, request, target, price)
+        check = plan_check(self._checks, request, target, price)
         if plan is not None:
             return plan, None, check
         lesser = None if terms.taken == least.taken and check.taken else partial(made, least, check.price.amount)
