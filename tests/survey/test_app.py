@@ -19,7 +19,7 @@ from lapwing.errors import StoreFailed
 from lapwing.survey import Survey
 from lapwing.survey.app import make_app
 from lapwing.survey.memory_store import MemorySurveyStore
-from lapwing.survey.rate import RateLimit
+from lapwing.survey.rate import RateLimit, network_of
 from lapwing.survey.sqlite_store import SqliteSurveyStore
 from lapwing.survey.store import Invited, Kept, hash_code, make_code
 from lapwing.survey.wire import message_length, public_description
@@ -298,6 +298,13 @@ def test_the_rate_limit_fills_up_evenly_and_forgets() -> None:
     for number in range(20_000):
         limit.wait(str(number))
     assert len(limit) <= 10_000
+
+
+def test_an_ipv6_network_is_limited_as_one() -> None:
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:2") != network_of("2001:db8:0:1::1")
+    assert network_of("::ffff:192.0.2.1") == network_of("192.0.2.1") == "192.0.2.1"
+    assert network_of("fe80::1%eth0") == "fe80::"
+    assert network_of("") == ""
 
 
 def test_a_form_elsewhere_may_send_if_it_is_listed() -> None:
