@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -37,3 +37,12 @@ def postgres() -> Iterator[PostgresServer]:
 
     with running(fsync="off", full_page_writes="off", max_connections="200") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session on this machine."""
+    from support.spark import running
+
+    with running() as session:
+        yield session

@@ -10,6 +10,8 @@ LapwingError
 ├── Unfinished       what is computed from released numbers took too long; they are stored, and asking again is free
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
 │   └── AnswerLost   a question was charged under this key before, and its answer was lost; it is never run again
+├── NotServed        a server did not take the request: its token, its rate, its form; says why and what to do
+├── Disconnected     a server did not answer; carries the retry key, with which asking again is not paid twice
 ├── StoreFailed      the reports of a survey could not be read or written; none is acknowledged
 └── Bug              Lapwing broke its own rule; please report it
 
@@ -36,12 +38,14 @@ Code = Literal[
     "delta-not-available",
     "delta-not-needed",
     "delta-too-small",
+    "disconnected",
     "duplicate-name",
     "join-not-on-key",
     "join-not-on-unit",
     "keys-not-public",
     "misplaced-aggregate",
     "no-such-guarantee",
+    "not-a-server",
     "not-a-question",
     "not-aggregated",
     "not-combinable",
@@ -222,6 +226,27 @@ class LedgerFailed(LapwingError):
     """The ledger could not be read or written. The message says why and what to do; no answer is given."""
 
     code: Code = "ledger-failed"
+
+
+class NotServed(LapwingError):
+    """A server did not take the request. The code is the server's; what was charged is in `charged`."""
+
+    code: Code = "not-a-server"
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[assignment]  # servers have codes of their own
+
+
+class Disconnected(LapwingError):
+    """A server did not answer, however often it was asked. Whether it was charged is not known; `key` finds out."""
+
+    code: Code = "disconnected"
+
+    def __init__(self, address: str, key: str | None) -> None:
+        again = "" if key is None else f" If it was charged, asking again with key={key!r} brings its answer, unpaid."
+        super().__init__(f"The server at {address} does not answer. Check the address, and that it runs.{again}")
+        self.key = key
 
 
 class StoreFailed(LapwingError):

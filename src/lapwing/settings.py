@@ -21,6 +21,7 @@
     key = ["code"]                 # optional: a unique key
     types = { people = "integer" }
 
+A line `ledger = "postgresql://HOST/DATABASE"` at the top keeps the ledger in a database that many servers share.
 A line `check = 0` at the top turns off the check of what limits cut, which takes 5 % of a price. `[serve]` says how the
 server runs, and `answer_time` of a table after how many seconds it sends an answer.
 Every error names the file, the key, the rule and the fix.
@@ -50,6 +51,7 @@ from lapwing.errors import LapwingError, Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Interval, Type, Value
 from lapwing.numbers import count, exact, inside_unit, positive
+from lapwing.postgres import PostgresAddress, is_postgres, read_address
 from lapwing.privacy.budget import Budget
 
 T = TypeVar("T")
@@ -82,7 +84,7 @@ class Settings:
 
     tables: tuple[tuple[Table, Source], ...]
     budget: Budget
-    ledger: Path
+    ledger: Path | PostgresAddress
     public: tuple[tuple[Table, LocalSource], ...] = ()
     """Public tables to join with."""
     memory: str | None = None
@@ -93,11 +95,14 @@ class Settings:
     """How the server runs, as it is written (server/settings.py)."""
     answer_times: Mapping[str, float] = field(default_factory=dict)
     """Seconds after which the server sends an answer, for each table that declares them."""
+    witness: Path | None = None
+    """One more witness: of a ledger that is not on this machine."""
 
     @property
     def witnesses(self) -> tuple[Path, ...]:
         """A small file next to each data file that records the head of the ledger."""
-        return witnesses_of(source for _, source in self.tables)
+        beside = witnesses_of(source for _, source in self.tables)
+        return beside if self.witness is None else (*beside, self.witness)
 
 
 def witnesses_of(sources: Iterable[Source]) -> tuple[Path, ...]:
@@ -146,7 +151,7 @@ class _Reader:
         budget = self._section(found, "budget")
         self._known(budget, _BUDGET, "budget.")
         tables = self._section(found, "tables")
-        ledger = found.get("ledger", ".lapwing/ledger.db")
+        ledger = self._ledger(self._text(found.get("ledger", ".lapwing/ledger.db"), "ledger"))
         read = tuple(self._table(name, self._section(tables, name, "tables.")) for name in tables)
         listed = self._section(found, "public") if "public" in found else {}
         public = tuple(self._public(name, self._section(listed, name, "public.")) for name in listed)
@@ -154,12 +159,13 @@ class _Reader:
         return Settings(
             read,
             self._at("budget", lambda: Budget(**{"epsilon": self._required(budget, "epsilon", "budget."), **budget})),
-            self.path.parent / self._text(ledger, "ledger"),
+            ledger,
             public,
             None if "memory" not in found else self._at("memory", lambda: read_memory(found["memory"])),
             None if "check" not in found else self._at("check", lambda: read_check(found["check"])),
-            self._section(found, "serve") if "serve" in found else {},
-            {name: self._answer_time(name, section) for name, section in tables.items() if "answer_time" in section},
+            serve=self._section(found, "serve") if "serve" in found else {},
+            answer_times={name: self._answer_time(name, one) for name, one in tables.items() if "answer_time" in one},
+            witness=None if isinstance(ledger, Path) else self.path.parent / ".lapwing" / "ledger.witness",
         )
 
     def _answer_time(self, name: str, found: Mapping[str, Any]) -> float:
@@ -172,6 +178,11 @@ class _Reader:
             return float(seconds)
 
         return self._at(f"tables.{name}.answer_time", read)
+
+    def _ledger(self, given: str) -> Path | PostgresAddress:
+        if is_postgres(given):
+            return self._at("ledger", lambda: read_address(given, public=True))
+        return self.path.parent / given
 
     def _table(self, name: str, found: Mapping[str, Any]) -> tuple[Table, Source]:
         at = f"tables.{name}."

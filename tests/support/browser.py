@@ -17,6 +17,7 @@ AXE = Path(__file__).parents[2] / ".venv" / "node" / "node_modules" / "axe-core"
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--no-first-run", "--disable-dev-shm-usage"),
+    "--host-resolver-rules=MAP *.test 127.0.0.1",  # a name for this machine that no browser takes for it
 )
 PHONE = {"width": 360, "height": 740}
 DESKTOP = {"width": 1280, "height": 800}

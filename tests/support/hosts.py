@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,8 @@ from lapwing.catalog.table import Table
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.engine import Engine
 from lapwing.engines.frames import frame_source
-from lapwing.engines.source import Source
+from lapwing.engines.source import Source, SparkFrame
+from lapwing.engines.spark import SparkEngine
 
 SALT = 2015
 
@@ -46,5 +47,26 @@ class DuckDBHost:
         return DuckDBEngine([(table, frame_source(data)) for table, data in rows], salt=salt)
 
 
-HOSTS: dict[str, Callable[[pytest.FixtureRequest], Host]] = {"duckdb": lambda _: DuckDBHost()}
+class SparkHost:
+    """Rows as DataFrames of one session."""
+
+    name = "spark"
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
+        return [
+            (table, frame_source(data) if table.public else SparkFrame(self.session.createDataFrame(data)))
+            for table, data in rows
+        ]
+
+    def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
+        return SparkEngine(self.sources(rows), salt=salt)
+
+
+HOSTS: dict[str, Callable[[pytest.FixtureRequest], Host]] = {
+    "duckdb": lambda _: DuckDBHost(),
+    "spark": lambda request: SparkHost(request.getfixturevalue("spark")),
+}
 """How each is made; a server is started by its fixture when a test first needs it."""

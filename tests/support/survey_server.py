@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import uvicorn
 
 from lapwing.noise.bits import SYSTEM, BitSource
@@ -63,6 +65,26 @@ def serving(survey: Survey, folder: Path, *, store: SurveyStore | None = None, p
         thread.join(10)
         at.close()
         kept.close()
+
+
+class Client:
+    """Asks an application without a network."""
+
+    def __init__(self, app: Any, address: str = "127.0.0.1") -> None:
+        self._transport = httpx.ASGITransport(app=app, client=(address, 4711))
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            async with httpx.AsyncClient(transport=self._transport, base_url="http://survey.test") as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(ask())
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("POST", path, **more)
 
 
 def message(

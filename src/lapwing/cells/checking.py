@@ -18,7 +18,6 @@ Checked by: tests/cells/test_checking.py
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +26,15 @@ from fractions import Fraction
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.catalog.identity import Facts, Identity, domain_facts, expression_facts, interval_facts, rows_facts
+from lapwing.catalog.identity import (
+    Facts,
+    Identity,
+    compact_json,
+    domain_facts,
+    expression_facts,
+    interval_facts,
+    rows_facts,
+)
 from lapwing.catalog.table import Field, Table
 from lapwing.cells.bounding import key_node
 from lapwing.cells.bounds_search import unit_rows
@@ -68,7 +75,7 @@ class CheckTarget:
     @property
     def names(self) -> tuple[str, ...]:
         """Each limit by its exact facts, in the order of the counts."""
-        return tuple(json.dumps(facts, separators=(",", ":")) for facts in self._facts())
+        return tuple(map(compact_json, self._facts()))
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounds_search import SearchResult, Target, overlooked
 from lapwing.cells.checking import CheckTarget, check_target
-from lapwing.curator.checks import PlannedCheck, plan_check
+from lapwing.curator.checks import PlannedCheck, StoredChecks, plan_check
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
@@ -32,6 +32,7 @@ from lapwing.planning.question import Question
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.reading.ibis import read_ibis
 from lapwing.reading.sql import read_sql
+from lapwing.reading.sql.shapes import ShapeReader
 from lapwing.reading.sql.statement import read_statement
 
 REMEMBERED = 256
@@ -91,12 +92,13 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
-        self._read_sql = lru_cache(maxsize=REMEMBERED)(partial(read_sql, catalog=catalog))
+        self._checks = StoredChecks(ledger)
+        self._read_sql = lru_cache(maxsize=REMEMBERED)(ShapeReader(catalog).read)
 
     def read(self, question: Any, today: date | None = None) -> Question:
         """The question in SQL or as an Ibis expression, asked on this date."""
         if isinstance(question, str):
-            return self._read_sql(question, today=today)
+            return self._read_sql(question, today)
         return reader_of(question, today)(self._catalog)
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
@@ -145,7 +147,7 @@ class Planner:
         share = self._part(terms) / max(1, len(joined))
         checks = {
             name: plan_check(
-                self._ledger, request, one, check_price(budget, terms.price(budget), share, counts=one.many)
+                self._checks, request, one, check_price(budget, terms.price(budget), share, counts=one.many)
             )
             for name, one in joined.items()
         }
@@ -189,7 +191,7 @@ class Planner:
         except Misconfigured:
             made(terms)  # if no answer has such a price, that is said
             raise
-        check = plan_check(self._ledger, request, target, price)
+        check = plan_check(self._checks, request, target, price)
         if plan is not None:
             return plan, None, check
         lesser = None if terms.taken == least.taken and check.taken else partial(made, least, check.price.amount)

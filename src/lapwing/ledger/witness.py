@@ -78,6 +78,7 @@ class Witness:
         return max(heads, key=lambda head: head.seq)
 
     def _create(self, head: Head) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.path.with_name(self.path.name + ".new")
         with open(fresh, "wb", buffering=0) as file:
             file.write(_format(head) * 2)

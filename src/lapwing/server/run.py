@@ -36,7 +36,8 @@ def prepare(file: Path) -> tuple[ServeSettings, Path | None]:
         book = TokenBook(ledger)
         if book.all():
             return serve, None
-        place = settings.ledger.parent / "steward.token"
+        here = settings.ledger.parent if isinstance(settings.ledger, Path) else file.parent / ".lapwing"
+        place = here / "steward.token"
         token, _ = book.add("steward", Role.STEWARD)
         write_secret(place, token)
         return serve, place

@@ -29,6 +29,9 @@ class MemorySurveyStore:
             self._bound = self._bound or (survey, key)
             return self._bound[1]
 
+    def survey(self) -> str | None:
+        return self._bound[0] if self._bound else None
+
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         with self._lock:
             if nonce in self._reports:

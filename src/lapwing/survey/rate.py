@@ -35,7 +35,8 @@ class RateLimit:
 
     def _forget(self, now: float) -> None:
         """Drops addresses that did not ask for a minute, oldest first; beyond a limit the oldest whatever they did."""
-        for address, (_, then) in list(self._buckets.items()):
+        while self._buckets:
+            address, (_, then) = next(iter(self._buckets.items()))
             if now - then < _MINUTE and len(self._buckets) < _MOST_ADDRESSES:
-                break
+                return
             del self._buckets[address]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from lapwing.errors import Misconfigured
 from lapwing.survey.app import SurveyApp
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where the server listens, and how others reach it."""
+class Listening:
+    """Where the server is, and how others reach it."""
 
     host: str
     port: int
@@ -21,7 +21,10 @@ class Address:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach it."""
-        return self.host in _LOOPBACK
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     @property
     def link(self) -> str:
@@ -71,4 +74,5 @@ def serve(app: SurveyApp, at: socket.socket) -> None:
         limit_concurrency=1000,
         timeout_graceful_shutdown=3,
     )
-    uvicorn.Server(config).run(sockets=[at])
+    with suppress(KeyboardInterrupt):  # uvicorn ends in order, and then raises it again
+        uvicorn.Server(config).run(sockets=[at])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -92,11 +92,12 @@ class Site:
         return [folder / name for name in made]
 
     def _render(self, name: str, **more: Any) -> str:
-        return self._templates.get_template(name).render(survey=self.description, hashes=self.hashes, **more)
+        return _templates().get_template(name).render(survey=self.description, hashes=self.hashes, **more)
 
-    @cached_property
-    def _templates(self) -> Environment:
-        return Environment(loader=FileSystemLoader(PAGES), autoescape=True, trim_blocks=True)
+
+@cache
+def _templates() -> Environment:
+    return Environment(loader=FileSystemLoader(PAGES), autoescape=True, trim_blocks=True)
 
 
 def _hashes(data: bytes) -> dict[str, str]:

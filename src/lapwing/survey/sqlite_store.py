@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from lapwing.errors import Misconfigured, StoreFailed
-from lapwing.survey.store import OTHER_SURVEY, Invited, Kept
+from lapwing.survey.store import OTHER_SURVEY, TAKEN_OVER, Invited, Kept
 
 _APPLICATION = 0x4C575356  # LWSV
 _CHECKPOINT_EVERY = 256  # commits
@@ -46,6 +46,7 @@ class SqliteSurveyStore:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._survey: str | None = None
         self._commits = 0
 
     @property
@@ -54,6 +55,7 @@ class SqliteSurveyStore:
 
     def prepare(self, survey: str, key: str) -> str:
         with self._writing() as connection:
+            self._survey = survey
             found = connection.execute("SELECT id, key FROM survey").fetchone()
             if found is None:
                 connection.execute("INSERT INTO survey VALUES (1, ?, ?)", (survey, key))
@@ -65,8 +67,15 @@ class SqliteSurveyStore:
                 connection.execute("UPDATE survey SET id = ?", (survey,))
             return str(found[1])
 
+    def survey(self) -> str | None:
+        with self._held() as connection:
+            found = connection.execute("SELECT id FROM survey").fetchone()
+            return str(found[0]) if found else None
+
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         with self._writing() as connection:
+            if connection.execute("SELECT id FROM survey").fetchone() != (self._survey,):
+                raise StoreFailed(TAKEN_OVER.format(name=self.name))
             found = connection.execute("SELECT report FROM reports WHERE nonce = ?", (nonce,)).fetchone()
             if found is not None:
                 return Kept.ALREADY if found[0] == report else Kept.NONCE_TAKEN

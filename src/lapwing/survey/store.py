@@ -7,7 +7,8 @@ One each:  an invitation is spent in the same transaction that keeps the report:
 Durable:   what `add` returned STORED for survives the end of the process and a loss of power.
 No trace:  a store keeps nonces and reports. It keeps no time, no address and no order of arrival, and gives reports
            back in the order of their nonces, which are random.
-One survey: a store belongs to one version of one survey. Reports to another are refused before they come here.
+One survey: a store belongs to one version of one survey. While it is empty another may take its place; from then on
+           `add` fails for whoever prepared it before.
 Failure:   every failure is a StoreFailed that names the next step, and nothing was kept.
 Threads:   every method may be called from any thread.
 """
@@ -52,6 +53,9 @@ class SurveyStore(Protocol):
         Raises Misconfigured if the store holds reports or invitations of another survey.
         """
 
+    def survey(self) -> str | None:
+        """The survey that the store is bound to; None if it is bound to none yet."""
+
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         """Keeps a report, and spends the invitation with this hash if the survey has invitations."""
 
@@ -88,4 +92,7 @@ def hash_code(code: str) -> bytes:
 OTHER_SURVEY = (
     "{name} holds reports to another survey, or to this one before it was changed. Reports to two versions cannot be "
     "joined: undo the change, or name another store with --store."
+)
+TAKEN_OVER = (
+    "{name} was given to another survey meanwhile. Nothing was kept: start this survey again with its own store."
 )

@@ -2,7 +2,7 @@
 
 The message is JSON with fixed keys in a fixed order, and every part of it has a fixed length, so its length is the same
 for every answer to a survey, and for none.
-Checked by: tests/survey/test_programs.py
+Checked by: tests/survey/test_wire.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 "use strict";
 /* The form. It randomizes once, when it is sent; it stores the randomized report before it sends it, and never an answer. */
 (() => {
-  const SETTLE = 250; // milliseconds after which two tabs of a browser without locks have seen each other's writing
+  const SETTLE = 1000; // milliseconds after which two tabs of a browser without locks have seen each other's writing
   const ALLOWED = /^[a-z2-7]{26}$/; // an invitation
   const find = (id) => document.getElementById(id);
   const survey = JSON.parse(find("description").textContent);
@@ -85,7 +85,7 @@
     if (!answers) return;
     sending = true;
     const before = read();
-    leaveForm();
+    show(WAITING, {});
     let kept = null;
     try {
       kept = await settle(answers);
@@ -104,7 +104,7 @@
     sending = true;
     show(WAITING, {});
     const body = JSON.stringify({ survey: survey.survey, nonce: kept.nonce, report: kept.report, invitation });
-    let status = "", message = "";
+    let status, message;
     try {
       const answer = await fetch(survey.post, {
         method: "POST",
@@ -129,7 +129,7 @@
       }
       return showKept({ ...kept, sent: true }, done);
     }
-    showKept(kept, [UNSENT[0], `${message} ${UNSENT[1]}`]);
+    showKept(kept, [UNSENT[0], `${message ?? "The server gave no reason."} ${UNSENT[1]}`]);
   }
 
   /* What is marked, as whole numbers; null after pointing to a number that is none. */
