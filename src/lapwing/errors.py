@@ -47,6 +47,7 @@ Code = Literal[
     "not-combinable",
     "not-one-select",
     "not-watchable",
+    "price-changed",
     "price-out-of-range",
     "private-rows",
     "public-rows",

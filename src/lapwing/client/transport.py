@@ -57,7 +57,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a server is."""
 
     secure: bool
@@ -70,7 +70,7 @@ class Address:
         return f"http{'s' if self.secure else ''}://{host}{'' if self.port is None else f':{self.port}'}{self.path}"
 
 
-def read_address(url: str, *, insecure: bool = False) -> Address:
+def read_address(url: str, *, insecure: bool = False) -> ServerAddress:
     """The address in a URL; refuses to send a token unencrypted over a network."""
     try:
         parts = urlsplit(url)
@@ -86,7 +86,7 @@ def read_address(url: str, *, insecure: bool = False) -> Address:
             f"`url` starts with http://, so that everybody on the way to {host} could read the token and the answers. "
             "Use https://, or pass insecure=True if the network itself is encrypted."
         )
-    return Address(scheme == "https", host, port, parts.path.rstrip("/"))
+    return ServerAddress(scheme == "https", host, port, parts.path.rstrip("/"))
 
 
 def _is_here(host: str) -> bool:
@@ -118,7 +118,9 @@ def new_key() -> str:
 class Transport:
     """Sends requests, over connections that stay open. Threads may share it."""
 
-    def __init__(self, address: Address, token: Token, *, timeout: float, ca: str | os.PathLike[str] | None) -> None:
+    def __init__(
+        self, address: ServerAddress, token: Token, *, timeout: float, ca: str | os.PathLike[str] | None
+    ) -> None:
         self.address = address
         self._token, self._timeout = token, timeout
         self._idle: list[http.client.HTTPConnection] = []

@@ -380,9 +380,9 @@ class Ledger:
         with self._reading() as book:
             return book.allowance(analyst)
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries, from the first."""
-        seq = 0
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """All entries, from the first or from the one after a number."""
+        seq = after
         while True:
             with self._store.reading() as book:
                 page = [intact(row) for row in book.page(seq)]

@@ -2,7 +2,7 @@
 /* Draws the estimates, and asks for newer ones every two seconds. */
 (() => {
   const EVERY = 2000; // milliseconds
-  const ROW = 50, PAD = 9, FOOT = 26, TRAIL = 220, WIDE = 7.2; // pixels; the last is a letter's
+  const ROW = 50, PAD = 9, FOOT = 26, TRAIL = 220, RANGE = 112, WIDE = 7.2; // pixels; the last is a letter's
   const find = (id) => document.getElementById(id);
   const source = find("state").dataset.from;
   const trails = new Map(); // question -> [{n, share, low, high}], as seen since the page was opened
@@ -86,7 +86,7 @@
   }
 
   const level = () => `${Math.round(100 * latest.confidence)}%`;
-  const hostile = ({ moved_by_one: moved }) => (moved ? `One respondent who sends what they like moves a share by at most ${percent(moved)}.` : "");
+  const hostile = ({ moved_by_one: moved }) => (moved ? `One respondent who sends what they like moves a share by at most ${(100 * moved).toFixed(1)} percentage points.` : "");
 
   /* One row for each value: its name and numbers, below them the interval and the estimate on a scale to 100 %. */
   function bars({ text, values }, width) {
@@ -98,10 +98,10 @@
     }
     values.forEach(({ label, share, low, high }, i) => {
       const top = i * ROW, middle = top + 34;
-      const roomy = label.length * WIDE < width - 200, numbers = svg("text", { x: width, y: top + 18, "text-anchor": "end" });
-      numbers.append(svg("tspan", { class: "number" }, percent(share)));
-      if (roomy) numbers.append(svg("tspan", { class: "tick" }, `  ${percent(low)} to ${percent(high)}`));
-      picture.append(svg("text", { x: 0, y: top + 18 }, fit(label, width - 65)), numbers);
+      const roomy = label.length * WIDE < width - 60 - RANGE, end = { y: top + 18, "text-anchor": "end" };
+      picture.append(svg("text", { x: 0, y: top + 18 }, fit(label, width - 65)));
+      picture.append(svg("text", { ...end, class: "number", x: roomy ? width - RANGE : width }, percent(share)));
+      if (roomy) picture.append(svg("text", { ...end, class: "tick", x: width }, `${percent(low)} to ${percent(high)}`));
       picture.append(svg("line", { class: "track", x1: x(0), x2: x(1), y1: middle, y2: middle }));
       picture.append(svg("line", { class: "range", x1: x(low), x2: x(high) + 0.01, y1: middle, y2: middle }));
       picture.append(svg("circle", { class: "point", cx: x(share), cy: middle, r: 6.5 }));
@@ -164,6 +164,8 @@
 
   const plot = (width, height, label) => svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
 
+  const link = find("form"); // its whole address, to be read from a wall
+  if (link) link.textContent = link.href;
   let resized = 0;
   addEventListener("resize", () => {
     cancelAnimationFrame(resized);
