@@ -178,7 +178,6 @@ def test_a_plan_that_looks_at_where_is_made_alone(monkeypatch: pytest.MonkeyPatc
         repr,
         str,
         lambda unseen: {unseen},
-        lambda unseen: replace(unseen, type=None),
     ],
 )
 def test_whoever_looks_at_what_is_unseen_is_stopped(look: Callable[[Any], object]) -> None:
