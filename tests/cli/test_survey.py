@@ -89,8 +89,11 @@ def test_results_of_nothing_and_of_another_survey_say_so(lapwing: Run) -> None:
     write("overtime", "mood")
     with pytest.raises(Misconfigured, match="no reports yet"):
         lapwing("results")
+    with pytest.raises(Misconfigured, match="no store that surveys know"):
+        lapwing("results", "--store", "mysql://host/database")
     answered(3)
     assert "Do not report" in lapwing("results")
+    assert "Do not report" in lapwing("results", "--store", "survey.db")
     write("overtime", "mood", title="Changed")
     with pytest.raises(Misconfigured, match="undo the change"):
         lapwing("results")

@@ -180,7 +180,7 @@ def test_a_number_that_is_none_is_pointed_at_and_nothing_is_sent(
     recorded = Recorded.of(context)
     page.goto(served.url)
     field = page.get_by_role("group", name=HOURS).get_by_role("textbox")
-    for written in ("81", "-1", "3.5", "abc", "1e1", "0x10", "40 hours", "Infinity", "1,000", "٣"):
+    for written in ("81", "-1", "3.5", "abc", "1e1", "0x10", "40 hours", "Infinity", "1,000", "1.000", "٣"):
         field.fill(written)
         press_send(page)
         assert field.get_attribute("aria-invalid") == "true", written
@@ -190,6 +190,19 @@ def test_a_number_that_is_none_is_pointed_at_and_nothing_is_sent(
     field.fill("39")
     send(page)
     assert served.store.count() == 1
+
+
+def test_enter_in_a_field_does_not_send(served: ServedSurvey, page: Page, context: BrowserContext) -> None:
+    """What is sent stands for ever, so it takes the button."""
+    recorded = Recorded.of(context)
+    page.goto(served.url)
+    write(page, HOURS, "39")
+    for field in page.locator("input").all():
+        field.press("Enter")
+    page.wait_for_timeout(100)
+    assert (recorded.bodies, page.evaluate("localStorage.length")) == ([], 0)
+    page.get_by_role("button", name="Send randomized answers").press("Enter")
+    see(page, SENT)
 
 
 def test_none_of_these_and_the_options_exclude_each_other(served: ServedSurvey, page: Page) -> None:
@@ -205,7 +218,11 @@ def test_the_label_says_who_sees_what_at_which_odds(served: ServedSurvey, page: 
     """Who runs it, the stored report, the network address, epsilon of each question and in total, the odds."""
     page.goto(served.url)
     label = page.get_by_role("region", name="Who can see what").inner_text()
-    for said in ("The staff council", "randomized report, stored there and on this device", "your network address"):
+    for said in (
+        "The staff council",
+        "randomized report, stored there and on this device",
+        "Your network address and the time",
+    ):
         assert said in label
     assert "You alone\nsee your answers. They do not leave this device." in label
     for fact in (
@@ -253,6 +270,7 @@ def test_the_picture_counts_the_same_people_as_the_sentence(served: ServedSurvey
 def test_every_state_of_the_form_is_accessible(served: ServedSurvey, page: Page) -> None:
     page.goto(served.url)
     assert_accessible(page)
+    assert page.locator("#plain").is_hidden()
     for summary in page.locator("summary").all():
         summary.click()
     write(page, HOURS, "many")

@@ -23,7 +23,7 @@ app = typer.Typer(help="Ask what nobody may know: answers are randomized in the 
 
 SurveyArgument = Annotated[Path, typer.Argument(help="The survey's file.")]
 StoreOption = Annotated[
-    Path | None, typer.Option("--store", help="Where reports are kept; beside the survey's file if left out.")
+    str | None, typer.Option("--store", help="Where reports are kept; beside the survey's file if left out.")
 ]
 HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for the whole network.")]
 PortOption = Annotated[int, typer.Option("--port", help="The port; 0 takes any free one.")]
@@ -67,11 +67,11 @@ def serve(
     as_json: JsonOption = False,
 ) -> None:
     """Host the form, keep randomized reports, and show what they say. Ends with Ctrl-C."""
+    from lapwing.survey.opening import open_survey_store
     from lapwing.survey.reading import read_survey
-    from lapwing.survey.sqlite_store import SqliteSurveyStore
 
     survey = read_survey(file)
-    kept = SqliteSurveyStore(store_of(file, store))
+    kept = open_survey_store(file, store)
     _need_server()
     from lapwing.survey.app import make_app
     from lapwing.survey.serving import Listening, listen
@@ -106,7 +106,7 @@ def results(
 
     check_formats(as_json, as_csv)
     survey = read_survey(file)
-    reports = _kept_reports(survey, store_of(file, store))
+    reports = _kept_reports(survey, file, store)
     if joint is None:
         found = found_in(survey, reports)
         echo(json.dumps(found.to_dict()) if as_json else found.to_csv() if as_csv else str(found), nl=not as_csv)
@@ -128,8 +128,8 @@ def invite(
 ) -> None:
     """Print links that can be used once each. They are shown now and never again: only hashes are kept."""
     from lapwing.numbers import count
+    from lapwing.survey.opening import open_survey_store
     from lapwing.survey.reading import read_survey
-    from lapwing.survey.sqlite_store import SqliteSurveyStore
     from lapwing.survey.store import hash_code, make_code
     from lapwing.survey.wire import Reader
 
@@ -142,7 +142,7 @@ def invite(
     if not 1 <= count(many, "many") <= 100_000:
         raise Misconfigured(f"{many} links are too many at once. Make at most 100,000.")
     codes = [make_code() for _ in range(many)]
-    kept = SqliteSurveyStore(store_of(file, store))
+    kept = open_survey_store(file, store)
     kept.prepare(Reader(survey).id, make_code())
     kept.invite(hash_code(code) for code in codes)
     kept.close()
@@ -217,19 +217,12 @@ def demo(
             stop.set()
 
 
-def store_of(file: Path, store: Path | None) -> Path:
-    """Where the reports to a survey are kept."""
-    return file.with_suffix(".db") if store is None else store
-
-
-def _kept_reports(survey: Survey, path: Path) -> list[bytes]:
-    from lapwing.survey.sqlite_store import SqliteSurveyStore
+def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
+    from lapwing.survey.opening import open_survey_store
     from lapwing.survey.store import OTHER_SURVEY
     from lapwing.survey.wire import Reader
 
-    if not path.is_file():
-        raise Misconfigured(f"{path}: there are no reports yet. Run `lapwing survey serve` first, or name --store.")
-    kept = SqliteSurveyStore(path)
+    kept = open_survey_store(file, store, exists=True)
     try:
         if kept.survey() != Reader(survey).id:
             raise Misconfigured(OTHER_SURVEY.format(name=kept.name))

@@ -458,11 +458,9 @@ class Curator:
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
-        confidence = planned.confidence
-        answer = self._answers.find_stored(planned.plan, confidence, analyst=request.analyst, key=request.key)
-        if answer is None and planned.lesser is not None and self._answers.has_stored(planned.plan.outline):
-            answer = self._answers.find_stored(planned.least, confidence)
-        return answer
+        return self._answers.find_stored(
+            planned.plan, planned.confidence, lesser=planned.lesser, analyst=request.analyst, key=request.key
+        )
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)

@@ -40,7 +40,7 @@ class OtherSurvey(Malformed):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ReportMessage:
     """One respondent's reports, as they arrived."""
 
     nonce: bytes
@@ -142,7 +142,7 @@ class Reader:
         self._limits = [question.program().reports for question in survey.questions]
         self._sizes = [question.program().size for question in survey.questions]
 
-    def read(self, body: bytes) -> Message:
+    def read(self, body: bytes) -> ReportMessage:
         """The message in these bytes; raises Malformed if no browser of a respondent sent them."""
         try:
             found = self._pattern.fullmatch(body.decode("ascii"))
@@ -156,7 +156,7 @@ class Reader:
         made = bytes.fromhex(report)
         if any(number >= most for number, most in zip(self.numbers(made), self._limits, strict=True)):
             raise Malformed("A report is out of its domain. Load the form again and send it from there.")
-        return Message(bytes.fromhex(nonce), made, invitation)
+        return ReportMessage(bytes.fromhex(nonce), made, invitation)
 
     def numbers(self, report: bytes) -> list[int]:
         """The report to each question as a whole number."""

@@ -161,6 +161,8 @@
   function readNumber(text, { low, high, step, steps }) {
     const written = text.trim().replace(",", ".");
     if (written === "") return null;
+    const thousands = /^[+-]?\d{1,3}[.,]\d{3}$/.test(text.trim()) && (text.includes(",") || Number.isInteger(Number(step)));
+    if (thousands) return undefined; // 1,000 may be one or a thousand
     const number = /^[+-]?(\d+\.?\d*|\.\d+)$/.test(written) ? Number(written) : NaN;
     const along = (number - Number(low)) / Number(step), nearest = Math.round(along);
     const fits = number >= Number(low) && number <= Number(high) && Math.abs(along - nearest) < 1e-6;
@@ -208,6 +210,10 @@
     find("state").after(find("questions").content.cloneNode(true));
     form = document.querySelector("form");
     form.addEventListener("submit", submit);
+    form.addEventListener("keydown", (event) => {
+      // what is sent stands: only the button sends
+      if (event.key === "Enter" && event.target.matches("input")) event.preventDefault();
+    });
     form.addEventListener("change", ({ target }) => {
       if (target.type !== "checkbox" || !target.checked) return;
       for (const other of target.closest("fieldset").querySelectorAll("input")) {
@@ -257,5 +263,6 @@
   addEventListener("pagehide", () => form?.reset());
   addEventListener("pageshow", ({ persisted }) => persisted && !sending && start());
   addEventListener("hashchange", () => location.reload());
+  find("plain").hidden = isSecureContext;
   start();
 })();
