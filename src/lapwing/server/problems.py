@@ -10,9 +10,16 @@ import json
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from lapwing.curator.charging import UNANSWERED
-from lapwing.curator.private_data import CHANGED
-from lapwing.errors import BudgetExceeded, Code, EngineFailed, LapwingError, Misconfigured, Refused
+from lapwing.errors import (
+    AnswerLost,
+    BudgetExceeded,
+    Code,
+    DataChanged,
+    EngineFailed,
+    LapwingError,
+    Misconfigured,
+    Refused,
+)
 from lapwing.privacy.budget import Cost
 
 MEDIA_TYPE = "application/problem+json"
@@ -70,7 +77,7 @@ KINDS = {
     "busy": ProblemKind(
         503, "The server has too much to do.", "Send it again after the seconds that Retry-After names."
     ),
-    "paused": ProblemKind(
+    "data-changed": ProblemKind(
         503, "The data changed without a new version, so nothing is answered.", "The steward declares a new `version`."
     ),
     "still-running": ProblemKind(
@@ -139,9 +146,9 @@ def of_server(problem: ServerProblem) -> ProblemDetails:
 
 def of_error(error: LapwingError) -> ProblemDetails:
     """The details of an error of the curator."""
-    if isinstance(error, Misconfigured) and CHANGED in str(error):
-        return of_server(ServerProblem("paused"))
-    if UNANSWERED in str(error):
+    if isinstance(error, DataChanged):
+        return of_server(ServerProblem("data-changed"))
+    if isinstance(error, AnswerLost):
         lost = of_server(ServerProblem("answer-lost"))
         return ProblemDetails(lost.code, lost.status, lost.detail, None, lost.why, lost.instead, error.charged)
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 503)
