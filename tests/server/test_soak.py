@@ -55,7 +55,7 @@ def test_workers_that_are_killed_under_load_lose_no_charge_and_make_none_twice(t
                         connection.sql(question, epsilon=0.01, check=0)
                         answered.append(question)
                     except LapwingError as error:
-                        which = lost if error.code in ("disconnected", "answer-lost") else odd
+                        which = lost if error.code in ("disconnected", "answer-lost", "key-running") else odd
                         which.append(f"{error.code} {question}")
 
         def kill() -> None:
