@@ -140,6 +140,22 @@ def test_a_server_that_is_away_gets_the_same_report_later(tmp_path: Path, page: 
         assert [report.hex() for report in again.store.reports()] == [json.loads(recorded.bodies[0])["report"]]
 
 
+def test_a_server_that_never_answers_is_given_up(one: ServedSurvey, page: Page) -> None:
+    page.clock.install()
+    page.route("**/reports", lambda route: None)
+    page.goto(one.url)
+    press_send(page)
+    see(page, "Your report is on its way")
+    page.clock.fast_forward(29_000)
+    see(page, "Your report is on its way")
+    page.clock.fast_forward(2_000)
+    see(page, UNSENT)
+    page.unroute_all()
+    page.get_by_role("button", name="Try again").click()
+    see(page, SENT)
+    assert one.store.count() == 1
+
+
 def test_an_answer_that_got_lost_on_the_way_back_counts_once(one: ServedSurvey, page: Page) -> None:
     """The server stored the report, but its answer never came: the next try is told that it had arrived."""
 

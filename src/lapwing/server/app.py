@@ -20,7 +20,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lapwing.server.access import is_open, roles_for
+from lapwing.server.access import is_open, roles_for, takes_body
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
 from lapwing.server.openapi import complete
@@ -114,7 +114,7 @@ class Door:
                 raise ServerProblem("forbidden")
             self._rates.take(principal.name)
             state["principal"] = principal
-        body = await read_body(headers, receive) if scope["method"] == "POST" else b""
+        body = await read_body(headers, receive) if takes_body(scope["method"], scope["path"]) else b""
         state["arrived"] = time.monotonic()
         scope["state"] = state
         await self._app(scope, _replay(body, receive), send)

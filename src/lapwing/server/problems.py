@@ -7,7 +7,7 @@ curator are made of the question and of declarations (errors.py), and these here
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from lapwing.errors import (
@@ -115,6 +115,8 @@ class ProblemDetails:
     instead: str | None = None
     charged: Cost | None = None
     retry_after: int | None = None
+    asked: Cost | None = None
+    """The price that did not fit the budget."""
 
     def to_bytes(self, remaining: Cost | None = None) -> bytes:
         """As JSON, with what is left of the budget if that is known."""
@@ -130,6 +132,7 @@ class ProblemDetails:
             "charged": amounts(self.charged),
             "remaining": amounts(remaining),
         }
+        fields |= {} if self.asked is None else {"asked": amounts(self.asked)}
         return json.dumps(fields).encode()
 
 
@@ -152,7 +155,9 @@ def of_error(error: LapwingError) -> ProblemDetails:
         lost = of_server(ServerProblem("answer-lost"))
         return ProblemDetails(lost.code, lost.status, lost.detail, None, lost.why, lost.instead, error.charged)
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 503)
-    return ProblemDetails(error.code, status, str(error), error.part, error.why, error.instead, error.charged)
+    asked = getattr(error, "asked", None)
+    told = ProblemDetails(error.code, status, str(error), error.part, error.why, error.instead, error.charged)
+    return replace(told, asked=asked) if isinstance(asked, Cost) else told
 
 
 def of_bug(incident: str) -> ProblemDetails:

@@ -30,12 +30,13 @@ from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, i
 from lapwing.server.releases import Releases
 from lapwing.server.retries import KeptReply, KeyClaim, Retries, retry_key
 from lapwing.server.settings import ANSWER_TIME, ServeSettings
-from lapwing.server.timing import leave_at, longest, slot_of
+from lapwing.server.timing import Answer, leave_at, longest, slot_of
 from lapwing.server.tokens import Principal, TokenBook
 
 _T = TypeVar("_T")
 _WAITING = 64  # questions of one principal that wait for a thread
 _TOTAL = 512  # of all
+_AT_HAND = 256  # stored answers whose bytes are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Service:
         self._longest = longest(max(slowest, ANSWER_TIME))
         self.retries = Retries(self.ledger, patience=self._longest)
         self._names = PreviewNames(self.ledger)
+        self._sent: dict[int, tuple[Answer, bytes]] = {}
         self.dummy = DummyAnswers(curator)
         threads = self.settings.threads
         self._turns = Turns(max(1, threads - 1), _WAITING, _TOTAL)
@@ -132,7 +134,7 @@ class Service:
                 agreed = self._names.agreed(preview, seen, principal=principal.name, written=written, now=now)
             request = body.request(principal.name, None if key is None else retry_key(key), agreed)
             answer = self.curator.answer(request)
-            _, content = self.releases.keep(answer.to_dict(), by=principal.name, kind=_kind(body))
+            content = self._content(answer, principal, body)
             if isinstance(claim, KeyClaim):
                 self.retries.keep(claim, 200, content)
             slot = slot_of(answer, self._times, ANSWER_TIME) if answer.cost else None
@@ -152,6 +154,17 @@ class Service:
                 else:
                     self.retries.give_up(claim)
         return outcome
+
+    def _content(self, answer: Answer, principal: Principal, body: Asking) -> bytes:
+        """The bytes of an answer. A stored one that the curator has at hand is the same object, and they are kept."""
+        known, content = self._sent.get(id(answer), (None, b""))
+        if known is not answer:
+            _, content = self.releases.keep(answer.to_dict(), by=principal.name, kind=_kind(body))
+            if not answer.cost:
+                if len(self._sent) >= _AT_HAND:
+                    self._sent.clear()
+                self._sent[id(answer)] = answer, content
+        return content
 
     def _slot(self, principal: Principal, body: Asking) -> float:
         """T of a request that failed after its charge."""
