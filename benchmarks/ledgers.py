@@ -24,11 +24,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import psycopg
-from support.pgbouncer import pooled
-from support.postgres import running
 
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.privacy import Accounting, Budget, Cost
+from support.pgbouncer import pooled
+from support.postgres import running
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 4.0
 warnings.simplefilter("ignore")  # a budget for thousands of charges is a weak one
