@@ -63,7 +63,6 @@ def test_neighbours_differ_in_one_person() -> None:
 def test_servers_are_audited_from_the_command_line(
     tokens: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """threat:A14"""
     words = ("audit", tokens[0], "--other", tokens[1], "--epsilon", "1", "--runs", "60", "--json")
     code, out, err = call(monkeypatch, capsys, *words)
     found = json.loads(out)

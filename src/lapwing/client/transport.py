@@ -142,22 +142,24 @@ class Transport:
         _close_all(self._idle)
 
     def _send(self, method: str, path: str, body: bytes | None, more: Mapping[str, str]) -> dict[str, Any]:
-        key = more.get("Idempotency-Key")
-        for attempt in range(ATTEMPTS):
-            last = attempt == ATTEMPTS - 1
+        """Some attempts if the connection is lost; as many as there is time for if the server says: not now."""
+        key, lost, busy = more.get("Idempotency-Key"), 0, 0
+        end = time.monotonic() + self._timeout
+        while lost < ATTEMPTS:
             try:
                 status, headers, content = self._once(method, path, body, more)
             except ssl.SSLCertVerificationError:
                 break  # it does not get better
             except (OSError, http.client.HTTPException):
-                if not last:
-                    time.sleep(_pause(attempt, None))
+                lost += 1
+                if lost < ATTEMPTS:
+                    time.sleep(_pause(lost, None))
                 continue
-            wait = headers.get("retry-after")
-            if status in _BUSY and wait is not None and not last:
-                time.sleep(_pause(attempt, wait))
-                continue
-            return _read(status, content, key)
+            pause = _pause(busy, headers.get("retry-after"))
+            if status not in _BUSY or "retry-after" not in headers or time.monotonic() + pause > end:
+                return _read(status, content, key)
+            busy += 1
+            time.sleep(pause)
         raise Disconnected(str(self.address), key)
 
     def _once(
@@ -206,8 +208,8 @@ def _trusted(ca: str | os.PathLike[str] | None) -> ssl.SSLContext:
 def _pause(attempt: int, wait: str | None) -> float:
     """Seconds before the next attempt: as the server says, or longer each time; a little off, so that not all come
     back at once."""
-    doubled = _FIRST_PAUSE * 2**attempt
-    seconds = float(wait) if wait is not None and wait.isascii() and wait.isdigit() else doubled
+    doubled = _FIRST_PAUSE * 2 ** min(attempt, 10)
+    seconds = float(wait) if wait is not None and re.fullmatch("[0-9]{1,6}", wait) else 0.0
     return float(min(max(seconds, doubled), _LONGEST_PAUSE) * (1 + SYSTEM.integer(8) / 1024))
 
 

@@ -37,3 +37,8 @@ def roles_for(method: str, path: str) -> frozenset[Role]:
     """The roles that may do this; what does not exist is told to everyone who has a token."""
     known = "/v1/releases/{release}" if path.startswith("/v1/releases/") else path
     return RIGHTS.get((method, known), EVERYONE)
+
+
+def takes_body(method: str, path: str) -> bool:
+    """Whether a request has a body that is read: those of every other address are not looked at."""
+    return method == "POST" and (method, path) in RIGHTS

@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lapwing.server.access import is_open, roles_for
-from lapwing.server.limits import Message, Rates, Receive, read_body
+from lapwing.server.access import is_open, roles_for, takes_body
+from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
 from lapwing.server.openapi import complete
 from lapwing.server.page import problem_page, start_page
 from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, of_bug, of_server
 from lapwing.server.routes import router
 from lapwing.server.service import Service
-
-Send = Callable[[Message], Awaitable[None]]
-Scope = dict[str, Any]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _ALWAYS = [
@@ -40,7 +38,7 @@ _ALWAYS = [
 ]
 
 
-def create_app(service: Service) -> Asgi:
+def create_app(service: Service) -> ASGIApp:
     """The application that answers for a service."""
 
     @asynccontextmanager
@@ -64,15 +62,15 @@ def create_app(service: Service) -> Asgi:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ServerProblem, _served)
     app.add_exception_handler(Exception, _unforeseen)
-    described = complete(app.openapi())
+    described = cache(lambda: complete(app.openapi()))
 
     @app.get("/v1/openapi.json", include_in_schema=False)
     async def openapi() -> dict[str, Any]:
-        return described
+        return described()
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
-        return Response(start_page(described), media_type="text/html")
+        return Response(start_page(described()), media_type="text/html")
 
     @app.get("/problems/{code}", include_in_schema=False)
     async def problem(code: str) -> Response:
@@ -84,7 +82,7 @@ def create_app(service: Service) -> Asgi:
 class Door:
     """What every request passes before an address sees it."""
 
-    def __init__(self, app: Asgi, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
         self._rates = Rates(service.settings.rate, service.settings.burst)
 
@@ -116,7 +114,7 @@ class Door:
                 raise ServerProblem("forbidden")
             self._rates.take(principal.name)
             state["principal"] = principal
-        body = await read_body(headers, receive) if scope["method"] == "POST" else b""
+        body = await read_body(headers, receive) if takes_body(scope["method"], scope["path"]) else b""
         state["arrived"] = time.monotonic()
         scope["state"] = state
         await self._app(scope, _replay(body, receive), send)

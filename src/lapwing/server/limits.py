@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Callable
+
+from starlette.types import Receive
 
 from lapwing.server.problems import ServerProblem
 
@@ -17,9 +18,6 @@ SECONDS = 10.0
 """How long a body may take to arrive."""
 _TEXTS, _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(rb"[\[\]{}]")
 _FORGET = 10_000  # principals whose rate is remembered
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 
 
 async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
@@ -88,21 +86,21 @@ class Rates:
         self._left[principal] = left - 1, now
 
 
-class Places:
+class Turns:
     """How many questions are answered at a time: some of every principal, so that nobody takes all threads."""
 
     def __init__(self, each: int, waiting: int, total: int) -> None:
         self._each, self._waiting, self._total = each, waiting, total
-        self._turns: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
+        self._queues: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
         self._count = 0
 
     async def enter(self, principal: str) -> None:
         """Waits for a place; refused if too many wait."""
-        turn, inside = self._turns.setdefault(principal, (asyncio.Semaphore(self._each), []))
-        if len(inside) >= self._each + self._waiting:
-            raise ServerProblem("rate-limited", retry_after=1)
         if self._count >= self._total:
             raise ServerProblem("busy", retry_after=1)
+        turn, inside = self._queues.setdefault(principal, (asyncio.Semaphore(self._each), []))
+        if len(inside) >= self._each + self._waiting:
+            raise ServerProblem("rate-limited", retry_after=1)
         inside.append(None)
         self._count += 1
         try:
@@ -113,12 +111,12 @@ class Places:
 
     def leave(self, principal: str) -> None:
         """Gives a place back."""
-        self._turns[principal][0].release()
+        self._queues[principal][0].release()
         self._leave(principal)
 
     def _leave(self, principal: str) -> None:
-        _, inside = self._turns[principal]
+        _, inside = self._queues[principal]
         inside.pop()
         self._count -= 1
         if not inside:
-            del self._turns[principal]
+            del self._queues[principal]

@@ -24,6 +24,7 @@ PROBLEM: dict[str, Any] = {
         "instead": {**_TEXT, "description": "What to write instead."},
         "charged": {**_AMOUNTS, "description": "What stays charged for this request."},
         "remaining": {**_AMOUNTS, "description": "What is left of the budget."},
+        "asked": {**_AMOUNTS, "description": "The price that did not fit."},
     },
 }
 _DESCRIPTIONS = {

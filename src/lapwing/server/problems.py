@@ -7,12 +7,19 @@ curator are made of the question and of declarations (errors.py), and these here
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from lapwing.curator.charging import UNANSWERED
-from lapwing.curator.private_data import CHANGED
-from lapwing.errors import BudgetExceeded, Code, EngineFailed, LapwingError, Misconfigured, Refused
+from lapwing.errors import (
+    AnswerLost,
+    BudgetExceeded,
+    Code,
+    DataChanged,
+    EngineFailed,
+    LapwingError,
+    Misconfigured,
+    Refused,
+)
 from lapwing.privacy.budget import Cost
 
 MEDIA_TYPE = "application/problem+json"
@@ -70,7 +77,7 @@ KINDS = {
     "busy": ProblemKind(
         503, "The server has too much to do.", "Send it again after the seconds that Retry-After names."
     ),
-    "paused": ProblemKind(
+    "data-changed": ProblemKind(
         503, "The data changed without a new version, so nothing is answered.", "The steward declares a new `version`."
     ),
     "still-running": ProblemKind(
@@ -108,6 +115,8 @@ class ProblemDetails:
     instead: str | None = None
     charged: Cost | None = None
     retry_after: int | None = None
+    asked: Cost | None = None
+    """The price that did not fit the budget."""
 
     def to_bytes(self, remaining: Cost | None = None) -> bytes:
         """As JSON, with what is left of the budget if that is known."""
@@ -123,6 +132,7 @@ class ProblemDetails:
             "charged": amounts(self.charged),
             "remaining": amounts(remaining),
         }
+        fields |= {} if self.asked is None else {"asked": amounts(self.asked)}
         return json.dumps(fields).encode()
 
 
@@ -139,13 +149,15 @@ def of_server(problem: ServerProblem) -> ProblemDetails:
 
 def of_error(error: LapwingError) -> ProblemDetails:
     """The details of an error of the curator."""
-    if isinstance(error, Misconfigured) and CHANGED in str(error):
-        return of_server(ServerProblem("paused"))
-    if UNANSWERED in str(error):
+    if isinstance(error, DataChanged):
+        return of_server(ServerProblem("data-changed"))
+    if isinstance(error, AnswerLost):
         lost = of_server(ServerProblem("answer-lost"))
         return ProblemDetails(lost.code, lost.status, lost.detail, None, lost.why, lost.instead, error.charged)
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 503)
-    return ProblemDetails(error.code, status, str(error), error.part, error.why, error.instead, error.charged)
+    asked = getattr(error, "asked", None)
+    told = ProblemDetails(error.code, status, str(error), error.part, error.why, error.instead, error.charged)
+    return replace(told, asked=asked) if isinstance(asked, Cost) else told
 
 
 def of_bug(incident: str) -> ProblemDetails:

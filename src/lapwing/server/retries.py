@@ -29,7 +29,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class KeyClaim:
     """A key that this process answers for."""
 
     analyst: str
@@ -54,7 +54,7 @@ class Retries:
     def __init__(self, ledger: Ledger, *, patience: float) -> None:
         self._ledger, self._patience = ledger, patience
 
-    def claim(self, analyst: str, key: str, written: str, now: datetime) -> Claim | KeptReply:
+    def claim(self, analyst: str, key: str, written: str, now: datetime) -> KeyClaim | KeptReply:
         """The claim of a key, or what was sent under it before; refused if it is in use, or was for another request."""
         first, turn = sha256(key.encode()).hexdigest(), 0
         while True:
@@ -65,7 +65,7 @@ class Retries:
                     EntryKind.CLAIM, f"claim:{name}", {"written": written}, analyst=analyst
                 )
                 if new:
-                    return Claim(analyst, name)
+                    return KeyClaim(analyst, name)
             if claimed.remark("written") != written:
                 raise ServerProblem("key-reused")
             content = None if replied is None else self._ledger.kept(replied)
@@ -75,11 +75,11 @@ class Retries:
                 raise ServerProblem("key-running", retry_after=1)
             turn += 1
 
-    def keep(self, claim: Claim, status: int, content: bytes) -> None:
+    def keep(self, claim: KeyClaim, status: int, content: bytes) -> None:
         """Keeps what will be sent under a claim."""
         self._ledger.record(EntryKind.KEEP, claim.reply_key, {"status": status}, analyst=claim.analyst, content=content)
 
-    def give_up(self, claim: Claim) -> None:
+    def give_up(self, claim: KeyClaim) -> None:
         """Frees a claim under which nothing was charged: the next request with its key is answered anew."""
         self._ledger.record(EntryKind.KEEP, claim.reply_key, {"status": 0}, analyst=claim.analyst, content=_FREE)
 

@@ -18,7 +18,7 @@ from lapwing.server.tokens import Role, TokenBook, write_secret
 from lapwing.settings import read_settings
 
 if TYPE_CHECKING:
-    from lapwing.server.app import Asgi
+    from starlette.types import ASGIApp
 
 _FILE = "LAPWING_SERVE_FILE"
 """Tells workers which settings file they serve."""
@@ -67,7 +67,7 @@ def run(file: Path, serve: ServeSettings, *, say: Callable[[str], None]) -> None
     )
 
 
-def worker() -> Asgi:
+def worker() -> ASGIApp:
     """The application of one worker process."""
     from lapwing.server.app import create_app
     from lapwing.server.service import Service

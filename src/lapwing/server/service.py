@@ -4,7 +4,7 @@ Threads:    one curator is shared by the threads of a worker. Its ledger is one 
             runs on a cursor of its own, and what it remembers is looked up in single steps.
 Waiting:    an answer that is ready early waits as a timer, not as a thread.
 Gone:       work that has begun goes on when its client leaves: it may have been charged, and is stored.
-Checked by: tests/server/test_service.py, tests/server/test_storm.py
+Checked by: tests/server/test_service.py, tests/server/test_processes.py
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from lapwing.errors import LapwingError
 from lapwing.privacy.budget import Cost
 from lapwing.server.bodies import Asking
 from lapwing.server.dummy import DummyAnswers
-from lapwing.server.limits import Places
+from lapwing.server.limits import Turns
 from lapwing.server.log import note_incident
 from lapwing.server.previews import PreviewNames
 from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, is_final, of_bug, of_error, of_server
 from lapwing.server.releases import Releases
-from lapwing.server.retries import Claim, KeptReply, Retries, retry_key
+from lapwing.server.retries import KeptReply, KeyClaim, Retries, retry_key
 from lapwing.server.settings import ANSWER_TIME, ServeSettings
-from lapwing.server.timing import leave_at, longest, slot_of
+from lapwing.server.timing import Answer, leave_at, longest, slot_of
 from lapwing.server.tokens import Principal, TokenBook
 
 _T = TypeVar("_T")
 _WAITING = 64  # questions of one principal that wait for a thread
 _TOTAL = 512  # of all
+_AT_HAND = 256  # stored answers whose bytes are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,10 @@ class Service:
         self._longest = longest(max(slowest, ANSWER_TIME))
         self.retries = Retries(self.ledger, patience=self._longest)
         self._names = PreviewNames(self.ledger)
+        self._sent: dict[int, tuple[Answer, bytes]] = {}
         self.dummy = DummyAnswers(curator)
         threads = self.settings.threads
-        self._places = Places(max(1, threads - 1), _WAITING, _TOTAL)
+        self._turns = Turns(max(1, threads - 1), _WAITING, _TOTAL)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answer")
         self._quick = ThreadPoolExecutor(2, thread_name_prefix="quick")
 
@@ -103,9 +105,9 @@ class Service:
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
     ) -> tuple[Outcome, float | None]:
         """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
-        await self._places.enter(principal.name)
+        await self._turns.enter(principal.name)
         work = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, principal, body, key, preview)
-        work.add_done_callback(lambda _: self._places.leave(principal.name))
+        work.add_done_callback(lambda _: self._turns.leave(principal.name))
         try:
             outcome = await asyncio.wait_for(asyncio.shield(work), max(0.0, arrived + self._longest - time.monotonic()))
         except TimeoutError:
@@ -118,7 +120,7 @@ class Service:
 
     def _answer(self, principal: Principal, body: Asking, key: str | None, preview: str | None) -> Outcome:
         """The whole of the work, in a thread: what is sent is kept before it leaves."""
-        claim: Claim | KeptReply | None = None
+        claim: KeyClaim | KeptReply | None = None
         try:
             now, written = self.tokens.now(), body.digest()
             if key is not None:
@@ -132,8 +134,8 @@ class Service:
                 agreed = self._names.agreed(preview, seen, principal=principal.name, written=written, now=now)
             request = body.request(principal.name, None if key is None else retry_key(key), agreed)
             answer = self.curator.answer(request)
-            _, content = self.releases.keep(answer.to_dict(), by=principal.name, kind=_kind(body))
-            if isinstance(claim, Claim):
+            content = self._content(answer, principal, body)
+            if isinstance(claim, KeyClaim):
                 self.retries.keep(claim, 200, content)
             slot = slot_of(answer, self._times, ANSWER_TIME) if answer.cost else None
             return Outcome(200, content, price=answer.cost, slot=slot)
@@ -145,13 +147,24 @@ class Service:
                 outcome = replace(outcome, slot=self._slot(principal, body))
         except Exception as error:  # noqa: BLE001 (its words may hold data)
             outcome, final = replace(self._problem(of_bug(note_incident(error))), slot=ANSWER_TIME), False
-        if isinstance(claim, Claim):
+        if isinstance(claim, KeyClaim):
             with suppress(LapwingError):
                 if final:
                     self.retries.keep(claim, outcome.status, outcome.content)
                 else:
                     self.retries.give_up(claim)
         return outcome
+
+    def _content(self, answer: Answer, principal: Principal, body: Asking) -> bytes:
+        """The bytes of an answer. A stored one that the curator has at hand is the same object, and they are kept."""
+        known, content = self._sent.get(id(answer), (None, b""))
+        if known is not answer:
+            _, content = self.releases.keep(answer.to_dict(), by=principal.name, kind=_kind(body))
+            if not answer.cost:
+                if len(self._sent) >= _AT_HAND:
+                    self._sent.clear()
+                self._sent[id(answer)] = answer, content
+        return content
 
     def _slot(self, principal: Principal, body: Asking) -> float:
         """T of a request that failed after its charge."""

@@ -74,7 +74,7 @@ def _parts(found: Answer | Preview | BatchPreview) -> Iterable[tuple[Plan, int]]
         case Preview():
             yield found.plan, len(found.missing) + (found.check is not None or found.checked is not None)
         case BatchPreview():
-            for one in found.previews:
+            for one in {id(one.plan.measures): one for one in found.previews}.values():  # read off one plan
                 yield from _parts(one)
 
 

@@ -4,7 +4,7 @@ Nothing:    no cookie is set, no address, time or header of a respondent is stor
             respondent while a request lasts, such as the network address, it uses for the rate limit alone.
 Messages:   have one length; any other body is refused before it is read whole.
 Order:      a report is answered with 200 only after the store made it durable.
-Checked by: tests/survey/test_app.py, tests/survey/test_crash.py
+Checked by: tests/survey/test_app.py, tests/survey/test_hostile.py, tests/survey/test_crash.py
 """
 
 from __future__ import annotations

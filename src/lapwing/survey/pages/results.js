@@ -69,7 +69,7 @@
     made.append(...charts(question, width));
     const trail = trails.get(question.id) ?? [];
     if (trail.length > 1) made.append(node("h3", {}, "“Yes” as reports came in"), course(trail, width));
-    const notes = [question.note, `ε = ${question.epsilon}.`, hostile(question)].filter(Boolean).join(" ");
+    const notes = [question.note, `ε\u00a0=\u00a0${question.epsilon}.`, hostile(question)].filter(Boolean).join(" ");
     made.append(node("p", { class: "quiet" }, notes), table(question, open.has(question.id)));
     return made;
   }
@@ -100,8 +100,10 @@
       const place = part === 0 ? 0 : part === 1 ? width : x(at);
       picture.append(svg("text", { class: "tick", x: place, y: height - 6, "text-anchor": anchor }, tick(at)));
     }
+    const ranges = rows.map(({ low, high }) => `${say(low)} to ${say(high)}`);
+    const right = Math.max(...ranges.map((range) => range.length)) * WIDE + 10;
     rows.forEach(({ label: name, share, low, high }, i) => {
-      const top = i * ROW, middle = top + 34, range = `${say(low)} to ${say(high)}`, right = range.length * WIDE + 14;
+      const top = i * ROW, middle = top + 34, range = ranges[i];
       const roomy = name.length * WIDE < width - 60 - right, end = { y: top + 18, "text-anchor": "end" };
       picture.append(svg("text", { x: 0, y: top + 18 }, fit(name, width - 75)));
       picture.append(svg("text", { ...end, class: "number", x: roomy ? width - right : width }, say(share)));
