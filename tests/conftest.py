@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,4 +36,22 @@ def postgres() -> Iterator[PostgresServer]:
     from support.postgres import running
 
     with running(fsync="off", full_page_writes="off", max_connections="200") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session on this machine."""
+    from support.spark import running
+
+    with running() as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def ledger_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that can keep a ledger: it syncs."""
+    from support.postgres import running
+
+    with running(max_connections="200") as server:
         yield server

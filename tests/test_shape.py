@@ -30,7 +30,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 ROOMS = (
     *("errors", "numbers", "arrays", "postgres", "noise", "privacy", "mechanisms", "classroom", "data"),
     *("language", "catalog", "engines", "measures", "planning", "reading", "cells", "answers", "workloads", "asking"),
-    *("settings", "ledger", "curator", "opening", "collect", "lab", "survey", "server", "cli"),
+    *("settings", "ledger", "curator", "opening", "collect", "lab", "survey", "client", "magic", "server", "cli"),
 )
 MOST_LINES = 600
 # What the package root offers beside its own names, and what neither it nor they may load.
@@ -77,6 +77,9 @@ ABOVE_MEASURES = ROOMS[ROOMS.index("measures") + 1 :]
 ENGINES = ("duckdb", "postgres", "psycopg", "pyspark", "spark")
 ENGINES_ALLOWED = {
     "postgres.py": ["psycopg"],  # the driver, for engines and for ledgers
+    "ledger/postgres.py": ["psycopg", "psycopg.errors"],
+    "ledger/postgres_server.py": ["psycopg"],
+    "survey/postgres_store.py": ["psycopg"],
     "reading/sql/refused.py": ["Anonymous", "duckdb"],
     "reading/sql/expressions.py": ["Anonymous"],  # a function that the analyst wrote
     "reading/sql/aliases.py": ["Anonymous"],  # the same
@@ -595,7 +598,7 @@ def test_a_lazy_name_is_what_a_type_checker_sees() -> None:
 
 def test_the_package_root_offers_few_names_and_no_others() -> None:
     assert dir(lapwing) == lapwing.__all__ == sorted(lapwing.__all__)
-    assert len(lapwing.__all__) <= 30
+    assert len(lapwing.__all__) <= 31
     assert [name for name in ("TopK", "Pure", "open_data", "random") if hasattr(lapwing, name)] == []
     assert lapwing.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
@@ -608,6 +611,7 @@ def test_the_package_root_offers_few_names_and_no_others() -> None:
         ("import lapwing.mechanisms.additive.laplace", {*HEAVY, "scipy"}),
         ("import lapwing as lw\nlw.mechanisms, lw.privacy, lw.classroom", {*HEAVY, "scipy"}),
         ("import lapwing as lw\nlw.Laplace(epsilon=1)(3), lw.Budget(epsilon=1), lw.Refused", {*HEAVY, "scipy"}),
+        ("import lapwing as lw\nlw.connect('http://localhost', 'lw_x')", HEAVY),
         ("import lapwing.cli.main", {*HEAVY, "numpy", "flint", "scipy", "rich"}),
         ("import lapwing as lw\nlw.open, lw.load, lw.Curator", {"ibis", "pandas", "polars", "matplotlib", "scipy"}),
     ],

@@ -44,6 +44,7 @@ __all__ = [
     "__version__",
     "classroom",
     "collect",
+    "connect",
     "data",
     "lab",
     "load",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from lapwing import classroom, collect, data, lab, mechanisms, privacy
     from lapwing.answers.answer import Release
     from lapwing.classroom import refute
+    from lapwing.client import connect
     from lapwing.curator import Curator
     from lapwing.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, NoisyMax, RandomizedResponse
     from lapwing.opening import load
@@ -75,6 +77,7 @@ else:
         "NoisyMax": "lapwing.mechanisms.NoisyMax",
         "RandomizedResponse": "lapwing.mechanisms.RandomizedResponse",
         "Release": "lapwing.answers.answer.Release",
+        "connect": "lapwing.client.connect",
         "load": "lapwing.opening.load",
         "open": "lapwing.opening.open_data",
         "posterior": "lapwing.privacy.posterior",

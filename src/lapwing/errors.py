@@ -2,12 +2,17 @@
 
 LapwingError
 ├── Misconfigured    a parameter or a steward's file breaks a rule; the message names the rule and the next step
+│   └── DataChanged  the data are not those that their version was declared for; nothing is answered
 ├── Refused          the question cannot be answered privately; says which part, why, what to write instead
 ├── BudgetExceeded   the charge does not fit; it was not made; carries `asked` and `remaining`
 ├── Halted           a running mechanism has given all the answers that were paid for
 ├── EngineFailed     the engine failed after the charge; constant text and an incident number
 ├── Unfinished       what is computed from released numbers took too long; they are stored, and asking again is free
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
+│   └── AnswerLost   a question was charged under this key before, and its answer was lost; it is never run again
+├── NotServed        a server did not take the request: its token, its rate, its form; says why and what to do
+├── Disconnected     a server did not answer; carries the retry key, with which asking again is not paid twice
+├── StoreFailed      the reports of a survey could not be read or written; none is acknowledged
 └── Bug              Lapwing broke its own rule; please report it
 
 Each has a `code` for programs, which docs/errors.md lists, and `charged`, what stays charged for the failed request.
@@ -25,23 +30,28 @@ from typing import Any, Literal
 
 Code = Literal[
     "ambiguous",
+    "answer-lost",
     "bounds-too-wide",
     "constant-answer",
     "constant-key",
+    "data-changed",
     "delta-not-available",
     "delta-not-needed",
     "delta-too-small",
+    "disconnected",
     "duplicate-name",
     "join-not-on-key",
     "join-not-on-unit",
     "keys-not-public",
     "misplaced-aggregate",
     "no-such-guarantee",
+    "not-a-server",
     "not-a-question",
     "not-aggregated",
     "not-combinable",
     "not-one-select",
     "not-watchable",
+    "price-changed",
     "price-out-of-range",
     "private-rows",
     "public-rows",
@@ -76,6 +86,7 @@ Code = Literal[
     "ledger-failed",
     "misconfigured",
     "output-failed",
+    "store-failed",
     "unfinished",
 ]
 """The kinds of error, for programs."""
@@ -145,6 +156,12 @@ class Misconfigured(LapwingError, ValueError):
         """Whether the message already names the file and the key."""
 
 
+class DataChanged(Misconfigured):
+    """The data are not those that their version was declared for."""
+
+    code: Code = "data-changed"
+
+
 class Refused(LapwingError):
     """The question cannot be answered privately. It depends on the question and on declared facts, never on rows."""
 
@@ -209,6 +226,39 @@ class LedgerFailed(LapwingError):
     """The ledger could not be read or written. The message says why and what to do; no answer is given."""
 
     code: Code = "ledger-failed"
+
+
+class NotServed(LapwingError):
+    """A server did not take the request. The code is the server's; what was charged is in `charged`."""
+
+    code: Code = "not-a-server"
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[assignment]  # servers have codes of their own
+
+
+class Disconnected(LapwingError):
+    """A server did not answer, however often it was asked. Whether it was charged is not known; `key` finds out."""
+
+    code: Code = "disconnected"
+
+    def __init__(self, address: str, key: str | None) -> None:
+        again = "" if key is None else f" If it was charged, asking again with key={key!r} brings its answer, unpaid."
+        super().__init__(f"The server at {address} does not answer. Check the address, and that it runs.{again}")
+        self.key = key
+
+
+class StoreFailed(LapwingError):
+    """The reports of a survey could not be read or written. What was not acknowledged may be sent again."""
+
+    code: Code = "store-failed"
+
+
+class AnswerLost(LedgerFailed):
+    """What was charged under a key has no stored answer. It stays charged, and is not run again."""
+
+    code: Code = "answer-lost"
 
 
 class WeakBudget(UserWarning):

@@ -21,7 +21,9 @@
     key = ["code"]                 # optional: a unique key
     types = { people = "integer" }
 
-A line `check = 0` at the top turns off the check of what limits cut, which takes 5 % of a price.
+A line `ledger = "postgresql://HOST/DATABASE"` at the top keeps the ledger in a database that many servers share.
+A line `check = 0` at the top turns off the check of what limits cut, which takes 5 % of a price. `[serve]` says how the
+server runs, and `answer_time` of a table after how many seconds it sends an answer.
 Every error names the file, the key, the rule and the fix.
 """
 
@@ -31,7 +33,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -48,7 +50,8 @@ from lapwing.engines.source import FileSource, LocalSource, Source, read_source
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Interval, Type, Value
-from lapwing.numbers import count, exact, inside_unit
+from lapwing.numbers import count, exact, inside_unit, positive
+from lapwing.postgres import PostgresAddress, is_postgres, read_address
 from lapwing.privacy.budget import Budget
 
 T = TypeVar("T")
@@ -57,9 +60,20 @@ ROW = "row"
 """The value of `unit` that makes every row its own unit."""
 
 _LEAST_MEMORY = 100  # megabytes
-_TOP = {"budget", "check", "ledger", "memory", "tables", "public"}
+_LEAST_TIME, _MOST_TIME = Fraction(1, 100), 3600  # seconds
+_TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns", "schema"}
+_TABLE = {
+    "source",
+    "table",
+    "unit",
+    "version",
+    "rows_per_unit",
+    "groups_per_unit",
+    "confidence",
+    "columns",
+    "schema",
+} | {"answer_time"}
 _PUBLIC = {"source", "table", "key", "types"}
 _COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges"}
 
@@ -70,18 +84,25 @@ class Settings:
 
     tables: tuple[tuple[Table, Source], ...]
     budget: Budget
-    ledger: Path
+    ledger: Path | PostgresAddress
     public: tuple[tuple[Table, LocalSource], ...] = ()
     """Public tables to join with."""
     memory: str | None = None
     """The memory the engine may use before it writes to disk."""
     check: Fraction | None = None
     """The share of a price that checks what limits cut; 0 for none, None for the default."""
+    serve: Mapping[str, Any] = field(default_factory=dict)
+    """How the server runs, as it is written (server/settings.py)."""
+    answer_times: Mapping[str, float] = field(default_factory=dict)
+    """Seconds after which the server sends an answer, for each table that declares them."""
+    witness: Path | None = None
+    """One more witness: of a ledger that is not on this machine."""
 
     @property
     def witnesses(self) -> tuple[Path, ...]:
         """A small file next to each data file that records the head of the ledger."""
-        return witnesses_of(source for _, source in self.tables)
+        beside = witnesses_of(source for _, source in self.tables)
+        return beside if self.witness is None else (*beside, self.witness)
 
 
 def witnesses_of(sources: Iterable[Source]) -> tuple[Path, ...]:
@@ -130,7 +151,7 @@ class _Reader:
         budget = self._section(found, "budget")
         self._known(budget, _BUDGET, "budget.")
         tables = self._section(found, "tables")
-        ledger = found.get("ledger", ".lapwing/ledger.db")
+        ledger = self._ledger(self._text(found.get("ledger", ".lapwing/ledger.db"), "ledger"))
         read = tuple(self._table(name, self._section(tables, name, "tables.")) for name in tables)
         listed = self._section(found, "public") if "public" in found else {}
         public = tuple(self._public(name, self._section(listed, name, "public.")) for name in listed)
@@ -138,11 +159,30 @@ class _Reader:
         return Settings(
             read,
             self._at("budget", lambda: Budget(**{"epsilon": self._required(budget, "epsilon", "budget."), **budget})),
-            self.path.parent / self._text(ledger, "ledger"),
+            ledger,
             public,
             None if "memory" not in found else self._at("memory", lambda: read_memory(found["memory"])),
             None if "check" not in found else self._at("check", lambda: read_check(found["check"])),
+            serve=self._section(found, "serve") if "serve" in found else {},
+            answer_times={name: self._answer_time(name, one) for name, one in tables.items() if "answer_time" in one},
+            witness=None if isinstance(ledger, Path) else self.path.parent / ".lapwing" / "ledger.witness",
         )
+
+    def _answer_time(self, name: str, found: Mapping[str, Any]) -> float:
+        def read() -> float:
+            seconds = positive(found["answer_time"], "answer_time")
+            if not _LEAST_TIME <= seconds <= _MOST_TIME:
+                raise Misconfigured(
+                    "`answer_time` is in seconds, from 0.01 to 3600. Write for example answer_time = 2."
+                )
+            return float(seconds)
+
+        return self._at(f"tables.{name}.answer_time", read)
+
+    def _ledger(self, given: str) -> Path | PostgresAddress:
+        if is_postgres(given):
+            return self._at("ledger", lambda: read_address(given, public=True))
+        return self.path.parent / given
 
     def _table(self, name: str, found: Mapping[str, Any]) -> tuple[Table, Source]:
         at = f"tables.{name}."

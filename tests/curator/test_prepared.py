@@ -18,6 +18,7 @@ from lapwing.curator.prepared import Prepared
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Refused
+from lapwing.language.emission import hole_mark
 from lapwing.language.types import Interval
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
@@ -66,7 +67,14 @@ def plan_of(text: str, catalog: Catalog, price: Loss = PRICES[3]) -> Plan:
 
 
 def texts(made: Queries) -> list[Any]:
-    return [(query.text, query.tables) for query in made.all if isinstance(query, EngineQuery)]
+    """The text and the tables of each query; where it has a pattern, its constants must make the same text of it."""
+    found = [query for query in made.all if isinstance(query, EngineQuery)]
+    for query in found:
+        filled = query.pattern
+        for place, (_, written) in enumerate(query.constants):
+            filled = filled.replace(hole_mark(place), written)
+        assert filled == (query.text if query.pattern else "")
+    return [(query.text, query.tables) for query in found]
 
 
 def in_full(plan: Plan) -> list[Any]:
@@ -158,6 +166,26 @@ def test_only_the_first_plan_of_a_likeness_is_written_in_full() -> None:
         plan = plan_of(f"SELECT sex, SUM(cost) AS s FROM visits WHERE cost < {limit} GROUP BY sex", catalog)
         assert texts(ready.queries(plan)) == in_full(plan)
     assert engine.trees == 1
+
+
+def test_conditions_that_differ_in_compared_constants_share_a_pattern() -> None:
+    """NULL is no constant that could be another."""
+    catalog, ready = Catalog((make_table(Random(1), by_row=False),)), Prepared(Writing())  # type: ignore[arg-type]
+    shared: dict[str, set[str]] = {}
+    for where in ("age < {}", "{} <= cost AND sex <> 'a'", "age IN ({}, 2)", "age + {} > cost", "age = {} OR sick"):
+        for constant in ("1", "2", "- 7", "1.0", "2.5", "1e300", "0.1", "NULL"):
+            plan = plan_of(f"SELECT COUNT(*) AS n FROM visits WHERE {where.format(constant)}", catalog)
+            assert texts(ready.queries(plan)) == in_full(plan)
+            query = ready.queries(plan).cells
+            assert isinstance(query, EngineQuery)
+            shared.setdefault(where, set()).add(query.pattern)
+    assert {where: len(patterns) for where, patterns in shared.items()} == {
+        "age < {}": 2,  # no pattern where NULL is the only constant
+        "{} <= cost AND sex <> 'a'": 3,  # -7 is part of the shape
+        "age IN ({}, 2)": 1,
+        "age + {} > cost": 1,
+        "age = {} OR sick": 2,
+    }
 
 
 @pytest.mark.parametrize("mark", ["'lw_where' IS NULL", "sex = '(''lw_where'' IS NULL)'"])

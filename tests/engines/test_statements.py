@@ -21,9 +21,9 @@ def made() -> Iterator[Statements]:
         yield Statements(connection)
 
 
-def run(made: Statements, text: str) -> list[tuple[object, ...]]:
-    with made.entered(text) as (cursor, statement):
-        return cursor.execute(statement).fetchall()
+def run(made: Statements, text: str, general: str = "", arguments: str = "") -> list[tuple[object, ...]]:
+    with made.entered(text, general, arguments) as (_, again):
+        return again().fetchall()
 
 
 def test_every_run_gives_what_the_first_gave(made: Statements) -> None:
@@ -36,10 +36,25 @@ def test_every_run_gives_what_the_first_gave(made: Statements) -> None:
 def test_it_is_planned_when_it_runs_again(made: Statements) -> None:
     told = []
     for _ in range(3):
-        with made.entered(QUERY) as (cursor, statement):
-            told.append(statement.split()[0])
-            cursor.execute(statement).fetchall()
-    assert told == ["SELECT", "PREPARE", "EXECUTE"]
+        run(made, QUERY)
+        told.append(made._names[QUERY])
+    assert told == [None, "lw_0", "lw_0"]
+
+
+GENERAL = "SELECT COUNT(*) FROM rows WHERE v < (SELECT CAST($1 AS BIGINT))"
+
+
+def test_queries_that_differ_in_a_constant_share_a_plan(made: Statements) -> None:
+    found = [run(made, f"SELECT COUNT(*) FROM rows WHERE v < {i}", GENERAL, f"(CAST({i} AS BIGINT))") for i in range(9)]
+    assert found == [[(i,)] for i in range(9)]
+    assert made._names == {GENERAL: "lw_0"}
+
+
+def test_what_the_engine_cannot_plan_for_all_values_is_planned_for_each(made: Statements) -> None:
+    general = "SELECT LIST_TRANSFORM([1], lambda x: x < (SELECT CAST($1 AS BIGINT)))[1]"
+    for i in (0, 5, 1, 2):
+        assert run(made, f"SELECT 1 < {i}", general, f"(CAST({i} AS BIGINT))") == [(i > 1,)]
+    assert made._names == {general: ""}
 
 
 def test_old_ones_are_forgotten(made: Statements, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,9 +80,9 @@ def test_one_that_failed_leaves_nothing_behind(made: Statements, before: int) ->
 def test_a_second_question_does_not_wait_for_the_first(made: Statements) -> None:
     expected = run(made, QUERY)
     found: list[object] = []
-    with made.entered(QUERY) as (cursor, statement):
+    with made.entered(QUERY) as (_, again):
         thread = threading.Thread(target=lambda: found.append(run(made, QUERY)))
         thread.start()
         thread.join(10)
         assert found == [expected]
-        assert cursor.execute(statement).fetchall() == expected
+        assert again().fetchall() == expected

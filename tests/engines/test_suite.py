@@ -114,27 +114,27 @@ def seeds(host: Host, times: int = 1) -> range:
     return range(times * host.questions // EACH)
 
 
-def test_neighbours_differ_by_no_more_than_the_plan_says(host: Host) -> None:
+def test_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A4 threat:A5 threat:A34 gate:G13 gate:G55"""
-    for seed in seeds(host):
-        check_neighbours(host, seed)
-    assert host.questions
+    for seed in seeds(suite_host):
+        check_neighbours(suite_host, seed)
+    assert suite_host.questions
 
 
-def test_neighbours_of_joins_and_unions_differ_by_no_more_than_the_plan_says(host: Host) -> None:
+def test_neighbours_of_joins_and_unions_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A34"""
-    for seed in seeds(host):
-        check_related(host, seed)
-    assert host.questions
+    for seed in seeds(suite_host):
+        check_related(suite_host, seed)
+    assert suite_host.questions
 
 
 @pytest.mark.slow
-def test_many_neighbours_differ_by_no_more_than_the_plan_says(host: Host) -> None:
+def test_many_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A4 threat:A5 threat:A34"""
-    for seed in seeds(host, MORE):
-        check_neighbours(host, 10_000 + seed)
-        check_related(host, 10_000 + seed)
-    assert host.questions
+    for seed in seeds(suite_host, MORE):
+        check_neighbours(suite_host, 10_000 + seed)
+        check_related(suite_host, 10_000 + seed)
+    assert suite_host.questions
 
 
 def wide(table: Table) -> Table:
@@ -177,22 +177,22 @@ def check_same_related(host: Host, seed: int) -> None:
     close([ours, theirs])
 
 
-def test_cells_are_those_of_duckdb(host: Host) -> None:
+def test_cells_are_those_of_duckdb(suite_host: Host) -> None:
     """Questions of one table: every operator, every aggregate, known and unknown keys."""
-    for seed in seeds(host):
-        check_same(host, 500 + seed)
-    assert host.questions
+    for seed in seeds(suite_host):
+        check_same(suite_host, 500 + seed)
+    assert suite_host.questions
 
 
-def test_cells_of_joins_and_unions_are_those_of_duckdb(host: Host) -> None:
-    for seed in seeds(host):
-        check_same_related(host, 500 + seed)
-    assert host.questions
+def test_cells_of_joins_and_unions_are_those_of_duckdb(suite_host: Host) -> None:
+    for seed in seeds(suite_host):
+        check_same_related(suite_host, 500 + seed)
+    assert suite_host.questions
 
 
 @pytest.mark.slow
-def test_many_cells_are_those_of_duckdb(host: Host) -> None:
-    for seed in seeds(host, MORE):
-        check_same(host, 20_000 + seed)
-        check_same_related(host, 20_000 + seed)
-    assert host.questions
+def test_many_cells_are_those_of_duckdb(suite_host: Host) -> None:
+    for seed in seeds(suite_host, MORE):
+        check_same(suite_host, 20_000 + seed)
+        check_same_related(suite_host, 20_000 + seed)
+    assert suite_host.questions

@@ -121,9 +121,9 @@ def opened(host: Host, data: pa.Table) -> Curator:
 
 
 @pytest.fixture(scope="module")
-def pair(host: Host) -> Iterator[tuple[Curator, Curator]]:
+def pair(suite_host: Host) -> Iterator[tuple[Curator, Curator]]:
     """With the rows that trigger traps, and without."""
-    made = opened(host, rows(*VALUES)), opened(host, rows())
+    made = opened(suite_host, rows(*VALUES)), opened(suite_host, rows())
     yield made
     for curator in made:
         curator.close()
@@ -156,11 +156,11 @@ def test_a_trap_in_a_sum_is_the_same_on_neighbours(pair: tuple[Curator, Curator]
 
 
 def test_the_log_of_the_engine_has_nothing_of_a_row(
-    host: Host, pair: tuple[Curator, Curator], caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    suite_host: Host, pair: tuple[Curator, Curator], caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """threat:A13 after all traps: neither a failure nor a value in the logs of the server or of this process."""
     with caplog.at_level("DEBUG"):
         for trap in TRAPS[::5]:
             outcome(pair[0], f"SELECT COUNT(*) FROM t WHERE NOT ({trap})")
     output = capfd.readouterr()
-    assert CANARY not in caplog.text + output.out + output.err + host.log()
+    assert CANARY not in caplog.text + output.out + output.err + suite_host.log()

@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -22,7 +23,11 @@ from lapwing.ledger.sqlite_book import SCHEMA
 from lapwing.ledger.store import Store
 from lapwing.ledger.verify import verify
 from lapwing.ledger.witness import Witness
+from lapwing.postgres import read_address
 from lapwing.privacy import Budget
+
+if TYPE_CHECKING:
+    from support.postgres import PostgresServer
 
 WORKERS = Path(__file__).parent / "workers.py"
 
@@ -34,6 +39,7 @@ class Place(ABC):
     folder: Path
     budget: Budget = field(default_factory=lambda: Budget(1))
     opened: list[Ledger] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
 
     @abstractmethod
     def store(self, timeout: float = 5.0) -> Store:
@@ -99,7 +105,46 @@ class SqlitePlace(Place):
                 shell.execute(statement)
 
 
-STORES: dict[str, type[Place]] = {"sqlite": SqlitePlace, "memory": MemoryPlace}
+@dataclass
+class PostgresPlace(Place):
+    """A schema of its own in a database of the server for ledgers."""
+
+    server: PostgresServer | None = None
+    schema: str = field(default_factory=lambda: f"ledger{next(_SCHEMAS)}")
+    ways_out: ClassVar[list[str]] = ["Use a ledger for each"]
+
+    @property
+    def url(self) -> str:
+        assert self.server is not None
+        return f"{self.server.url()}?schema={self.schema}"
+
+    def store(self, timeout: float = 5.0) -> Store:
+        from lapwing.ledger.postgres import PostgresStore
+
+        made = PostgresStore(read_address(self.url), timeout=timeout)
+        self.stores.append(made)
+        return made
+
+    def verify(self) -> Report:
+        return verify_ledger(self.url, witness=[self.witness])
+
+    def run(self, *statements: str) -> None:
+        """As a superuser does, who can switch triggers off."""
+        assert self.server is not None
+        self.server.run(f"SET search_path = {self.schema}", *statements)
+
+    def tamper(self, *statements: str) -> None:
+        self.run("SET session_replication_role = replica", *statements)
+
+    def close(self) -> None:
+        super().close()
+        for store in self.stores:
+            store.close()
+        self.run(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+
+
+_SCHEMAS = count(1)
+STORES: dict[str, type[Place]] = {"sqlite": SqlitePlace, "memory": MemoryPlace, "postgres": PostgresPlace}
 """Every store keeps every promise; another one is another line."""
 
 
@@ -107,6 +152,16 @@ STORES: dict[str, type[Place]] = {"sqlite": SqlitePlace, "memory": MemoryPlace}
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """An empty place for a ledger with a budget of epsilon = 1, in each kind of store."""
     here = STORES[request.param](tmp_path)
+    if isinstance(here, PostgresPlace):
+        here.server = request.getfixturevalue("ledger_server")
+    yield here
+    here.close()
+
+
+@pytest.fixture
+def base(ledger_server: PostgresServer, tmp_path: Path) -> Iterator[PostgresPlace]:
+    """The same in a database, for what only a server can suffer."""
+    here = PostgresPlace(tmp_path, server=ledger_server)
     yield here
     here.close()
 
@@ -134,6 +189,8 @@ def another(place: Place) -> Iterator[Callable[[Budget], Ledger]]:
         folder = place.folder / str(len(made))
         folder.mkdir()
         made.append(type(place)(folder))
+        if isinstance(place, PostgresPlace):
+            made[-1].server = place.server
         return made[-1].open(budget, witness=False)
 
     yield make

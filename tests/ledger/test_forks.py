@@ -1,4 +1,7 @@
-"""A ledger and fork: SQLite's locks do not survive it, so the connection is closed before and opened again after."""
+"""A ledger and fork: SQLite's locks do not survive it, so the connection is closed before and opened again after.
+
+In PostgreSQL the child leaves its parent's connections alone and opens its own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 Work = Callable[..., Any]
+
+
+@pytest.fixture(params=["file", "database"])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder for a ledger and its witness, or for the address of one in a database."""
+    if request.param == "database":
+        base = request.getfixturevalue("base")
+        (tmp_path / "ledger.url").write_text(base.url)
+    return tmp_path
 
 
 def test_sqlite_loses_a_charge_if_a_child_inherits_a_connection(work: Work, tmp_path: Path) -> None:
@@ -18,9 +32,9 @@ def test_sqlite_keeps_every_charge_if_the_connection_is_closed_before(work: Work
     assert work("fork_without_care", tmp_path, "close")["charges"] == [[1], [2]]
 
 
-def test_parent_and_child_may_both_go_on_charging(work: Work, tmp_path: Path) -> None:
+def test_parent_and_child_may_both_go_on_charging(work: Work, home: Path) -> None:
     """threat:A28: four charges of a tenth on two sides of a fork are four tenths."""
-    assert work("fork_in_use", tmp_path) == {"code": 7, "spent": "2/5", "ok": True}
+    assert work("fork_in_use", home) == {"code": 7, "spent": "2/5", "ok": True}
 
 
 def test_a_ledger_in_memory_is_not_doubled_by_a_fork(work: Work) -> None:
@@ -28,8 +42,8 @@ def test_a_ledger_in_memory_is_not_doubled_by_a_fork(work: Work) -> None:
     assert work("fork_in_memory") == {"code": 7, "spent": "1"}
 
 
-def test_a_fork_while_threads_are_charging_harms_nobody(work: Work, tmp_path: Path) -> None:
-    result = work("fork_under_load", tmp_path)
+def test_a_fork_while_threads_are_charging_harms_nobody(work: Work, home: Path) -> None:
+    result = work("fork_under_load", home)
     assert result == {"codes": [7] * 5, "ok": True, "child": "1/2"}
 
 

@@ -11,21 +11,30 @@ import pytest
 Work = Callable[..., Any]
 
 
+@pytest.fixture(params=["file", "database"])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder for a ledger and its witness, or for the address of one in a database."""
+    if request.param == "database":
+        base = request.getfixturevalue("base")
+        (tmp_path / "ledger.url").write_text(base.url)
+    return tmp_path
+
+
 @pytest.mark.parametrize("parts", [1, 7, 30])
-def test_eight_racing_processes_get_exactly_the_budget(work: Work, tmp_path: Path, parts: int) -> None:
+def test_eight_racing_processes_get_exactly_the_budget(work: Work, home: Path, parts: int) -> None:
     """ledger:B2 gate:G32: also when all of them create the ledger at the same time."""
-    result = work("race", tmp_path, parts, 8)
+    result = work("race", home, parts, 8)
     assert sum(result["granted"]) == parts
     assert result["ok"]
     assert result["entries"] == 1 + 2 * parts
     assert result["notes"] == []
 
 
-def test_a_process_killed_at_any_step_leaves_no_answer_without_a_charge(work: Work, tmp_path: Path) -> None:
+def test_a_process_killed_at_any_step_leaves_no_answer_without_a_charge(work: Work, home: Path) -> None:
     """ledger:B1 ledger:B3 ledger:B5 gate:G34: killed before and after each call that touches a file."""
-    result = work("kill_at_every_step", tmp_path)
+    result = work("kill_at_every_step", home)
     assert result["problems"] == []
-    assert result["kills"] > 50
+    assert result["kills"] > 40
     assert 0 < result["unanswered"] < result["kills"]
     assert result["sent"] >= 1
 
@@ -46,9 +55,9 @@ def test_a_disk_that_fills_while_a_ledger_is_created_leaves_one_that_opens(work:
     assert all("disk" in text or "free space" in text or "write access" in text for text in result["refusals"])
 
 
-def test_twenty_random_kills_leave_no_answer_without_a_charge(work: Work, tmp_path: Path) -> None:
+def test_twenty_random_kills_leave_no_answer_without_a_charge(work: Work, home: Path) -> None:
     """ledger:B1 ledger:B3: two processes on one ledger, both killed."""
-    result = work("kill_at_random", tmp_path, 20)
+    result = work("kill_at_random", home, 20)
     assert result["problems"] == []
     assert result["entries"] > result["sent"] >= 10
 

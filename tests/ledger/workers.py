@@ -21,13 +21,17 @@ from typing import Any
 
 from lapwing.errors import BudgetExceeded, LapwingError
 from lapwing.ledger import Ledger, Reservation, open_ledger, sqlite, verify_ledger
+from lapwing.ledger.postgres_server import Link
 from lapwing.privacy import Accounting, Budget, Cost
 
 STEPS = ("execute", "fdatasync", "fsync", "replace", "write", "read", "seek")
 
 
-def paths(folder: str) -> tuple[Path, Path]:
-    return Path(folder) / "ledger.db", Path(folder) / "data.witness"
+def paths(folder: str) -> tuple[Path | str, Path]:
+    """The ledger and its witness; a file with an address stands for a ledger in a database."""
+    address = Path(folder) / "ledger.url"
+    place = address.read_text() if address.exists() else Path(folder) / "ledger.db"
+    return place, Path(folder) / "data.witness"
 
 
 def open_in(folder: str, total: int) -> Ledger:
@@ -147,9 +151,10 @@ def kill_at_every_step(folder: str) -> dict[str, Any]:
     def until(step: int) -> int:
         calls = 0
 
-        def count(frame: object, event: str, called: object) -> None:
+        def count(frame: Any, event: str, called: object) -> None:
             nonlocal calls
-            if event in ("c_call", "c_return") and getattr(called, "__name__", "") in STEPS:
+            sent = event in ("call", "return") and frame.f_code is Link._execute.__code__
+            if sent or (event in ("c_call", "c_return") and getattr(called, "__name__", "") in STEPS):
                 calls += 1
                 if calls == step:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -411,6 +416,28 @@ def hold_lock(path: str) -> dict[str, Any]:
     process = child(hold)
     os.read(told, 1)
     return {"process": process}
+
+
+def charge_for_ever(folder: str, log: Path) -> int:
+    """Charges until killed, whatever happens to the server; a line in the log for each charge that was acknowledged."""
+    path, witness = paths(folder)
+    with open_ledger(path, Budget(10**6), witness=witness, timeout=20) as ledger, open(log, "ab", buffering=0) as made:
+        while True:
+            key = f"{os.getpid()} {time.monotonic_ns()}"
+            try:
+                reservation = charge(ledger, Fraction(1, 10), key=key)
+                made.write(f"charged {reservation.seq} {key}\n".encode())
+            except LapwingError as error:
+                fate = "free" if error.charged is None else "doubt"
+                made.write(f"{fate} 0 {key}\n".encode())
+
+
+def load(folder: str, processes: str) -> dict[str, Any]:
+    """Leaves processes behind that charge until they are killed."""
+    log = Path(folder) / "made"
+    log.touch()
+    pids = [child(partial(charge_for_ever, folder, log)) for _ in range(int(processes))]
+    return {"pids": pids}
 
 
 def answer_line(line: str) -> int:

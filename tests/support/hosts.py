@@ -14,7 +14,8 @@ from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.engine import Engine
 from lapwing.engines.frames import frame_source
 from lapwing.engines.postgres import PostgresEngine
-from lapwing.engines.source import Source, read_source
+from lapwing.engines.source import Source, SparkFrame, read_source
+from lapwing.engines.spark import SparkEngine
 
 if TYPE_CHECKING:
     from support.postgres import PostgresServer
@@ -136,8 +137,34 @@ _SQL_TYPES = {
 }
 
 
+class SparkHost:
+    """Rows as DataFrames of one session."""
+
+    name = "spark"
+    questions = 50
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
+        return [
+            (table, frame_source(data) if table.public else SparkFrame(self.session.createDataFrame(data)))
+            for table, data in rows
+        ]
+
+    def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
+        return SparkEngine(self.sources(rows), salt=salt)
+
+    def log(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        """The session belongs to its fixture."""
+
+
 HOSTS: dict[str, Callable[[pytest.FixtureRequest], Host]] = {
     "duckdb": lambda _: DuckDBHost(),
     "postgres": lambda request: PostgresHost(request.getfixturevalue("postgres")),
+    "spark": lambda request: SparkHost(request.getfixturevalue("spark")),
 }
 """How each is made; a server is started by its fixture when a test first needs it."""

@@ -6,19 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from html import escape
 from operator import add
 from typing import Any
 
 from lapwing.answers.answer import Release
-from lapwing.answers.formats.html import small
-from lapwing.answers.formats.json import dump, price
 from lapwing.answers.preview import PricePreview
+from lapwing.answers.together import Together
 from lapwing.asking.batch import BatchPlan
 from lapwing.asking.preview import Preview
 from lapwing.cells.checking import Checked, CheckResult, check_target
-from lapwing.errors import Misconfigured
-from lapwing.language.refusal import nearest
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
 
@@ -83,51 +79,13 @@ def _part(cost: Cost, many: int) -> Cost:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Batch:
+class Batch(Together[Release]):
     """The answers to a batch, in the order of the questions, by number or by name."""
 
     names: tuple[str, ...]
     releases: tuple[Release, ...]
     cost: Cost
     """What all of them cost together; 0 if all were stored."""
-
-    def __len__(self) -> int:
-        return len(self.releases)
-
-    def __iter__(self) -> Iterator[Release]:
-        return iter(self.releases)
-
-    def __getitem__(self, which: int | str) -> Release:
-        if isinstance(which, str):
-            if which not in self.names:
-                raise Misconfigured(f"`{which}` is not a question of this batch. {nearest(which, self.names)}")
-            return self.releases[self.names.index(which)]
-        if not -len(self) <= which < len(self):
-            raise Misconfigured(f"This batch has {len(self)} answers. Count from 0 to {len(self) - 1}.")
-        return self.releases[which]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every answer by its name, ready for JSON."""
-        answers = {name: release.to_dict() for name, release in zip(self.names, self.releases, strict=True)}
-        return {"price": price(self.cost), "answers": answers}
-
-    def to_json(self) -> str:
-        return dump(self.to_dict())
-
-    def __str__(self) -> str:
-        shown = [f"{name}\n{release}" for name, release in zip(self.names, self.releases, strict=True)]
-        return "\n\n".join([*shown, self._footer()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        pairs = zip(self.names, self.releases, strict=True)
-        shown = [f"<h4>{escape(name)}</h4>{release._repr_html_()}" for name, release in pairs]
-        return "".join([*shown, small([self._footer()])])
-
-    def _footer(self) -> str:
-        price = f"price {self.cost}" if self.cost else "stored answers, no price"
-        return f"{len(self)} answers; {price} for all of them" if len(self) > 1 else f"1 answer; {price}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

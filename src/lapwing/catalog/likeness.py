@@ -24,6 +24,7 @@ from typing import Any
 
 from lapwing.catalog.table import Table
 from lapwing.language.expression import Operator
+from lapwing.language.holes import Hole
 
 _CONSTANTS = (type(None), bool, int, str, date)
 _READERS: dict[Any, Callable[[Any], tuple[Any, ...]]] = {}
@@ -76,6 +77,9 @@ def _add(value: Any, add: Callable[[Any], None]) -> None:
         add(frozenset(map(_whole, value)))
     elif kind is Operator or (kind is Table and value.source is None):
         add(_Itself(value))
+    elif kind is Hole:
+        add(value.place)
+        add(value.type)
     elif issubclass(kind, Enum):
         add(value.name)
     else:

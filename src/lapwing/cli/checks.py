@@ -48,11 +48,11 @@ def _arithmetic(_: Path) -> str:
 
 
 def _ledger(file: Path) -> str:
-    from lapwing.ledger import verify_ledger
+    from lapwing.ledger import has_ledger, verify_ledger
     from lapwing.ledger.wording import budget_text
 
     settings = read_settings(file)
-    if not settings.ledger.exists() and not any(path.exists() for path in settings.witnesses):
+    if not has_ledger(settings.ledger) and not any(path.exists() for path in settings.witnesses):
         return "none yet; the first question creates it"
     report = verify_ledger(settings.ledger, witness=settings.witnesses)
     if not report.ok:
@@ -66,11 +66,13 @@ def _ledger(file: Path) -> str:
 def _serving(file: Path) -> str:
     """Opens everything as `ask` does, on a copy of the ledger: whatever would stop a question fails here."""
     settings = read_settings(file)
-    logs = (Path(f"{settings.ledger}{ending}") for ending in ("-wal", "-shm"))
-    for path in (_there(settings.ledger), settings.ledger.parent, *logs, *map(_there, settings.witnesses)):
+    files = [settings.ledger] if isinstance(settings.ledger, Path) else []
+    logs = [Path(f"{file}{ending}") for file in files for ending in ("-wal", "-shm")]
+    folders = [file.parent for file in files]
+    for path in (*map(_there, files), *folders, *logs, *map(_there, settings.witnesses)):
         if path.exists() and not os.access(path, os.W_OK):
             raise Misconfigured(f"{path} is not writable by this user. Grant this user write permission.")
-    for path in (settings.ledger, *settings.witnesses):
+    for path in (*files, *settings.witnesses):
         if path.is_dir() or (not path.exists() and not _there(path).is_dir()):
             raise Misconfigured(f"{path} cannot be created: it is a folder, or one of its parents is a file.")
     with TemporaryDirectory(prefix="lapwing-doctor-") as folder:
@@ -90,11 +92,13 @@ def _there(path: Path) -> Path:
 
 def _open_copy(settings: Settings, folder: Path) -> str:
     from lapwing.ledger import open_ledger
-    from lapwing.ledger.sqlite import copy_ledger
+    from lapwing.ledger.opening import check_writable, copy_ledger
     from lapwing.ledger.witness import Witness
     from lapwing.opening import curator_of
 
     place, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
+    if not isinstance(settings.ledger, Path):
+        check_writable(settings.ledger)
     copy_ledger(settings.ledger, place)
     for known, copied in zip(settings.witnesses, witnesses, strict=True):
         if Witness(known).read() is not None:

@@ -57,6 +57,24 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command("accept")
+def accept(
+    against: Annotated[Path | None, typer.Option(help="An earlier export that the ledger must continue.")] = None,
+    file: FileOption = DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a ledger whose database server changed, if no charge is missing; exit code 1 if one is."""
+    from lapwing.ledger import accept_ledger, read_head
+    from lapwing.settings import read_settings
+
+    settings, head = read_settings(file), None if against is None else read_head(against)
+    report = accept_ledger(settings.ledger, settings.budget, witness=settings.witnesses, against=head)
+    text = f"{report}\nAccepted: the ledger is served from this server on." if report.ok else str(report)
+    show({"ok": report.ok, "entries": report.entries, "message": text}, as_json, text)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
 @app.command("export")
 def export(to: Path, file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Write all entries and the head of the chain to a file."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
-from lapwing.answers.formats.html import row
+from lapwing.answers.sheet import Sheet, budget_lines, html_text, text_lines
 from lapwing.answers.wording import label
 from lapwing.catalog.table import Catalog, Field, Limit, Table
 from lapwing.language.types import Value
@@ -45,37 +44,6 @@ class Description:
 
     def _budget(self) -> list[str]:
         return [f"Budget: {self.budget}"] if isinstance(self.budget, str) else budget_lines(self.budget)
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """What is shown of one table."""
-
-    name: str
-    about: tuple[str, ...]
-    """Who is protected, and what one of them adds."""
-    rows: tuple[tuple[str, str, str], ...]
-    """Name, type and declared facts of each column."""
-
-
-def text_lines(sheets: Iterable[Sheet]) -> Iterator[str]:
-    """Each table and its columns, as text."""
-    for sheet in sheets:
-        widths = [max(map(len, cells)) for cells in zip(*sheet.rows, strict=True)]
-        yield f"{sheet.name}: {'; '.join(sheet.about)}"
-        yield from ("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in sheet.rows)
-
-
-def html_text(sheets: Iterable[Sheet], budget: Iterable[str]) -> str:
-    """The same for a notebook, all of it escaped."""
-    return "".join(map(_html, sheets)) + f"<p>{'<br>'.join(map(escape, budget))}</p>"
-
-
-def budget_lines(statement: Statement) -> list[str]:
-    """A budget in three lines."""
-    first, *_ = str(statement.budget).split("\n")
-    spent, more, *_ = str(statement).split("\n")
-    return [f"Budget: {first}", spent, more]
 
 
 def _said(table: Table) -> list[str]:
@@ -131,10 +99,3 @@ def _facts(table: Table) -> dict[str, Any]:
     limits = {"rows_per_unit": table.rows_per_unit, "groups_per_unit": table.groups_per_unit}
     who = {"public": True} if table.public else {"unit": table.unit or "one row", **limits}
     return {**who, "version": table.version, "about": _said(table), "columns": columns}
-
-
-def _html(sheet: Sheet) -> str:
-    body = "".join(row(cells, "td") for cells in sheet.rows)
-    head = row(("column", "type", "declared"), "th")
-    about = escape("; ".join(sheet.about))
-    return f"<h4>{escape(sheet.name)}</h4><p>{about}</p><table><thead>{head}</thead><tbody>{body}</tbody></table>"

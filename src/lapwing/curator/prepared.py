@@ -5,7 +5,8 @@ Guarantee:  the text is, letter by letter, the one that is written for the plan 
 Proof:      text and rehearsal are made of a plan that has a mark in place of its WHERE, so nothing else can reach them,
             and are kept under the likeness of that whole plan: selection, prices, limits, bounds and all
             (catalog/likeness.py). The mark stands where the WHERE would, in brackets of its own, and the text of an
-            expression does not depend on what is around it, so the WHERE is written in its place. Where the mark is not
+            expression does not depend on what is around it, so the WHERE is written in its place (conditions.py), and
+            in the pattern of the query its pattern. Where the mark is not
             found exactly once, as where an analyst wrote it too, and for plans without a likeness, everything is
             written in full. Salt and dialect are those of the one engine.
 Checked by: tests/curator/test_prepared.py
@@ -20,10 +21,11 @@ from fractions import Fraction
 from lapwing.answers.rehearsal import rehearse
 from lapwing.catalog.likeness import likeness
 from lapwing.cells.bounding import Queries, queries
+from lapwing.curator.conditions import Condition, Conditions
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.engine import Engine
 from lapwing.language.emission import emit
-from lapwing.language.expression import Expression, Literal
+from lapwing.language.expression import Literal
 from lapwing.language.operators.base import call
 from lapwing.language.operators.logic import IS_NULL
 from lapwing.language.types import Type
@@ -38,12 +40,20 @@ _MARK = call(IS_NULL, Literal("lw_where", Type.TEXT), part=lambda: "")
 """A condition that every engine reads, so that it checks a text with the mark as any other."""
 
 
+class _Unknown:
+    """Nothing is known of a plan yet."""
+
+
+_UNKNOWN = _Unknown()
+
+
 class Prepared:
     """The queries of plans as the engine runs them, after an answer from no rows."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._mark = self._written(_MARK).text
+        self._mark = engine.dialect.write(emit(_MARK, source), copy=False).text
+        self._conditions = Conditions(engine.dialect)
         self._shared: dict[Hashable, Queries | None] = {}
         """What plans of one likeness share; None where nothing is shared."""
         self._rehearsed: set[Hashable] = set()
@@ -69,15 +79,15 @@ class Prepared:
         where = plan.question.where
         if key is None:
             return self._in_full(plan)
-        if key not in self._shared:
+        shared = self._shared.get(key, _UNKNOWN)
+        if isinstance(shared, _Unknown):  # not looked up again: another thread may have forgotten everything
             if len(self._shared) >= REMEMBERED:
                 self._shared.clear()
-            self._shared[key] = self._template(bare)
-        shared = self._shared[key]
+            shared = self._shared[key] = self._template(bare)
         if shared is None or where is None:
             return self._in_full(plan) if shared is None else shared
-        written = self._written(where)
-        return self._in_full(plan) if written.tables else self._filled(shared, written.text)
+        written = self._conditions.write(where)
+        return self._in_full(plan) if written is None else self._filled(shared, written)
 
     def _template(self, bare: Plan) -> Queries | None:
         """What plans of this likeness share; None if there is more than one mark, or none."""
@@ -86,16 +96,17 @@ class Prepared:
         marked = bare.question.where is None or all(text.count(self._mark) == 1 for text in texts)
         return made if marked else None
 
-    def _filled(self, shared: Queries, where: str) -> Queries:
-        return shared.prepared(
-            lambda query: self._engine.prepare(replace(query, text=query.text.replace(self._mark, where)))
-        )
+    def _filled(self, shared: Queries, where: Condition) -> Queries:
+        def fill(query: EngineQuery) -> EngineQuery:
+            text = query.text.replace(self._mark, where.text)
+            if not where.pattern or "\0" in query.text:
+                return EngineQuery(text, query.tables)
+            return EngineQuery(text, query.tables, query.text.replace(self._mark, where.pattern), where.constants)
+
+        return shared.prepared(lambda query: self._engine.prepare(fill(query)))
 
     def _in_full(self, plan: Plan) -> Queries:
         return queries(plan).prepared(self._engine.prepare)
-
-    def _written(self, where: Expression) -> EngineQuery:
-        return self._engine.dialect.write(emit(where, source), copy=False)
 
 
 def _bare_plan(plan: Plan) -> Plan:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from lapwing.catalog.table import Table
 from lapwing.engines.engine import Engine
-from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source
+from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, SparkFrame, SparkTable
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type
 
@@ -43,6 +43,10 @@ def backend_of(source: Source) -> Backend:
             from lapwing.engines import postgres
 
             return postgres
+        case SparkTable() | SparkFrame():
+            from lapwing.engines import spark
+
+            return spark
         case _:
             from lapwing.engines import duckdb
 
@@ -56,7 +60,7 @@ def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
 
 def local_source(source: Source) -> LocalSource:
     """The source of a public table: where it is, if this process reads it, or else all its rows."""
-    return backend_of(source).read_public_rows(source) if isinstance(source, PostgresTable) else source
+    return source if isinstance(source, LocalSource) else backend_of(source).read_public_rows(source)
 
 
 def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None = None) -> Engine:

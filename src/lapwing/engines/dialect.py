@@ -24,6 +24,7 @@ from sqlglot.generator import Generator
 from lapwing.errors import Bug
 from lapwing.language.forms import FORMS, Form, form_of
 from lapwing.language.refusal import refuse
+from lapwing.language.types import Type
 
 _CLOSED: dict[str, Any] = {"unsupported_level": ErrorLevel.RAISE, "comments": False}
 
@@ -34,6 +35,11 @@ class EngineQuery:
 
     text: str
     tables: Mapping[str, pa.Table]
+    pattern: str = ""
+    """The same text with marks (`hole_mark`) in place of some constants, for engines that plan it once for all values
+    of them; empty if there is none."""
+    constants: tuple[tuple[Type, str], ...] = ()
+    """The type and the text of each of these constants, in the order of their numbers."""
 
 
 class Writer:

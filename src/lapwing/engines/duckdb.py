@@ -39,9 +39,10 @@ from lapwing.engines.source import (
     fingerprint,
     origin_of,
 )
-from lapwing.engines.statements import Statements
+from lapwing.engines.statements import REMEMBERED, Statements
 from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Bug, Misconfigured
+from lapwing.language.emission import hole_mark
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
 
@@ -126,6 +127,10 @@ class DuckDBEngine:
         }
         self._connection = duckdb.connect(":memory:", config=settings)
         self._statements: Statements | None = None
+        self._parsed: set[str] = set()
+        self._small = False
+        """Whether reading all rows takes less than planning: then a plan that fits all constants is worth more than
+        the best one for each."""
         failed = None
         try:
             interruptible(lambda: self._load(tables), self._connection.interrupt)
@@ -154,15 +159,21 @@ class DuckDBEngine:
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it."""
         prepared = query if isinstance(query, EngineQuery) else DUCKDB.write(query, salt=self._salt, copy=False)
+        if prepared.pattern and prepared.pattern in self._parsed:
+            return prepared  # its constants are single tokens, whatever their values
         if len(self._connection.extract_statements(prepared.text)) != 1:
             raise Bug("a query was written as several")
+        if len(self._parsed) >= REMEMBERED:
+            self._parsed.clear()
+        self._parsed.add(prepared.pattern)
         return prepared
 
     def fetch(self, query: EngineQuery) -> pa.Table:
         """The rows of a query."""
         if self._statements is not None and not query.tables:
-            with self._statements.entered(query.text) as (cursor, text):
-                return interruptible(lambda: cursor.execute(text).to_arrow_table(), cursor.interrupt)
+            general, arguments = _general(query) if self._small else ("", "")
+            with self._statements.entered(query.text, general, arguments) as (cursor, run):
+                return interruptible(lambda: run().to_arrow_table(), cursor.interrupt)
         with self._connection.cursor() as cursor:
             for name, values in query.tables.items():
                 cursor.register(name, values)
@@ -214,6 +225,7 @@ class DuckDBEngine:
             self._declare(table, source, relation, columns, form)
         if all(table.name in self._kept and self._rows(table) <= _AT_A_TIME for table, _ in tables):
             self._connection.execute("SET threads = 1")
+            self._small = True
         for statement in _LOCK:
             self._connection.execute(statement)
 
@@ -234,6 +246,18 @@ class DuckDBEngine:
     def _rows(self, table: Table) -> int:
         found = self._connection.execute(f"SELECT COUNT(*) FROM {identifier(table.name)}").fetchone()
         return int(found[0]) if found else 0
+
+
+def _general(query: EngineQuery) -> tuple[str, str]:
+    """The query with a parameter for each of its constants, and the constants as arguments; nothing if it has none."""
+    if not query.pattern:
+        return "", ""
+    text, arguments = query.pattern, []
+    for place, (kind, written) in enumerate(query.constants):
+        name = _SQL_TYPES[kind]
+        text = text.replace(hole_mark(place), f"(SELECT CAST(${place + 1} AS {name}))")
+        arguments.append(f"CAST({written} AS {name})" if kind is Type.INTEGER else written)
+    return text, f"({', '.join(arguments)})"
 
 
 def _is_kept(table: Table, source: LocalSource) -> bool:

@@ -31,7 +31,8 @@ def write_listed(writer: Writer, form: exp.Expression) -> str:
     elif len(known) > MANY and kind is not None:
         name = f"lw_keys_{form.args['place']}"
         writer.tables[name] = pa.table({"v": pa.array(known, ARROW_TYPES[kind])})
-        found = f'{key} IN (SELECT "v" FROM "{name}")'
+        column, table = (writer.sql(exp.to_identifier(text, quoted=True)) for text in ("v", name))
+        found = f"{key} IN (SELECT {column} FROM {table})"
     elif known:
         found = f"{key} IN ({', '.join(writer.sql(literal(value)) for value in known)})"
     return f"({found} OR {key} IS NULL)" if len(known) < len(values) else f"({found})"

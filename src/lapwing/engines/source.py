@@ -10,6 +10,7 @@ from typing import Any
 
 from lapwing.engines.engine import Origin
 from lapwing.engines.files import digest_of
+from lapwing.engines.spark_session import SparkAddress, is_spark_address, read_spark_address
 from lapwing.errors import Misconfigured
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
 
@@ -59,11 +60,29 @@ class PostgresTable:
     table: str
 
 
+@dataclass(frozen=True, slots=True)
+class SparkTable:
+    """A table of Spark's catalog, or Parquet files at a path with a slash."""
+
+    address: SparkAddress
+    table: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkFrame:
+    """A DataFrame of Spark, in a session of the caller."""
+
+    data: Any
+
+
 FileSource = Parquet | Csv | DuckDBTable
 LocalSource = FileSource | Frame
 """Rows that this process reads itself, by DuckDB."""
 
-Source = LocalSource | PostgresTable
+ServedSource = PostgresTable | SparkTable | SparkFrame
+"""Rows that stay where they are."""
+
+Source = LocalSource | ServedSource
 """Which engine reads it says engines/backends.py."""
 
 
@@ -71,6 +90,8 @@ def read_source(place: str, table: str | None = None, folder: Path | None = None
     """The source with this address or path, from this folder on; `public` if others read the address too."""
     if is_postgres(place):
         return _postgres_table(read_address(place, public=public), table)
+    if is_spark_address(place):
+        return _spark_table(read_spark_address(place, public=public), table, folder)
     path = Path(place) if folder is None else folder / place
     return file_source(path, table)
 
@@ -84,6 +105,24 @@ def _postgres_table(address: PostgresAddress, table: str | None) -> PostgresTabl
         raise Misconfigured('say which table of the database: table = "visits", or table = "clinic.visits".')
     schema, name = (None if part is None else _unquoted(part) for part in found.groups())
     return PostgresTable(address, schema or address.schema or "public", str(name))
+
+
+def _spark_table(address: SparkAddress, table: str | None, folder: Path | None) -> SparkTable:
+    if table is None:
+        raise Misconfigured(
+            'say which table Spark reads: table = "clinic.visits", or a path, table = "s3a://data/visits".'
+        )
+    if address.is_local and "/" in table and "://" not in table:
+        return SparkTable(address, str((folder or Path()).resolve() / table))
+    return SparkTable(address, table)
+
+
+def spark_frame(data: Any) -> SparkFrame | None:
+    """The source of a DataFrame of Spark. pyspark is not imported for this."""
+    kind = type(data)
+    if kind.__module__.startswith("pyspark.pandas"):
+        raise Misconfigured("this is a frame of pandas on Spark. Pass data.to_spark().")
+    return SparkFrame(data) if kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame" else None
 
 
 def _unquoted(part: str) -> str:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lapwing.language import forms
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.language.holes import Hole
 from lapwing.language.operators.base import of_type, try_cast
 from lapwing.language.operators.table import cast, maybe_nan, null_if_nan, number, within_years
 from lapwing.language.types import Type, Value
@@ -18,7 +19,7 @@ Leaf = Callable[[Column | Key | Slot], exp.Expression]
 """The node for a column, a key or a released number in the query that evaluates the expression."""
 
 
-_STORED = {
+STORED = {
     Type.INTEGER: exp.DType.BIGINT,
     Type.REAL: exp.DType.DOUBLE,
     Type.TEXT: exp.DType.TEXT,
@@ -48,11 +49,18 @@ def _emitted(expression: Expression, leaf: Leaf, *, clipped: bool) -> exp.Expres
             return maybe_nan(leaf(expression))
         case Column() | Key() | Slot():
             return leaf(expression)
+        case Hole(place=place):
+            return exp.Var(this=hole_mark(place))
         case Literal(value=value):
             return literal(value)
         case Call(operator=operator, arguments=arguments):
             inner = clipped and expression.type.is_number
             return operator.emit(*(emit(argument, leaf, clipped=inner) for argument in arguments))
+
+
+def hole_mark(place: int) -> str:
+    """What stands for a hole in an engine's text. No name and no text of a question has this character."""
+    return f"\0{place}\0"
 
 
 def clipped_columns(expression: Expression) -> list[Column]:
@@ -132,4 +140,4 @@ def typed(expression: Expression, kind: Type | None, leaf: Leaf) -> exp.Expressi
     if kind is None:
         return exp.Null()
     node = value(expression, leaf) if kind is Type.REAL else whole(expression, leaf)
-    return try_cast(node, _STORED[kind], expression.type)
+    return try_cast(node, STORED[kind], expression.type)

@@ -6,7 +6,7 @@ from lapwing.ledger.chain import ChainFault
 from lapwing.ledger.declaration import Declaration
 from lapwing.ledger.entry import Entry, EntryKind, Head
 from lapwing.ledger.ledger import Ledger
-from lapwing.ledger.opening import open_ledger, verify_ledger
+from lapwing.ledger.opening import LedgerPlace, accept_ledger, has_ledger, open_ledger, verify_ledger
 from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
 from lapwing.ledger.verify import Report, read_head
 
@@ -18,10 +18,13 @@ __all__ = [
     "EntryKind",
     "Head",
     "Ledger",
+    "LedgerPlace",
     "Offer",
     "Report",
     "Reservation",
     "StoredAnswer",
+    "accept_ledger",
+    "has_ledger",
     "open_ledger",
     "read_head",
     "verify_ledger",

@@ -27,7 +27,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +35,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from lapwing.errors import BudgetExceeded, Bug, LapwingError, LedgerFailed, Misconfigured
+from lapwing.ledger.arguments import check_names, checked_note, digest
 from lapwing.ledger.checked import CheckedBook, intact
 from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import (
@@ -45,21 +46,18 @@ from lapwing.ledger.entry import (
     Head,
     LedgerTerms,
     add_costs,
-    canonical,
     cost_of,
     follow,
     round_denominators,
 )
 from lapwing.ledger.export import write_export
 from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
-from lapwing.ledger.store import Book, Store
+from lapwing.ledger.store import Book, InDoubt, Store
 from lapwing.ledger.verify import Report, verify
 from lapwing.ledger.witness import Witness, missing_ledger
 from lapwing.ledger.wording import budget_text, shortage
 from lapwing.noise.bits import SYSTEM
 from lapwing.privacy.budget import Budget, Cost
-
-_LONGEST_NAME = 200
 
 
 class Ledger:
@@ -72,17 +70,17 @@ class Ledger:
         self._terms = LedgerTerms.read(first)
         self._salt = salt
         self._known: Head | None = None
-        """An entry that this process has committed. It need not prove again what comes before."""
+        """The last charge that this process has made durable. It need not prove again what comes before."""
 
     @classmethod
     def open(cls, store: Store, budget: Budget, witnesses: Sequence[Witness] = ()) -> Self:
         """The ledger in this store, created if neither it nor a witness of it exists. Closes the store if it fails."""
         if not isinstance(budget, Budget):
             raise Misconfigured(f"{budget!r} is not a budget. Pass Budget(epsilon=...).")
-        if not store.exists():
-            _refuse_missing(witnesses, store)
-            store.prepare()
         try:
+            if not store.exists():
+                _refuse_missing(witnesses, store)
+                store.prepare()
             with store.writing() as book:
                 if book.is_empty():
                     _refuse_missing(witnesses, store)
@@ -121,12 +119,12 @@ class Ledger:
 
         With keys, either all were made before, and are given back, or none was.
         """
-        made = [(self._price(c.cost), _digest(c.body), c.key, _checked_note(c.note)) for c in charges]
+        made = [(self._price(c.cost), digest(c.body), c.key, checked_note(c.note)) for c in charges]
         for charge in charges:
-            _check_names(analyst, charge.key)
+            check_names(analyst, charge.key)
         total = reduce(add_costs, (price for price, *_ in made))
         entries: list[Entry] = []
-        with self._writing() as book:
+        with _in_doubt_as_charged(total), self._writing() as book:
             last = self._check(book, repair=True)
             earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in made]
             if any(earlier):
@@ -141,6 +139,8 @@ class Ledger:
                     entries.append(last)
         if refusal is not None:
             raise refusal
+        if self._known is None or self._known.seq < last.seq:
+            self._known = Head(self.id, last.seq, last.hash)
         try:
             self._advance(last)
         except LapwingError as error:
@@ -168,7 +168,7 @@ class Ledger:
         """
         if not reservation.fresh:
             raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
-        answer, found = bytes(payload), None if match is None else _digest(match)
+        answer, found = bytes(payload), None if match is None else digest(match)
         with self._writing(durable=False) as book:
             last = self._check(book)
             charge = last if last.seq == reservation.seq else book.at(reservation.seq)
@@ -177,17 +177,22 @@ class Ledger:
             if book.answer(charge.seq) is not None:
                 raise Misconfigured(f"Charge {charge.seq} was settled before. Each charge has one answer.")
             note = {"of": charge.seq, "match_hash": found, "terms": terms}
-            body, at = _digest(answer), charge.at
+            body, at = digest(answer), charge.at
             entry = book.append(last, EntryKind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
             book.store(charge, entry, answer)
-        self._known = Head(self.id, entry.seq, entry.hash)
 
     def allow(self, analyst: str, cost: Cost) -> None:
         """Sets the most that one analyst may ever spend. It is part of the total, never in addition to it."""
-        _check_names(analyst, None)
+        check_names(analyst, None)
         limit = round_denominators(self._own_currency(cost))
         with self._writing() as book:
             entry = book.append(self._check(book, repair=True), EntryKind.ALLOW, cost=limit, analyst=analyst)
+        self._advance(entry)
+
+    def accept(self) -> None:
+        """Records that the steward goes on with this ledger on another server."""
+        with self._writing() as book:
+            entry = book.append(self._check(book, repair=True), EntryKind.WITNESS, note={"accepted": "server"})
         self._advance(entry)
 
     def record(
@@ -205,7 +210,7 @@ class Ledger:
         """
         if kind not in FREE or (content is not None) != (kind is EntryKind.KEEP):
             raise Bug(f"an entry of the kind {kind} is not recorded so")
-        plain = _checked_note(note)
+        plain = checked_note(note)
         with self._writing(durable=kind not in UNSYNCED) as book:
             last = self._check(book)
             earlier = book.with_key(analyst, key)
@@ -277,53 +282,53 @@ class Ledger:
     def answer(self, seq: int, match: str | None = None) -> bytes | None:
         """The stored answer to a charge; with `match`, if it answers that question."""
         with self._reading() as book:
-            return book.answer(seq, None if match is None else _digest(match))
+            return book.answer(seq, None if match is None else digest(match))
 
     def check_key(self, analyst: str, key: str, body: bytes | str) -> None:
         """Refuses a key that this analyst has used for another request."""
-        _check_names(analyst, key)
+        check_names(analyst, key)
         with self._reading() as book:
             charge = book.with_key(analyst, key)
-        if charge is not None and charge.body != _digest(body):
+        if charge is not None and charge.body != digest(body):
             raise _other_request()
 
     def knows_key(self, analyst: str, key: str) -> bool:
         """Whether this analyst has made a charge with this key."""
-        _check_names(analyst, key)
+        check_names(analyst, key)
         with self._reading() as book:
             return book.with_key(analyst, key) is not None
 
     def find_answers(self, match: str) -> tuple[StoredAnswer, ...]:
         """The stored answers to equal questions, newest first."""
         with self._reading() as book:
-            return tuple(book.answers(_digest(match)))
+            return tuple(book.answers(digest(match)))
 
     def offers(self, match: str) -> tuple[Offer, ...]:
         """The newest stored answer to equal questions on each of the terms that were paid, the newest first."""
         with self._reading() as book:
-            return tuple(book.offers(_digest(match)))
+            return tuple(book.offers(digest(match)))
 
     def read_offer(self, match: str, offer: Offer) -> bytes:
         """The answer that was offered."""
         with self._reading() as book:
-            payload = book.answer(offer.seq, _digest(match))
+            payload = book.answer(offer.seq, digest(match))
         if payload is None:
             raise LedgerFailed(f"The ledger is damaged. Entry {offer.seq}: its stored answer is missing.")
         return payload
 
     def paid_with(self, match: str, analyst: str, key: str) -> tuple[int, bytes] | None:
         """The stored answer to an equal question that an analyst paid with this key, and its charge."""
-        _check_names(analyst, key)
+        check_names(analyst, key)
         with self._reading() as book:
             charge = book.with_key(analyst, key)
-            payload = None if charge is None else book.answer(charge.seq, _digest(match))
+            payload = None if charge is None else book.answer(charge.seq, digest(match))
             return None if charge is None or payload is None else (charge.seq, payload)
 
     def answer_stamp(self, match: str) -> tuple[object, ...]:
         """As long as it is the same, this is the same ledger, no other answer to equal questions was stored, and no
         table was declared anew."""
         with self._store.reading() as book:
-            return self._store.opened, *book.stamp(_digest(match))
+            return self._store.opened, *book.stamp(digest(match))
 
     @property
     def state(self) -> Hashable:
@@ -376,9 +381,9 @@ class Ledger:
         with self._reading() as book:
             return book.allowance(analyst)
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries, from the first."""
-        seq = 0
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """All entries, from the first or from the one after a number."""
+        seq = after
         while True:
             with self._store.reading() as book:
                 page = [intact(row) for row in book.page(seq)]
@@ -443,11 +448,14 @@ class Ledger:
         return last if last.seq == 1 else book.append(last, EntryKind.WITNESS, note={"witnesses": len(missing)})
 
     def _advance(self, entry: Entry) -> None:
-        """Tells the witnesses of an entry that is durable. Nobody else does so at the same time."""
-        if self._witnesses:
-            with self._store.writing():
-                for witness in self._witnesses:
-                    witness.advance(Head(self.id, entry.seq, entry.hash))
+        """Tells the witnesses of an entry that is durable, or of a later one that is. Only one that is missing, and
+        must be made, takes the lock of the ledger."""
+        known = self._known
+        head = Head(self.id, entry.seq, entry.hash) if known is None or known.seq < entry.seq else known
+        made = all(witness.exists() for witness in self._witnesses)
+        with nullcontext() if made else self._store.writing():
+            for witness in self._witnesses:
+                witness.advance(head)
 
     def _again(self, book: CheckedBook, earlier: Entry | None, request: str) -> Reservation:
         if earlier is None or earlier.body != request:
@@ -522,6 +530,16 @@ class Ledger:
         )
 
 
+@contextmanager
+def _in_doubt_as_charged(price: Cost) -> Iterator[None]:
+    """A charge that may have been made counts as made."""
+    try:
+        yield
+    except InDoubt as error:
+        error.charged = price
+        raise
+
+
 def _create(book: Book, budget: Budget) -> None:
     salt = SYSTEM.integer(256).to_bytes(32, "big")
     terms = LedgerTerms(budget, budget.capacity, sha256(salt).hexdigest())
@@ -568,22 +586,3 @@ def _left(total: Cost, used: Cost) -> Cost:
 
 def _other_request() -> Misconfigured:
     return Misconfigured("This key was used for another question. Use a new key.")
-
-
-def _digest(value: bytes | str) -> str:
-    return sha256(value.encode() if isinstance(value, str) else bytes(value)).hexdigest()
-
-
-def _check_names(analyst: object, key: object) -> None:
-    for name, value in (("analyst", analyst), ("key", "none" if key is None else key)):
-        if not (isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME):
-            raise Misconfigured(f"`{name}` must be a text of 1 to {_LONGEST_NAME} printable characters. Pass a name.")
-
-
-def _checked_note(note: Mapping[str, Any] | None) -> dict[str, Any]:
-    try:
-        plain = dict(note or {})
-        canonical(plain)
-    except (TypeError, ValueError, RecursionError):
-        raise Misconfigured("`note` must be texts, whole numbers and lists of them under names. Pass those.") from None
-    return plain

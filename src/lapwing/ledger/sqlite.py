@@ -355,7 +355,7 @@ def opened_to_read(path: Path, *, timeout: float = 5.0) -> Iterator[SqliteBook]:
         raise failure(error, path) from error
 
 
-def copy_ledger(path: Path, to: Path) -> None:
+def copy_file(path: Path, to: Path) -> None:
     """A copy of the newest commit, whoever writes meanwhile; none if there is no ledger."""
     if not SqliteStore(path).exists():
         return

@@ -11,7 +11,8 @@ Append-only: there is no way to change or delete a row, and an entry is refused 
 Unchecked:   rows come back exactly as they are stored; whoever reads them checks types and hashes.
 Alone:       whoever interrupts a transaction of the same thread, as a signal handler does, is refused and does not
              wait. The child of a fork never goes on with what its parent had open.
-Failure:     every failure is a LedgerFailed that names the next step.
+Failure:     every failure is a LedgerFailed that names the next step. After InDoubt nobody knows whether the
+             transaction is kept; after any other, it is not.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from lapwing.errors import LedgerFailed
 from lapwing.ledger.entry import Entry
 
 Row = tuple[Any, ...]
@@ -28,6 +30,10 @@ Row = tuple[Any, ...]
 
 PAGE = 500
 """How many entries are read at a time."""
+
+
+class InDoubt(LedgerFailed):
+    """The store was lost in the middle of a commit. The transaction may be kept or not."""
 
 
 class AnswerRow(NamedTuple):

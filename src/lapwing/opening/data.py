@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lapwing.asking.checks import read_check
@@ -14,13 +14,25 @@ from lapwing.curator import Curator
 from lapwing.engines.backends import local_source
 from lapwing.engines.frames import frame_source, with_fingerprint
 from lapwing.engines.public import read_public
-from lapwing.engines.source import FileSource, Frame, LocalSource, Source, read_source
+from lapwing.engines.source import (
+    FileSource,
+    Frame,
+    LocalSource,
+    PostgresTable,
+    Source,
+    SparkFrame,
+    SparkTable,
+    read_source,
+    spark_frame,
+)
+from lapwing.engines.spark_session import is_spark_address
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
-from lapwing.ledger import Ledger, open_ledger
+from lapwing.ledger import Ledger, LedgerPlace, has_ledger, open_ledger
 from lapwing.numbers import Number
 from lapwing.opening.declared import TableFacts, declare_table, read_facts
 from lapwing.opening.settings import curator_of
+from lapwing.postgres import is_postgres, read_address
 from lapwing.privacy.budget import Budget
 from lapwing.settings import read_memory, read_type, witnesses_of
 
@@ -53,7 +65,8 @@ def open_data(
     PostgreSQL database, lw.open("postgresql://HOST/DATABASE", table="clinic.visits", ledger="ledger.db").
 
     `unit` names the column that identifies the unit of a row; None makes every row its own unit. A file keeps its
-    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given; a server's table needs one.
+    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given: a path, or the address of a
+    database that many servers share, "postgresql://HOST/DATABASE". A server's table needs one.
     `table` is the name of the table inside a database or a DuckDB file.
     `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
@@ -88,7 +101,7 @@ def open_data(
     witnesses = witnesses_of(sources.values())
     with ExitStack() as opened:
         known: Ledger | None = None
-        if place is not None and place.exists():
+        if place is not None and has_ledger(place):
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
         tables = [
             (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
@@ -125,7 +138,7 @@ def _several(data: Mapping[Any, Any], name: str | None, table: str | Mapping[str
 
 def _served(data: Any, title: Any) -> str | None:
     """A table of a server has its name in the mapping there too, unless another one is given."""
-    return str(title) if isinstance(data, str) and "://" in data else None
+    return str(title) if isinstance(data, str) and ("://" in data or is_spark_address(data)) else None
 
 
 def _one_name(table: Any) -> str | None:
@@ -137,23 +150,31 @@ def _one_name(table: Any) -> str | None:
 def _title(name: Any, source: Source | None) -> str:
     """The table's name in questions: as given, or that of its file."""
     if name is None and source is not None:
-        if isinstance(source, Frame):
-            return "data"
-        return source.path.stem if isinstance(source, FileSource) else source.table
+        match source:
+            case Frame() | SparkFrame():
+                return "data"
+            case SparkTable(table=path):
+                return PurePosixPath(path).stem if "/" in path else path.rsplit(".", 1)[-1].strip("`")
+            case PostgresTable(table=inside):
+                return inside
+            case _:
+                return source.path.stem
     if not (isinstance(name, str) and name):
         raise Misconfigured("`name` must be text: the table's name in questions, for example name='visits'.")
     return name
 
 
 def _source_of(data: Any, table: str | None = None) -> Source:
-    return read_source(str(data), table) if isinstance(data, str | Path) else frame_source(data)
+    if isinstance(data, str | Path):
+        return read_source(str(data), table)
+    return spark_frame(data) or frame_source(data)
 
 
-def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> Path | None:
+def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPlace | None:
     """Where the ledger is: as given, beside the data files, or in memory."""
     if ledger is not None:
-        return Path(ledger)
-    if any(not isinstance(source, LocalSource) for source in sources.values()):
+        return read_address(str(ledger)) if is_postgres(ledger) else Path(ledger)
+    if any(isinstance(source, PostgresTable | SparkTable) for source in sources.values()):
         raise Misconfigured("the data are on a server. Say where their ledger is: ledger='ledger.db'.")
     folders = list(dict.fromkeys(s.path.parent for s in sources.values() if isinstance(s, FileSource)))
     if len(folders) > 1:

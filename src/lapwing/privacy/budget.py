@@ -24,11 +24,12 @@ Exact numbers: a cost is the exact rational, unless its denominator exceeds 10^4
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from lapwing.errors import Misconfigured, WeakBudget
 from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
@@ -38,6 +39,7 @@ from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, m
 
 _QUESTION_SHARE = 100  # by default a question that needs a delta takes this fraction of what is left
 _DELTA_DIGITS = 3
+_SHORT = 4096  # bits of a number that is certainly short enough to print
 
 
 class Accounting(Enum):
@@ -87,10 +89,14 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         self._same_currency(other)
-        return Cost(self.accounting, self.amount + other.amount, self.delta + other.delta)
+        if not other.amount and not other.delta:
+            return self
+        return _sum(self.accounting, self.amount + other.amount, self.delta + other.delta)
 
     def __sub__(self, other: Cost) -> Cost:
         self._same_currency(other)
+        if self is other:
+            return _nothing(self.accounting)
         return Cost(self.accounting, self.amount - other.amount, self.delta - other.delta)
 
     def __bool__(self) -> bool:
@@ -109,6 +115,22 @@ class Cost:
             raise Misconfigured(
                 f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one budget."
             )
+
+
+def _sum(accounting: Accounting, amount: Fraction, delta: Fraction) -> Cost:
+    """The cost of sums of what was read before: they need not be read again, unless they are very long."""
+    if max(amount.denominator, delta.denominator, amount.numerator) >> _SHORT:
+        return Cost(accounting, amount, delta)
+    cost = Cost.__new__(Cost)
+    object.__setattr__(cost, "accounting", accounting)
+    object.__setattr__(cost, "amount", amount)
+    object.__setattr__(cost, "delta", delta)
+    return cost
+
+
+@lru_cache(maxsize=8)
+def _nothing(accounting: Accounting) -> Cost:
+    return Cost(accounting, 0)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -204,6 +226,21 @@ class Budget:
         self.accounting.rules.check(self.delta)
         if not self.capacity.amount:
             raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
+
+
+def read_cost(amounts: Mapping[str, Any]) -> Cost:
+    """The cost whose JSON this is, {"rho": 0.02, "delta": 0.0}, in an accounting that has this unit."""
+    fitting = [kind for kind in Accounting if kind.rules.unit in amounts]
+    if not fitting:
+        raise Misconfigured("these amounts have no unit that is known. The versions of client and server differ.")
+    delta = amounts.get("delta", 0)
+    accounting = next((kind for kind in fitting if kind.rules.has_delta), fitting[0]) if delta else fitting[0]
+    return Cost(accounting, amounts[accounting.rules.unit], delta)
+
+
+def read_budget(facts: Mapping[str, Any]) -> Budget:
+    """The budget in the JSON of a statement, where epsilon and delta are decimals."""
+    return Budget.from_record(Fraction(facts["epsilon"]), Fraction(facts["delta"]), facts["accounting"])
 
 
 @lru_cache(maxsize=1024)

@@ -109,16 +109,20 @@ _TRUTHS = {"true": True, "false": False, 1: True, 0: False}
 
 
 def _constant_as(literal: Literal, kind: Type) -> Literal:
-    value = literal.value
+    """The value is looked at only where it can become another: beside its own type a constant may be a hole."""
     if kind is Type.BOOLEAN and literal.type in (Type.TEXT, Type.INTEGER):
+        value = literal.value
         known = _TRUTHS.get(value.lower() if isinstance(value, str) else value)
         return literal if known is None else Literal(known, kind)
-    if kind.is_number and isinstance(value, bool):
-        return Literal(int(value), Type.INTEGER)
-    if kind is Type.INTEGER and isinstance(value, str) and _WHOLE.fullmatch(value):
-        return Literal(int(value), kind)
-    if kind is Type.REAL and isinstance(value, str) and _DECIMAL.fullmatch(value):
-        return Literal(Fraction(repr(float(value))), kind)
+    if kind.is_number and literal.type is Type.BOOLEAN:
+        return Literal(int(literal.value is True), Type.INTEGER)
+    if literal.type is not Type.TEXT or not kind.is_number:
+        return literal
+    text = str(literal.value)
+    if kind is Type.INTEGER and _WHOLE.fullmatch(text):
+        return Literal(int(text), kind)
+    if kind is Type.REAL and _DECIMAL.fullmatch(text):
+        return Literal(Fraction(repr(float(text))), kind)
     return literal
 
 

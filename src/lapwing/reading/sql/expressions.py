@@ -10,6 +10,7 @@ from functools import partial
 from sqlglot import exp
 
 from lapwing.language.expression import Column, Expression, Literal, Operator
+from lapwing.language.holes import Hole
 from lapwing.language.operators import dates, logic, numbers
 from lapwing.language.operators import text as texts
 from lapwing.language.operators.base import call, join_terms
@@ -127,7 +128,8 @@ def _chain(node: SqlNode, inner: SqlReader) -> Expression:
     return join_terms(operator, [inner(term) for term in terms_of(node, type(node))], part=lambda: part_of(node))
 
 
-def _number(text: str) -> Literal:
+def read_number(text: str) -> Literal:
+    """The constant that a number in a question stands for."""
     if WHOLE.fullmatch(text) and int(text) < 1 << 63:
         return Literal(int(text), Type.INTEGER)
     try:
@@ -140,7 +142,12 @@ def _number(text: str) -> Literal:
 
 
 def _constant(node: SqlNode, _: SqlReader) -> Expression:
-    return Literal(node.name, Type.TEXT) if node.args.get("is_string") else _number(node.name)
+    return Literal(node.name, Type.TEXT) if node.args.get("is_string") else read_number(node.name)
+
+
+def _hole(node: SqlNode, _: SqlReader) -> Expression:
+    """A constant that shapes.py has taken out. The parser makes no such node here."""
+    return node.this if isinstance(node.this, Hole) else refuse_node(node)
 
 
 def _negate(node: SqlNode, inner: SqlReader) -> Expression:
@@ -331,6 +338,7 @@ def _function(node: SqlNode, inner: SqlReader) -> Expression:
 FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
     exp.Paren: lambda node, inner: inner(bare(node)),
     exp.Literal: _constant,
+    exp.Var: _hole,
     exp.Boolean: lambda node, _: Literal(bool(node.this), Type.BOOLEAN),
     exp.Null: lambda _node, _: NULL,
     exp.Neg: _negate,

@@ -83,12 +83,17 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
     """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
     try:
-        select = only_select(parse(text), "the question")
-        dated = today is not None and settle_today(select, today)
-        question = normalised(question_of(read_relation(select, Names(catalog, {}))))
-        return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
+        return read_tree(parse(text), catalog, today)
     except RecursionError:
         refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
+
+
+def read_tree(statement: exp.Expr, catalog: Catalog, today: date | None) -> Question:
+    """The question of a statement that was parsed."""
+    select = only_select(statement, "the question")
+    dated = today is not None and settle_today(select, today)
+    question = normalised(question_of(read_relation(select, Names(catalog, {}))))
+    return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
 
 
 def parse(text: str) -> exp.Expr:

@@ -1,0 +1,265 @@
+"""`lapwing survey`: surveys whose answers are randomized in the respondent's browser."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lapwing.cli.options import JsonOption, check_formats
+from lapwing.cli.output import echo, show
+from lapwing.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from lapwing.survey.app import SurveyApp
+    from lapwing.survey.definition import Survey
+    from lapwing.survey.serving import Listening
+
+app = typer.Typer(help="Ask what nobody may know: answers are randomized in the browser.", no_args_is_help=True)
+
+SurveyArgument = Annotated[Path, typer.Argument(help="The survey's file.")]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="Where reports are kept; beside the survey's file if left out.")
+]
+HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for the whole network.")]
+PortOption = Annotated[int, typer.Option("--port", help="The port; 0 takes any free one.")]
+
+FILE = Path("survey.toml")
+_LOOPBACK = "127.0.0.1"
+_PORT = 8640
+_LOCAL = (
+    "Only this machine can open the link. Put a web server with https in front of it, or pass --host 0.0.0.0 to let "
+    "the network in."
+)
+_PLAIN = (
+    "Plain http: whoever is on the network between can read reports, which are randomized, and could change the "
+    "script, which must not be. Use it in a room you trust; put https in front of it for everything else."
+)
+
+
+@app.command("new")
+def new(file: SurveyArgument = FILE, as_json: JsonOption = False) -> None:
+    """Write a first survey.toml, with every kind of question, to be changed."""
+    from lapwing.cli.survey_draft import DRAFT
+
+    try:
+        with file.open("x", encoding="utf-8") as written:
+            written.write(DRAFT)
+    except FileExistsError:
+        raise Misconfigured(f"{file} already exists. Move it, or name another file.") from None
+    except OSError as error:
+        raise Misconfigured(f"{file} cannot be written ({error.strerror}). Name another file.") from None
+    show(
+        {"written": str(file)}, as_json, f"Wrote {file}. Change the questions, then run `lapwing survey serve {file}`."
+    )
+
+
+@app.command("serve")
+def serve(
+    file: SurveyArgument = FILE,
+    store: StoreOption = None,
+    host: HostOption = _LOOPBACK,
+    port: PortOption = _PORT,
+    as_json: JsonOption = False,
+) -> None:
+    """Host the form, keep randomized reports, and show what they say. Ends with Ctrl-C."""
+    from lapwing.survey.opening import open_survey_store
+    from lapwing.survey.reading import read_survey
+
+    survey = read_survey(file)
+    kept = open_survey_store(file, store)
+    _need_server()
+    from lapwing.survey.app import make_app
+    from lapwing.survey.serving import Listening, listen
+    from lapwing.survey.serving import serve as run
+
+    made = make_app(survey, kept)
+    with listen(host, port) as at, suppress(KeyboardInterrupt):
+        where = Listening(host, at.getsockname()[1])
+        told = _links(made, where)
+        more = [f"Reports:  {kept.name}, {kept.count():,} so far"]
+        if survey.invitations:
+            more.append(f"Invited:  {kept.invited().made:,}; make links with `lapwing survey invite {file} 100`")
+        show(told | {"reports": kept.count(), "store": kept.name}, as_json, _words(told, where, more))
+        run(made, at)
+    kept.close()
+    if not as_json:
+        echo(f"Stopped. The reports are in {kept.name}: `lapwing survey results {file}`.")
+
+
+@app.command("results")
+def results(
+    file: SurveyArgument = FILE,
+    store: StoreOption = None,
+    joint: Annotated[str | None, typer.Option("--joint", help="Two ids, such as overtime,mood: their table.")] = None,
+    as_json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Print what the reports say, with intervals. Also while the survey is served."""
+    from lapwing.survey.reading import read_survey
+    from lapwing.survey.results import joint_results
+    from lapwing.survey.results import results as found_in
+
+    check_formats(as_json, as_csv)
+    survey = read_survey(file)
+    reports = _kept_reports(survey, file, store)
+    if joint is None:
+        found = found_in(survey, reports)
+        echo(json.dumps(found.to_dict()) if as_json else found.to_csv() if as_csv else str(found), nl=not as_csv)
+        return
+    names = [name.strip() for name in joint.split(",")]
+    if len(names) != 2:
+        raise Misconfigured("--joint needs two ids with a comma between them, such as --joint overtime,mood.")
+    table = joint_results(survey, reports, *names)
+    echo(table.to_json() if as_json else table.to_csv() if as_csv else str(table), nl=not as_csv)
+
+
+@app.command("invite")
+def invite(
+    file: SurveyArgument = FILE,
+    many: Annotated[int, typer.Argument(help="How many links to make.")] = 1,
+    link: Annotated[str | None, typer.Option("--link", help="The address of the form; `url` if left out.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print links that can be used once each. They are shown now and never again: only hashes are kept."""
+    from lapwing.numbers import count
+    from lapwing.survey.opening import open_survey_store
+    from lapwing.survey.reading import read_survey
+    from lapwing.survey.store import hash_code, make_code
+    from lapwing.survey.wire import Reader
+
+    survey = read_survey(file)
+    if not survey.invitations:
+        raise Misconfigured(f"{file} has an open link. Write invitations = true to ask for invitations.")
+    where = link or survey.url
+    if where is None:
+        raise Misconfigured("Say where the form is: --link https://survey.example.org, or `url` in the survey's file.")
+    if not 1 <= count(many, "many") <= 100_000:
+        raise Misconfigured(f"{many} links are too many at once. Make at most 100,000.")
+    codes = [make_code() for _ in range(many)]
+    kept = open_survey_store(file, store)
+    kept.prepare(Reader(survey).id, make_code())
+    kept.invite(hash_code(code) for code in codes)
+    kept.close()
+    links = [f"{where.rstrip('/')}/#{code}" for code in codes]
+    show({"links": links}, as_json, "\n".join(links))
+
+
+@app.command("export")
+def export(file: SurveyArgument, folder: Path, as_json: JsonOption = False) -> None:
+    """Write the form to a folder that can be hosted elsewhere, with the hash of every file."""
+    from lapwing.survey.reading import read_survey
+
+    survey = read_survey(file)
+    _need_server()
+    from lapwing.survey.site import Site
+
+    made = Site(survey)
+    written = made.export(folder)
+    sums = "\n".join(f"  {made.hashes[name]['sha256']}  {name}" for name in ("form.js", "randomize.js", "survey.json"))
+    text = (
+        f"Wrote {len(written)} files to {folder}. Host them with https; `origins` must list where.\n{sums}\n"
+        "Publish these hashes where respondents can compare them."
+    )
+    show({"written": [str(path) for path in written], "hashes": made.hashes}, as_json, text)
+
+
+@app.command("demo")
+def demo(
+    simulate: Annotated[int, typer.Option("--simulate", help="How many respondents to simulate.")] = 400,
+    per_second: Annotated[float, typer.Option("--per-second", help="How many of them arrive in a second.")] = 20.0,
+    host: HostOption = _LOOPBACK,
+    port: PortOption = _PORT,
+    as_json: JsonOption = False,
+) -> None:
+    """The class survey with two coins: a link for phones, simulated respondents, and an estimate that sharpens live.
+
+    Reports are in memory only, and gone with Ctrl-C. Phones on the same network need --host 0.0.0.0.
+    """
+    from lapwing.survey.memory_store import MemorySurveyStore
+    from lapwing.survey.simulate import SHARE, Simulated, class_answers, class_survey
+
+    if simulate < 0 or not 0 < per_second <= 10_000:
+        raise Misconfigured("--simulate must be at least 0, and --per-second between 0 and 10,000.")
+    _need_server()
+    from lapwing.survey.app import make_app
+    from lapwing.survey.results import results as found_in
+    from lapwing.survey.serving import Listening, listen
+    from lapwing.survey.serving import serve as run
+
+    survey, kept, stop = class_survey(), MemorySurveyStore(), threading.Event()
+    made = make_app(survey, kept)
+
+    def arrive() -> None:
+        crowd = Simulated(survey, kept)
+        sent = crowd.arrive(class_answers(simulate), pause=1 / per_second, stop=stop)
+        if sent == simulate and not as_json:
+            echo(f"\nAll {sent} have arrived.\n{found_in(survey, kept.reports())}\n")
+
+    with listen(host, port) as at, suppress(KeyboardInterrupt):
+        where = Listening(host, at.getsockname()[1])
+        told = _links(made, where)
+        more = ["Reports:  in memory, gone when this ends"]
+        if simulate:
+            more.append(f"Now {simulate} simulated people answer; {SHARE} of 100 would say yes. Watch the results.")
+        show(told | {"simulated": simulate}, as_json, _words(told, where, more))
+        crowd = threading.Thread(target=arrive, daemon=True)
+        if simulate:
+            crowd.start()
+        try:
+            run(made, at)
+        finally:
+            stop.set()
+
+
+def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
+    from lapwing.survey.opening import open_survey_store
+    from lapwing.survey.store import OTHER_SURVEY
+    from lapwing.survey.wire import Reader
+
+    kept = open_survey_store(file, store, exists=True)
+    try:
+        if kept.survey() != Reader(survey).id:
+            raise Misconfigured(OTHER_SURVEY.format(name=kept.name))
+        return kept.reports()
+    finally:
+        kept.close()
+
+
+def _need_server() -> None:
+    """Says how to install what only a server needs."""
+    from lapwing.answers.formats.optional import load
+
+    for package in ("starlette", "uvicorn", "jinja2"):
+        load(package, what="Surveys", install="'lapwing[server]'")
+
+
+def _links(made: SurveyApp, where: Listening) -> dict[str, Any]:
+    public = made.server.survey.results == "public"
+    key = "" if public else f"?key={made.server.key}"
+    hashes = made.server.site.hashes
+    return {
+        "form": where.link,
+        "results": f"{where.link}results{key}",
+        "scripts": {name: hashes[name] for name in ("form.js", "randomize.js", "survey.json")},
+    }
+
+
+def _words(told: dict[str, Any], where: Listening, more: list[str]) -> str:
+    scripts = [f"          {one['sha256']}  {name}" for name, one in told["scripts"].items()]
+    secret = "  (for who has this link)" if "?key=" in told["results"] else "  (public)"
+    lines = [
+        f"Form:     {told['form']}",
+        f"Results:  {told['results']}{secret}",
+        "SHA-256 of the scripts and of the survey, for respondents to compare:",
+        *scripts,
+        *more,
+        _LOCAL if where.is_local else _PLAIN,
+        "Ctrl-C ends it.",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,292 @@
+"""A connection to a server: every way to ask that a curator has, with the same arguments and the same answers.
+
+Checked by: tests/client/test_transport.py
+"""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any, Self
+from urllib.parse import urlencode
+
+from lapwing.client.answers import (
+    Json,
+    RemoteBatch,
+    RemoteDescription,
+    RemoteMarginals,
+    RemotePreview,
+    RemoteRelease,
+    statement_of,
+)
+from lapwing.client.transport import Transport, new_key, read_address, read_token
+from lapwing.errors import Misconfigured
+from lapwing.numbers import Number, exact, shown
+from lapwing.privacy.budget import read_cost
+from lapwing.privacy.statement import Statement
+from lapwing.privacy.wording import decimal_text
+
+_LITTLE = 0.001  # epsilon: whatever was stored is at least that good
+TIMEOUT = 120.0
+"""Seconds to wait for an answer before it is asked for again, with the same key."""
+
+
+def connect(
+    url: str,
+    token: str | None = None,
+    *,
+    timeout: float = TIMEOUT,
+    ca: str | os.PathLike[str] | None = None,
+    insecure: bool = False,
+) -> Connection:
+    """Connects to a `lapwing serve`.
+
+    The token is that of the environment variable LAPWING_TOKEN unless it is given; it is never shown. `ca` is a file of
+    certificates to trust, if the server's is signed by your own authority. `timeout` is in seconds, for one attempt.
+    `insecure` allows http:// to another machine, where everybody on the way can read token and answers.
+    """
+    return Connection(Transport(read_address(url, insecure=insecure), read_token(token), timeout=timeout, ca=ca))
+
+
+class Connection:
+    """Answers questions about the private tables of a server, within its budget.
+
+    Every call has a retry key of its own, so that a lost connection is never paid twice; `key` names another one.
+    """
+
+    def __init__(self, transport: Transport, *, dummy: bool = False) -> None:
+        self._transport, self._dummy = transport, dummy
+
+    @property
+    def url(self) -> str:
+        return str(self._transport.address)
+
+    @property
+    def budget(self) -> Statement:
+        """What was spent and what is left, in plain words when printed."""
+        return statement_of(self._transport.get("/v1/budget"))
+
+    def describe(self) -> RemoteDescription:
+        """Tables, columns, declared facts, limits and the budget. Free; reads no data."""
+        return RemoteDescription(self._transport.get("/v1/tables")["tables"], self.budget)
+
+    def sql(
+        self,
+        question: str,
+        *,
+        within: Number | Mapping[str, Number] | None = None,
+        epsilon: Number | None = None,
+        share: Number | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        assume_rows: int | None = None,
+        intervals: bool | None = None,
+        bounds: str | None = None,
+        limits: str | None = None,
+        find_share: Number | None = None,
+        check: Number | None = None,
+        refresh: bool | None = None,
+        combine: bool | None = None,
+        preview: RemotePreview | None = None,
+        key: str | None = None,
+    ) -> RemoteRelease:
+        """The noisy answer to a question, charged before any row is read; arguments are those of `curator.sql`.
+
+        With `preview` it is answered at the price that was shown, or refused.
+        """
+        priced = {"within": within, "epsilon": epsilon, "share": share, "delta": delta, "confidence": confidence}
+        more = {"assume_rows": assume_rows, "intervals": intervals, "bounds": bounds, "limits": limits}
+        asked = {"sql": _text(question), **priced, **more, "find_share": find_share, "check": check}
+        return self._release("/v1/ask", {**asked, "refresh": refresh, "combine": combine}, key, preview)
+
+    ask = sql
+
+    def preview(
+        self,
+        question: str,
+        *,
+        within: Number | Mapping[str, Number] | None = None,
+        epsilon: Number | None = None,
+        share: Number | None = None,
+        delta: Number | None = None,
+        confidence: Number | None = None,
+        assume_rows: int | None = None,
+        intervals: bool | None = None,
+        bounds: str | None = None,
+        limits: str | None = None,
+        find_share: Number | None = None,
+        check: Number | None = None,
+        refresh: bool | None = None,
+    ) -> RemotePreview:
+        """Price and error of a question. Free; reads no data."""
+        priced = {"within": within, "epsilon": epsilon, "share": share, "delta": delta, "confidence": confidence}
+        more = {"assume_rows": assume_rows, "intervals": intervals, "bounds": bounds, "limits": limits}
+        asked = {"sql": _text(question), **priced, **more, "find_share": find_share, "check": check}
+        return self._preview({**asked, "refresh": refresh})
+
+    def batch(
+        self,
+        questions: Sequence[str] | Mapping[str, str],
+        *,
+        epsilon: Number | None = None,
+        share: Number | None = None,
+        delta: Number | None = None,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        confidence: Number | None = None,
+        check: Number | None = None,
+        refresh: bool | None = None,
+        preview: RemotePreview | None = None,
+        key: str | None = None,
+    ) -> RemoteBatch:
+        """Answers to several questions at one price, as a list or by name; arguments are those of `curator.batch`."""
+        priced = {"epsilon": epsilon, "share": share, "delta": delta, "weights": weights, "confidence": confidence}
+        asked = {"questions": _texts(questions), **priced, "check": check, "refresh": refresh}
+        body = self._ask("/v1/batch", asked, key, preview)
+        answers: Mapping[str, Json] = body["answers"]
+        again = {name: partial(self._again, "/v1/batch", asked, name) for name in answers}
+        releases = tuple(RemoteRelease(one, again[name], _id(body)) for name, one in answers.items())
+        return RemoteBatch(tuple(answers), releases, read_cost(body["price"]), body["in_words"], _id(body))
+
+    def preview_batch(
+        self,
+        questions: Sequence[str] | Mapping[str, str],
+        *,
+        epsilon: Number | None = None,
+        share: Number | None = None,
+        delta: Number | None = None,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        confidence: Number | None = None,
+        check: Number | None = None,
+        refresh: bool | None = None,
+    ) -> RemotePreview:
+        """Price and error of each question of a batch. Free; reads no data."""
+        priced = {"epsilon": epsilon, "share": share, "delta": delta, "weights": weights, "confidence": confidence}
+        return self._preview({"questions": _texts(questions), **priced, "check": check, "refresh": refresh})
+
+    def distribution(
+        self,
+        column: str,
+        *,
+        epsilon: Number | None = None,
+        share: Number | None = None,
+        table: str | None = None,
+        where: str | None = None,
+        cells: int | None = None,
+        confidence: Number | None = None,
+        check: Number | None = None,
+        refresh: bool | None = None,
+        key: str | None = None,
+    ) -> RemoteRelease:
+        """How many rows lie in every cell of a column, for one price, as a table of its cells."""
+        priced = {"epsilon": epsilon, "share": share, "confidence": confidence, "check": check, "refresh": refresh}
+        asked = {"column": column, "table": table, "where": where, "cells": cells, **priced}
+        return self._release("/v1/distribution", asked, key)
+
+    def marginals(
+        self,
+        columns: Sequence[str | Sequence[str]],
+        *,
+        epsilon: Number | None = None,
+        share: Number | None = None,
+        ways: int | None = None,
+        table: str | None = None,
+        where: str | None = None,
+        cells: int | Mapping[str, int] | None = None,
+        confidence: Number | None = None,
+        check: Number | None = None,
+        refresh: bool | None = None,
+        key: str | None = None,
+    ) -> RemoteMarginals:
+        """The counts over every set of up to `ways` of these columns, consistent with each other, for one price."""
+        priced = {"epsilon": epsilon, "share": share, "confidence": confidence, "check": check, "refresh": refresh}
+        asked = {"columns": columns, "ways": ways, "table": table, "where": where, "cells": cells, **priced}
+        body = self._ask("/v1/marginals", asked, key, None)
+        return RemoteMarginals(body, _id(body))
+
+    def dummy(self) -> Connection:
+        """The same connection, but questions are answered from made-up rows: free, and every answer says so."""
+        return Connection(self._transport, dummy=True)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __repr__(self) -> str:
+        return f"<Lapwing server at {self.url}{', dummy: made-up rows' if self._dummy else ''}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, path: str, asked: Json, key: str | None, preview: RemotePreview | None) -> dict[str, Any]:
+        body = {name: _json(value, name) for name, value in asked.items()}
+        if self._dummy:
+            return self._transport.post(f"{path}?dummy=true", body)
+        agreed = "" if preview is None or preview.id is None else f"?{urlencode({'preview': preview.id})}"
+        return self._transport.post(f"{path}{agreed}", body, key=new_key() if key is None else key)
+
+    def _preview(self, asked: Json) -> RemotePreview:
+        body = self._transport.post("/v1/preview", {name: _json(value, name) for name, value in asked.items()})
+        return RemotePreview(body, body.get("preview"))
+
+    def _release(self, path: str, asked: Json, key: str | None, preview: RemotePreview | None = None) -> RemoteRelease:
+        body = self._ask(path, asked, key, preview)
+        return RemoteRelease(body, partial(self._again, path, asked, None), _id(body))
+
+    def _again(self, path: str, asked: Json, name: str | None, confidence: Fraction, simultaneous: bool) -> Json:
+        """The stored answer once more, with other intervals: never charged, as its preview must cost nothing."""
+        if simultaneous:
+            raise Misconfigured("a server's intervals are per number. Pass a larger confidence for all rows together.")
+        cheap = {"within": None, "epsilon": _LITTLE} if asked.get("within") is not None else {}
+        again = {**asked, **cheap, "refresh": None, "combine": None, "confidence": confidence}
+        preview = self._preview(again)
+        if self._dummy or not preview.stored:
+            raise Misconfigured(
+                "this answer is not stored as it is, so it has no other intervals. Ask it at another `confidence`."
+            )
+        body = self._ask(path, again, None, preview)
+        return body if name is None else body["answers"][name]
+
+
+def _id(body: Json) -> str | None:
+    return body.get("release")
+
+
+def _text(question: Any) -> str:
+    if isinstance(question, str):
+        return question
+    raise Misconfigured(
+        "a question to a server is SQL text. Write an Ibis expression as text first: str(ibis.to_sql(expression)). "
+        "Nothing was charged."
+    )
+
+
+def _texts(questions: Sequence[str] | Mapping[str, str]) -> list[str] | dict[str, str]:
+    if isinstance(questions, Mapping):
+        return {str(name): _text(one) for name, one in questions.items()}
+    if isinstance(questions, str):
+        raise Misconfigured("a batch is a list of questions, or a mapping by name. Nothing was charged.")
+    return [_text(one) for one in questions]
+
+
+def _json(value: Any, name: str = "a number") -> Any:
+    """Numbers as exact decimals, as which the server reads them."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case numbers.Number():
+            number = exact(value, name)
+            text = decimal_text(number)
+            if Fraction(text) != number:
+                raise Misconfigured(
+                    f"`{name}` is {shown(value)}; a server takes decimals of at most 18 digits. Round it."
+                )
+            return text
+        case Mapping():
+            return {str(key): _json(one, name) for key, one in value.items()}
+        case _:
+            return [_json(one, name) for one in value]

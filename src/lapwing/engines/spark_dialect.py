@@ -1,0 +1,315 @@
+"""How Spark 4.0 writes every form.
+
+Guarantee:  no text here fails on any row, with ANSI mode on or off: what could raise is a try_ function, whose result
+            is NULL. So no value can reach an error message or a log.
+Numbers.    Integers beyond 64 bits are DECIMAL(38, 0). NaN equals NaN and is the largest number, so `=` tells it.
+            FLOOR and CEIL give integers there, which have ends; RINT, to the nearest even one, does not.
+Times.      A timestamp is a TIMESTAMP_NTZ, so that no time zone of a session moves it.
+Text.       Spark matches patterns by backtracking. A LIKE has atomic parts, each at its first place, so that no text is
+            read twice; other regular expressions it does not have.
+Secrets.    Spark shows and stores the texts of queries and plans. The salt is a row of a table beside the query.
+Checked by: tests/engines/test_dialect.py, tests/engines/test_spark.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lapwing.engines.dialect import Dialect, Lacking, Write, Writer
+from lapwing.engines.key_tables import write_listed
+from lapwing.language import forms
+from lapwing.language.types import Type
+
+SALT_TABLE = "lw_salt"
+
+_NAN = "DOUBLE('NaN')"
+_WIDE = "DECIMAL(38, 0)"
+_SHORT = 200  # characters of a text that is repeated rather than named
+
+
+def _call(name: str) -> Write:
+    """A function of the form's arguments, in their order."""
+
+    return lambda writer, form: f"{name}({', '.join(map(writer.sql, forms.arguments_of(form)))})"
+
+
+def _between(sign: str) -> Write:
+    return lambda writer, form: f"({writer.sql(form.this)} {sign} {writer.sql(form.expression)})"
+
+
+def _named(text: str, body: Callable[[str], str]) -> str:
+    """The body, with the text in several places. A long one is computed once, by a one-element list."""
+    if len(text) <= _SHORT:
+        return body(text)
+    return f"GET(TRANSFORM(ARRAY({text}), lw_once -> {body('lw_once')}), 0)"
+
+
+def _call_of_two(name: str) -> Write:
+    return lambda writer, node: f"{name}({writer.sql(node.this)}, {writer.sql(node.expression)})"
+
+
+def _let(writer: Writer, form: exp.Expression) -> str:
+    body = f"`{forms.LOCAL}` -> {writer.sql(form.args['body'])}"
+    return f"GET(TRANSFORM(ARRAY({writer.sql(form.this)}), {body}), 0)"
+
+
+def _pick(writer: Writer, form: exp.Expression) -> str:
+    """GET counts from 0, and is NULL outside."""
+    return f"GET(ARRAY(NULL, {', '.join(map(writer.sql, form.expressions))}), TRY_CAST({writer.sql(form.this)} AS INT))"
+
+
+def _extreme(name: str) -> Write:
+    def write(writer: Writer, form: exp.Expression) -> str:
+        texts = [writer.sql(one) for one in form.expressions]
+        return texts[0] if len(texts) == 1 else f"{name}({', '.join(texts)})"
+
+    return write
+
+
+# Numbers
+
+
+def _whole_beside(sign: str, beyond: str) -> Write:
+    """Rounded down or up: the nearest whole number, or the next one if that lies beyond."""
+
+    def write(writer: Writer, node: exp.Expression) -> str:
+        body = "(RINT({0}) {1} CASE WHEN RINT({0}) {2} {0} THEN 1e0D ELSE 0e0D END)"
+        return _named(f"({writer.sql(node.this)})", lambda x: body.format(x, sign, beyond))
+
+    return write
+
+
+def _round_to(writer: Writer, form: exp.Expression) -> str:
+    """Halves away from 0. ROUND goes through decimal texts, so whole numbers are found by RINT, which is exact."""
+    value, digits = f"({writer.sql(form.this)})", form.args.get("digits")
+    if digits is not None:
+        return f"ROUND({value}, {writer.sql(digits)})"
+    half = "CASE WHEN {0} > 0 AND {0} - RINT({0}) = 5e-1D THEN 1e0D WHEN {0} < 0 AND RINT({0}) - {0} = 5e-1D THEN -1e0D"
+    return _named(value, lambda x: f"(RINT({x}) + {half.format(x)} ELSE 0e0D END)")
+
+
+def _whole_quotient(writer: Writer, form: exp.Expression) -> str:
+    """By what is left without the remainder: a quotient of decimals would be rounded."""
+    above, below = (f"CAST({writer.sql(part)} AS {_WIDE})" for part in (form.this, form.expression))
+    both = f"TRY_SUBTRACT({above}, TRY_MOD({above}, {below}))"
+    return f"TRY_CAST(TRY_DIVIDE({both}, {below}) AS {_WIDE})"
+
+
+def _exact_sum(writer: Writer, form: exp.Expression) -> str:
+    return f"TRY_SUM(CAST({writer.sql(form.this)} AS {_WIDE}))"
+
+
+def _wide_product(writer: Writer, form: exp.Expression) -> str:
+    return f"TRY_MULTIPLY(CAST({writer.sql(form.this)} AS {_WIDE}), {writer.sql(form.expression)})"
+
+
+# Casts
+
+
+_NUMBER = r"\\A *+[+-]?(?:[0-9]++(?:[.][0-9]*+)?|[.][0-9]++)(?:[eE][+-]?[0-9]++)? *+\\z"
+_ODD = r"\\A *+[+-]?(?i:inf|infinity|nan) *+\\z"
+_DAY = r"\\A *+[0-9]{1,6}+-[0-9]{1,2}+-[0-9]{1,2}+"
+_TIME = r"[0-9]{1,2}+:[0-9]{1,2}+(?::[0-9]{1,2}+(?:[.][0-9]*+)?)?"
+_SHAPES = {
+    "DOUBLE": (_NUMBER, _ODD),
+    "DATE": (rf"{_DAY}(?: .*)?\\z",),
+    "TIMESTAMP_NTZ": (rf"{_DAY}(?:[ T]{_TIME})? *+\\z",),
+}
+"""Which texts are read as a type. No part of a pattern gives up what it has matched."""
+
+
+def _try_read(writer: Writer, form: exp.Expression) -> str:
+    """What Spark reads but other engines do not, such as '1.5f' or '2020' as a date, is NULL."""
+    value, kind, known = writer.sql(form.this), writer.sql(form.args["to"]), form.args.get("known")
+    if kind == "BIGINT" and known is Type.REAL:  # 2^63 is not a BIGINT, but Spark takes it for the largest
+        body = "CASE WHEN {0} < 9223372036854775808e0D THEN TRY_CAST(RINT({0}) AS BIGINT) END"
+        return _named(f"({value})", body.format)
+    if known is not Type.TEXT or kind not in _SHAPES:
+        return f"TRY_CAST({value} AS {kind})"
+
+    def read(text: str) -> str:
+        shaped = " OR ".join(f"{text} RLIKE '{shape}'" for shape in _SHAPES[kind])
+        return f"CASE WHEN {shaped} THEN TRY_CAST({text} AS {kind}) END"
+
+    return _named(value, read)
+
+
+# Text
+
+
+def _letters(name: str) -> Write:
+    """Letter by letter: some letters become several, or depend on the next one, if a whole text is converted."""
+
+    def write(writer: Writer, form: exp.Expression) -> str:
+        each = f"lw_c -> CASE WHEN LENGTH({name}(lw_c)) = 1 THEN {name}(lw_c) ELSE lw_c END"
+        joined = f"ARRAY_JOIN(TRANSFORM(SPLIT({{0}}, ''), {each}), '')"
+        body = f"CASE WHEN LENGTH({{0}}) = OCTET_LENGTH({{0}}) THEN {name}({{0}}) ELSE {joined} END"
+        return _named(writer.sql(form.this), body.format)
+
+    return write
+
+
+def _matches(writer: Writer, form: exp.Expression) -> str:
+    """Every part between two % stands at its first place after the one before, which is never given up again."""
+    first, *rest = ("".join("." if c == "_" else _literal(c) for c in part) for part in form.expression.name.split("%"))
+    middle = "".join(f"(?>.*?{part})" for part in rest[:-1] if part)
+    last = f".*{rest[-1]}" if rest else ""
+    pattern = exp.Literal.string(rf"(?s)\A{first}{middle}{last}\z")
+    return f"{writer.sql(form.this)} RLIKE {writer.sql(pattern)}"
+
+
+def _literal(character: str) -> str:
+    """The character itself in a pattern."""
+    return character if re.fullmatch(r"\w", character) or ord(character) > 127 else rf"\x{ord(character):02x}"
+
+
+# Dates and timestamps
+
+
+def _day(text: str) -> str:
+    return f"CAST({text} AS DATE)"
+
+
+def _time(text: str) -> str:
+    return f"CAST({text} AS TIMESTAMP_NTZ)"
+
+
+def _date_part(writer: Writer, form: exp.Expression) -> str:
+    value, unit = _time(writer.sql(form.this)), form.args["unit"].name
+    if unit == "DAYOFWEEK":
+        return f"(DAYOFWEEK({value}) - 1)"  # 1 is Sunday there
+    return f"{'WEEKOFYEAR' if unit == 'WEEK' else unit}({value})"
+
+
+def _start_of(writer: Writer, form: exp.Expression) -> str:
+    """DATE_TRUNC would go through the session's time zone."""
+    value, unit = _time(writer.sql(form.this)), form.args["unit"].name
+    if unit == "DAY":
+        return _time(_day(value))
+    if unit not in ("HOUR", "MINUTE", "SECOND"):
+        return _time(f"TRUNC({_day(value)}, '{unit}')")
+    minutes = "MINUTE({0})" if unit == "HOUR" else "0"
+    seconds = "EXTRACT(SECOND FROM {0})" + (" - SECOND({0})" if unit == "SECOND" else "")
+    return _named(value, lambda t: f"({t} - MAKE_DT_INTERVAL(0, 0, {minutes}, {seconds}))".format(t))
+
+
+_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+_PER_DAY = {"HOUR": ("HOUR",), "MINUTE": ("HOUR", "MINUTE"), "SECOND": ("HOUR", "MINUTE", "SECOND")}
+
+
+def _units_between(writer: Writer, form: exp.Expression) -> str:
+    first, second = (f"({_time(writer.sql(part))})" for part in (form.expression, form.this))
+    unit = form.args["unit"].name
+    return f"({_number_of(unit, second)} - {_number_of(unit, first)})"
+
+
+def _number_of(unit: str, time: str) -> str:
+    """How many times the unit has begun since some fixed day."""
+    days = f"CAST(DATEDIFF({_day(time)}, DATE '0001-01-01') AS BIGINT)"  # which is a Monday
+    if unit == "DAY":
+        return days
+    if unit == "WEEK":
+        return f"CAST(RINT(DATEDIFF(TRUNC({_day(time)}, 'WEEK'), DATE '0001-01-01') / 7e0D) AS BIGINT)"
+    if unit in _MONTHS:
+        part = {"YEAR": "0", "QUARTER": f"QUARTER({time})", "MONTH": f"MONTH({time})"}[unit]
+        return f"(CAST(YEAR({time}) AS BIGINT) * {12 // _MONTHS[unit]} + {part})"
+    total = f"({days} * 24 + HOUR({time}))"
+    for part in _PER_DAY[unit][1:]:
+        total = f"({total} * 60 + {part}({time}))"
+    return total
+
+
+def _shifted(writer: Writer, form: exp.Expression) -> str:
+    step = form.expression
+    count, unit = int(step.this.name), step.args["unit"].name
+    if unit == "MONTH":
+        return f"({_time(writer.sql(form.this))} + MAKE_YM_INTERVAL(0, {count}))"
+    days, seconds = (count, 0) if unit == "DAY" else (int(count / 86400), count - int(count / 86400) * 86400)
+    return f"({_time(writer.sql(form.this))} + MAKE_DT_INTERVAL({days}, 0, 0, {seconds}))"
+
+
+# Queries
+
+
+def _keyed_hash(writer: Writer, form: exp.Expression) -> str:
+    writer.tables[SALT_TABLE] = pa.table({"v": [writer.salt]})
+    columns = ", ".join(map(writer.sql, form.expressions))
+    return f"XXHASH64((SELECT `v` FROM `{SALT_TABLE}`), {columns})"
+
+
+def _grouping_id(writer: Writer, form: exp.Expression) -> str:
+    """Bit by bit: GROUPING_ID wants its columns in the order of the clause."""
+    texts = [f"CAST(GROUPING({writer.sql(key)}) AS BIGINT)" for key in form.expressions]
+    bits = [f"{text} * {1 << (len(texts) - 1 - place)}" for place, text in enumerate(texts)]
+    return f"({' + '.join(bits)})"
+
+
+def _data_type(_: Writer, node: exp.Expression) -> str:
+    return "TIMESTAMP_NTZ" if node.this is exp.DType.TIMESTAMP else ""
+
+
+def _cast(writer: Writer, node: exp.Expression) -> str:
+    """Casts of numbers in BIGINT's range; in ANSI mode any other would raise."""
+    return f"TRY_CAST({writer.sql(node.this)} AS {writer.sql(node.args['to'])})"
+
+
+SPARK = Dialect(
+    "spark",
+    {
+        forms.Real: lambda _, form: f"{form.this}D",
+        forms.IsNaN: lambda writer, form: f"({writer.sql(form.this)} = {_NAN})",
+        forms.Plus: _between("+"),
+        forms.Minus: _between("-"),
+        forms.Times: _between("*"),
+        forms.Quotient: _call("TRY_DIVIDE"),
+        forms.Modulo: _call("TRY_MOD"),
+        forms.Power: _call("POWER"),
+        forms.Exponential: _call("EXP"),
+        forms.Log2: _call("LOG2"),
+        forms.Log10: _call("LOG10"),
+        forms.RoundTo: _round_to,
+        forms.Greatest: _extreme("GREATEST"),
+        forms.Least: _extreme("LEAST"),
+        forms.ExactSum: _exact_sum,
+        forms.Wide: lambda writer, form: f"TRY_CAST({writer.sql(form.this)} AS {_WIDE})",
+        forms.WideProduct: _wide_product,
+        forms.WholeQuotient: _whole_quotient,
+        forms.TryRead: _try_read,
+        forms.TruthAs: _cast,
+        forms.Let: _let,
+        forms.Pick: _pick,
+        forms.Lower: _letters("LOWER"),
+        forms.Upper: _letters("UPPER"),
+        forms.Matches: _matches,
+        forms.StartsWith: _call("STARTSWITH"),
+        forms.EndsWith: _call("ENDSWITH"),
+        forms.Contains: _call("CONTAINS"),
+        forms.Found: Lacking(
+            "Spark matches regular expressions by backtracking: the text of a row would decide how long it takes.",
+            "Use LIKE, STARTS_WITH, CONTAINS or SUBSTRING.",
+        ),
+        forms.Replaced: _call("REPLACE"),
+        forms.SplitPart: _call("SPLIT_PART"),
+        forms.DatePart: _date_part,
+        forms.StartOf: _start_of,
+        forms.UnitsBetween: _units_between,
+        forms.Shifted: _shifted,
+        forms.KeyedHash: _keyed_hash,
+        forms.Listed: write_listed,
+        forms.GroupingId: _grouping_id,
+        forms.FirstOf: _call("ANY_VALUE"),
+    },
+    {
+        exp.Floor: _whole_beside("-", ">"),
+        exp.Ceil: _whole_beside("+", "<"),
+        exp.Add: _call_of_two("TRY_ADD"),
+        exp.Sub: _call_of_two("TRY_SUBTRACT"),
+        exp.Mul: _call_of_two("TRY_MULTIPLY"),
+        exp.DataType: _data_type,
+        exp.Cast: _cast,
+    },
+)

@@ -1,0 +1,353 @@
+"""A ledger in a PostgreSQL database, shared by any number of servers, also behind PgBouncer in transaction mode.
+
+One writer:  a transaction begins by locking the one row of `head`; who gets the lock reads the newest commit. While the
+             tables are made, a lock of the transaction on the schema's name takes its place.
+Durable:     a commit does not wait for the disk while it has the lock. Right after, outside of the lock, a second
+             transaction with synchronous_commit = on looks whether the entry is there and commits, and only then does
+             `writing` end. The log is written in order, so that commit puts the entry on disk, and every entry before
+             it; with synchronous standbys, on theirs. Threads share that commit, and processes the server's flush.
+Crash:       an entry that was committed and not yet flushed is gone after a crash of the server. The look finds it
+             out: it runs in the transaction that flushes, so on the server that has come back.
+In doubt:    if the connection is lost in a commit, the store connects again and takes the lock, which the lost
+             transaction holds until it has ended. Then the entry, with the random name of its writer, is there or never
+             will be. If that cannot be found out in time, InDoubt is raised and the caller takes it as charged.
+Fencing:     `head` remembers the server: system identifier and timeline. A promoted replica, a restored dump or a
+             recovery to a point in time is another one, and is refused until the steward accepts it. What an image of
+             the disk brings back has the same identity; the witness refuses it.
+Refused:     a replica, a read-only server, one with synchronous_commit, fsync or full_page_writes off.
+No session:  every setting is local to its transaction; no prepared statement, no lock of a session.
+Forks:       a child connects by itself and never touches what its parent had open.
+Checked by:  tests/ledger/test_postgres.py, tests/ledger/test_postgres_crash.py
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakSet
+
+import psycopg
+from psycopg import errors
+
+from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
+from lapwing.ledger.gate import Gate
+from lapwing.ledger.postgres_book import Mark, PostgresBook, newest_entries
+from lapwing.ledger.postgres_server import FACTS, Link, failure, moved_server, without_doubt
+from lapwing.ledger.store import InDoubt, Row
+from lapwing.noise.bits import SYSTEM
+from lapwing.postgres import PostgresAddress
+
+SCHEMA = "lapwing"
+_PAUSE = 0.1  # seconds between two attempts to reach a server that was lost
+_LOCKS = 0x4C415057  # "LAPW": the first half of the number that is locked while tables are made
+_LONGEST_IDLE = 10.0  # seconds a process that hangs may keep others waiting
+
+T = TypeVar("T")
+
+
+class PostgresStore:
+    """The connections to one ledger."""
+
+    files: tuple[Path, ...] = ()
+
+    def __init__(self, address: PostgresAddress, *, timeout: float = 30.0, moved: bool = False) -> None:
+        self.name = address.name
+        self.opened = 0
+        """How many connections there were; behind the same address, another server may have taken over in between."""
+        self._address = address
+        self._schema = address.schema or SCHEMA
+        self._timeout = timeout
+        self._moved = moved
+        self._closed = False
+        self._apart()
+        _STORES.add(self)
+
+    def _apart(self) -> None:
+        """The state of one process, before anything is open."""
+        self._gate, self._sync_gate = Gate(), Gate()
+        self._link: Link | None = None
+        self._sync_link: Link | None = None
+        self._durable = 0
+        """An entry up to which all are on disk."""
+        self._waiting: deque[Mark] = deque()
+        """Entries that are committed and not yet known to be on disk."""
+        self._landed: dict[Mark, bool] = {}
+
+    @property
+    def state(self) -> Hashable:
+        with self.reading() as book:
+            return self.opened, book.head()
+
+    def exists(self) -> bool:
+        with self.reading() as book:
+            return not book.is_empty()
+
+    def prepare(self) -> None:
+        """The tables are made with the first entry, in one transaction."""
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[PostgresBook]:
+        writer = f"{SYSTEM.integer(128):032x}"
+        with self._gate.enter():
+            link, (server, rows) = self._begin(self._lock)
+            book = PostgresBook(link, self._schema, writer=writer, server=server, durable=self._durable)
+            book.have_at_hand(rows)
+            with self._undone_on_error(link):
+                yield book
+                if self._moved and book.mark is not None:
+                    book.accept_server()
+            self._commit(link, book.mark)
+        if durable and book.mark is not None:
+            self._make_durable(book.mark)
+
+    @contextmanager
+    def reading(self) -> Iterator[PostgresBook]:
+        with self._gate.enter():
+            link, _ = self._begin(self._look)
+            with self._undone_on_error(link):
+                yield PostgresBook(link, self._schema)
+            self._give_up(link)
+
+    @contextmanager
+    def inspecting(self) -> Iterator[PostgresBook]:
+        if self._closed:
+            raise Misconfigured("This ledger is closed. Open it again.")
+        with opened_to_read(self._address, timeout=self._timeout) as book:
+            yield book
+
+    def sync(self) -> None:
+        """Makes every commit so far durable."""
+        self._flush(None)
+
+    def close(self) -> None:
+        """Ends the connections for good."""
+        self._closed = True
+        for gate in (self._gate, self._sync_gate):
+            with gate.lock:
+                self.drop()
+
+    def drop(self) -> None:
+        """Ends the connections; the next use opens others."""
+        links, self._link, self._sync_link = (self._link, self._sync_link), None, None
+        for link in links:
+            if link is not None:
+                link.close()
+
+    def _begin(self, begin: Callable[[Link], T]) -> tuple[Link, T]:
+        """A transaction. A connection that was lost since it was used last is replaced: nothing depends on it."""
+        fresh = self._link is None
+        link = self._ready()
+        try:
+            with self._undone_on_error(link):
+                return link, begin(link)
+        except LedgerFailed:
+            if fresh or self._link is not None:
+                raise
+        link = self._ready()
+        with self._undone_on_error(link):
+            return link, begin(link)
+
+    def _ready(self) -> Link:
+        if self._closed:
+            raise Misconfigured("This ledger is closed. Open it again.")
+        if self._link is None:
+            self._link = self._connect()
+            self.opened += 1
+        return self._link
+
+    def _connect(self) -> Link:
+        """A connection to a server that can keep a ledger, and has on disk what is there."""
+        link = _connected(self._address, self._timeout)
+        try:
+            with self._undone_on_error(link):
+                ((row,),) = link.batch("BEGIN", FACTS, "ROLLBACK")
+                link.facts(row, self.name)
+                self._durable, _ = self._flush_through(link, ())
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _lock(self, link: Link) -> tuple[str, list[Row]]:
+        """Begins to write; gives back where, and the entries that every writer looks at."""
+        while True:
+            try:
+                (row,), heads, rows = link.batch(
+                    *("BEGIN", FACTS, self._limits(), f"SELECT server, seq FROM {self._schema}.head FOR UPDATE"),
+                    newest_entries(self._schema, max(self._durable, 1)),
+                )
+            except (errors.UndefinedTable, errors.InvalidSchemaName):
+                link.batch("ROLLBACK")
+                (row,), _ = link.batch(
+                    *("BEGIN", FACTS, self._limits()),
+                    f"SELECT pg_advisory_xact_lock({_LOCKS}, hashtext('{self._schema}'))",
+                )
+                heads, rows, made = [], [], link.run(f"SELECT to_regclass('{self._schema}.head') IS NOT NULL")[0][0]
+                if made:  # by another process, while this one waited
+                    link.batch("ROLLBACK")
+                    continue
+            server = link.facts(row, self.name).server
+            for known, seq in heads:
+                if known != server and not self._moved:
+                    raise moved_server(self.name, known, server)
+                if seq and not self._durable:  # it was made since this process connected
+                    link.batch("ROLLBACK")
+                    self._durable, _ = self._flush_through(link, ())
+                    break
+            else:
+                return server, rows
+
+    def _look(self, link: Link) -> None:
+        link.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", self._limits())
+
+    def _limits(self, durable: str = "off") -> str:
+        most, idle = round(1000 * self._timeout), round(1000 * min(self._timeout, _LONGEST_IDLE))
+        return (
+            f"SET LOCAL synchronous_commit = {durable}; SET LOCAL lock_timeout = {most}; "
+            f"SET LOCAL statement_timeout = {most + 1000}; SET LOCAL idle_in_transaction_session_timeout = {idle}; "
+            "SET LOCAL search_path = pg_catalog, pg_temp"
+        )
+
+    @contextmanager
+    def _undone_on_error(self, link: Link) -> Iterator[None]:
+        """Rolls back whatever fails, and says what failed."""
+        try:
+            yield
+        except psycopg.Error as error:
+            self._give_up(link)
+            raise failure(error, self.name) from None
+        except BaseException:
+            self._give_up(link)
+            raise
+
+    def _give_up(self, link: Link) -> None:
+        if not link.reset():
+            link.close()
+            self._link = None if self._link is link else self._link
+            self._sync_link = None if self._sync_link is link else self._sync_link
+
+    def _commit(self, link: Link, mark: Mark | None) -> None:
+        try:
+            link.commit()
+        except psycopg.Error as error:
+            lost = link.lost
+            self._give_up(link)
+            if mark is None or not lost:
+                raise failure(error, self.name) from None
+            committed = self._patiently(lambda: self._was_committed(mark))
+        except BaseException:
+            self._give_up(link)
+            raise
+        else:
+            committed = True
+        if not committed:
+            raise LedgerFailed(
+                f"The connection to the ledger {self.name} was lost before the commit. Nothing was written; ask again."
+            )
+
+    def _was_committed(self, mark: Mark) -> bool:
+        """Whether a transaction whose connection was lost has committed. The lock says that it has ended."""
+        seq, digest, writer = mark
+        link, _ = self._begin(self._lock)
+        with self._undone_on_error(link):
+            found = PostgresBook(link, self._schema).writer(seq, digest)
+        self._give_up(link)
+        return found == writer
+
+    def _make_durable(self, mark: Mark) -> None:
+        if not self._patiently(lambda: self._flush(mark)):
+            raise LedgerFailed(
+                f"The server of the ledger {self.name} stopped before the charge was on its disk. Nothing was written; "
+                "ask again."
+            )
+
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """Does it as soon as the server can be reached again; in doubt if it takes too long."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return act()
+            except LapwingError as error:
+                if isinstance(error, Misconfigured) or self._closed or time.monotonic() > deadline:
+                    raise InDoubt(without_doubt(error, self.name)) from None
+                time.sleep(_PAUSE)
+
+    def _flush(self, mark: Mark | None) -> bool:
+        """Puts all commits on disk; False if this one is not among them. One thread does so for all that wait."""
+        if mark is not None:
+            self._waiting.append(mark)
+        with self._sync_gate.enter():
+            if mark is not None and mark in self._landed:
+                return self._landed.pop(mark)
+            marks = tuple(self._waiting)
+            try:
+                if self._sync_link is None:
+                    self._sync_link = self._connect()
+                with self._undone_on_error(self._sync_link):
+                    self._durable, found = self._flush_through(self._sync_link, marks)
+            except BaseException:
+                if mark is not None:
+                    self._waiting.remove(mark)
+                raise
+            for other in marks:
+                self._waiting.remove(other)
+                self._landed[other] = other in found
+            return mark is None or self._landed.pop(mark)
+
+    def _flush_through(self, link: Link, marks: tuple[Mark, ...]) -> tuple[int, set[Mark]]:
+        """The last entry on disk, and which of these entries are there."""
+        numbers = ", ".join(str(int(seq)) for seq, _, _ in marks) or "NULL"
+        try:
+            heads, entries, _ = link.batch(
+                *("BEGIN", self._limits("on"), f"SELECT seq FROM {self._schema}.head"),
+                f"SELECT seq, hash, writer FROM {self._schema}.entry WHERE seq IN ({numbers})",
+                *("SELECT pg_logical_emit_message(true, 'lapwing', ''::text)", "COMMIT"),
+            )
+        except (errors.UndefinedTable, errors.InvalidSchemaName):
+            link.batch("ROLLBACK")
+            return 0, set()
+        return (heads[0][0] if heads else 0), {(seq, digest, writer) for seq, digest, writer in entries}
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):
+            self.drop()
+
+
+@contextmanager
+def opened_to_read(address: PostgresAddress, *, timeout: float = 30.0) -> Iterator[PostgresBook]:
+    """The rows of a ledger that is not changed and may be damaged, also on a replica."""
+    link = _connected(address, timeout)
+    try:
+        link.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL search_path = pg_catalog, pg_temp")
+        yield PostgresBook(link, address.schema or SCHEMA)
+    except psycopg.Error as error:
+        raise failure(error, address.name) from None
+    finally:
+        link.close()
+
+
+def _connected(address: PostgresAddress, timeout: float) -> Link:
+    try:
+        return Link(address, timeout)
+    except psycopg.Error as error:
+        raise failure(error, address.name) from None
+
+
+_STORES: WeakSet[PostgresStore] = WeakSet()
+_INHERITED: list[object] = []
+
+
+def _start_over() -> None:
+    """In the child of a fork: its parent's connections are kept, unused and open, and it makes its own."""
+    for store in list(_STORES):
+        _INHERITED.extend((store._link, store._sync_link))
+        store._apart()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_over)

@@ -1,0 +1,155 @@
+"""From stored reports to what may be said: shares with intervals, or that there are too few reports to say anything."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lapwing.collect.joint import JointTable, estimate_joint
+from lapwing.collect.reports import Reports
+from lapwing.errors import Misconfigured
+from lapwing.numbers import count
+from lapwing.survey.definition import Survey, decimal_text
+from lapwing.survey.question import Estimated
+from lapwing.survey.wire import Reader
+
+_NORMAL = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyResults:
+    """What the reports to a survey say, question by question. Empty below the declared number of reports."""
+
+    survey: Survey
+    id: str
+    n: int
+    estimated: dict[str, Estimated]
+
+    @property
+    def enough(self) -> bool:
+        return self.n >= self.survey.report_from
+
+    @property
+    def message(self) -> str:
+        """What to make of it, in one or two sentences."""
+        reports = f"{self.n:,} report{'' if self.n == 1 else 's'}"
+        if self.enough:
+            return f"{reports}. Intervals hold at {float(self.survey.confidence):.0%} for those who took part."
+        wide = self.half_width(max(self.survey.questions, key=lambda question: question.variance()).id)
+        error = "" if wide is None else f" At n = {self.n} an interval reaches about {wide:.2f} to each side."
+        return f"{reports} of the {self.survey.report_from:,} needed.{error} Do not report results yet."
+
+    def half_width(self, question: str) -> float | None:
+        """About how far an interval of a share reaches to each side, known before any answer: at most 1."""
+        if not self.n:
+            return None
+        return min(1.0, _NORMAL * math.sqrt(self.survey.question(question).variance() / self.n))
+
+    def moved_by(self, question: str, hostile: int) -> float:
+        """The most that this many respondents who send what they like can move a share of this question."""
+        self.survey.question(question)
+        if question not in self.estimated:
+            raise Misconfigured(f"There are no results below {self.survey.report_from} reports. Wait for more.")
+        return min(1.0, count(hostile, "hostile", least=0) * self.estimated[question].moved_by_one)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "survey": self.id,
+            "title": self.survey.title,
+            "n": self.n,
+            "report_from": self.survey.report_from,
+            "enough": self.enough,
+            "confidence": float(self.survey.confidence),
+            "epsilon": decimal_text(self.survey.epsilon),
+            "message": self.message,
+            "questions": [self._question(question.id) for question in self.survey.questions],
+        }
+
+    def _question(self, name: str) -> dict[str, Any]:
+        question, found = self.survey.question(name), self.estimated.get(name)
+        return {
+            "id": name,
+            "text": question.text,
+            "kind": question.kind,
+            "epsilon": decimal_text(question.epsilon),
+            "points": question.number is not None,
+            "values": [asdict(value) for value in found.values] if found else [],
+            "mean": asdict(found.mean) if found and found.mean else None,
+            "moved_by_one": found.moved_by_one if found else None,
+            "half_width": self.half_width(name),
+            "note": found.note if found else "",
+        }
+
+    def to_csv(self) -> str:
+        """A line for each share and each mean."""
+        written = io.StringIO()
+        rows = csv.writer(written, lineterminator="\n")
+        rows.writerow(["question", "value", "estimate", "low", "high", "reports"])
+        for name, found in self.estimated.items():
+            for one in found.values:
+                rows.writerow([name, _safe(one.label), one.share, one.low, one.high, one.n])
+            if found.mean:
+                rows.writerow([name, "(mean)", found.mean.mean, found.mean.low, found.mean.high, self.n])
+        return written.getvalue()
+
+    def __str__(self) -> str:
+        lines = [self.survey.title, self.message]
+        for question in self.survey.questions:
+            found = self.estimated.get(question.id)
+            lines += ["", f"{question.text}  (epsilon = {decimal_text(question.epsilon)})"]
+            if found is None:
+                lines.append("  do not report yet")
+                continue
+            width = max(len(one.label) for one in found.values)
+            for one in found.values:
+                lines.append(f"  {one.label:{width}}  {one.share:7.1%}   {one.low:6.1%} to {one.high:6.1%}")
+            if found.mean:
+                unit = f" {found.mean.unit}" if found.mean.unit else ""
+                mean = found.mean
+                lines.append(f"  mean of who answered  {mean.mean:.4g}{unit}, {mean.low:.4g} to {mean.high:.4g}")
+            lines += [f"  {found.note}"] if found.note else []
+            lines.append(f"  One hostile respondent can move a share by {found.moved_by_one:.2g}.")
+        return "\n".join(lines)
+
+
+def _safe(text: str) -> str:
+    """Text that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def results(survey: Survey, reports: Sequence[bytes]) -> SurveyResults:
+    """What these reports say. Below `report_from` nothing is estimated."""
+    reader = Reader(survey)
+    if len(reports) < survey.report_from:
+        return SurveyResults(survey, reader.id, len(reports), {})
+    rows = reader.rows(reports)
+    found = {one.id: one.estimate(rows[one.id], survey.confidence) for one in survey.questions}
+    return SurveyResults(survey, reader.id, len(reports), found)
+
+
+def joint_results(survey: Survey, reports: Sequence[bytes], first: str, second: str) -> JointTable:
+    """The joint table of two questions, with intervals. Their epsilons were spent anyway: it costs nothing more."""
+    if first == second:
+        raise Misconfigured("A joint table is of two questions. Name another one.")
+    one, two = (survey.question(name).joint_protocol() for name in (first, second))
+    if len(reports) < survey.report_from:
+        raise Misconfigured(
+            f"There are {len(reports)} of the {survey.report_from} reports that this survey needs. "
+            "Do not report results yet."
+        )
+    rows = Reader(survey).rows(reports)
+    left, right = Reports(one.name, rows[first]), Reports(two.name, rows[second])
+    return estimate_joint((one, left), (two, right), confidence=survey.confidence)

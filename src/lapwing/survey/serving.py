@@ -1,0 +1,78 @@
+"""Runs the server of a survey."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from lapwing.errors import Misconfigured
+from lapwing.survey.app import SurveyApp
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the server is, and how others reach it."""
+
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def link(self) -> str:
+        """The link to the form, as other devices on the same network open it."""
+        host = own_address() if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+
+
+def own_address() -> str:
+    """The address of this machine on its network. No packet is sent: a datagram socket is only pointed outwards."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound, so that its port is known before the server runs; port 0 takes any free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+        made.listen(512)
+    except (OSError, OverflowError) as error:
+        made.close()
+        why = getattr(error, "strerror", None) or "no such port"
+        raise Misconfigured(f"{host}:{port} cannot be listened on ({why}). Name another --port or --host.") from None
+    return made
+
+
+def serve(app: SurveyApp, at: socket.socket) -> None:
+    """Serves until it is interrupted. Nothing is logged of a request."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="error",
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        timeout_keep_alive=5,
+        limit_concurrency=1000,
+        timeout_graceful_shutdown=3,
+    )
+    with suppress(KeyboardInterrupt):  # uvicorn ends in order, and then raises it again
+        uvicorn.Server(config).run(sockets=[at])

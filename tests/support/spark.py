@@ -1,0 +1,89 @@
+"""A Spark of our own: two threads, Java 17 wherever it is, and everything it writes in a folder that goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from support.needs import missing
+
+LOGS = """
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {folder}/spark.log
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c: %m%n%ex
+"""
+"""Everything that the JVM logs goes to a file, which tests search."""
+
+
+def java_home() -> Path:
+    """A Java that Spark runs on: that of JAVA_HOME, or one of Debian's packages; skips without one."""
+    homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
+    homes += sorted(Path("/usr/lib/jvm").glob("*17*")) if Path("/usr/lib/jvm").exists() else []
+    for home in homes:
+        release = home / "release"
+        told = release.read_text() if release.exists() else ""
+        if re.search(r'JAVA_VERSION="(17|21)\b', told) and (home / "bin" / "java").exists():
+            return home
+    return missing("Java 17", "openjdk-17-jre-headless")
+
+
+@contextmanager
+def running(master: str = "local[2]", settings: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A session on this master; `session.folder` holds its logs. It is stopped at the end, and so is its JVM."""
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError:
+        missing("pyspark", "python3-pip; pip install 'lapwing[spark]'")
+    folder = Path(tempfile.mkdtemp(prefix="lapwing-spark-"))
+    (folder / "log4j2.properties").write_text(LOGS.format(folder=folder))
+    known = {name: os.environ.get(name) for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON")}
+    os.environ.update(JAVA_HOME=str(java_home()), SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+    builder = SparkSession.builder.master(master).appName("lapwing-tests")
+    for name, value in {**_settings(folder), **(settings or {})}.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+        session.folder = folder
+        try:
+            yield session
+        finally:
+            session.stop()
+            gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait(60)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, before in known.items():
+            if before is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = before
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    options = f"-Dderby.system.home={folder} -Dlog4j2.configurationFile=file://{folder}/log4j2.properties"
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.local.dir": str(folder),
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": options,
+        "spark.executor.extraJavaOptions": options,
+    }
