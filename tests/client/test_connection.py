@@ -65,7 +65,7 @@ def local(service: RunningService) -> Iterator[Curator]:
         yield curator
 
 
-def assert_same(one: Any, other: Any) -> None:
+def same(one: Any, other: Any) -> None:
     """Both look the same in every format."""
     assert str(one) == str(other)
     assert one._repr_html_() == other._repr_html_()
@@ -87,7 +87,9 @@ def assert_same(one: Any, other: Any) -> None:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_an_answer_looks_like_the_curators(remote: Connection, local: Curator, question: str) -> None:
     remote.sql(question, epsilon=0.5)
-    assert_same(remote.sql(question, epsilon=0.5), local.sql(question, epsilon=0.5))
+    stored = remote.sql(question, epsilon=0.5)
+    assert stored.cost.amount == 0
+    same(stored, local.sql(question, epsilon=0.5))
 
 
 def test_a_batch_looks_like_the_curators(remote: Connection, local: Curator) -> None:
@@ -97,8 +99,8 @@ def test_a_batch_looks_like_the_curators(remote: Connection, local: Curator) -> 
     one, other = remote.batch(asked, epsilon=0.5), local.batch(asked, epsilon=0.5)
     assert str(one) == str(other)
     assert one._repr_html_() == other._repr_html_()
-    assert_same(one["mean"], other["mean"])
-    assert_same(one[0], other[0])
+    same(one["mean"], other["mean"])
+    same(one[0], other[0])
     with pytest.raises(Misconfigured, match="Did you mean `mean`"):
         one["meen"]
     assert str(remote.preview_batch(asked, epsilon=0.5)) == str(local.preview_batch(asked, epsilon=0.5))
@@ -106,7 +108,7 @@ def test_a_batch_looks_like_the_curators(remote: Connection, local: Curator) -> 
 
 def test_distributions_and_marginals_are_tables_like_the_curators(remote: Connection, local: Curator) -> None:
     remote.distribution("age", epsilon=0.5, cells=None)
-    assert_same(remote.distribution("age", epsilon=0.5), local.distribution("age", epsilon=0.5))
+    same(remote.distribution("age", epsilon=0.5), local.distribution("age", epsilon=0.5))
     remote.marginals(["sex", "site"], epsilon=0.5)
     one, other = remote.marginals(["sex", "site"], epsilon=0.5), local.marginals(["sex", "site"], epsilon=0.5)
     assert list(one) == list(other)

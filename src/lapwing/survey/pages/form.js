@@ -2,6 +2,7 @@
 /* The form. It randomizes once, when it is sent; it stores the randomized report before it sends it, and never an answer. */
 (() => {
   const SETTLE = 1000; // milliseconds after which two tabs of a browser without locks have seen each other's writing
+  const SLOWEST = 30000; // milliseconds to wait for the server
   const ALLOWED = /^[a-z2-7]{26}$/; // an invitation
   const find = (id) => document.getElementById(id);
   const survey = JSON.parse(find("description").textContent);
@@ -105,6 +106,7 @@
     show(WAITING, {});
     const body = JSON.stringify({ survey: survey.survey, nonce: kept.nonce, report: kept.report, invitation });
     let status, message;
+    const patience = new AbortController(), clock = setTimeout(() => patience.abort(), SLOWEST);
     try {
       const answer = await fetch(survey.post, {
         method: "POST",
@@ -114,11 +116,13 @@
         referrerPolicy: "no-referrer",
         cache: "no-store",
         redirect: "error",
+        signal: patience.signal,
       });
       ({ status, message } = await answer.json());
     } catch {
       message = "The server could not be reached.";
     } finally {
+      clearTimeout(clock);
       sending = false;
     }
     if (status === "stored" || status === "already") {
