@@ -30,7 +30,7 @@ from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, i
 from lapwing.server.releases import Releases
 from lapwing.server.retries import KeptReply, KeyClaim, Retries, retry_key
 from lapwing.server.settings import ANSWER_TIME, ServeSettings
-from lapwing.server.timing import Answer, leave_at, longest, slot_of
+from lapwing.server.timing import ServedAnswer, leave_at, longest, slot_of
 from lapwing.server.tokens import Principal, TokenBook
 
 _T = TypeVar("_T")
@@ -71,7 +71,7 @@ class Service:
         self._longest = longest(max(slowest, ANSWER_TIME))
         self.retries = Retries(self.ledger, patience=self._longest)
         self._names = PreviewNames(self.ledger)
-        self._sent: dict[int, tuple[Answer, bytes]] = {}
+        self._sent: dict[int, tuple[ServedAnswer, bytes]] = {}
         self.dummy = DummyAnswers(curator)
         threads = self.settings.threads
         self._turns = Turns(max(1, threads - 1), _WAITING, _TOTAL)
@@ -155,7 +155,7 @@ class Service:
                     self.retries.give_up(claim)
         return outcome
 
-    def _content(self, answer: Answer, principal: Principal, body: Asking) -> bytes:
+    def _content(self, answer: ServedAnswer, principal: Principal, body: Asking) -> bytes:
         """The bytes of an answer. A stored one that the curator has at hand is the same object, and they are kept."""
         known, content = self._sent.get(id(answer), (None, b""))
         if known is not answer:
