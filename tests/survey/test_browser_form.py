@@ -79,7 +79,7 @@ def test_the_form_sends_the_report_that_python_makes_of_the_same_words(
 
 
 def test_nothing_but_one_message_of_constant_length_leaves(served: ServedSurvey, browser: Browser) -> None:
-    """Whatever is answered: the same requests to the same place, the same headers, the same length, and no cookie."""
+    """threat:A33. Whatever is answered: the same requests, headers and length, to one place, and no cookie."""
     seen = []
     for _, marked, hours in FILLED:
         context = browser.new_context()
@@ -106,6 +106,18 @@ def test_nothing_but_one_message_of_constant_length_leaves(served: ServedSurvey,
     assert [one for one in seen if one != seen[0]] == []
     files = ["", "survey.css", "randomize.js", "form.js", "reports"]
     assert sorted(line.split(served.url)[1] for line in seen[0][0]) == sorted(files)
+
+
+def test_cookies_of_other_programs_are_not_sent_with_the_report(
+    served: ServedSurvey, page: Page, context: BrowserContext
+) -> None:
+    """A browser shares cookies between all ports of a host."""
+    context.add_cookies([{"name": "session", "value": "alice", "url": served.url}])
+    recorded = Recorded.of(context)
+    page.goto(served.url)
+    send(page)
+    (sent,) = (request for request in recorded.requests if request.method == "POST")
+    assert "cookie" not in sent.all_headers()
 
 
 def test_no_answer_stays_anywhere(served: ServedSurvey, page: Page, context: BrowserContext) -> None:

@@ -36,7 +36,7 @@ def test_the_report_is_stored_before_it_is_sent(one: ServedSurvey, page: Page, c
 
 
 def test_coming_back_sends_nothing_new(one: ServedSurvey, page: Page, context: BrowserContext) -> None:
-    """By reload, by the back button, by a new tab, and on purpose."""
+    """threat:A33. By reload, by the back button, by a new tab, and on purpose."""
     recorded = Recorded.of(context)
     page.goto(one.url)
     mark(page, SMOKES, "Yes")

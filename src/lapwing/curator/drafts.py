@@ -106,10 +106,11 @@ class Drafts:
         if question.where is None or terms.within is not None or terms.intervals is not True:
             return None
         key = _Parts(question), confidence
-        if key not in self._known:
+        known = self._known.get(key)
+        if known is None and key not in self._known:
             _make_room(self._known)
-            self._known[key] = _draft_of(question, terms, confidence)
-        return self._known[key]
+            known = self._known[key] = _draft_of(question, terms, confidence)
+        return known  # not looked up again: another thread may have forgotten everything
 
 
 def _draft_of(question: Question, terms: Terms, confidence: Fraction) -> Draft | None:

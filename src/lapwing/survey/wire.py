@@ -165,11 +165,12 @@ class Reader:
 
     def rows(self, reports: Sequence[bytes]) -> dict[str, ReportRows]:
         """Stored reports, question by question, in the same order of respondents."""
-        if any(len(report) != self.survey.report_size for report in reports):
+        size = sum(self._sizes)
+        if any(len(report) != size for report in reports):
             raise Misconfigured(
                 "A stored report has another length than this survey's. Use the survey it was made for."
             )
-        table = np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), self.survey.report_size)
+        table = np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), size)
         ends = [0, *accumulate(self._sizes)]
         pairs = zip(self.survey.questions, ends, ends[1:], strict=False)
         return {question.id: np.ascontiguousarray(table[:, a:b]) for question, a, b in pairs}
