@@ -66,8 +66,8 @@ STARTS = (
 
 def make_data() -> tuple[Path, Path]:
     """3,000 visits of 1,000 people; ten million events in 50 categories. Values come from hashes, so runs agree."""
-    DATA.mkdir(exist_ok=True)
-    visits, events = DATA / "visits.parquet", DATA / f"events_{MILLIONS}m.parquet"
+    (DATA / f"{MILLIONS}_million").mkdir(parents=True, exist_ok=True)
+    visits, events = DATA / "visits.parquet", DATA / f"{MILLIONS}_million" / "events.parquet"
     with duckdb.connect() as connection:
         if not visits.exists():
             connection.execute(f"""COPY (SELECT i % 1000 AS pid, CASE WHEN hash(i % 1000) % 2 = 0 THEN 'F' ELSE 'M' END
