@@ -304,13 +304,10 @@ def _run(sessions: Sessions, session: Any, query: EngineQuery) -> pa.Table:
 
     def work() -> pa.Table:
         _add_tables(sessions, session, query.tables)
-        session.addTag(tag)
-        try:
+        with sessions.tagged(session, tag):
             return _narrowed(session.sql(query.text).toArrow())
-        finally:
-            session.removeTag(tag)
 
-    return interruptible(work, lambda: session.interruptTag(tag))
+    return interruptible(work, lambda: sessions.cancel(session, tag))
 
 
 def _add_tables(sessions: Sessions, session: Any, tables: Mapping[str, pa.Table]) -> None:

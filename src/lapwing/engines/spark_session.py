@@ -61,13 +61,8 @@ MEANING = {
 }
 """Settings that change what a query gives, as Lapwing's texts are written for."""
 
-_SPEED = (
-    "spark.sql.shuffle.",
-    "spark.sql.adaptive.",
-    "spark.sql.autoBroadcast",
-    "spark.sql.files.max",
-    "spark.sql.join.",
-)
+_FAST = ("shuffle.", "adaptive.", "autoBroadcast", "codegen.", "files.max", "join.")
+_SPEED = tuple(f"spark.sql.{name}" for name in _FAST)
 _PLACES = ("spark.sql.catalog.", "spark.sql.defaultCatalog")
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _ADDRESS = re.compile(r"(sc|spark|k8s|mesos)://[^\s]+|yarn|local(-cluster)?(\[[\w*,. ]+\])?")
@@ -150,6 +145,23 @@ class Sessions:
     def rows(self, data: pa.Table, session: Any = None) -> Any:
         """An Arrow table as a DataFrame."""
         return (self.base if session is None else session).createDataFrame(data)
+
+    @contextmanager
+    def tagged(self, session: Any, tag: str) -> Iterator[None]:
+        """Inside, what this thread runs can be cancelled by this tag, from any thread."""
+        jobs = session if self.is_connect else session.sparkContext
+        add, remove = (jobs.addTag, jobs.removeTag) if self.is_connect else (jobs.addJobTag, jobs.removeJobTag)
+        add(tag)
+        try:
+            yield
+        finally:
+            remove(tag)
+
+    def cancel(self, session: Any, tag: str) -> None:
+        if self.is_connect:
+            session.interruptTag(tag)
+        else:
+            session.sparkContext.cancelJobsWithTag(tag)
 
     @contextmanager
     def active_kept(self) -> Iterator[None]:
@@ -285,8 +297,10 @@ def check_java() -> None:
 @contextmanager
 def silent() -> Iterator[None]:
     """Inside, this thread's failed queries are not written to the log, and the active session stays what it was."""
+    from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
+
     for name in _LOGGERS:
-        logger = logging.getLogger(name)
+        logger = PySparkLogger.getLogger(name)
         if _MUTE not in logger.filters:
             logger.addFilter(_MUTE)
     _MUTE.depth.value = getattr(_MUTE.depth, "value", 0) + 1
