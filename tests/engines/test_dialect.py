@@ -17,6 +17,7 @@ from lapwing.catalog.table import Field, Table
 from lapwing.engines.dialect import Dialect
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Engine
+from lapwing.engines.postgres_dialect import postgres_dialect
 from lapwing.errors import Bug
 from lapwing.language import forms
 from lapwing.language.emission import literal
@@ -26,7 +27,7 @@ from lapwing.language.types import Type
 from support.cells import run
 from support.hosts import Host
 
-DIALECTS: tuple[Dialect, ...] = (DUCKDB,)
+DIALECTS: tuple[Dialect, ...] = (DUCKDB, postgres_dialect('"C.utf8"'))
 
 ROWS: dict[str, list[Any]] = {"x": [2**62, 2**62, 2**62, None], "k": ["a", "b", "b", None]}
 TABLE = Table("t", (Field("x", Type.INTEGER), Field("k", Type.TEXT)), None)
@@ -255,7 +256,7 @@ def test_what_a_dialect_does_not_know_is_not_written(dialect: Dialect) -> None:
     with pytest.raises(ValueError, match="Unsupported expression type"):
         dialect.write(exp.Unary(this=x))
     with pytest.raises(UnsupportedError):
-        dialect.write(exp.Compress(this=x))
+        dialect.write(exp.ToNumber(this=x))
 
 
 def test_forms_cannot_be_written_by_sqlglot_alone() -> None:
