@@ -92,7 +92,7 @@ def test_no_value_can_be_told_from_status_price_or_what_remains(spark: Any, half
         with pytest.raises(lw.BudgetExceeded):
             curator.sql("SELECT COUNT(*) FROM t", epsilon=51)
         again = curator.sql("SELECT SUM(x) FROM t WHERE " + " AND ".join(f"{name} IS NULL" for name in half), epsilon=1)
-        seen.append((answer.price, again.price, curator.remaining, [c.name for c in answer.table.columns]))
+        seen.append((answer.cost, again.cost, curator.budget.remaining, [c.name for c in answer.columns]))
     assert seen[0] == seen[1]
 
 

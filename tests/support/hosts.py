@@ -112,13 +112,17 @@ class PostgresHost:
 
 
 class SparkHost:
-    """Rows as DataFrames of one session."""
+    """Rows as DataFrames of one session. Spark interprets queries here: to compile one takes longer than a dozen rows.
+
+    test_spark.py and test_spark_traps.py ask compiled ones."""
 
     name = "spark"
     questions = 50
 
     def __init__(self, session: Any) -> None:
-        self.session = session
+        self.session = session.newSession()
+        for name, value in _INTERPRETED.items():
+            self.session.conf.set(name, value)
 
     def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
         return [
@@ -133,6 +137,12 @@ class SparkHost:
         """The session is stopped by its fixture."""
 
 
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 _READERS = count(1)
 _SQL_TYPES = {
     pa.int64(): "bigint",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -40,7 +41,8 @@ def java_home() -> Path:
 
 @contextmanager
 def running(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A session on this master; `session.folder` holds its logs and those of its executors. At the end all is gone.
+    """A session on this master, which also is a Spark Connect server at `session.remote`. `session.folder` holds its
+    logs and those of its executors. At the end all is gone.
 
     LAPWING_SPARK_MASTER puts every test of Spark on another one, such as local-cluster[2,1,1024]."""
     master = master or os.environ.get("LAPWING_SPARK_MASTER", "local[2]")
@@ -54,12 +56,13 @@ def running(master: str | None = None, settings: Mapping[str, str] | None = None
     known = {name: os.environ.get(name) for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON", "SPARK_HOME")}
     os.environ.update(JAVA_HOME=str(java_home()), SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
     os.environ["SPARK_HOME"] = str(_spark_home(folder / "home"))
+    port = _spare_port()
     builder = SparkSession.builder.master(master).appName("lapwing-tests")
-    for name, value in {**_settings(folder), **(settings or {})}.items():
+    for name, value in {**_settings(folder, port), **(settings or {})}.items():
         builder = builder.config(name, value)
     try:
         session = builder.getOrCreate()
-        session.folder = folder
+        session.folder, session.remote = folder, f"sc://127.0.0.1:{port}"
         try:
             yield session
         finally:
@@ -77,6 +80,12 @@ def running(master: str | None = None, settings: Mapping[str, str] | None = None
                 os.environ[name] = before
 
 
+def _spare_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def _spark_home(home: Path) -> Path:
     """Spark as it is installed, under another path: executors of a local cluster work in the folder `work` there."""
     import pyspark
@@ -87,11 +96,11 @@ def _spark_home(home: Path) -> Path:
     return home
 
 
-def _settings(folder: Path) -> dict[str, str]:
+def _settings(folder: Path, port: int) -> dict[str, str]:
     options = f"-Dderby.system.home={folder} -Dlog4j2.configurationFile=file://{folder}/log4j2.properties"
     return {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
-        "spark.connect.grpc.binding.port": "0",
+        "spark.connect.grpc.binding.port": str(port),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

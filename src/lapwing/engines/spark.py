@@ -19,16 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.duckdb import store
 from lapwing.engines.engine import Engine, Fetch, Origin
 from lapwing.engines.frames import with_fingerprint
 from lapwing.engines.interrupt import interruptible
+from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, Source, SparkFrame, SparkTable, check_names
 from lapwing.engines.spark_dialect import SPARK
 from lapwing.engines.spark_session import Sessions, load_pyspark, open_sessions, silent
@@ -65,7 +64,7 @@ class SparkEngine:
         self._tables = list(tables)
         self._sessions = _sessions_of([source for _, source in tables])
         with self._quietly(), self._sessions.fresh() as session:
-            rows = {table: _public_rows(table, source) for table, source in tables if isinstance(source, LocalSource)}
+            rows = {table: public_rows(table, source) for table, source in tables if isinstance(source, LocalSource)}
             self._marks = {table.name: _digest(data) for table, data in rows.items()}
             self._public = {table.name: self._sessions.rows(data) for table, data in rows.items()}
             self._columns = self._declared(session)
@@ -279,13 +278,6 @@ def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
         f"{names} store units in different types ({', '.join(sorted(kinds))}), so one person could be two units. "
         "Store the unit as integer in all of them, or as text in all of them and declare it as text."
     )
-
-
-def _public_rows(table: Table, source: LocalSource) -> pa.Table:
-    """The rows of a public table in their declared types."""
-    with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
-        store(connection, "lw_public", table, source)
-        return connection.execute("SELECT * FROM lw_public").to_arrow_table()
 
 
 def _digest(rows: pa.Table) -> bytes:

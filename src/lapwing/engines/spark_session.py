@@ -122,7 +122,8 @@ class Sessions:
                 with suppress(Exception):  # some can be set only when Spark starts
                     session.conf.set(name, value)
             for name, value in MEANING.items():
-                session.conf.set(name, value)
+                if session.conf.get(name) != value:  # Connect warns of old settings, even if they stay as they are
+                    session.conf.set(name, value)
             yield session
         finally:
             if self.is_connect:
