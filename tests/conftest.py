@@ -54,3 +54,12 @@ def spark() -> Iterator[Any]:
 
     with running() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def ledger_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that can keep a ledger: it syncs."""
+    from support.postgres import running
+
+    with running(max_connections="200") as server:
+        yield server

@@ -18,6 +18,8 @@ from lapwing.lab.course import LECTURES
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ELSEWHERE = {  # pages whose code another test runs
+    "asking-a-server.md": "tests/client/test_page.py",
+    "deploying.md": "tests/server/test_deploying.py",
     "collect.md": "tests/e2e/test_two_coins.py",
     "stewards-guide.md": "tests/e2e/test_stewards_guide.py",
     "sql.md": "tests/test_docs_sql.py",

@@ -2,12 +2,14 @@
 
 LapwingError
 ├── Misconfigured    a parameter or a steward's file breaks a rule; the message names the rule and the next step
+│   └── DataChanged  the data are not those that their version was declared for; nothing is answered
 ├── Refused          the question cannot be answered privately; says which part, why, what to write instead
 ├── BudgetExceeded   the charge does not fit; it was not made; carries `asked` and `remaining`
 ├── Halted           a running mechanism has given all the answers that were paid for
 ├── EngineFailed     the engine failed after the charge; constant text and an incident number
 ├── Unfinished       what is computed from released numbers took too long; they are stored, and asking again is free
 ├── LedgerFailed     the ledger could not be read or written; no answer is given, and no charge is taken back
+│   └── AnswerLost   a question was charged under this key before, and its answer was lost; it is never run again
 ├── NotServed        a server did not take the request: its token, its rate, its form; says why and what to do
 ├── Disconnected     a server did not answer; carries the retry key, with which asking again is not paid twice
 ├── StoreFailed      the reports of a survey could not be read or written; none is acknowledged
@@ -28,9 +30,11 @@ from typing import Any, Literal
 
 Code = Literal[
     "ambiguous",
+    "answer-lost",
     "bounds-too-wide",
     "constant-answer",
     "constant-key",
+    "data-changed",
     "delta-not-available",
     "delta-not-needed",
     "delta-too-small",
@@ -47,6 +51,7 @@ Code = Literal[
     "not-combinable",
     "not-one-select",
     "not-watchable",
+    "price-changed",
     "price-out-of-range",
     "private-rows",
     "public-rows",
@@ -151,6 +156,12 @@ class Misconfigured(LapwingError, ValueError):
         """Whether the message already names the file and the key."""
 
 
+class DataChanged(Misconfigured):
+    """The data are not those that their version was declared for."""
+
+    code: Code = "data-changed"
+
+
 class Refused(LapwingError):
     """The question cannot be answered privately. It depends on the question and on declared facts, never on rows."""
 
@@ -242,6 +253,12 @@ class StoreFailed(LapwingError):
     """The reports of a survey could not be read or written. What was not acknowledged may be sent again."""
 
     code: Code = "store-failed"
+
+
+class AnswerLost(LedgerFailed):
+    """What was charged under a key has no stored answer. It stays charged, and is not run again."""
+
+    code: Code = "answer-lost"
 
 
 class WeakBudget(UserWarning):

@@ -24,7 +24,8 @@
 With [spark] and master = "spark://HOST:7077", or another address, a table has source = "spark" and
 table = "clinic.visits", or a path of Parquet files in its place.
 A line `ledger = "postgresql://HOST/DATABASE"` at the top keeps the ledger in a database that many servers share.
-A line `check = 0` at the top turns off the check of what limits cut, which takes 5 % of a price.
+A line `check = 0` at the top turns off the check of what limits cut, which takes 5 % of a price. `[serve]` says how the
+server runs, and `answer_time` of a table after how many seconds it sends an answer.
 Every error names the file, the key, the rule and the fix.
 """
 
@@ -34,7 +35,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -51,7 +52,7 @@ from lapwing.engines.source import FileSource, LocalSource, Source, read_source
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Interval, Type, Value
-from lapwing.numbers import count, exact, inside_unit
+from lapwing.numbers import count, exact, inside_unit, positive
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
 from lapwing.privacy.budget import Budget
 
@@ -61,10 +62,21 @@ ROW = "row"
 """The value of `unit` that makes every row its own unit."""
 
 _LEAST_MEMORY = 100  # megabytes
-_TOP = {"budget", "check", "ledger", "memory", "tables", "public", "spark"}
+_LEAST_TIME, _MOST_TIME = Fraction(1, 100), 3600  # seconds
+_TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spark"}
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns", "schema"}
+_TABLE = {
+    "source",
+    "table",
+    "unit",
+    "version",
+    "rows_per_unit",
+    "groups_per_unit",
+    "confidence",
+    "columns",
+    "schema",
+} | {"answer_time"}
 _PUBLIC = {"source", "table", "key", "types"}
 _COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges"}
 
@@ -82,6 +94,10 @@ class Settings:
     """The memory the engine may use before it writes to disk."""
     check: Fraction | None = None
     """The share of a price that checks what limits cut; 0 for none, None for the default."""
+    serve: Mapping[str, Any] = field(default_factory=dict)
+    """How the server runs, as it is written (server/settings.py)."""
+    answer_times: Mapping[str, float] = field(default_factory=dict)
+    """Seconds after which the server sends an answer, for each table that declares them."""
     witness: Path | None = None
     """One more witness: of a ledger that is not on this machine."""
 
@@ -155,8 +171,21 @@ class _Reader:
             public,
             None if "memory" not in found else self._at("memory", lambda: read_memory(found["memory"])),
             None if "check" not in found else self._at("check", lambda: read_check(found["check"])),
-            None if isinstance(ledger, Path) else self.path.parent / ".lapwing" / "ledger.witness",
+            serve=self._section(found, "serve") if "serve" in found else {},
+            answer_times={name: self._answer_time(name, one) for name, one in tables.items() if "answer_time" in one},
+            witness=None if isinstance(ledger, Path) else self.path.parent / ".lapwing" / "ledger.witness",
         )
+
+    def _answer_time(self, name: str, found: Mapping[str, Any]) -> float:
+        def read() -> float:
+            seconds = positive(found["answer_time"], "answer_time")
+            if not _LEAST_TIME <= seconds <= _MOST_TIME:
+                raise Misconfigured(
+                    "`answer_time` is in seconds, from 0.01 to 3600. Write for example answer_time = 2."
+                )
+            return float(seconds)
+
+        return self._at(f"tables.{name}.answer_time", read)
 
     def _ledger(self, given: str) -> Path | PostgresAddress:
         if is_postgres(given):

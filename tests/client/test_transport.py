@@ -52,6 +52,17 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(impatient: list[float
     assert all(2 <= pause <= 2.5 for pause in impatient)
 
 
+def test_a_server_that_stays_busy_is_told_when_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"code": "key-running", "detail": "A request with this key is being answered."}
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr(transport.time, "monotonic", lambda: float(next(clock)))
+    with scripted([Reply(told, 409, {"Retry-After": "1"})] * 9) as server, pytest.raises(NotServed) as problem:
+        sender(server.url, timeout=20).post("/v1/ask", {}, key="abc")
+    assert problem.value.code == "key-running"
+    assert "'abc'" in str(problem.value)
+    assert 5 <= len(server.requests) < 9
+
+
 def test_a_problem_that_does_not_pass_is_told_at_once() -> None:
     told = {"code": "answer-lost", "detail": "It stays charged.", "charged": {"epsilon": 0.1, "delta": 0}}
     with scripted([Reply(told, 409)]) as server, pytest.raises(NotServed) as problem:

@@ -1,8 +1,8 @@
 """The suite of every engine: the same random questions, on tables with what breaks systems.
 
-Two things are asked of each engine. Its cells on neighbours differ by no more than the plan says; and its cells are those
-of DuckDB, key by key and bit by bit, where no unit exceeds a limit. (Where one does, engines may choose other groups of
-it.) Plans, prices and refusals are made before an engine is asked, so they are the same by construction.
+Two things are asked of each engine. Its cells on neighbours differ by no more than the plan says, and its cells are
+those of DuckDB, key by key and bit by bit, where no unit exceeds a limit. (Where one does, engines may choose other
+groups.) Plans, prices and refusals are made before an engine is asked, so they are the same by construction.
 """
 
 from __future__ import annotations

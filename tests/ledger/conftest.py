@@ -148,15 +148,6 @@ STORES: dict[str, type[Place]] = {"sqlite": SqlitePlace, "memory": MemoryPlace, 
 """Every store keeps every promise; another one is another line."""
 
 
-@pytest.fixture(scope="session")
-def ledger_server() -> Iterator[PostgresServer]:
-    """A PostgreSQL server that can keep a ledger: it syncs."""
-    from support.postgres import running
-
-    with running(max_connections="200") as server:
-        yield server
-
-
 @pytest.fixture(params=STORES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """An empty place for a ledger with a budget of epsilon = 1, in each kind of store."""

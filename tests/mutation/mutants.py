@@ -11,7 +11,8 @@ from mutants_ledger import LEDGER
 from mutants_mechanisms import MECHANISMS
 from mutants_questions import QUESTIONS
 from mutants_relations import RELATIONS
+from mutants_survey import SURVEY
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS: tuple[Mutant, ...] = (*QUESTIONS, *CHECKS, *RELATIONS, *MECHANISMS, *LEDGER)
+MUTANTS: tuple[Mutant, ...] = (*QUESTIONS, *CHECKS, *RELATIONS, *MECHANISMS, *LEDGER, *SURVEY)

@@ -1,6 +1,7 @@
 """Children that are killed in the middle of a question, and children that race for one budget.
 
     python -m support.crash kill FOLDER       one child per step, each killed there with SIGKILL; prints what each sent
+    python -m support.crash ask FOLDER        asks one question; prints the answer and its price
     python -m support.crash race FOLDER N     N children ask until the budget refuses; prints what each was granted
 
 The program imports everything once and forks before any file is opened, so that a child is cheap.
@@ -71,14 +72,20 @@ def result(pid: int, read: int) -> dict[str, Any]:
     return {"killed": os.WIFSIGNALED(status), "sent": json.loads(sent) if sent else None}
 
 
+def open_in(path: Path) -> Curator:
+    """On the ledger beside the data, or on the one whose address is there."""
+    address = path.with_name("ledger.url")
+    return open_visits(path, **({"ledger": address.read_text()} if address.exists() else {}))
+
+
 def asked_once(path: Path, step: str) -> object:
-    curator = open_visits(path)
+    curator = open_in(path)
     STEPS[step](curator)
     return curator.sql(QUESTION, epsilon=0.1, key=step, refresh=True).to_arrow().to_pylist()
 
 
 def asked_until_refused(path: Path, number: int) -> object:
-    curator, granted = open_visits(path), 0
+    curator, granted = open_in(path), 0
     while True:
         try:
             curator.sql(QUESTION, epsilon=0.1, analyst=f"analyst {number}", refresh=True)
@@ -89,8 +96,11 @@ def asked_until_refused(path: Path, number: int) -> object:
 
 def main(kind: str, folder: str, count: str = "8") -> None:
     path = Path(folder) / "visits.parquet"
-    if kind == "kill":
-        found: object = {step: result(*child(lambda step=step: asked_once(path, step))) for step in STEPS}
+    if kind == "ask":
+        answer = open_in(path).sql(QUESTION, epsilon=0.1, analyst="bob")
+        found: object = [answer.to_arrow().to_pylist(), float(answer.cost.amount)]
+    elif kind == "kill":
+        found = {step: result(*child(lambda step=step: asked_once(path, step))) for step in STEPS}
     else:
         children = [child(lambda n=n: asked_until_refused(path, n)) for n in range(int(count))]
         found = [result(*one) for one in children]

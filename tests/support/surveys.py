@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from lapwing.survey import Survey, parse_survey
+from lapwing.survey.program import run
+from lapwing.survey.question import SurveyQuestion
+from support.tape import SeededBits
 
 QUESTIONS = {
     "overtime": 'kind = "yes-no"\nepsilon = 1',
@@ -28,6 +34,15 @@ def survey_text(*names: str, **settings: Any) -> str:
     parts = ["\n".join(f"{name} = {value}" for name, value in head.items())]
     parts += [f'[[questions]]\nid = "{name}"\ntext = "{name}?"\n{QUESTIONS[name]}' for name in chosen]
     return "\n\n".join(parts)
+
+
+def simulated(question: SurveyQuestion, answers: Sequence[int | None], bits: SeededBits) -> Any:
+    """The reports of respondents with these answers, as rows of bytes."""
+    program = question.program()
+    facts = program.to_dict()
+    words = bits.words(len(answers) * program.words, 64).reshape(len(answers), -1).tolist()
+    made = b"".join(run(facts, one, w).to_bytes(program.size, "little") for one, w in zip(answers, words, strict=True))
+    return np.frombuffer(made, np.uint8).reshape(len(answers), program.size)
 
 
 def survey(*names: str, **settings: Any) -> Survey:

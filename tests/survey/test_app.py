@@ -6,7 +6,7 @@ import gzip
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from lapwing.errors import StoreFailed
 from lapwing.survey import Survey
 from lapwing.survey.app import make_app
 from lapwing.survey.memory_store import MemorySurveyStore
-from lapwing.survey.rate import RateLimit
+from lapwing.survey.rate import RateLimit, network_of
 from lapwing.survey.sqlite_store import SqliteSurveyStore
 from lapwing.survey.store import Invited, Kept, hash_code, make_code
 from lapwing.survey.wire import message_length, public_description
@@ -59,12 +59,19 @@ def visitor(asked: Survey) -> Visitor:
     return Visitor(asked)
 
 
+class Hostile(Visitor):
+    """Sends what must leave nothing."""
+
+    def post(self, body: str | bytes, **headers: str) -> Any:
+        answer = super().post(body, **headers)
+        assert self.store.count() == 0
+        return answer
+
+
 @pytest.fixture(scope="module")
-def open_door(asked: Survey) -> Iterator[Visitor]:
-    """One visitor for many hostile messages: none of them may leave anything."""
-    made = Visitor(asked)
-    yield made
-    assert made.store.count() == 0
+def open_door(asked: Survey) -> Hostile:
+    """One visitor for many hostile messages."""
+    return Hostile(asked)
 
 
 @pytest.fixture(scope="module")
@@ -153,12 +160,12 @@ MALFORMED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_messages_are_refused(open_door: Visitor, name: str) -> None:
+def test_malformed_messages_are_refused(open_door: Hostile, name: str) -> None:
     sent = message(open_door.survey)
     assert open_door.said(MALFORMED[name](sent))[1] == "malformed"
 
 
-def test_reports_out_of_their_domain_are_refused(open_door: Visitor) -> None:
+def test_reports_out_of_their_domain_are_refused(open_door: Hostile) -> None:
     """threat:A33 each question in turn: the least number beyond its domain, and the largest that its bytes hold."""
     sent = json.loads(message(open_door.survey))
     start = 0
@@ -172,12 +179,12 @@ def test_reports_out_of_their_domain_are_refused(open_door: Visitor) -> None:
         start += program.size
 
 
-def test_a_message_to_a_changed_survey_says_so(open_door: Visitor) -> None:
+def test_a_message_to_a_changed_survey_says_so(open_door: Hostile) -> None:
     sent = json.loads(message(open_door.survey)) | {"survey": "0" * 32}
     assert open_door.said(json.dumps(sent, separators=(",", ":"))) == (409, "other-survey")
 
 
-def test_wrong_lengths_types_and_encodings_are_refused(open_door: Visitor) -> None:
+def test_wrong_lengths_types_and_encodings_are_refused(open_door: Hostile) -> None:
     sent = message(open_door.survey)
     assert open_door.said(sent[:-1]) == (400, "malformed")
     assert open_door.said(sent + " ") == (413, "malformed")
@@ -198,7 +205,7 @@ def test_wrong_lengths_types_and_encodings_are_refused(open_door: Visitor) -> No
 
 @settings(max_examples=150, deadline=None)
 @given(body=st.binary(max_size=300))
-def test_random_bytes_are_refused(open_door: Visitor, body: bytes) -> None:
+def test_random_bytes_are_refused(open_door: Hostile, body: bytes) -> None:
     assert open_door.post(body).status_code in (400, 413)
 
 
@@ -234,7 +241,7 @@ def test_an_invitation_works_once() -> None:
     assert {len(message(visitor.survey, code=make_code())) for _ in range(5)} == {len(sent)}
 
 
-def test_a_survey_with_an_open_link_takes_no_invitation(open_door: Visitor) -> None:
+def test_a_survey_with_an_open_link_takes_no_invitation(open_door: Hostile) -> None:
     assert open_door.said(message(open_door.survey, code=make_code())) == (413, "malformed")
 
 
@@ -298,6 +305,13 @@ def test_the_rate_limit_fills_up_evenly_and_forgets() -> None:
     for number in range(20_000):
         limit.wait(str(number))
     assert len(limit) <= 10_000
+
+
+def test_an_ipv6_network_is_limited_as_one() -> None:
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:2") != network_of("2001:db8:0:1::1")
+    assert network_of("::ffff:192.0.2.1") == network_of("192.0.2.1") == "192.0.2.1"
+    assert network_of("fe80::1%eth0") == "fe80::"
+    assert network_of("") == ""
 
 
 def test_a_form_elsewhere_may_send_if_it_is_listed() -> None:

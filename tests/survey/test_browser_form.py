@@ -79,7 +79,7 @@ def test_the_form_sends_the_report_that_python_makes_of_the_same_words(
 
 
 def test_nothing_but_one_message_of_constant_length_leaves(served: ServedSurvey, browser: Browser) -> None:
-    """Whatever is answered: the same requests to the same place, the same headers, the same length, and no cookie."""
+    """threat:A33. Whatever is answered: the same requests, headers and length, to one place, and no cookie."""
     seen = []
     for _, marked, hours in FILLED:
         context = browser.new_context()
@@ -94,16 +94,30 @@ def test_nothing_but_one_message_of_constant_length_leaves(served: ServedSurvey,
             headers = request.all_headers()
             assert request.url.startswith(served.url)
             assert not {"cookie", "referer", "authorization"} & headers.keys(), headers
-            names.update(f"{name}: {value}" for name, value in headers.items())
+            if "favicon" not in request.url:  # which a browser loads when it likes
+                names.update(f"{name}: {value}" for name, value in headers.items())
         assert context.cookies() == []
         assert len(recorded.bodies) == 1
         sent = json.loads(recorded.bodies[0])
         assert list(sent) == ["survey", "nonce", "report", "invitation"]
-        seen.append((recorded.lines, len(recorded.bodies[0]), names))
+        lines = sorted(line for line in recorded.lines if "favicon" not in line)
+        seen.append((lines, len(recorded.bodies[0]), names))
         context.close()
     assert [one for one in seen if one != seen[0]] == []
-    files = ["", "survey.css", "randomize.js", "form.js", "favicon.svg", "reports"]
+    files = ["", "survey.css", "randomize.js", "form.js", "reports"]
     assert sorted(line.split(served.url)[1] for line in seen[0][0]) == sorted(files)
+
+
+def test_cookies_of_other_programs_are_not_sent_with_the_report(
+    served: ServedSurvey, page: Page, context: BrowserContext
+) -> None:
+    """A browser shares cookies between all ports of a host."""
+    context.add_cookies([{"name": "session", "value": "alice", "url": served.url}])
+    recorded = Recorded.of(context)
+    page.goto(served.url)
+    send(page)
+    (sent,) = (request for request in recorded.requests if request.method == "POST")
+    assert "cookie" not in sent.all_headers()
 
 
 def test_no_answer_stays_anywhere(served: ServedSurvey, page: Page, context: BrowserContext) -> None:
@@ -180,7 +194,7 @@ def test_a_number_that_is_none_is_pointed_at_and_nothing_is_sent(
     recorded = Recorded.of(context)
     page.goto(served.url)
     field = page.get_by_role("group", name=HOURS).get_by_role("textbox")
-    for written in ("81", "-1", "3.5", "abc", "1e1", "0x10", "40 hours", "Infinity", "1,000", "٣"):
+    for written in ("81", "-1", "3.5", "abc", "1e1", "0x10", "40 hours", "Infinity", "1,000", "1.000", "٣"):
         field.fill(written)
         press_send(page)
         assert field.get_attribute("aria-invalid") == "true", written
@@ -190,6 +204,19 @@ def test_a_number_that_is_none_is_pointed_at_and_nothing_is_sent(
     field.fill("39")
     send(page)
     assert served.store.count() == 1
+
+
+def test_enter_in_a_field_does_not_send(served: ServedSurvey, page: Page, context: BrowserContext) -> None:
+    """What is sent stands for ever, so it takes the button."""
+    recorded = Recorded.of(context)
+    page.goto(served.url)
+    write(page, HOURS, "39")
+    for field in page.locator("input").all():
+        field.press("Enter")
+    page.wait_for_timeout(100)
+    assert (recorded.bodies, page.evaluate("localStorage.length")) == ([], 0)
+    page.get_by_role("button", name="Send randomized answers").press("Enter")
+    see(page, SENT)
 
 
 def test_none_of_these_and_the_options_exclude_each_other(served: ServedSurvey, page: Page) -> None:
@@ -205,7 +232,11 @@ def test_the_label_says_who_sees_what_at_which_odds(served: ServedSurvey, page: 
     """Who runs it, the stored report, the network address, epsilon of each question and in total, the odds."""
     page.goto(served.url)
     label = page.get_by_role("region", name="Who can see what").inner_text()
-    for said in ("The staff council", "randomized report, stored there and on this device", "your network address"):
+    for said in (
+        "The staff council",
+        "randomized report, stored there and on this device",
+        "Your network address and the time",
+    ):
         assert said in label
     assert "You alone\nsee your answers. They do not leave this device." in label
     for fact in (
@@ -253,6 +284,7 @@ def test_the_picture_counts_the_same_people_as_the_sentence(served: ServedSurvey
 def test_every_state_of_the_form_is_accessible(served: ServedSurvey, page: Page) -> None:
     page.goto(served.url)
     assert_accessible(page)
+    assert page.locator("#plain").is_hidden()
     for summary in page.locator("summary").all():
         summary.click()
     write(page, HOURS, "many")

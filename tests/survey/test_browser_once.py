@@ -36,7 +36,7 @@ def test_the_report_is_stored_before_it_is_sent(one: ServedSurvey, page: Page, c
 
 
 def test_coming_back_sends_nothing_new(one: ServedSurvey, page: Page, context: BrowserContext) -> None:
-    """By reload, by the back button, by a new tab, and on purpose."""
+    """threat:A33. By reload, by the back button, by a new tab, and on purpose."""
     recorded = Recorded.of(context)
     page.goto(one.url)
     mark(page, SMOKES, "Yes")
@@ -138,6 +138,22 @@ def test_a_server_that_is_away_gets_the_same_report_later(tmp_path: Path, page: 
         assert len(set(recorded.bodies)) == 1
         assert len(recorded.bodies) == 3
         assert [report.hex() for report in again.store.reports()] == [json.loads(recorded.bodies[0])["report"]]
+
+
+def test_a_server_that_never_answers_is_given_up(one: ServedSurvey, page: Page) -> None:
+    page.clock.install()
+    page.route("**/reports", lambda route: None)
+    page.goto(one.url)
+    press_send(page)
+    see(page, "Your report is on its way")
+    page.clock.fast_forward(29_000)
+    see(page, "Your report is on its way")
+    page.clock.fast_forward(2_000)
+    see(page, UNSENT)
+    page.unroute_all()
+    page.get_by_role("button", name="Try again").click()
+    see(page, SENT)
+    assert one.store.count() == 1
 
 
 def test_an_answer_that_got_lost_on_the_way_back_counts_once(one: ServedSurvey, page: Page) -> None:

@@ -121,6 +121,8 @@ def test_plain_http_on_another_name_is_enough(one: ServedSurvey, page: Page) -> 
     """Phones in a classroom open the form by an address without TLS: no crypto.subtle, no locks, and it works."""
     page.goto(one.url.replace("127.0.0.1", "survey.test"))
     assert page.evaluate("[isSecureContext, Boolean(crypto.subtle), Boolean(navigator.locks)]") == [False] * 3
+    page.get_by_text("Whom you must trust").click()
+    assert page.get_by_text("This page came without https").is_visible()
     mark(page, "Do you smoke?", "Yes")
     send(page)
     assert one.store.count() == 1

@@ -44,7 +44,7 @@ class Together(Generic[Answer]):
     def to_dict(self) -> dict[str, Any]:
         """Every answer by its name, ready for JSON."""
         answers = {name: release.to_dict() for name, release in zip(self.names, self.releases, strict=True)}
-        return {"price": price(self.cost), "answers": answers}
+        return {"price": price(self.cost), "in_words": self._footer(), "answers": answers}
 
     def to_json(self) -> str:
         return dump(self.to_dict())

@@ -22,6 +22,7 @@ from lapwing.catalog.table import Catalog
 from lapwing.measures.workload import axes_of
 from lapwing.numbers import exact
 from lapwing.planning.plan import Outline, Plan
+from lapwing.privacy.budget import Cost
 from lapwing.workloads.distribution import ask_distribution
 from lapwing.workloads.marginals import CellsPerAxis, ask_marginals, read_columns
 
@@ -126,6 +127,8 @@ class Request:
     key: str | None = None
     today: date = field(default_factory=lambda: datetime.now(UTC).date(), compare=False)
     """The date in UTC when the request was built: what CURRENT_DATE means in it, and then part of its identity."""
+    at_most: Cost | None = field(default=None, compare=False)
+    """The most that may be charged for it, such as the price of its preview; None for no limit of its own."""
 
     @cached_property
     def identity(self) -> Identity:

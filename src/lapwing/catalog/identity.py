@@ -25,6 +25,9 @@ from lapwing.language.types import Interval, Value, type_of
 
 FORMAT = 1
 
+compact_json = json.JSONEncoder(separators=(",", ":")).encode
+"""The text of facts, without blanks."""
+
 Facts = str | int | None | tuple["Facts", ...]
 """Booleans are integers in Python, but are written as booleans."""
 
@@ -39,7 +42,7 @@ class Identity:
     @cached_property
     def text(self) -> str:
         """The identity as hashed and stored."""
-        return json.dumps((FORMAT, self.kind, self.facts), separators=(",", ":"))
+        return compact_json((FORMAT, self.kind, self.facts))
 
 
 def value_facts(value: Value) -> Facts:

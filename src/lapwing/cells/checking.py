@@ -18,16 +18,24 @@ Checked by: tests/cells/test_checking.py
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.catalog.identity import Facts, Identity, domain_facts, expression_facts, interval_facts, rows_facts
+from lapwing.catalog.identity import (
+    Facts,
+    Identity,
+    compact_json,
+    domain_facts,
+    expression_facts,
+    interval_facts,
+    rows_facts,
+)
 from lapwing.catalog.table import Field, Table
 from lapwing.cells.bounding import key_node
 from lapwing.cells.bounds_search import unit_rows
@@ -47,7 +55,7 @@ from lapwing.privacy.loss import Loss, decode_loss
 _MANY = "lw_many"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckTarget:
     """Whose units are counted: those of a relation under a list of keys, and the limits that they may exceed."""
 
@@ -59,16 +67,16 @@ class CheckTarget:
     def table(self) -> Table:
         return self.limits.table
 
-    @property
+    @cached_property
     def identity(self) -> Identity:
         """The relation and its keys. Which limits were checked stands with each result: one may serve for fewer."""
         keys = tuple(expression_facts(key, self.table) for key in self.keys)
         return Identity("check", (rows_facts(self.table), self.table.unit, keys, domain_facts(self.domain)))
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Each limit by its exact facts, in the order of the counts."""
-        return tuple(json.dumps(facts, separators=(",", ":")) for facts in self._facts())
+        return tuple(map(compact_json, self._facts()))
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from lapwing.language.types import Type, Value
 from lapwing.planning.plan import Plan
 
 _NARROW = 1 << 61
+_FEW = 16  # rows, up to which numpy takes longer than Python
 _MANY = 10_000  # rows, from which on the imports are worth their time
 _STRANGE = "the engine gave a group that was not asked for"
 
@@ -111,8 +112,9 @@ def integers(column: pa.ChunkedArray) -> Array:
     wide = column.type == pa.decimal128(38, 0)
     if not wide and column.type != pa.int64():
         raise Bug(f"the engine gave {column.type} where it was asked for whole numbers")
-    if not len(column):
-        return np.zeros(0, np.int64)
+    if len(column) <= _FEW:
+        few = [int(value) for value in column.to_pylist()]
+        return np.array(few, np.int64 if all(-_NARROW < value < _NARROW for value in few) else object)
     array = column.combine_chunks()
     words = np.frombuffer(array.buffers()[1], "<i8").reshape(-1, 2 if wide else 1)
     mine = words[array.offset : array.offset + len(array)]

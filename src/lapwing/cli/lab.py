@@ -21,7 +21,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def audit(
     target: Annotated[
         str | None,
-        typer.Argument(help='module:function, a program, or a question such as "SELECT COUNT(*) FROM health".'),
+        typer.Argument(
+            help='module:function, a program, a question such as "SELECT COUNT(*) FROM health", or the URL of a server.'
+        ),
     ] = None,
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="The epsilon that is claimed.")] = None,
     delta: Annotated[str, typer.Option("--delta", help="The delta that is claimed.")] = "0",
@@ -42,11 +44,21 @@ def audit(
     power: Annotated[
         bool, typer.Option("--power", help="With --zoo: find the runs that reject 95 % of times.")
     ] = False,
+    other: Annotated[str | None, typer.Option("--other", help="With a URL: the server without the person.")] = None,
+    question: Annotated[str | None, typer.Option("--question", help="With a URL: what both servers are asked.")] = None,
+    own: Annotated[
+        bool, typer.Option("--i-own-this-data", help="With a URL: audit data that are not the bundled neighbours.")
+    ] = False,
+    write: Annotated[
+        Path | None, typer.Option("--write-neighbours", help="Write two folders to serve and audit, and stop.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Also draw the result to a .png or .svg file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try to refute a claim of privacy. Exit code 1 if it is rejected."""
     _check_picture(plot)
+    if write is not None:
+        return _write_neighbours(write, as_json)
     if zoo:
         return _visit_zoo(alpha, power, as_json)
     if target is None:
@@ -57,7 +69,10 @@ def audit(
         return _replay(target, left, right, epsilon, delta, as_json)
     claim = _claim(epsilon, delta, rho, mu)
     with ExitStack() as closer:
-        mechanism, pair, many, n = _target(target, left, right, runs, epsilon, closer)
+        if target.startswith(("http://", "https://")):
+            mechanism, pair, many, n = _servers(target, other, question, epsilon, runs, own, closer)
+        else:
+            mechanism, pair, many, n = _target(target, left, right, runs, epsilon, closer)
         from lapwing.lab import audit as run
 
         with progress("auditing", n) as step:
@@ -153,6 +168,36 @@ def _target(
     if given is None and own is None:
         raise Misconfigured("two neighbours are missing. Pass --left and --right, or name the pair NEIGHBOURS there.")
     return function, own if given is None else given, False, runs or RUNS
+
+
+def _servers(
+    url: str,
+    other: str | None,
+    question: str | None,
+    epsilon: str | None,
+    runs: int | None,
+    own: bool,
+    closer: ExitStack,
+) -> tuple[Callable[..., Any], Any, bool, int]:
+    """Two servers as a mechanism; 500 runs on each unless it is said otherwise."""
+    from lapwing.client.audited import QUESTION, ask_servers
+
+    if other is None or other == url:
+        raise Misconfigured("an audit compares two servers. Name the one without the person: --other URL.")
+    if epsilon is None:
+        raise Misconfigured("a question is asked at a price. Pass --epsilon, for example --epsilon 1.")
+    n, asked = runs or 500, question or QUESTION
+    price = _number(epsilon, "epsilon")
+    mechanism, pair = ask_servers((url, other), asked, epsilon=price, runs=n, own=own, closer=closer)
+    return mechanism, pair, True, n
+
+
+def _write_neighbours(folder: Path, as_json: bool) -> None:
+    from lapwing.lab.neighbours import write_neighbours
+
+    files = [str(file) for file in write_neighbours(folder)]
+    serve = "\n".join(f"  lapwing serve --file {file}" for file in files)
+    echo(json.dumps({"written": files}) if as_json else f"Serve both, each with its own token:\n{serve}")
 
 
 def _replay(target: str, left: str | None, right: str | None, epsilon: str | None, delta: str, as_json: bool) -> None:

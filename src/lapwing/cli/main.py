@@ -40,6 +40,7 @@ from lapwing.cli.options import (
 )
 from lapwing.cli.output import Unwritten, after_answer, echo, in_flags, show
 from lapwing.cli.progress import waiting
+from lapwing.cli.serve import serve
 from lapwing.cli.survey import app as survey_app
 from lapwing.cli.tokens import app as tokens_app
 from lapwing.cli.workloads import distribution, marginals
@@ -67,6 +68,7 @@ app.command()(audit)
 app.command()(attack)
 app.command()(lecture)
 app.command()(tour)
+app.command()(serve)
 
 QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
 WithinOption = Annotated[

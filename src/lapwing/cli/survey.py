@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +17,13 @@ from lapwing.errors import Misconfigured
 if TYPE_CHECKING:
     from lapwing.survey.app import SurveyApp
     from lapwing.survey.definition import Survey
-    from lapwing.survey.serving import Address
+    from lapwing.survey.serving import Listening
 
 app = typer.Typer(help="Ask what nobody may know: answers are randomized in the browser.", no_args_is_help=True)
 
 SurveyArgument = Annotated[Path, typer.Argument(help="The survey's file.")]
 StoreOption = Annotated[
-    Path | None, typer.Option("--store", help="Where reports are kept; beside the survey's file if left out.")
+    str | None, typer.Option("--store", help="Where reports are kept; beside the survey's file if left out.")
 ]
 HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for the whole network.")]
 PortOption = Annotated[int, typer.Option("--port", help="The port; 0 takes any free one.")]
@@ -66,19 +67,19 @@ def serve(
     as_json: JsonOption = False,
 ) -> None:
     """Host the form, keep randomized reports, and show what they say. Ends with Ctrl-C."""
+    from lapwing.survey.opening import open_survey_store
     from lapwing.survey.reading import read_survey
-    from lapwing.survey.sqlite_store import SqliteSurveyStore
 
     survey = read_survey(file)
-    kept = SqliteSurveyStore(store_of(file, store))
+    kept = open_survey_store(file, store)
     _need_server()
     from lapwing.survey.app import make_app
-    from lapwing.survey.serving import Address, listen
+    from lapwing.survey.serving import Listening, listen
     from lapwing.survey.serving import serve as run
 
     made = make_app(survey, kept)
-    with listen(host, port) as at:
-        where = Address(host, at.getsockname()[1])
+    with listen(host, port) as at, suppress(KeyboardInterrupt):
+        where = Listening(host, at.getsockname()[1])
         told = _links(made, where)
         more = [f"Reports:  {kept.name}, {kept.count():,} so far"]
         if survey.invitations:
@@ -105,7 +106,7 @@ def results(
 
     check_formats(as_json, as_csv)
     survey = read_survey(file)
-    reports = _kept_reports(survey, store_of(file, store))
+    reports = _kept_reports(survey, file, store)
     if joint is None:
         found = found_in(survey, reports)
         echo(json.dumps(found.to_dict()) if as_json else found.to_csv() if as_csv else str(found), nl=not as_csv)
@@ -127,8 +128,8 @@ def invite(
 ) -> None:
     """Print links that can be used once each. They are shown now and never again: only hashes are kept."""
     from lapwing.numbers import count
+    from lapwing.survey.opening import open_survey_store
     from lapwing.survey.reading import read_survey
-    from lapwing.survey.sqlite_store import SqliteSurveyStore
     from lapwing.survey.store import hash_code, make_code
     from lapwing.survey.wire import Reader
 
@@ -141,7 +142,7 @@ def invite(
     if not 1 <= count(many, "many") <= 100_000:
         raise Misconfigured(f"{many} links are too many at once. Make at most 100,000.")
     codes = [make_code() for _ in range(many)]
-    kept = SqliteSurveyStore(store_of(file, store))
+    kept = open_survey_store(file, store)
     kept.prepare(Reader(survey).id, make_code())
     kept.invite(hash_code(code) for code in codes)
     kept.close()
@@ -188,7 +189,7 @@ def demo(
     _need_server()
     from lapwing.survey.app import make_app
     from lapwing.survey.results import results as found_in
-    from lapwing.survey.serving import Address, listen
+    from lapwing.survey.serving import Listening, listen
     from lapwing.survey.serving import serve as run
 
     survey, kept, stop = class_survey(), MemorySurveyStore(), threading.Event()
@@ -200,8 +201,8 @@ def demo(
         if sent == simulate and not as_json:
             echo(f"\nAll {sent} have arrived.\n{found_in(survey, kept.reports())}\n")
 
-    with listen(host, port) as at:
-        where = Address(host, at.getsockname()[1])
+    with listen(host, port) as at, suppress(KeyboardInterrupt):
+        where = Listening(host, at.getsockname()[1])
         told = _links(made, where)
         more = ["Reports:  in memory, gone when this ends"]
         if simulate:
@@ -216,19 +217,12 @@ def demo(
             stop.set()
 
 
-def store_of(file: Path, store: Path | None) -> Path:
-    """Where the reports to a survey are kept."""
-    return file.with_suffix(".db") if store is None else store
-
-
-def _kept_reports(survey: Survey, path: Path) -> list[bytes]:
-    from lapwing.survey.sqlite_store import SqliteSurveyStore
+def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
+    from lapwing.survey.opening import open_survey_store
     from lapwing.survey.store import OTHER_SURVEY
     from lapwing.survey.wire import Reader
 
-    if not path.is_file():
-        raise Misconfigured(f"{path}: there are no reports yet. Run `lapwing survey serve` first, or name --store.")
-    kept = SqliteSurveyStore(path)
+    kept = open_survey_store(file, store, exists=True)
     try:
         if kept.survey() != Reader(survey).id:
             raise Misconfigured(OTHER_SURVEY.format(name=kept.name))
@@ -245,7 +239,7 @@ def _need_server() -> None:
         load(package, what="Surveys", install="'lapwing[server]'")
 
 
-def _links(made: SurveyApp, where: Address) -> dict[str, Any]:
+def _links(made: SurveyApp, where: Listening) -> dict[str, Any]:
     public = made.server.survey.results == "public"
     key = "" if public else f"?key={made.server.key}"
     hashes = made.server.site.hashes
@@ -256,7 +250,7 @@ def _links(made: SurveyApp, where: Address) -> dict[str, Any]:
     }
 
 
-def _words(told: dict[str, Any], where: Address, more: list[str]) -> str:
+def _words(told: dict[str, Any], where: Listening, more: list[str]) -> str:
     scripts = [f"          {one['sha256']}  {name}" for name, one in told["scripts"].items()]
     secret = "  (for who has this link)" if "?key=" in told["results"] else "  (public)"
     lines = [

@@ -75,7 +75,12 @@ class RemoteBatch(Together[RemoteRelease]):
     names: tuple[str, ...]
     releases: tuple[RemoteRelease, ...]
     cost: Cost
+    words: str
+    """Number and price of the answers, below them."""
     id: str | None = None
+
+    def _footer(self) -> str:
+        return self.words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,9 +209,19 @@ def _rows(table: Json) -> Iterator[tuple[str, str, str]]:
         yield name, facts["type"], facts["declared"]
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteStatement(Statement):
+    """A budget and the sum of its charges, in the words of the server."""
+
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
 def statement_of(body: Json) -> Statement:
     """The budget as a server tells it. Amounts are those of the JSON, so they have the digits of a float64."""
     budget = read_budget(body)
     spent, most = read_cost(body["spent"]), budget.capacity
     amount, delta = min(spent.amount, most.amount), min(spent.delta, most.delta)
-    return Statement(budget, Cost(most.accounting, amount, delta))
+    return RemoteStatement(budget, Cost(most.accounting, amount, delta), body["in_words"])

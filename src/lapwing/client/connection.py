@@ -148,7 +148,7 @@ class Connection:
         answers: Mapping[str, Json] = body["answers"]
         again = {name: partial(self._again, "/v1/batch", asked, name) for name in answers}
         releases = tuple(RemoteRelease(one, again[name], _id(body)) for name, one in answers.items())
-        return RemoteBatch(tuple(answers), releases, read_cost(body["price"]), _id(body))
+        return RemoteBatch(tuple(answers), releases, read_cost(body["price"]), body["in_words"], _id(body))
 
     def preview_batch(
         self,

@@ -42,6 +42,8 @@ def error_of(status: int, body: Mapping[str, Any], key: str | None) -> LapwingEr
         )
     error = _made(code, detail, body)
     error.charged = _cost(body.get("charged"))
+    if key is not None and status in (409, 503) and isinstance(error, NotServed) and code != "answer-lost":
+        error.more = f"Its retry key is {key!r}."
     return error
 
 

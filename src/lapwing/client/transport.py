@@ -57,7 +57,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a server is."""
 
     secure: bool
@@ -70,7 +70,7 @@ class Address:
         return f"http{'s' if self.secure else ''}://{host}{'' if self.port is None else f':{self.port}'}{self.path}"
 
 
-def read_address(url: str, *, insecure: bool = False) -> Address:
+def read_address(url: str, *, insecure: bool = False) -> ServerAddress:
     """The address in a URL; refuses to send a token unencrypted over a network."""
     try:
         parts = urlsplit(url)
@@ -86,7 +86,7 @@ def read_address(url: str, *, insecure: bool = False) -> Address:
             f"`url` starts with http://, so that everybody on the way to {host} could read the token and the answers. "
             "Use https://, or pass insecure=True if the network itself is encrypted."
         )
-    return Address(scheme == "https", host, port, parts.path.rstrip("/"))
+    return ServerAddress(scheme == "https", host, port, parts.path.rstrip("/"))
 
 
 def _is_here(host: str) -> bool:
@@ -118,7 +118,9 @@ def new_key() -> str:
 class Transport:
     """Sends requests, over connections that stay open. Threads may share it."""
 
-    def __init__(self, address: Address, token: Token, *, timeout: float, ca: str | os.PathLike[str] | None) -> None:
+    def __init__(
+        self, address: ServerAddress, token: Token, *, timeout: float, ca: str | os.PathLike[str] | None
+    ) -> None:
         self.address = address
         self._token, self._timeout = token, timeout
         self._idle: list[http.client.HTTPConnection] = []
@@ -140,22 +142,24 @@ class Transport:
         _close_all(self._idle)
 
     def _send(self, method: str, path: str, body: bytes | None, more: Mapping[str, str]) -> dict[str, Any]:
-        key = more.get("Idempotency-Key")
-        for attempt in range(ATTEMPTS):
-            last = attempt == ATTEMPTS - 1
+        """Some attempts if the connection is lost; as many as there is time for if the server says: not now."""
+        key, lost, busy = more.get("Idempotency-Key"), 0, 0
+        end = time.monotonic() + self._timeout
+        while lost < ATTEMPTS:
             try:
                 status, headers, content = self._once(method, path, body, more)
             except ssl.SSLCertVerificationError:
                 break  # it does not get better
             except (OSError, http.client.HTTPException):
-                if not last:
-                    time.sleep(_pause(attempt, None))
+                lost += 1
+                if lost < ATTEMPTS:
+                    time.sleep(_pause(lost, None))
                 continue
-            wait = headers.get("retry-after")
-            if status in _BUSY and wait is not None and not last:
-                time.sleep(_pause(attempt, wait))
-                continue
-            return _read(status, content, key)
+            pause = _pause(busy, headers.get("retry-after"))
+            if status not in _BUSY or "retry-after" not in headers or time.monotonic() + pause > end:
+                return _read(status, content, key)
+            busy += 1
+            time.sleep(pause)
         raise Disconnected(str(self.address), key)
 
     def _once(
@@ -204,8 +208,8 @@ def _trusted(ca: str | os.PathLike[str] | None) -> ssl.SSLContext:
 def _pause(attempt: int, wait: str | None) -> float:
     """Seconds before the next attempt: as the server says, or longer each time; a little off, so that not all come
     back at once."""
-    doubled = _FIRST_PAUSE * 2**attempt
-    seconds = float(wait) if wait is not None and wait.isascii() and wait.isdigit() else doubled
+    doubled = _FIRST_PAUSE * 2 ** min(attempt, 10)
+    seconds = float(wait) if wait is not None and re.fullmatch("[0-9]{1,6}", wait) else 0.0
     return float(min(max(seconds, doubled), _LONGEST_PAUSE) * (1 + SYSTEM.integer(8) / 1024))
 
 

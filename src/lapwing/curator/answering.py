@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -18,6 +18,7 @@ from lapwing.cells.release import Released
 from lapwing.curator.charging import UNJOINED, after_charge, of_batch, paid_answer, reading_terms, saying
 from lapwing.curator.private_data import Paid, PrivateData
 from lapwing.ledger import Charge, Ledger, Reservation
+from lapwing.ledger.reservation import Offer
 from lapwing.planning.plan import Outline, Plan, priced
 from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost
@@ -50,11 +51,18 @@ class PaidAnswers:
         self._ledger, self._private_data = ledger, private_data
 
     def find_stored(
-        self, plan: Plan, confidence: Fraction, *, analyst: str = "", key: str | None = None
+        self,
+        plan: Plan,
+        confidence: Fraction,
+        *,
+        lesser: Callable[[], Plan] | None = None,
+        analyst: str = "",
+        key: str | None = None,
     ) -> Release | None:
         """The best answer paid before, if none of its errors is larger than asked; of equal ones the newest.
 
-        A key that this request was paid with gives its own answer back.
+        A key that this request was paid with gives its own answer back. Where no answer is as good as the plan, one
+        that is as good as the lesser plan will do.
         """
         outline, match = plan.outline, plan.outline.identity.text
         own = None if key is None else self._ledger.paid_with(match, analyst, key)
@@ -63,16 +71,12 @@ class PaidAnswers:
         newest = {offer.terms: offer for offer in self._ledger.offers(match)}
         if not newest:
             return None
-        with reading_terms():
-            first = best_terms(newest)
-        best = _best(plan, confidence, first) or _best(plan, confidence, enough_terms(newest, terms_of(plan.prices)))
+        best = _best_of(newest, plan, confidence)
+        if best is None and lesser is not None:
+            best = _best_of(newest, lesser(), confidence)
         if best is None:
             return None
         return self._again(outline, newest[best].seq, self._ledger.read_offer(match, newest[best]), confidence)
-
-    def has_stored(self, outline: Outline) -> bool:
-        """Whether there is any stored answer to this question, however good."""
-        return bool(self._ledger.offers(outline.identity.text))
 
     def prepare(self, charges: Sequence[PlannedCharge]) -> list[Paid[Released]]:
         """Whatever new answers need that needs no rows."""
@@ -130,6 +134,13 @@ def charges_of(batch: BatchPlan, asked: BatchRequest, request: Request) -> list[
 
 def _with(plan: Plan, released: Released, payload: bytes) -> tuple[tuple[Plan, Released], bytes]:
     return (plan, released), payload
+
+
+def _best_of(offered: Mapping[str, Offer], plan: Plan, confidence: Fraction) -> str | None:
+    """The terms of the best answer that is offered, if it is as good as the plan."""
+    with reading_terms():
+        first = best_terms(offered)
+    return _best(plan, confidence, first) or _best(plan, confidence, enough_terms(offered, terms_of(plan.prices)))
 
 
 def _best(plan: Plan, confidence: Fraction, offers: Sequence[str]) -> str | None:

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import add
 from typing import TypeVar
 
-from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
+from lapwing.errors import AnswerLost, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Ledger, Reservation
 from lapwing.privacy.budget import Cost
 
@@ -45,7 +45,7 @@ def paid_answer(
     """The answer to a charge, stored under `match` and `terms`, and what was charged for it now."""
     with after_charge(reservation.cost):
         if reservation.unanswered:
-            raise LedgerFailed(UNANSWERED)
+            raise AnswerLost(UNANSWERED)
         if not reservation.fresh:
             payload = ledger.answer(reservation.seq, match)
             if payload is None:  # the request is the same, and what the steward declares is not

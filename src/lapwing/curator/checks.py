@@ -7,7 +7,7 @@ so that later ones never change what an earlier question got, and a cheap one sp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,8 +17,12 @@ from lapwing.curator.charging import paid_answer
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.search import WORSE, search_key
 from lapwing.ledger import Ledger
+from lapwing.ledger.entry import Entry
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.loss import Loss
+
+REMEMBERED = 64
+"""Relations and lists of keys whose checks are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,36 @@ class PlannedCheck:
         return None if self.told is None else Checked(self.target, self.told)
 
 
-def plan_check(ledger: Ledger, request: Request, target: CheckTarget, price: Loss) -> PlannedCheck:
+class StoredChecks:
+    """The checks that a ledger has, decoded.
+
+    Guarantee:  what is found is what the ledger would give now.
+    Proof:      it is kept with the stamp that the ledger had before it was read. As long as the stamp is the same, this
+                is the same ledger and no other answer with this match was stored (Ledger.answer_stamp); an answer that
+                is stored never changes. If the stamp changed while it was read, the next look reads again.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: dict[str, tuple[Hashable, tuple[tuple[Entry, CheckResult], ...]]] = {}
+
+    def find(self, match: str) -> tuple[tuple[Entry, CheckResult], ...]:
+        """Every check with this match and its charge, the oldest first."""
+        stamp = self._ledger.answer_stamp(match)
+        seen, found = self._known.get(match, (None, ()))
+        if seen != stamp:
+            stored = reversed(self._ledger.find_answers(match))
+            found = tuple((answer.charge, decode_check(answer.payload)) for answer in stored)
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[match] = stamp, found
+        return found
+
+
+def plan_check(stored: StoredChecks, request: Request, target: CheckTarget, price: Loss) -> PlannedCheck:
     """The check of a request at this price, with what is stored of it."""
     mine = search_key(request.key, target)
-    stored = [(answer.charge, decode_check(answer.payload)) for answer in ledger.find_answers(target.identity.text)]
-    known = [(charge, result) for charge, result in reversed(stored) if result.covers(target)]
+    known = [(charge, result) for charge, result in stored.find(target.identity.text) if result.covers(target)]
     own = [result for charge, result in known if mine and (charge.analyst, charge.key) == (request.analyst, mine)]
     enough = [result for _, result in known if WORSE * result.loss.amount >= price.amount]
     if own or enough:

@@ -48,8 +48,8 @@ class Conditions:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._patterns: dict[Hashable, str | None] = {}
-        """The text with marks by the likeness of the shape; None if there is no such text."""
+        self._patterns: dict[Hashable, str] = {}
+        """The text with marks by the likeness of the shape; empty if there is no such text."""
 
     def write(self, condition: Expression) -> Condition | None:
         """The condition as text; None if it needs tables."""
@@ -57,14 +57,18 @@ class Conditions:
         key = likeness(shape) if 0 < len(constants) <= _MOST_HOLES else None
         if key is None:
             return self._in_full(condition)
-        if key not in self._patterns:
+        pattern = self._patterns.get(key)
+        if pattern is None:  # not looked up again: another thread may have forgotten everything
             if len(self._patterns) >= REMEMBERED:
                 self._patterns.clear()
-            pattern = self._pattern(shape, len(constants))
-            fits = pattern is not None and self._filled(pattern, constants).text == self._text(condition)
-            self._patterns[key] = pattern if fits else None
-        pattern = self._patterns[key]
-        return self._in_full(condition) if pattern is None else self._filled(pattern, constants)
+            pattern = self._patterns[key] = self._fitting(shape, constants, condition)
+        return self._filled(pattern, constants) if pattern else self._in_full(condition)
+
+    def _fitting(self, shape: Expression, constants: tuple[Literal, ...], condition: Expression) -> str:
+        """The text with marks that makes the text of this condition; empty if there is none."""
+        pattern = self._pattern(shape, len(constants))
+        fits = pattern is not None and self._filled(pattern, constants).text == self._text(condition)
+        return pattern or "" if fits else ""
 
     def _filled(self, pattern: str, constants: tuple[Literal, ...]) -> Condition:
         written = tuple([(one.type or Type.TEXT, self._constant(one)) for one in constants])

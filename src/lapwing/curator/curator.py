@@ -40,6 +40,7 @@ from lapwing.curator.private_data import PrivateData
 from lapwing.curator.statements import StatementFinder, parts_request
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError, Misconfigured
+from lapwing.language.refusal import refuse
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost
@@ -426,6 +427,7 @@ class Curator:
         if planned.missing:
             budget = self._ledger.budget
             price = budget.cost(planned.plan.loss) + planned.to_pay(budget)
+            _check_at_most(price, request)
             self._ledger.check_fits(price, analyst=request.analyst)
             planned = find_missing(planned, request, self._planner, self._ledger, self._private_data)
         answer = None if request.refresh else self._stored(planned, request)
@@ -442,7 +444,8 @@ class Curator:
         charge = PlannedCharge(planned.plan, planned.confidence, title, request.body(), request.key)
         cost, check = self._ledger.budget.cost(planned.plan.loss), planned.check
         ready = self._answers.prepare([charge])
-        paid, more = self._pay_checks([check] if self._is_new(request.key, request) else [], [cost], request)
+        lacking = [check] if self._is_new(request.key, request) else []
+        paid, more = self._pay_checks(lacking, [cost], request, planned.charged)
         with after_charge(more):
             (answer,) = self._answers.charge_new([charge], ready, [cost], request.analyst)
             answer = self._answers.combine_stored(answer) if request.combine else answer
@@ -455,11 +458,9 @@ class Curator:
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
-        confidence = planned.confidence
-        answer = self._answers.find_stored(planned.plan, confidence, analyst=request.analyst, key=request.key)
-        if answer is None and planned.lesser is not None and self._answers.has_stored(planned.plan.outline):
-            answer = self._answers.find_stored(planned.least, confidence)
-        return answer
+        return self._answers.find_stored(
+            planned.plan, planned.confidence, lesser=planned.lesser, analyst=request.analyst, key=request.key
+        )
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
@@ -497,7 +498,7 @@ class Curator:
         new, costs = [charges[place] for place in missing], batch.costs(missing)
         ready = self._answers.prepare(new)
         lacking = [planned.checks[place] for place in missing if self._is_new(charges[place].key, request)]
-        paid_checks, more = self._pay_checks(lacking, costs, request)
+        paid_checks, more = self._pay_checks(lacking, costs, request, nothing(self._ledger.total))
         with after_charge(more):
             paid = iter(self._answers.charge_new(new, ready, costs, request.analyst))
         told = [None if one is None else paid_checks.get(one, one).told for one in planned.checks]
@@ -505,14 +506,15 @@ class Curator:
         return batch_of(asked.names, batch, answers, told, more)
 
     def _pay_checks(
-        self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request
+        self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request, charged: Cost
     ) -> tuple[dict[PlannedCheck, PlannedCheck], Cost]:
         """Those of the checks that are missing, paid, if they fit together with these costs; and what they cost."""
         budget, more = self._ledger.budget, nothing(self._ledger.total)
         missing = dict.fromkeys(check for check in checks if check is not None and check.missing)
         pays = {check: prepare_check(check, request, self._ledger, self._private_data) for check in missing}
+        price = sum((budget.cost(check.price) for check in pays), sum(costs, more))
+        _check_at_most(charged + price, request)
         if pays:
-            price = sum((budget.cost(check.price) for check in pays), sum(costs, more))
             self._ledger.check_fits(price, analyst=request.analyst)
         paid = {}
         for check, pay in pays.items():
@@ -565,6 +567,12 @@ class Curator:
 
     def _stamp(self, match: str | None) -> Hashable:
         return self._ledger.state if match is None else self._ledger.answer_stamp(match)
+
+
+def _check_at_most(price: Cost, request: Request) -> None:
+    if request.at_most is not None and not price.fits(request.at_most):
+        why = f"it now costs {price}, and {request.at_most} was agreed to."
+        refuse("price-changed", "the price", why, "Preview it again.")
 
 
 def _check_combine(planned: PlannedRequest, request: Request) -> None:

@@ -21,7 +21,8 @@ from lapwing.catalog.identity import Facts
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounds_search import SearchResult, Target, overlooked
 from lapwing.cells.checking import CheckTarget, check_target
-from lapwing.curator.checks import PlannedCheck, plan_check
+from lapwing.curator.checks import PlannedCheck, StoredChecks, plan_check
+from lapwing.curator.drafts import Draft, Drafts
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.language.refusal import inside, refuse
@@ -92,6 +93,7 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
+        self._checks, self._drafts = StoredChecks(ledger), Drafts()
         self._read_sql = lru_cache(maxsize=REMEMBERED)(ShapeReader(catalog).read)
 
     def read(self, question: Any, today: date | None = None) -> Question:
@@ -146,7 +148,7 @@ class Planner:
         share = self._part(terms) / max(1, len(joined))
         checks = {
             name: plan_check(
-                self._ledger, request, one, check_price(budget, terms.price(budget), share, counts=one.many)
+                self._checks, request, one, check_price(budget, terms.price(budget), share, counts=one.many)
             )
             for name, one in joined.items()
         }
@@ -168,16 +170,28 @@ class Planner:
         return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
     def _checked(
-        self, outline: Outline, confidence: Fraction, terms: Terms, least: Terms, request: Request
+        self,
+        outline: Outline,
+        confidence: Fraction,
+        terms: Terms,
+        least: Terms,
+        request: Request,
+        draft: Draft | None = None,
     ) -> tuple[Plan, Callable[[], Plan] | None, PlannedCheck | None]:
         """The plan on these terms and what it is at the least, with the check of its limits.
 
-        A price that is named pays for the check; with a precision the check comes on top of what that costs.
+        A price that is named pays for the check; with a precision the check comes on top of what that costs. `draft`
+        is what the outline shares with others.
         """
-        budget, target = self._ledger.budget, check_target(outline) if self._part(terms) else None
+        budget, target = self._ledger.budget, None
+        if self._part(terms):
+            target = check_target(outline) if draft is None else draft.target
 
         def made(on: Terms, more: Fraction = Fraction(0)) -> Plan:
-            return price_on_terms(outline, budget, replace(on, taken=on.taken + more), confidence, self._delta_left)
+            on = replace(on, taken=on.taken + more) if more else on
+            if draft is not None:
+                return draft.plan(outline, budget, on, confidence, self._delta_left)
+            return price_on_terms(outline, budget, on, confidence, self._delta_left)
 
         if target is None:
             lesser = None if terms.taken == least.taken else partial(made, least)
@@ -190,7 +204,7 @@ class Planner:
         except Misconfigured:
             made(terms)  # if no answer has such a price, that is said
             raise
-        check = plan_check(self._ledger, request, target, price)
+        check = plan_check(self._checks, request, target, price)
         if plan is not None:
             return plan, None, check
         lesser = None if terms.taken == least.taken and check.taken else partial(made, least, check.price.amount)
@@ -206,8 +220,9 @@ class Planner:
         try:
             question = self.read(asked, request.today)
             confidence = _confidence(question.table, terms.confidence)
-            outline = outline_on_terms(question, terms, confidence)
-            plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
+            draft = self._drafts.find(question, terms, confidence)
+            outline = outline_on_terms(question, terms, confidence) if draft is None else draft.outline_of(question)
+            plan, lesser, check = self._checked(outline, confidence, terms, terms, request, draft)
             return PlannedRequest(plan, lesser, confidence, plan.question.facts, free, check)
         except Refused as error:
             if error.code == "unbounded-groups" and question is not None and not self._ledger.budget.capacity.delta:

@@ -40,6 +40,13 @@ _MARK = call(IS_NULL, Literal("lw_where", Type.TEXT), part=lambda: "")
 """A condition that every engine reads, so that it checks a text with the mark as any other."""
 
 
+class _Unknown:
+    """Nothing is known of a plan yet."""
+
+
+_UNKNOWN = _Unknown()
+
+
 class Prepared:
     """The queries of plans as the engine runs them, after an answer from no rows."""
 
@@ -72,11 +79,11 @@ class Prepared:
         where = plan.question.where
         if key is None:
             return self._in_full(plan)
-        if key not in self._shared:
+        shared = self._shared.get(key, _UNKNOWN)
+        if isinstance(shared, _Unknown):  # not looked up again: another thread may have forgotten everything
             if len(self._shared) >= REMEMBERED:
                 self._shared.clear()
-            self._shared[key] = self._template(bare)
-        shared = self._shared[key]
+            shared = self._shared[key] = self._template(bare)
         if shared is None or where is None:
             return self._in_full(plan) if shared is None else shared
         written = self._conditions.write(where)

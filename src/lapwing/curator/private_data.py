@@ -30,7 +30,7 @@ from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.curator.prepared import Prepared
 from lapwing.engines.engine import Engine
-from lapwing.errors import Bug, EngineFailed, LapwingError, Misconfigured
+from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
 from lapwing.ledger import Ledger
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
@@ -120,7 +120,7 @@ class PrivateData:
     def check(self, table: Table) -> None:
         """Refuses if the data are not those that the version was declared for."""
         if not self.is_unchanged(table):
-            raise Misconfigured(CHANGED)
+            raise DataChanged(CHANGED)
 
     def check_all(self) -> None:
         """Refuses if the data of any private table are not those that its version was declared for."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lapwing.errors import Misconfigured, WeakBudget
+from lapwing.lab.neighbours import bundled_neighbours
 from lapwing.numbers import Number, exact
 
 PAIR = "NEIGHBOURS"
@@ -82,15 +83,11 @@ def ask_question(question: str, *, epsilon: Number, runs: int, closer: ExitStack
 
     The person is the one with the most visits. Every run pays again, for a fresh answer, from a budget for all of them.
     """
-    from lapwing.data import health
     from lapwing.opening import open_data
     from lapwing.privacy.budget import Budget
 
     price = exact(epsilon, "epsilon")
-    table = health()
-    totals = table.group_by("person").aggregate([("visits", "sum")]).sort_by([("visits_sum", "descending")])
-    heaviest = totals["person"][0].as_py()
-    without = table.filter([person != heaviest for person in table["person"].to_pylist()])
+    table, without = bundled_neighbours()
 
     def opened(rows: Any) -> Any:
         with warnings.catch_warnings():

@@ -53,6 +53,31 @@ class Hole(Literal):
         raise Looked
 
 
+class Unseen:
+    """Stands for an expression of which nothing may be known but that it is there.
+
+    To ask for its class, as `isinstance` and `match` do, is to look at it. `is None` is not, nor is `type(...)`, which
+    no rule of plans asks of an expression.
+    """
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        raise Looked
+
+    def __eq__(self, other: object) -> bool:
+        raise Looked
+
+    def __hash__(self) -> int:
+        raise Looked
+
+    def __bool__(self) -> bool:
+        raise Looked
+
+    def __repr__(self) -> str:
+        raise Looked
+
+
 def dig(expression: Expression, operators: frozenset[Operator]) -> tuple[Expression, tuple[Literal, ...]]:
     """The expression with a hole for each text and each number from 0 on that one of these operators is applied to,
     and these constants. Others stay: as a tree they have more than one node."""

@@ -111,7 +111,7 @@ class Entry:
 
     def remark(self, name: str) -> Any:
         """One value of the note; None if the note has no such name."""
-        note = json.loads(self.note)
+        note = _read_note(self.note)
         return note.get(name) if isinstance(note, dict) else None
 
 
@@ -179,6 +179,12 @@ def canonical(value: object) -> str:
 def ratio(value: Fraction) -> str:
     """An exact number as text."""
     return f"{value.numerator}/{value.denominator}"
+
+
+@lru_cache(maxsize=64)
+def _read_note(text: str) -> Any:
+    """What a note says. It is read only: everybody who asks gets the same."""
+    return json.loads(text)
 
 
 @lru_cache(maxsize=1024)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
@@ -139,6 +139,8 @@ class Ledger:
                     entries.append(last)
         if refusal is not None:
             raise refusal
+        if self._known is None or self._known.seq < last.seq:
+            self._known = Head(self.id, last.seq, last.hash)
         try:
             self._advance(last)
         except LapwingError as error:
@@ -148,7 +150,6 @@ class Ledger:
             )
             failed.charged = total
             raise failed from error
-        self._known = Head(self.id, last.seq, last.hash)
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
@@ -380,9 +381,9 @@ class Ledger:
         with self._reading() as book:
             return book.allowance(analyst)
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries, from the first."""
-        seq = 0
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """All entries, from the first or from the one after a number."""
+        seq = after
         while True:
             with self._store.reading() as book:
                 page = [intact(row) for row in book.page(seq)]
@@ -447,11 +448,14 @@ class Ledger:
         return last if last.seq == 1 else book.append(last, EntryKind.WITNESS, note={"witnesses": len(missing)})
 
     def _advance(self, entry: Entry) -> None:
-        """Tells the witnesses of an entry that is durable. Nobody else does so at the same time."""
-        if self._witnesses:
-            with self._store.writing():
-                for witness in self._witnesses:
-                    witness.advance(Head(self.id, entry.seq, entry.hash))
+        """Tells the witnesses of an entry that is durable, or of a later one that is. Only one that is missing, and
+        must be made, takes the lock of the ledger."""
+        known = self._known
+        head = Head(self.id, entry.seq, entry.hash) if known is None or known.seq < entry.seq else known
+        made = all(witness.exists() for witness in self._witnesses)
+        with nullcontext() if made else self._store.writing():
+            for witness in self._witnesses:
+                witness.advance(head)
 
     def _again(self, book: CheckedBook, earlier: Entry | None, request: str) -> Reservation:
         if earlier is None or earlier.body != request:

@@ -39,6 +39,7 @@ from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, m
 
 _QUESTION_SHARE = 100  # by default a question that needs a delta takes this fraction of what is left
 _DELTA_DIGITS = 3
+_SHORT = 4096  # bits of a number that is certainly short enough to print
 
 
 class Accounting(Enum):
@@ -88,10 +89,14 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         self._same_currency(other)
-        return Cost(self.accounting, self.amount + other.amount, self.delta + other.delta)
+        if not other.amount and not other.delta:
+            return self
+        return _sum(self.accounting, self.amount + other.amount, self.delta + other.delta)
 
     def __sub__(self, other: Cost) -> Cost:
         self._same_currency(other)
+        if self is other:
+            return _nothing(self.accounting)
         return Cost(self.accounting, self.amount - other.amount, self.delta - other.delta)
 
     def __bool__(self) -> bool:
@@ -110,6 +115,22 @@ class Cost:
             raise Misconfigured(
                 f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one budget."
             )
+
+
+def _sum(accounting: Accounting, amount: Fraction, delta: Fraction) -> Cost:
+    """The cost of sums of what was read before: they need not be read again, unless they are very long."""
+    if max(amount.denominator, delta.denominator, amount.numerator) >> _SHORT:
+        return Cost(accounting, amount, delta)
+    cost = Cost.__new__(Cost)
+    object.__setattr__(cost, "accounting", accounting)
+    object.__setattr__(cost, "amount", amount)
+    object.__setattr__(cost, "delta", delta)
+    return cost
+
+
+@lru_cache(maxsize=8)
+def _nothing(accounting: Accounting) -> Cost:
+    return Cost(accounting, 0)
 
 
 @dataclass(frozen=True, slots=True, init=False)

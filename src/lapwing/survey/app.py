@@ -4,7 +4,7 @@ Nothing:    no cookie is set, no address, time or header of a respondent is stor
             respondent while a request lasts, such as the network address, it uses for the rate limit alone.
 Messages:   have one length; any other body is refused before it is read whole.
 Order:      a report is answered with 200 only after the store made it durable.
-Checked by: tests/survey/test_app.py, tests/survey/test_crash.py
+Checked by: tests/survey/test_app.py, tests/survey/test_hostile.py, tests/survey/test_crash.py
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from lapwing.survey.site import TYPES, Site
 from lapwing.survey.store import Kept, SurveyStore, hash_code, make_code
 from lapwing.survey.wire import Malformed, OtherSurvey, Reader
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _SLOWEST = 20.0  # seconds in which a message must have arrived
 _AGES = 0.5  # seconds for which results are not computed again
@@ -101,7 +101,7 @@ class SurveyServer:
             return refused
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "text/plain" or request.headers.get("content-encoding", "identity") != "identity":
-            return say(415, "malformed", "A report is plain text, not compressed. Send it from the form.")
+            return say(415, "malformed", "A report is plain text, not compressed. _Send it from the form.")
         length = request.headers.get("content-length", str(self.reader.length))
         if length != str(self.reader.length):
             return say(413 if len(length) > 9 or int("0" + length) > self.reader.length else 400, "malformed", _LENGTH)
@@ -116,7 +116,7 @@ class SurveyServer:
                     if len(body) > self.reader.length:
                         return say(413, "malformed", _LENGTH)
         except (TimeoutError, ClientDisconnect):
-            return say(408, "malformed", "The report did not arrive whole. Send it again.")
+            return say(408, "malformed", "The report did not arrive whole. _Send it again.")
         try:
             message = self.reader.read(body)
         except OtherSurvey as error:
@@ -202,7 +202,7 @@ class SurveyApp:
             exception_handlers={HTTPException: server.failed, StoreFailed: server.failed},
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         async def with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), *self._headers]

@@ -60,7 +60,7 @@ class Numeric(SurveyQuestion):
     Mean:       of those who answered: the m at which the debiased sum of (point - m) over all answers is 0.
     Interval:   Fieller's: every m at which that sum is within Student's quantile of 0. Two reports, the lowest and
                 the highest point, are added to its variance: few reports show too little of it.
-    Checked by: tests/survey/test_programs.py
+    Checked by: tests/survey/test_programs.py, tests/survey/test_numeric.py
     """
 
     kind: ClassVar[str] = "number"

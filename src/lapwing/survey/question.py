@@ -120,7 +120,7 @@ class OneOf(SurveyQuestion):
     Guarantee:  that of the protocol: pure DP with epsilon for any change of the answer.
     Proof:      `DirectEncoding` and `UnaryEncoding` in collect/, whose thresholds the program carries; "no answer" is
                 one of their values.
-    Checked by: tests/survey/test_programs.py
+    Checked by: tests/survey/test_programs.py, tests/survey/test_results.py
     """
 
     kind: ClassVar[str] = "choice"
@@ -197,7 +197,7 @@ class Coins(OneOf):
     Proof:      every P[yes] and every P[no] lies between 1/4 and 3/4, so no ratio exceeds 3.
     Estimate:   2 y / n - 1/2 is unbiased for the share of yes plus half the share without an answer.
     Interval:   Clopper and Pearson's: the number of yes varies no more than the binomial of its mean. [H56, Thm 4]
-    Checked by: tests/survey/test_programs.py
+    Checked by: tests/survey/test_programs.py, tests/survey/test_results.py
     """
 
     kind: ClassVar[str] = "two-coins"

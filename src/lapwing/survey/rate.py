@@ -1,10 +1,14 @@
-"""How often one network address may ask. Addresses are held in memory for a minute or two, and nowhere else."""
+"""How often one network address may ask. Addresses are held in memory for a minute or two, and nowhere else.
+
+Of an IPv6 address the first 64 bits count: whoever has one has all that share them.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
 
 _MOST_ADDRESSES = 10_000
 _MINUTE = 60.0
@@ -19,8 +23,9 @@ class RateLimit:
         self._lock = threading.Lock()
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def wait(self, address: str) -> float:
+    def wait(self, host: str) -> float:
         """Seconds until this address may ask; 0 if it may now, and then one request is counted."""
+        address = network_of(host)
         with self._lock:
             now = self._clock()
             left, then = self._buckets.pop(address, (self._most, now))
@@ -40,3 +45,14 @@ class RateLimit:
             if now - then < _MINUTE and len(self._buckets) < _MOST_ADDRESSES:
                 return
             del self._buckets[address]
+
+
+def network_of(host: str) -> str:
+    """What is limited as one: an IPv4 address, or the network of an IPv6 address."""
+    try:
+        read = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(read, IPv6Address):
+        return host
+    return str(read.ipv4_mapped or IPv6Address(int(read) >> 64 << 64))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from lapwing.errors import Misconfigured
 from lapwing.survey.app import SurveyApp
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where the server listens, and how others reach it."""
+class Listening:
+    """Where the server is, and how others reach it."""
 
     host: str
     port: int
@@ -22,7 +21,10 @@ class Address:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach it."""
-        return self.host in _LOOPBACK
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     @property
     def link(self) -> str:

@@ -63,7 +63,7 @@ class Design:
                 item one symbol is sent by direct encoding, so every ratio is one of its ratios, at most e^epsilon.
                 A coin for each option, in contrast, would need epsilon / k each: a change of the set changes up to k
                 of them.
-    Checked by: tests/survey/test_programs.py
+    Checked by: tests/survey/test_programs.py, tests/survey/test_several.py
     """
 
     options: int

@@ -2,7 +2,7 @@
 
 The message is JSON with fixed keys in a fixed order, and every part of it has a fixed length, so its length is the same
 for every answer to a survey, and for none.
-Checked by: tests/survey/test_programs.py
+Checked by: tests/survey/test_wire.py
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OtherSurvey(Malformed):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ReportMessage:
     """One respondent's reports, as they arrived."""
 
     nonce: bytes
@@ -142,7 +142,7 @@ class Reader:
         self._limits = [question.program().reports for question in survey.questions]
         self._sizes = [question.program().size for question in survey.questions]
 
-    def read(self, body: bytes) -> Message:
+    def read(self, body: bytes) -> ReportMessage:
         """The message in these bytes; raises Malformed if no browser of a respondent sent them."""
         try:
             found = self._pattern.fullmatch(body.decode("ascii"))
@@ -156,7 +156,7 @@ class Reader:
         made = bytes.fromhex(report)
         if any(number >= most for number, most in zip(self.numbers(made), self._limits, strict=True)):
             raise Malformed("A report is out of its domain. Load the form again and send it from there.")
-        return Message(bytes.fromhex(nonce), made, invitation)
+        return ReportMessage(bytes.fromhex(nonce), made, invitation)
 
     def numbers(self, report: bytes) -> list[int]:
         """The report to each question as a whole number."""
@@ -165,11 +165,12 @@ class Reader:
 
     def rows(self, reports: Sequence[bytes]) -> dict[str, ReportRows]:
         """Stored reports, question by question, in the same order of respondents."""
-        if any(len(report) != self.survey.report_size for report in reports):
+        size = sum(self._sizes)
+        if any(len(report) != size for report in reports):
             raise Misconfigured(
                 "A stored report has another length than this survey's. Use the survey it was made for."
             )
-        table = np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), self.survey.report_size)
+        table = np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), size)
         ends = [0, *accumulate(self._sizes)]
         pairs = zip(self.survey.questions, ends, ends[1:], strict=False)
         return {question.id: np.ascontiguousarray(table[:, a:b]) for question, a, b in pairs}

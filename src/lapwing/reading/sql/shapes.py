@@ -89,17 +89,18 @@ class ShapeReader:
             _make_room(self._seen)
             self._seen[shape] = None
             return None
-        free = self._seen[shape]
+        free = self._seen.get(shape)  # another thread may have forgotten it
         if free is None:
             free = self._seen[shape] = _holes_of(shape, constants)
         if not any(free):
             return None
         fixed = tuple([constant.written for constant, hole in zip(constants, free, strict=True) if not hole])
         key = shape, fixed, today
-        if key not in self._questions:
+        known = self._questions.get(key)
+        if known is None and key not in self._questions:
             _make_room(self._questions)
-            self._questions[key] = _question_of(shape, constants, free, self._catalog, today)
-        return self._questions[key]
+            known = self._questions[key] = _question_of(shape, constants, free, self._catalog, today)
+        return known
 
 
 def _make_room(remembered: dict[Any, Any]) -> None:

@@ -2,6 +2,7 @@
 /* The form. It randomizes once, when it is sent; it stores the randomized report before it sends it, and never an answer. */
 (() => {
   const SETTLE = 1000; // milliseconds after which two tabs of a browser without locks have seen each other's writing
+  const SLOWEST = 30000; // milliseconds to wait for the server
   const ALLOWED = /^[a-z2-7]{26}$/; // an invitation
   const find = (id) => document.getElementById(id);
   const survey = JSON.parse(find("description").textContent);
@@ -105,6 +106,7 @@
     show(WAITING, {});
     const body = JSON.stringify({ survey: survey.survey, nonce: kept.nonce, report: kept.report, invitation });
     let status, message;
+    const patience = new AbortController(), clock = setTimeout(() => patience.abort(), SLOWEST);
     try {
       const answer = await fetch(survey.post, {
         method: "POST",
@@ -114,11 +116,13 @@
         referrerPolicy: "no-referrer",
         cache: "no-store",
         redirect: "error",
+        signal: patience.signal,
       });
       ({ status, message } = await answer.json());
     } catch {
       message = "The server could not be reached.";
     } finally {
+      clearTimeout(clock);
       sending = false;
     }
     if (status === "stored" || status === "already") {
@@ -161,6 +165,8 @@
   function readNumber(text, { low, high, step, steps }) {
     const written = text.trim().replace(",", ".");
     if (written === "") return null;
+    const thousands = /^[+-]?\d{1,3}[.,]\d{3}$/.test(text.trim()) && (text.includes(",") || Number.isInteger(Number(step)));
+    if (thousands) return undefined; // 1,000 may be one or a thousand
     const number = /^[+-]?(\d+\.?\d*|\.\d+)$/.test(written) ? Number(written) : NaN;
     const along = (number - Number(low)) / Number(step), nearest = Math.round(along);
     const fits = number >= Number(low) && number <= Number(high) && Math.abs(along - nearest) < 1e-6;
@@ -208,6 +214,10 @@
     find("state").after(find("questions").content.cloneNode(true));
     form = document.querySelector("form");
     form.addEventListener("submit", submit);
+    form.addEventListener("keydown", (event) => {
+      // what is sent stands: only the button sends
+      if (event.key === "Enter" && event.target.matches("input")) event.preventDefault();
+    });
     form.addEventListener("change", ({ target }) => {
       if (target.type !== "checkbox" || !target.checked) return;
       for (const other of target.closest("fieldset").querySelectorAll("input")) {
@@ -257,5 +267,6 @@
   addEventListener("pagehide", () => form?.reset());
   addEventListener("pageshow", ({ persisted }) => persisted && !sending && start());
   addEventListener("hashchange", () => location.reload());
+  find("plain").hidden = isSecureContext;
   start();
 })();

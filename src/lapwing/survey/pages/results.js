@@ -3,6 +3,7 @@
 (() => {
   const EVERY = 2000; // milliseconds
   const ROW = 50, PAD = 9, FOOT = 26, TRAIL = 220, WIDE = 7.2; // pixels; the last is a letter's
+  const FEW = 4; // points of a grid
   const find = (id) => document.getElementById(id);
   const source = find("state").dataset.from;
   const trails = new Map(); // question -> [{n, share, low, high}], as seen since the page was opened
@@ -36,12 +37,8 @@
       : "The server cannot be reached. These are the last numbers it gave.";
   }
 
-  /* What a question's chart of its course follows: "Yes", or the mean. */
-  function followed({ kind, values, mean }) {
-    if (mean) return null;
-    const yes = kind === "yes-no" || kind === "two-coins" ? values.find(({ label }) => label === "Yes") : undefined;
-    return yes ?? null;
-  }
+  /* Whose course is drawn: that of "Yes". */
+  const followed = ({ kind, values }) => (kind === "yes-no" || kind === "two-coins" ? values.find(({ label }) => label === "Yes") : undefined);
 
   function remember({ n, enough, questions }) {
     if (!enough) return;
@@ -69,40 +66,49 @@
     made.append(node("h2", {}, question.text));
     find("charts").append(made); // measured where it will stand
     const width = Math.max(240, made.clientWidth - 40);
-    if (question.mean) made.append(meanLine(question.mean));
-    made.append(bars(question, width));
+    made.append(...charts(question, width));
     const trail = trails.get(question.id) ?? [];
     if (trail.length > 1) made.append(node("h3", {}, "“Yes” as reports came in"), course(trail, width));
-    const notes = [question.note, `ε = ${question.epsilon}.`, hostile(question)].filter(Boolean).join(" ");
+    const notes = [question.note, `ε\u00a0=\u00a0${question.epsilon}.`, hostile(question)].filter(Boolean).join(" ");
     made.append(node("p", { class: "quiet" }, notes), table(question, open.has(question.id)));
     return made;
   }
 
-  function meanLine({ mean, low, high, unit }) {
-    const line = node("p", {});
-    line.append("Mean of those who answered: ", node("b", {}, `${short(mean)} ${unit}`.trim()));
-    line.append(` (${level()}: ${short(low)} to ${short(high)})`);
-    return line;
+  const level = () => `${Math.round(100 * latest.confidence)}%`;
+  const hostile = ({ moved_by_one: moved }) => (moved ? `One respondent who sends what they like moves a share by at most ${(100 * moved).toFixed(1)} percentage points.` : "");
+
+  const SHARES = { from: 0, to: 1, shown: percent, tick: (share) => `${100 * share}%` };
+
+  /* The shares of all values; the mean of a number on the scale of its range. A grid of few points says little of a number. */
+  function charts({ text, values, mean, points }, width) {
+    const label = `Chart of the estimates for: ${text} The table below has the same numbers.`;
+    if (!mean) return [bars(values, SHARES, width, label)];
+    const grid = values.slice(0, -1).map((value) => Number(value.label)); // the last is "No answer"
+    const range = { from: grid[0], to: grid.at(-1), shown: (number) => `${short(number)} ${mean.unit}`.trim(), tick: short };
+    const row = { label: "Mean of those who answered", share: mean.mean, low: mean.low, high: mean.high };
+    const made = [bars([row], range, width, `Chart of the mean for: ${text}`)];
+    return points && grid.length > FEW ? [...made, bars(values, SHARES, width, label)] : made;
   }
 
-  const level = () => `${Math.round(100 * latest.confidence)}%`;
-  const hostile = ({ moved_by_one: moved }) => (moved ? `One respondent who sends what they like moves a share by at most ${percent(moved)}.` : "");
-
-  /* One row for each value: its name and numbers, below them the interval and the estimate on a scale to 100 %. */
-  function bars({ text, values }, width) {
-    const height = values.length * ROW + FOOT, x = (share) => PAD + (width - 2 * PAD) * Math.min(1, Math.max(0, share));
-    const picture = plot(width, height, `Chart of the estimates for: ${text} The table below has the same numbers.`);
-    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-      const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
-      picture.append(svg("text", { class: "tick", x: share === 0 ? 0 : share === 1 ? width : x(share), y: height - 6, "text-anchor": anchor }, `${100 * share}%`));
+  /* One row for each value: its name and numbers, below them the interval and the estimate on a scale. */
+  function bars(rows, { from, to, shown: say, tick }, width, label) {
+    const height = rows.length * ROW + FOOT;
+    const x = (at) => PAD + (width - 2 * PAD) * Math.min(1, Math.max(0, (at - from) / (to - from)));
+    const picture = plot(width, height, label);
+    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+      const at = from + part * (to - from), anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
+      const place = part === 0 ? 0 : part === 1 ? width : x(at);
+      picture.append(svg("text", { class: "tick", x: place, y: height - 6, "text-anchor": anchor }, tick(at)));
     }
-    values.forEach(({ label, share, low, high }, i) => {
-      const top = i * ROW, middle = top + 34;
-      const roomy = label.length * WIDE < width - 200, numbers = svg("text", { x: width, y: top + 18, "text-anchor": "end" });
-      numbers.append(svg("tspan", { class: "number" }, percent(share)));
-      if (roomy) numbers.append(svg("tspan", { class: "tick" }, `  ${percent(low)} to ${percent(high)}`));
-      picture.append(svg("text", { x: 0, y: top + 18 }, fit(label, width - 65)), numbers);
-      picture.append(svg("line", { class: "track", x1: x(0), x2: x(1), y1: middle, y2: middle }));
+    const ranges = rows.map(({ low, high }) => `${say(low)} to ${say(high)}`);
+    const right = Math.max(...ranges.map((range) => range.length)) * WIDE + 10;
+    rows.forEach(({ label: name, share, low, high }, i) => {
+      const top = i * ROW, middle = top + 34, range = ranges[i];
+      const roomy = name.length * WIDE < width - 60 - right, end = { y: top + 18, "text-anchor": "end" };
+      picture.append(svg("text", { x: 0, y: top + 18 }, fit(name, width - 75)));
+      picture.append(svg("text", { ...end, class: "number", x: roomy ? width - right : width }, say(share)));
+      if (roomy) picture.append(svg("text", { ...end, class: "tick", x: width }, range));
+      picture.append(svg("line", { class: "track", x1: x(from), x2: x(to), y1: middle, y2: middle }));
       picture.append(svg("line", { class: "range", x1: x(low), x2: x(high) + 0.01, y1: middle, y2: middle }));
       picture.append(svg("circle", { class: "point", cx: x(share), cy: middle, r: 6.5 }));
     });
@@ -128,13 +134,18 @@
     return picture;
   }
 
-  function table({ id, text, values }, open) {
+  function table({ id, text, values, mean }, open) {
     const made = node("details", { "data-id": id, ...(open ? { open: "" } : {}) });
     const rows = node("table", {}), head = node("tr", {}), body = node("tbody", {});
-    for (const name of ["Answer", "Share", `${level()} from`, "to"]) head.append(node("th", { scope: "col" }, name));
+    for (const name of ["Answer", "Estimate", `${level()} from`, "to"]) head.append(node("th", { scope: "col" }, name));
     for (const { label, share, low, high } of values) {
       const row = node("tr", {});
       row.append(node("th", { scope: "row" }, label), ...[share, low, high].map((number) => node("td", {}, percent(number))));
+      body.append(row);
+    }
+    if (mean) {
+      const row = node("tr", {}), numbers = [mean.mean, mean.low, mean.high].map((number) => `${short(number)} ${mean.unit}`.trim());
+      row.append(node("th", { scope: "row" }, "Mean of those who answered"), ...numbers.map((text) => node("td", {}, text)));
       body.append(row);
     }
     const top = node("thead", {});
@@ -164,11 +175,14 @@
 
   const plot = (width, height, label) => svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
 
+  const link = find("form"); // its whole address, to be read from a wall
+  if (link) link.textContent = link.href;
   let resized = 0;
   addEventListener("resize", () => {
     cancelAnimationFrame(resized);
     resized = requestAnimationFrame(() => latest && draw());
   });
   setInterval(() => document.hidden || update(), EVERY);
+  addEventListener("visibilitychange", () => document.hidden || update());
   update();
 })();

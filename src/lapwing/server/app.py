@@ -1,0 +1,201 @@
+"""The server as an ASGI application: a door that every request passes, and the addresses behind it.
+
+The door knows a request by its headers first: the token, the right to this address, the rate. Only then is the body
+read, up to a megabyte. Whatever goes wrong is a problem with constant words; whatever nobody foresaw is logged by its
+kind. Nothing is raised to the web server, which would print it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lapwing.server.access import is_open, roles_for, takes_body
+from lapwing.server.limits import Rates, read_body
+from lapwing.server.log import LogLine, note_incident
+from lapwing.server.openapi import complete
+from lapwing.server.page import problem_page, start_page
+from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, of_bug, of_server
+from lapwing.server.routes import router
+from lapwing.server.service import Service
+
+_FIELD = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_ALWAYS = [
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+]
+
+
+def create_app(service: Service) -> ASGIApp:
+    """The application that answers for a service."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="Lapwing",
+        summary="Ask questions about private data in SQL. Get answers that protect everyone in it.",
+        version=version("lapwing"),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.service = service
+    app.include_router(router)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ServerProblem, _served)
+    app.add_exception_handler(Exception, _unforeseen)
+    described = cache(lambda: complete(app.openapi()))
+
+    @app.get("/v1/openapi.json", include_in_schema=False)
+    async def openapi() -> dict[str, Any]:
+        return described()
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return Response(start_page(described()), media_type="text/html")
+
+    @app.get("/problems/{code}", include_in_schema=False)
+    async def problem(code: str) -> Response:
+        return Response(problem_page(code), media_type="text/html")
+
+    return Door(app, service)
+
+
+class Door:
+    """What every request passes before an address sees it."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+        self._rates = Rates(service.settings.rate, service.settings.burst)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return await send({"type": "websocket.close"})
+        line, sent = LogLine(scope["method"]), _Sender(send)
+        try:
+            await self._pass(scope, receive, sent, line)
+        except ServerProblem as problem:
+            await sent.problem(of_server(problem), line)
+        except Exception as error:  # noqa: BLE001 (its words may hold data, and the web server would print them)
+            await sent.problem(of_bug(note_incident(error)), line)
+        finally:
+            line.status, line.route = sent.status, _route(scope)
+            line.write()
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send, line: LogLine) -> None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        state: dict[str, Any] = {"line": line}
+        if not is_open(scope["path"]):
+            principal = await self._service.find_principal(_token(headers))
+            if principal is None:
+                raise ServerProblem("unauthorized")
+            line.token = principal.token
+            if principal.role not in roles_for(scope["method"], scope["path"]):
+                raise ServerProblem("forbidden")
+            self._rates.take(principal.name)
+            state["principal"] = principal
+        body = await read_body(headers, receive) if takes_body(scope["method"], scope["path"]) else b""
+        state["arrived"] = time.monotonic()
+        scope["state"] = state
+        await self._app(scope, _replay(body, receive), send)
+
+
+class _Sender:
+    """Sends with the headers that every response has, and remembers what was sent."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message.get("headers", ()), *_ALWAYS]}
+        await self._send(message)
+
+    async def problem(self, problem: ProblemDetails, line: LogLine) -> None:
+        """Sends a problem, unless a response has begun."""
+        line.code = problem.code
+        if self.status:
+            return
+        content = problem.to_bytes()
+        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(content)).encode())]
+        headers += [(b"www-authenticate", b"Bearer")] if problem.status == 401 else []
+        if problem.retry_after is not None:
+            headers.append((b"retry-after", str(problem.retry_after).encode()))
+        await self({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await self({"type": "http.response.body", "body": content})
+
+
+def _token(headers: dict[bytes, bytes]) -> str:
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _route(scope: Scope) -> str:
+    route = scope.get("route")
+    return str(getattr(route, "path", "unknown"))
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read already, and then what comes after it."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _response(request: Request, problem: ProblemDetails, headers: dict[str, str] | None = None) -> Response:
+    request.state.line.code = problem.code
+    return Response(problem.to_bytes(), problem.status, headers, media_type=MEDIA_TYPE)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Where a request does not fit, without what was written there."""
+    wrong = error.errors() if isinstance(error, RequestValidationError) else []
+    first = wrong[0] if wrong else {"loc": (), "type": "invalid"}
+    where = ".".join(str(part) for part in first["loc"] if _FIELD.fullmatch(str(part)))
+    return _response(request, of_server(ServerProblem("invalid-request", part=f"{where}: {first['type']}")))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 503
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    code = {404: "not-found", 405: "method-not-allowed"}.get(status, "invalid-request")
+    return _response(request, of_server(ServerProblem(code)), headers)
+
+
+async def _served(request: Request, error: Exception) -> Response:
+    problem = of_server(error if isinstance(error, ServerProblem) else ServerProblem("busy"))
+    headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
+    return _response(request, problem, headers)
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    return _response(request, of_bug(note_incident(error)))

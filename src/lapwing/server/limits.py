@@ -1,0 +1,122 @@
+"""How much one client may take: the size and depth of a body, the time it takes to arrive, and how often it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+
+from starlette.types import Receive
+
+from lapwing.server.problems import ServerProblem
+
+MOST_BYTES = 1_000_000
+MOST_DEPTH = 20
+"""How deep lists and objects may stand in each other."""
+SECONDS = 10.0
+"""How long a body may take to arrive."""
+_TEXTS, _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(rb"[\[\]{}]")
+_FORGET = 10_000  # principals whose rate is remembered
+
+
+async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    """The whole body of a request, if it is uncompressed JSON, short, flat, and arrives in time."""
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise ServerProblem("unsupported-body", part="Content-Encoding")
+    kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+    if kind != b"application/json":
+        raise ServerProblem("unsupported-body", part="Content-Type")
+    declared = headers.get(b"content-length", b"0")
+    if not declared.isdigit() or len(declared) > 9 or int(declared) > MOST_BYTES:
+        raise ServerProblem("too-many-bytes")
+    try:
+        async with asyncio.timeout(SECONDS):
+            body = await _receive_all(receive)
+    except TimeoutError:
+        raise ServerProblem("too-slow") from None
+    if depth(body) > MOST_DEPTH:
+        raise ServerProblem("invalid-request", part="the depth of the body")
+    return body
+
+
+async def _receive_all(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ServerProblem("too-slow")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > MOST_BYTES:
+            raise ServerProblem("too-many-bytes")
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def depth(body: bytes) -> int:
+    """How deep lists and objects of a JSON text stand in each other."""
+    if body.count(b"[") + body.count(b"{") <= MOST_DEPTH:
+        return MOST_DEPTH  # or less
+    deepest = level = 0
+    for bracket in _BRACKETS.findall(_TEXTS.sub(b"", body)):
+        level += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, level)
+    return deepest
+
+
+class Rates:
+    """For each principal how many requests they may send now: `burst` at once, and `rate` more every second."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, principal: str) -> None:
+        """Counts a request; refused if there were too many."""
+        now = self._clock()
+        left, at = self._left.get(principal, (float(self._burst), now))
+        left = min(float(self._burst), left + (now - at) * self._rate)
+        if left < 1:
+            raise ServerProblem("rate-limited", retry_after=max(1, round((1 - left) / self._rate)))
+        if len(self._left) >= _FORGET and principal not in self._left:
+            self._left.clear()
+        self._left[principal] = left - 1, now
+
+
+class Turns:
+    """How many questions are answered at a time: some of every principal, so that nobody takes all threads."""
+
+    def __init__(self, each: int, waiting: int, total: int) -> None:
+        self._each, self._waiting, self._total = each, waiting, total
+        self._queues: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
+        self._count = 0
+
+    async def enter(self, principal: str) -> None:
+        """Waits for a place; refused if too many wait."""
+        if self._count >= self._total:
+            raise ServerProblem("busy", retry_after=1)
+        turn, inside = self._queues.setdefault(principal, (asyncio.Semaphore(self._each), []))
+        if len(inside) >= self._each + self._waiting:
+            raise ServerProblem("rate-limited", retry_after=1)
+        inside.append(None)
+        self._count += 1
+        try:
+            await turn.acquire()
+        except BaseException:
+            self._leave(principal)
+            raise
+
+    def leave(self, principal: str) -> None:
+        """Gives a place back."""
+        self._queues[principal][0].release()
+        self._leave(principal)
+
+    def _leave(self, principal: str) -> None:
+        _, inside = self._queues[principal]
+        inside.pop()
+        self._count -= 1
+        if not inside:
+            del self._queues[principal]

@@ -1,0 +1,83 @@
+"""What the OpenAPI description says beside the addresses: every status, the links between them, and the token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lapwing.server.access import is_open
+from lapwing.server.problems import KINDS, MEDIA_TYPE, STATUSES
+
+_AMOUNTS = {"type": ["object", "null"], "additionalProperties": {"type": "number"}}
+_TEXT = {"type": ["string", "null"]}
+PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "description": "Problem details (RFC 9457).",
+    "required": ["type", "title", "status", "detail", "code", "charged", "remaining"],
+    "properties": {
+        "type": {"type": "string", "description": "A path that this server explains."},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string", "description": "The kind of problem, for programs."},
+        "part": {**_TEXT, "description": "The part of the question or request."},
+        "why": _TEXT,
+        "instead": {**_TEXT, "description": "What to write instead."},
+        "charged": {**_AMOUNTS, "description": "What stays charged for this request."},
+        "remaining": {**_AMOUNTS, "description": "What is left of the budget."},
+        "asked": {**_AMOUNTS, "description": "The price that did not fit."},
+    },
+}
+_DESCRIPTIONS = {
+    status: " ".join(dict.fromkeys(kind.why for kind in KINDS.values() if kind.status == status)) for status in STATUSES
+}
+_RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+_PRICE = {"type": "object", "additionalProperties": {"type": "number"}}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The responses of an address that can have these problems, or all of them."""
+    return {
+        status: {
+            "description": _DESCRIPTIONS[status],
+            "content": {MEDIA_TYPE: {"schema": PROBLEM}},
+            **({"headers": _RETRY} if status in (409, 429, 503) else {}),
+        }
+        for status in statuses or STATUSES
+    }
+
+
+def _answers(description: str, properties: dict[str, Any], links: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    schema = {"type": "object", "required": list(properties), "properties": properties}
+    return {200: {"description": description, "content": {"application/json": {"schema": schema}}, "links": links}}
+
+
+_TO_RELEASE = {
+    "release": {"operationId": "read_release", "parameters": {"release": "$response.body#/release"}},
+}
+_TO_ASK = {
+    name: {
+        "operationId": name,
+        "parameters": {"preview": "$response.body#/preview"},
+        "requestBody": "$request.body",
+        "description": "Ask what was previewed, at most at its price.",
+    }
+    for name in ("ask", "batch", "distribution", "marginals")
+}
+ANSWERED = _answers("The answer, with its price.", {"price": _PRICE}, _TO_RELEASE)
+PREVIEWED = _answers(
+    "Price and error, and a name to ask at that price.",
+    {"preview": {"type": "string"}, "expires": {"type": "string"}, "price": _PRICE},
+    _TO_ASK,
+)
+VERIFIED = _answers("Whether it is what was released.", {"is_what_was_released": {"type": "boolean"}}, {})
+LISTED = _answers("The releases.", {"releases": {"type": "array", "items": {"type": "object"}}}, {})
+
+
+def complete(schema: dict[str, Any]) -> dict[str, Any]:
+    """The description with the token that addresses need."""
+    schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            if not is_open(path):
+                operation["security"] = [{"token": []}]
+    return schema

@@ -1,0 +1,83 @@
+"""What was released, kept under a name that is the hash of its content, and what can be asked of it for nothing."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal, InvalidOperation
+from hashlib import sha256
+from typing import Any
+
+from lapwing.ledger import Entry, EntryKind, Ledger
+from lapwing.server.bodies import VerifyBody
+from lapwing.server.problems import ServerProblem
+
+_REMEMBERED = 4096
+
+
+class Releases:
+    """The releases of one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: set[str] = set()
+
+    def keep(self, content: dict[str, Any], *, by: str, kind: str) -> tuple[str, bytes]:
+        """The name of a release and its bytes; kept once, whoever asks for it and whatever it costs them."""
+        name = f"r{sha256(json.dumps(_unpriced(content), default=str).encode()).hexdigest()[:32]}"
+        whole = json.dumps({"release": name, **content}, default=str).encode()
+        if name not in self._known:
+            note = {"by": by, "kind": kind, "price": json.dumps(content.get("price"))}
+            self._ledger.record(EntryKind.KEEP, f"release:{name}", note, content=whole)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known.add(name)
+        return name, whole
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a release."""
+        entry, _ = self._ledger.recorded(f"release:{name}")
+        if entry is None:
+            raise ServerProblem("not-found")
+        return self._ledger.kept(entry)
+
+    def all(self, by: str | None = None) -> list[dict[str, Any]]:
+        """All releases, the newest first, or those that a name was the first to ask for."""
+        entries = reversed(self._ledger.records(EntryKind.KEEP))
+        return [_listed(entry) for entry in entries if by is None or entry.remark("by") == by]
+
+    def verify(self, said: VerifyBody) -> bool:
+        """Whether a number is what was released, to the precision it was said with. Reads released numbers only."""
+        content = json.loads(self.read(said.release), parse_float=Decimal)
+        table = content if said.answer is None else content.get("answers", {}).get(said.answer)
+        rows = table.get("rows") if isinstance(table, dict) else None
+        if not isinstance(rows, list) or said.row >= len(rows) or said.column not in rows[said.row]:
+            raise ServerProblem("not-found", part="the cell")
+        released = rows[said.row][said.column]
+        if isinstance(released, bool | str) or released is None:
+            return type(released) is type(said.value) and released == said.value
+        value = _number(said.value)
+        if value is None:
+            return False
+        if said.precision is None:
+            return Decimal(released) == value
+        return 2 * abs(Decimal(released) - value) <= said.precision
+
+
+def _unpriced(content: Any) -> Any:
+    """What was released, without what it cost: asked again it costs nothing, and is the same release."""
+    if not isinstance(content, dict):
+        return content
+    return {name: _unpriced(value) for name, value in content.items() if name not in ("price", "paid")}
+
+
+def _number(value: Any) -> Decimal | None:
+    try:
+        return None if isinstance(value, bool) or value is None else Decimal(value)
+    except InvalidOperation:
+        return None
+
+
+def _listed(entry: Entry) -> dict[str, Any]:
+    name = str(entry.key).removeprefix("release:")
+    price = json.loads(str(entry.remark("price")))
+    return {"release": name, "at": entry.at, "by": entry.remark("by"), "kind": entry.remark("kind"), "price": price}

@@ -1,0 +1,215 @@
+"""One curator, asked by many: from a request over HTTP to the bytes that leave, and when they leave.
+
+Threads:    one curator is shared by the threads of a worker. Its ledger is one connection behind one lock, every query
+            runs on a cursor of its own, and what it remembers is looked up in single steps.
+Waiting:    an answer that is ready early waits as a timer, not as a thread.
+Gone:       work that has begun goes on when its client leaves: it may have been charged, and is stored.
+Checked by: tests/server/test_service.py, tests/server/test_processes.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from lapwing.answers.formats.json import dump
+from lapwing.curator import Curator
+from lapwing.errors import LapwingError
+from lapwing.privacy.budget import Cost
+from lapwing.server.bodies import Asking
+from lapwing.server.dummy import DummyAnswers
+from lapwing.server.limits import Turns
+from lapwing.server.log import note_incident
+from lapwing.server.previews import PreviewNames
+from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, is_final, of_bug, of_error, of_server
+from lapwing.server.releases import Releases
+from lapwing.server.retries import KeptReply, KeyClaim, Retries, retry_key
+from lapwing.server.settings import ANSWER_TIME, ServeSettings
+from lapwing.server.timing import Answer, leave_at, longest, slot_of
+from lapwing.server.tokens import Principal, TokenBook
+
+_T = TypeVar("_T")
+_WAITING = 64  # questions of one principal that wait for a thread
+_TOTAL = 512  # of all
+_AT_HAND = 256  # stored answers whose bytes are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is sent: a status, bytes, and what the log may say of it."""
+
+    status: int
+    content: bytes
+    media_type: str = "application/json"
+    code: str | None = None
+    price: Cost | None = None
+    retry_after: int | None = None
+    slot: float | None = None
+    """T of the grid on which it leaves; None if it leaves at once."""
+
+
+class Service:
+    """What a worker holds."""
+
+    def __init__(
+        self,
+        curator: Curator,
+        settings: ServeSettings | None = None,
+        times: Mapping[str, float] | None = None,
+    ) -> None:
+        self.curator, self.settings = curator, settings or ServeSettings()
+        self.ledger = curator.ledger
+        self.tokens = TokenBook(self.ledger)
+        self.releases = Releases(self.ledger)
+        self._times = dict(times or {})
+        slowest = max(self._times.values(), default=ANSWER_TIME)
+        self._longest = longest(max(slowest, ANSWER_TIME))
+        self.retries = Retries(self.ledger, patience=self._longest)
+        self._names = PreviewNames(self.ledger)
+        self._sent: dict[int, tuple[Answer, bytes]] = {}
+        self.dummy = DummyAnswers(curator)
+        threads = self.settings.threads
+        self._turns = Turns(max(1, threads - 1), _WAITING, _TOTAL)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answer")
+        self._quick = ThreadPoolExecutor(2, thread_name_prefix="quick")
+
+    def close(self) -> None:
+        """Ends the work that has begun, and the curator."""
+        self._pool.shutdown()
+        self._quick.shutdown()
+        self.dummy.close()
+        self.curator.close()
+
+    async def find_principal(self, token: str) -> Principal | None:
+        """Who shows a token."""
+        return await self._in_thread(self.tokens.find, token)
+
+    async def quickly(self, work: Callable[[], Any]) -> Outcome:
+        """The outcome of what reads declarations, the ledger or released numbers, ready for JSON."""
+        return await self._in_thread(self._told, work)
+
+    async def preview(self, principal: Principal, body: Asking) -> Outcome:
+        """What an answer would cost and how good it would be. Free, and reads no data."""
+        return await self._in_thread(self._told, lambda: self._preview(principal, body))
+
+    async def ask_dummy(self, principal: Principal, body: Asking) -> Outcome:
+        """The answer to the same question over made-up rows. Free."""
+        return await self._in_thread(self._told, lambda: self.dummy.answer(body.request(principal.name)))
+
+    async def ask(
+        self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
+    ) -> tuple[Outcome, float | None]:
+        """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
+        await self._turns.enter(principal.name)
+        work = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, principal, body, key, preview)
+        work.add_done_callback(lambda _: self._turns.leave(principal.name))
+        try:
+            outcome = await asyncio.wait_for(asyncio.shield(work), max(0.0, arrived + self._longest - time.monotonic()))
+        except TimeoutError:
+            outcome = replace(self._problem(of_server(ServerProblem("still-running"))), slot=self._longest)
+        if outcome.slot is None:
+            return outcome, None
+        place = leave_at(time.monotonic() - arrived, outcome.slot)
+        await asyncio.sleep(arrived + place - time.monotonic())
+        return outcome, place
+
+    def _answer(self, principal: Principal, body: Asking, key: str | None, preview: str | None) -> Outcome:
+        """The whole of the work, in a thread: what is sent is kept before it leaves."""
+        claim: KeyClaim | KeptReply | None = None
+        try:
+            now, written = self.tokens.now(), body.digest()
+            if key is not None:
+                claim = self.retries.claim(principal.name, key, written, now)
+                if isinstance(claim, KeptReply):
+                    kind = "application/json" if claim.status == 200 else MEDIA_TYPE
+                    return Outcome(claim.status, claim.content, kind, code="repeated")
+            agreed = None
+            if preview is not None:
+                seen = self.curator.preview_request(body.request(principal.name))
+                agreed = self._names.agreed(preview, seen, principal=principal.name, written=written, now=now)
+            request = body.request(principal.name, None if key is None else retry_key(key), agreed)
+            answer = self.curator.answer(request)
+            content = self._content(answer, principal, body)
+            if isinstance(claim, KeyClaim):
+                self.retries.keep(claim, 200, content)
+            slot = slot_of(answer, self._times, ANSWER_TIME) if answer.cost else None
+            return Outcome(200, content, price=answer.cost, slot=slot)
+        except ServerProblem as problem:
+            outcome, final = self._problem(of_server(problem)), False
+        except LapwingError as error:
+            outcome, final = self._problem(of_error(error)), is_final(error)
+            if error.charged is not None:
+                outcome = replace(outcome, slot=self._slot(principal, body))
+        except Exception as error:  # noqa: BLE001 (its words may hold data)
+            outcome, final = replace(self._problem(of_bug(note_incident(error))), slot=ANSWER_TIME), False
+        if isinstance(claim, KeyClaim):
+            with suppress(LapwingError):
+                if final:
+                    self.retries.keep(claim, outcome.status, outcome.content)
+                else:
+                    self.retries.give_up(claim)
+        return outcome
+
+    def _content(self, answer: Answer, principal: Principal, body: Asking) -> bytes:
+        """The bytes of an answer. A stored one that the curator has at hand is the same object, and they are kept."""
+        known, content = self._sent.get(id(answer), (None, b""))
+        if known is not answer:
+            _, content = self.releases.keep(answer.to_dict(), by=principal.name, kind=_kind(body))
+            if not answer.cost:
+                if len(self._sent) >= _AT_HAND:
+                    self._sent.clear()
+                self._sent[id(answer)] = answer, content
+        return content
+
+    def _slot(self, principal: Principal, body: Asking) -> float:
+        """T of a request that failed after its charge."""
+        try:
+            return slot_of(self.curator.preview_request(body.request(principal.name)), self._times, ANSWER_TIME)
+        except LapwingError:
+            return ANSWER_TIME
+
+    def _preview(self, principal: Principal, body: Asking) -> dict[str, Any]:
+        seen = self.curator.preview_request(body.request(principal.name))
+        now, written = self.tokens.now(), body.digest()
+        name, until = self._names.name(seen, principal=principal.name, written=written, now=now)
+        slot = None if seen.stored else slot_of(seen, self._times, ANSWER_TIME)
+        return {
+            "preview": name,
+            "expires": until,
+            "answers_after_seconds": slot,
+            **seen.to_dict(),
+            "in_words": str(seen),
+        }
+
+    def _told(self, work: Callable[[], Any]) -> Outcome:
+        """The result of what is free and reads no rows."""
+        try:
+            found = work()
+            return Outcome(200, found if isinstance(found, bytes) else dump(found).encode())
+        except ServerProblem as problem:
+            return self._problem(of_server(problem))
+        except LapwingError as error:
+            return self._problem(of_error(error))
+        except Exception as error:  # noqa: BLE001
+            return self._problem(of_bug(note_incident(error)))
+
+    def _problem(self, problem: ProblemDetails) -> Outcome:
+        remaining = None
+        with suppress(LapwingError):
+            remaining = self.ledger.remaining
+        content = problem.to_bytes(remaining)
+        return Outcome(
+            problem.status, content, MEDIA_TYPE, problem.code, problem.charged, retry_after=problem.retry_after
+        )
+
+    async def _in_thread(self, work: Callable[..., _T], *values: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._quick, work, *values)
+
+
+def _kind(body: Asking) -> str:
+    return type(body).__name__.removesuffix("Body").lower()

@@ -1,0 +1,84 @@
+"""When an answer leaves: at T, 2T, 4T, ... after its request, so that its time does not tell how long it took.
+
+T is what the steward declares as `answer_time` of a table, times the passes that the plan makes over the rows. It is
+never measured. An answer that is not ready at T leaves at 2T, and so on, so that what leaks is at most how often the
+work overran, and the steward declares a T that it hardly ever does.
+
+Guarantee:  the time at which a charged answer leaves is T 2^k for some k; as long as the work takes less than T, it is
+            a function of the plan and of declared facts alone.
+Proof:      `leave_at` has no other values, and T has no other arguments.
+At once:    what read no rows leaves when it is ready: refusals, previews, and stored answers, which their price of 0
+            tells anyway. Their work is done on the question, the ledger and released numbers.
+Checked by: tests/server/test_timing.py, benchmarks/timing.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lapwing.answers.answer import Release
+from lapwing.answers.computed import Computed
+from lapwing.asking.batch_answer import Batch, BatchPreview
+from lapwing.asking.preview import Preview
+from lapwing.catalog.table import Table
+from lapwing.planning.plan import Plan
+from lapwing.workloads.marginals import MarginalTables
+
+SLOTS = 7
+"""An answer that is not ready at T 2^6 is told later: the request ends, and the work goes on."""
+
+Answer = Release | Computed | Batch | MarginalTables
+
+
+def leave_at(elapsed: float, slot: float) -> float:
+    """Seconds after its request at which an answer leaves that was ready after `elapsed`: the next of T, 2T, 4T, ..."""
+    at = slot
+    while at < elapsed:
+        at *= 2
+    return at
+
+
+def longest(slot: float) -> float:
+    """Seconds after which a request ends, whether its answer is ready or not."""
+    return slot * float(2 ** (SLOTS - 1))
+
+
+def slot_of(found: Answer | Preview | BatchPreview, times: Mapping[str, float], usual: float) -> float:
+    """T of an answer, or of what a preview is of: the time of its slowest table, once for every pass over the rows."""
+    parts = list(_parts(found))
+    slowest = max((times.get(base.name, usual) for plan, _ in parts for base in _private(plan.table)), default=usual)
+    return slowest * max(1, sum(passes(plan) + more for plan, more in parts))
+
+
+def passes(plan: Plan) -> int:
+    """How often a plan reads the rows: once for all sums over units, and once for every measure of its own query."""
+    apart = sum(measure.kind.apart for measure in plan.measures)
+    return apart + (plan.selection is not None or apart < len(plan.measures))
+
+
+def _private(table: Table) -> Iterable[Table]:
+    return (base for base in table.bases if not base.public)
+
+
+def _parts(found: Answer | Preview | BatchPreview) -> Iterable[tuple[Plan, int]]:
+    """Each plan once, and how many more passes find and check what it needs."""
+    match found:
+        case Release():
+            yield found.plan, len(found.found) + (found.check is not None)
+        case MarginalTables():
+            yield from _parts(found.release)
+        case Computed():
+            yield from _once(found.parts)
+        case Batch():
+            yield from _once(found.releases)
+        case Preview():
+            yield found.plan, len(found.missing) + (found.check is not None or found.checked is not None)
+        case BatchPreview():
+            for one in {id(one.plan.measures): one for one in found.previews}.values():  # read off one plan
+                yield from _parts(one)
+
+
+def _once(releases: Iterable[Release]) -> Iterable[tuple[Plan, int]]:
+    """Questions that were answered by one charge are read off one plan."""
+    for release in {release.entry: release for release in releases}.values():
+        yield from _parts(release)

@@ -1,0 +1,176 @@
+"""Idempotency keys: one charge and the same bytes, on any worker, after a restart, in a storm; lost is lost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lapwing.errors import EngineFailed
+from lapwing.ledger import open_ledger
+from lapwing.opening import open_data
+from lapwing.privacy import Accounting, Budget, Cost
+from lapwing.server.problems import ServerProblem
+from lapwing.server.retries import KeptReply, KeyClaim, Retries
+from support.serving import BY_SEX, COUNT, Asked, serving
+from support.visits import FACTS, open_visits, write_visits
+
+
+class Killed(BaseException):
+    """As if the process had been killed: nothing is told and nothing is cleaned up."""
+
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def test_a_retry_gets_the_same_bytes_for_one_charge(asked: Asked) -> None:
+    """ledger:B5: also those of its price, which was paid once."""
+    first, again = asked.ask(COUNT, key="k"), asked.ask(COUNT, key="k")
+    assert first.status_code == again.status_code == 200
+    assert first.content == again.content
+    assert first.json()["price"] == {"epsilon": 0.1, "delta": 0.0}
+    assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/batch", {"questions": [COUNT["sql"], "SELECT AVG(age) AS a FROM visits"], "epsilon": 0.1}),
+        (
+            "/v1/ask",
+            {"sql": "SELECT MAX(n) AS m FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex)", "share": 0.1},
+        ),
+        ("/v1/distribution", {"column": "sex", "epsilon": 0.1}),
+        ("/v1/marginals", {"columns": ["sex", "site"], "epsilon": 0.1}),
+    ],
+)
+def test_everything_that_can_be_asked_can_be_retried(path: str, body: Any) -> None:
+    with serving(open_visits(groups_per_unit=2, check=None)) as asked:
+        first = asked.ask(body, path, key="k")
+        assert first.status_code == 200
+        spent = asked.spent
+        assert asked.ask(body, path, key="k").content == first.content
+        assert asked.spent == spent
+
+
+def test_another_body_under_the_key_is_refused_free(asked: Asked) -> None:
+    assert asked.ask(COUNT, key="k").status_code == 200
+    other = asked.ask({**COUNT, "epsilon": 0.2}, key="k")
+    assert (other.status_code, other.json()["code"], other.json()["charged"]) == (422, "key-reused", None)
+    elsewhere = asked.ask({"questions": [COUNT["sql"]], "epsilon": 0.1}, "/v1/batch", key="k")
+    assert elsewhere.json()["code"] == "key-reused"
+    assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_a_key_belongs_to_its_principal(asked: Asked) -> None:
+    assert asked.ask(COUNT, key="k").status_code == 200
+    assert asked.ask(BY_SEX, key="k", name="bob").status_code == 200
+
+
+def test_a_storm_under_one_key_is_one_charge(asked: Asked) -> None:
+    """gate:G53: a thousand at once. Those that come while it runs are told to wait, the others get its bytes."""
+    storm = [("POST", "/v1/ask", {"json": COUNT, "headers": {"Idempotency-Key": "storm"}})] * 1000
+    answers = asked.calls(storm)
+    answered = {answer.content for answer in answers if answer.status_code == 200}
+    waiting = [answer for answer in answers if answer.status_code in (409, 429, 503)]
+    assert len(answered) == 1
+    assert len(waiting) + sum(answer.status_code == 200 for answer in answers) == 1000
+    assert {answer.headers["retry-after"] for answer in waiting} <= {"1"}
+    assert asked.spent == Cost(Accounting.PURE, 0.1)
+    assert asked.ask(COUNT, key="storm").content in answered
+
+
+def test_a_refusal_frees_its_key(asked: Asked) -> None:
+    for _ in range(3):
+        assert asked.ask({"sql": "SELECT * FROM visits", "epsilon": 0.1}, key="k").json()["code"] == "private-rows"
+    assert not asked.spent
+
+
+def test_a_failure_after_the_charge_is_told_again_and_never_run_again(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gate:G34: the price stays charged, and the problem is the same, byte by byte."""
+    runs = []
+
+    def fail(_: Any) -> None:
+        runs.append(1)
+        raise RuntimeError("ZZCANARY")
+
+    monkeypatch.setattr(asked.service.curator._engine, "fetch", fail)
+    first = asked.ask(COUNT, key="k")
+    assert (first.status_code, first.json()["code"]) == (503, EngineFailed.code)
+    assert first.json()["charged"] == {"epsilon": 0.1, "delta": 0.0}
+    assert asked.ask(COUNT, key="k").content == first.content
+    assert len(runs) == 1
+    assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_a_reply_survives_a_restart_and_another_worker(tmp_path: Path) -> None:
+    path = write_visits(tmp_path)
+
+    def curator() -> Any:
+        return open_data(path, name="visits", budget=Budget(1), check=0, **FACTS)
+
+    with serving(curator()) as first, serving(curator()) as second:
+        answer = first.ask(COUNT, key="k")
+        assert second.ask(COUNT, key="k").content == answer.content
+    with serving(curator()) as later:
+        assert later.ask(COUNT, key="k").content == answer.content
+        assert later.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_what_was_charged_and_lost_is_never_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ledger:B5 gate:G34: the process ended between the charge and the answer. One constant problem, for ever."""
+    path = write_visits(tmp_path)
+    with serving(open_data(path, name="visits", budget=Budget(1), check=0, **FACTS)) as asked:
+
+        def die(*_: Any) -> None:
+            raise Killed
+
+        monkeypatch.setattr(asked.service.curator._engine, "fetch", die)
+        with pytest.raises(BaseExceptionGroup):
+            asked.ask(COUNT, key="k")
+        running = asked.ask(COUNT, key="k")
+        assert (running.status_code, running.json()["code"]) == (409, "key-running")
+        assert running.headers["retry-after"] == "1"
+    with serving(open_data(path, name="visits", budget=Budget(1), check=0, **FACTS)) as later:
+        later.service.retries._patience = -1000  # its time is over
+        lost = [later.ask(COUNT, key="k") for _ in range(3)]
+        assert [(one.status_code, one.json()["code"]) for one in lost] == [(409, "answer-lost")] * 3
+        assert len({one.content for one in lost}) == 1
+        assert later.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_a_claim_is_running_until_its_time_is_over() -> None:
+    retries = Retries(open_ledger(None, Budget(1)), patience=60)
+    now = datetime.now(UTC)
+    first = retries.claim("ann", "k", "body", now)
+    assert isinstance(first, KeyClaim)
+    with pytest.raises(ServerProblem, match="key-running"):
+        retries.claim("ann", "k", "body", now + timedelta(seconds=50))
+    with pytest.raises(ServerProblem, match="key-reused"):
+        retries.claim("ann", "k", "other", now + timedelta(seconds=50))
+    second = retries.claim("ann", "k", "body", now + timedelta(seconds=70))
+    assert isinstance(second, KeyClaim)
+    retries.keep(second, 200, b"answer")
+    assert retries.claim("ann", "k", "body", now + timedelta(seconds=70)) == KeptReply(200, b"answer")
+
+
+def test_a_kept_reply_is_given_back() -> None:
+    retries = Retries(open_ledger(None, Budget(1)), patience=60)
+    claim = retries.claim("ann", "k", "body", NOW)
+    assert isinstance(claim, KeyClaim)
+    retries.keep(claim, 503, b"problem")
+    assert retries.claim("ann", "k", "body", NOW) == KeptReply(503, b"problem")
+    with pytest.raises(ServerProblem, match="key-reused"):
+        retries.claim("ann", "k", "other", NOW)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\tb", "é"])
+def test_odd_keys_are_refused(asked: Asked, key: str) -> None:
+    headers = {"Idempotency-Key": key.encode("latin-1")}
+    refused = asked.call("POST", "/v1/ask", json=COUNT, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid-request")
+    assert not asked.spent

@@ -1,0 +1,120 @@
+"""When answers leave: on a grid that the plan decides; stored answers and refusals at once, whatever the rows are."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lapwing.privacy import Accounting, Cost
+from lapwing.server.bodies import AskBody, BatchBody
+from lapwing.server.timing import leave_at, longest, passes, slot_of
+from lapwing.server.tokens import Principal, Role
+from support.serving import BY_SEX, COUNT, serving
+from support.visits import frame, open_visits
+
+
+@given(st.floats(0, 1000), st.floats(0.01, 60))
+def test_an_answer_leaves_at_the_next_place_of_the_grid(elapsed: float, slot: float) -> None:
+    """gate:G25: T times a power of two, never before it is ready, and not one place later."""
+    at = leave_at(elapsed, slot)
+    places = [slot * 2**k for k in range(40)]
+    assert at in places
+    assert at >= elapsed
+    assert at == slot or at / 2 < elapsed
+
+
+def test_the_longest_wait_is_a_place_of_the_grid() -> None:
+    assert longest(2) == 128
+
+
+def plan_slot(sql: str, **terms: Any) -> float:
+    with open_visits(check=None, groups_per_unit=2) as curator:
+        seen = curator.preview_request(AskBody(sql=sql, **{"epsilon": 0.5, **terms}).request("ann"))
+        return slot_of(seen, {"visits": 3.0}, 2.0)
+
+
+def test_a_plan_with_more_passes_takes_more_time() -> None:
+    """By a rule of the plan: a pass for all sums, one for every measure of its own, one for the check."""
+    assert plan_slot("SELECT COUNT(DISTINCT pid) AS n FROM visits", check=0) == 3
+    assert plan_slot("SELECT COUNT(*) AS n, AVG(age) AS a FROM visits", check=0) == 3
+    assert plan_slot("SELECT COUNT(*) AS n, MEDIAN(age) AS m FROM visits", check=0) == 6
+    assert plan_slot("SELECT COUNT(*) AS n FROM visits") == 6
+
+
+@pytest.mark.parametrize(
+    ("second", "many"),
+    [
+        ("SELECT AVG(age) AS a FROM visits", 1),  # the same rows and keys: one plan
+        ("SELECT MEDIAN(age) AS m FROM visits", 2),
+        ("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", 2),
+    ],
+)
+def test_a_batch_takes_the_time_of_its_plans(second: str, many: int) -> None:
+    body = BatchBody(questions=["SELECT COUNT(*) AS n FROM visits", second], epsilon=0.5)
+    with open_visits() as curator:
+        seen = curator.preview_request(body.request("ann"))
+        answer = curator.answer(body.request("ann"))
+        assert slot_of(answer, {"visits": 3.0}, 2.0) == slot_of(seen, {"visits": 3.0}, 2.0) == 3.0 * many
+        assert slot_of(answer, {}, 2.0) == 2.0 * many
+        assert max(passes(one.plan) for one in answer) <= many
+
+
+@pytest.mark.parametrize("people", [2, 4000])
+def test_a_fresh_answer_waits_for_its_place_and_a_stored_one_does_not(people: int) -> None:
+    """threat:A8 threat:A9: what the log says is the place on the grid, for few rows and for many."""
+    with serving(open_visits(frame(people)), {"visits": 0.5}) as asked:
+        began = time.monotonic()
+        assert asked.ask(COUNT).status_code == 200
+        assert time.monotonic() - began >= 0.5
+        stored = asked.calls(
+            [("POST", "/v1/ask", {"json": COUNT}), ("POST", "/v1/ask", {"json": {**COUNT, "sql": "x"}})]
+        )
+        assert [one.status_code for one in stored] == [200, 422]
+        assert stored[0].json()["price"]["epsilon"] == 0
+        assert {line["left_after"] for line in asked.lines} == {0.5, None}
+
+
+def outcome_slots(curator: Any, body: dict[str, Any]) -> list[float | None]:
+    """The places of an answer, of the same asked again, and of a refusal."""
+    with serving(curator, {"visits": 0.05}) as asked:
+        service = asked.service
+        ann = Principal("ann", Role.ANALYST, "0")
+        bodies = [AskBody(**body), AskBody(**body), AskBody(sql="SELECT * FROM visits", epsilon=0.1)]
+        return [service._answer(ann, one, None, None).slot for one in bodies]
+
+
+@pytest.mark.parametrize("body", [COUNT, BY_SEX, {"sql": "SELECT MEDIAN(age) AS m FROM visits", "epsilon": 0.1}])
+def test_the_grid_does_not_depend_on_the_rows(body: dict[str, Any]) -> None:
+    """gate:G25: no row, two people, four thousand: the same places, and none for what reads no rows."""
+    tables = [frame(0), frame(2), frame(4000)]
+    found = [outcome_slots(open_visits(table), body) for table in tables]
+    assert found[0] == found[1] == found[2]
+    assert found[0][1:] == [None, None]
+    assert found[0][0] is not None
+
+
+def test_a_failure_after_the_charge_leaves_on_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(open_visits(), {"visits": 0.05}) as asked:
+
+        def fail(_: Any) -> None:
+            raise RuntimeError
+
+        monkeypatch.setattr(asked.service.curator._engine, "fetch", fail)
+        began = time.monotonic()
+        failed = asked.ask(COUNT)
+        assert (failed.status_code, failed.json()["code"]) == (503, "engine-failed")
+        assert time.monotonic() - began >= 0.05
+        assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_waiting_holds_no_thread() -> None:
+    """Six answers with one thread: if one held it while it waits, the next could not be ready at the same place."""
+    asks = [{"sql": f"SELECT COUNT(*) AS n FROM visits WHERE age < {i}", "share": 0.01} for i in range(6)]
+    with serving(open_visits(), {"visits": 4.0}, threads=1) as asked:
+        answers = asked.calls([("POST", "/v1/ask", {"json": body}) for body in asks])
+        assert [one.status_code for one in answers] == [200] * 6
+        assert [line["left_after"] for line in asked.lines] == [4.0] * 6
