@@ -238,7 +238,7 @@ def test_an_error_of_spark_reaches_neither_message_nor_log(
 ) -> None:
     """threat:A13 a DataFrame of the caller that fails on a value: constant sentence, nothing in Python's log.
 
-    What Spark's own log says of the caller's expression is the caller's; docs/warehouse.md says so."""
+    What Spark's own log says of the caller's expression is the caller's; docs/warehouse-spark.md says so."""
     spark.conf.set("spark.sql.ansi.enabled", "true")
     data = spark.sql("SELECT id AS pid, CAST(CONCAT('ZZCANARY', id) AS DOUBLE) AS cost, 'oslo' AS town FROM RANGE(3)")
     failing = SparkEngine([(Table("v", (Field("cost", Type.REAL),), None), SparkFrame(data))], salt=SALT)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import secrets
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,8 @@ _TYPES = {
 }
 """The type that each stored type is read as. Others are not supported, nor is text with a collation, under which
 different texts can be one."""
+
+_TAGS = count(1)
 
 StoredColumns = dict[str, tuple[str, str]]
 """Stored columns by lower-case name: the name, and Spark's type without parameters."""
@@ -292,7 +295,7 @@ def _origin(source: Source, table: Table, columns: StoredColumns) -> Origin:
 
 def _run(sessions: Sessions, session: Any, query: EngineQuery) -> pa.Table:
     """The rows of a query. Ctrl-C stops it on the cluster too: it runs under a tag of its own."""
-    tag = f"lapwing-{secrets.token_hex(8)}"
+    tag = f"lapwing-{os.getpid()}-{next(_TAGS)}"
 
     def work() -> pa.Table:
         _add_tables(sessions, session, query.tables)

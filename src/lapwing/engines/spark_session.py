@@ -7,7 +7,7 @@ passwords of storage, which Spark keeps among its settings.
 
 Python's half of Spark writes the message of a failed query, with the value that made it fail, to a logger of its own.
 While Lapwing asks, that logger is silent in the thread that asks. What the JVM and the executors log is not ours:
-docs/warehouse.md says what remains.
+docs/warehouse-spark.md says what remains.
 Checked by: tests/engines/test_spark.py
 """
 
@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -229,6 +231,9 @@ def _connect(address: SparkAddress) -> Any:
         _refuse_packages()
     session, failed = None, None
     try:
+        place = urlsplit(address.url)
+        # Spark itself would try again for ten minutes.
+        socket.create_connection((place.hostname or "", place.port or 15002), timeout=10).close()
         session = SparkSession(connection=address.url)
         session.version  # noqa: B018 (asks the server)
     except Exception as error:  # noqa: BLE001 (gRPC quotes addresses and tokens)
