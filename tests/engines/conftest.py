@@ -15,3 +15,15 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     made = HOSTS[request.param](request)
     yield made
     made.close()
+
+
+SUITE = ("duckdb", "postgres")
+"""The engines that random questions and traps are asked on."""
+
+
+@pytest.fixture(scope="session", params=SUITE)
+def suite_host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    """Each engine of the suite in turn."""
+    made = HOSTS[request.param](request)
+    yield made
+    made.close()

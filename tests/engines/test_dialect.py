@@ -172,6 +172,12 @@ VALUES: dict[type[Form], list[tuple[exp.Expression, Any]]] = {
             (date(2020, 12, 31), date(2021, 1, 1), "YEAR", 1),
             (date(2021, 1, 31), date(2021, 1, 1), "MONTH", 0),
             (DAY, LEAP, "DAY", -309),
+            (DAY, date(2021, 1, 4), "WEEK", 1),
+            (date(2021, 1, 4), date(2021, 1, 10), "WEEK", 0),
+            (date(1969, 12, 29), date(1969, 12, 28), "WEEK", -1),
+            (date(1, 1, 1), date(9999, 12, 31), "WEEK", 521722),
+            (TIME, datetime(2021, 1, 1, 0, 0, 0), "SECOND", 1),  # noqa: DTZ001
+            (date(2020, 12, 31), date(2021, 1, 1), "QUARTER", 1),
         )
     ],
     forms.Shifted: [

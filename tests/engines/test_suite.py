@@ -1,14 +1,16 @@
 """The suite of every engine: the same random questions, on tables with what breaks systems.
 
-Two things are asked of each engine. Its cells on neighbours differ by no more than the plan says, and its cells are
+Two things are asked of each engine. Its cells on neighbours differ by no more than the plan says; and its cells are
 those of DuckDB, key by key and bit by bit, where no unit exceeds a limit. (Where one does, engines may choose other
-groups.) Plans, prices and refusals are made before an engine is asked, so they are the same by construction.
+groups of it.) Plans and prices are made before an engine is asked, so they are the same by construction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -26,9 +28,11 @@ from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.catalog.table import Table
 from lapwing.cells.release import Arranged
 from lapwing.engines.engine import Engine
+from lapwing.errors import Refused
 from lapwing.measures.quantiles import QuantilesKind
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
+from lapwing.privacy import Budget
 from lapwing.reading.sql import read_sql
 from support.cells import exact_cells
 from support.hosts import DuckDBHost, Host, Rows
@@ -93,9 +97,12 @@ def related(random: Random, world: World) -> Iterator[tuple[str, Plan]]:
             assert isinstance(question, Question)
         budget = random.choice([ZCDP, BASIC] if hidden else [PURE, ZCDP, BASIC])
         terms = Terms(epsilon=1)
-        plan = plan_on_terms(question, budget, terms, question.table.confidence, lambda b=budget: b.capacity.delta)
-        assert isinstance(plan, Plan)
-        yield text, plan
+        with suppress(Refused):  # noise for so many groups of so many rows cannot be drawn
+            yield text, plan_on_terms(question, budget, terms, question.table.confidence, _delta_of(budget))
+
+
+def _delta_of(budget: Budget) -> Callable[[], Fraction]:
+    return lambda: budget.capacity.delta
 
 
 def close(engines: list[Engine]) -> None:
@@ -107,32 +114,32 @@ def seeds(host: Host, times: int = 1) -> range:
     return range(times * host.questions // EACH)
 
 
-def test_neighbours_differ_by_no_more_than_the_plan_says(host: Host) -> None:
+def test_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A4 threat:A5 threat:A34 gate:G13 gate:G55"""
-    for seed in seeds(host):
-        check_neighbours(host, seed)
-    assert host.questions
+    for seed in seeds(suite_host):
+        check_neighbours(suite_host, seed)
+    assert suite_host.questions
 
 
-def test_neighbours_of_joins_and_unions_differ_by_no_more_than_the_plan_says(host: Host) -> None:
+def test_neighbours_of_joins_and_unions_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A34"""
-    for seed in seeds(host):
-        check_related(host, seed)
-    assert host.questions
+    for seed in seeds(suite_host):
+        check_related(suite_host, seed)
+    assert suite_host.questions
 
 
 @pytest.mark.slow
-def test_many_neighbours_differ_by_no_more_than_the_plan_says(host: Host) -> None:
+def test_many_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A4 threat:A5 threat:A34"""
-    for seed in seeds(host, MORE):
-        check_neighbours(host, 10_000 + seed)
-        check_related(host, 10_000 + seed)
-    assert host.questions
+    for seed in seeds(suite_host, MORE):
+        check_neighbours(suite_host, 10_000 + seed)
+        check_related(suite_host, 10_000 + seed)
+    assert suite_host.questions
 
 
 def wide(table: Table) -> Table:
     """The table with limits that no unit exceeds."""
-    return replace(table, rows_per_unit=50, groups_per_unit=None if table.by_row else 50)
+    return replace(table, rows_per_unit=12, groups_per_unit=None if table.by_row else 12)
 
 
 def seen(plan: Plan, cells: Arranged) -> list[Any]:
@@ -170,22 +177,22 @@ def check_same_related(host: Host, seed: int) -> None:
     close([ours, theirs])
 
 
-def test_cells_are_those_of_duckdb(host: Host) -> None:
+def test_cells_are_those_of_duckdb(suite_host: Host) -> None:
     """Questions of one table: every operator, every aggregate, known and unknown keys."""
-    for seed in seeds(host):
-        check_same(host, 500 + seed)
-    assert host.questions
+    for seed in seeds(suite_host):
+        check_same(suite_host, 500 + seed)
+    assert suite_host.questions
 
 
-def test_cells_of_joins_and_unions_are_those_of_duckdb(host: Host) -> None:
-    for seed in seeds(host):
-        check_same_related(host, 500 + seed)
-    assert host.questions
+def test_cells_of_joins_and_unions_are_those_of_duckdb(suite_host: Host) -> None:
+    for seed in seeds(suite_host):
+        check_same_related(suite_host, 500 + seed)
+    assert suite_host.questions
 
 
 @pytest.mark.slow
-def test_many_cells_are_those_of_duckdb(host: Host) -> None:
-    for seed in seeds(host, MORE):
-        check_same(host, 20_000 + seed)
-        check_same_related(host, 20_000 + seed)
-    assert host.questions
+def test_many_cells_are_those_of_duckdb(suite_host: Host) -> None:
+    for seed in seeds(suite_host, MORE):
+        check_same(suite_host, 20_000 + seed)
+        check_same_related(suite_host, 20_000 + seed)
+    assert suite_host.questions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -41,6 +42,10 @@ class Host(Protocol):
         """An engine on new tables with these rows."""
         ...
 
+    def log(self) -> str:
+        """What the engine wrote to its logs and folders, if it has any."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -55,6 +60,9 @@ class DuckDBHost:
 
     def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
         return DuckDBEngine([(table, frame_source(data)) for table, data in rows], salt=salt)
+
+    def log(self) -> str:
+        return ""
 
     def close(self) -> None:
         """Nothing stays."""
@@ -107,6 +115,9 @@ class PostgresHost:
     def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
         return PostgresEngine(self.sources(rows), salt=salt)
 
+    def log(self) -> str:
+        return self._server.log()
+
     def close(self) -> None:
         self._owner.close()
 
@@ -120,6 +131,7 @@ class SparkHost:
     questions = 50
 
     def __init__(self, session: Any) -> None:
+        self._folder: Path = session.folder
         self.session = session.newSession()
         for name, value in _INTERPRETED.items():
             self.session.conf.set(name, value)
@@ -132,6 +144,12 @@ class SparkHost:
 
     def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
         return SparkEngine(self.sources(rows), salt=salt)
+
+    def log(self) -> str:
+        """Everything that the driver and the executors of this Spark have written."""
+        files = [path for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink()]
+        logs = [path for path in files if path.suffix == ".log" or path.name in ("stdout", "stderr")]
+        return "".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
 
     def close(self) -> None:
         """The session is stopped by its fixture."""

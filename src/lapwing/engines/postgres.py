@@ -36,7 +36,7 @@ from lapwing.engines.frames import frame_source, with_fingerprint
 from lapwing.engines.postgres_columns import Relation, check_units, identifier, relation_of, select_rows
 from lapwing.engines.postgres_dialect import C, postgres_dialect
 from lapwing.engines.postgres_reading import SQL_TYPES
-from lapwing.engines.postgres_session import Session, Sessions
+from lapwing.engines.postgres_session import Sessions, Transaction
 from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, fingerprint, origin_of
 from lapwing.errors import Bug, Misconfigured
@@ -173,7 +173,7 @@ class PostgresEngine:
                 f"GRANT USAGE ON SCHEMA {identifier(source.schema)} TO ...; GRANT SELECT ON {place} TO ...;"
             )
 
-    def _parse(self, session: Session, text: str) -> None:
+    def _parse(self, session: Transaction, text: str) -> None:
         session.parse(text)
         if len(self._parsed) >= _REMEMBERED:
             self._parsed.clear()
@@ -233,7 +233,7 @@ def _described(source: PostgresTable) -> Relation:
         sessions.close()
 
 
-def _collation(session: Session) -> str | None:
+def _collation(session: Transaction) -> str | None:
     text = "SELECT collname::text FROM pg_collation WHERE collencoding IN (-1, pg_char_to_encoding('UTF8'))"
     found = {row[0] for row in session.rows(text)}
     return next((identifier(name) for name in _COLLATIONS if name in found), None)
@@ -293,7 +293,7 @@ def _as_integers(text: str, columns: Sequence[tuple[str, int]]) -> str:
     return f"SELECT {', '.join(shown)} FROM ({text}) AS lw_out"
 
 
-def _fetched(session: Session, query: EngineQuery) -> pa.Table:
+def _fetched(session: Transaction, query: EngineQuery) -> pa.Table:
     values = [column.to_pylist() for _, rows in sorted(query.tables.items()) for column in rows.columns]
     cursor = session.run(query.text, values)
     described = [(column.name, column.type_code) for column in cursor.description]

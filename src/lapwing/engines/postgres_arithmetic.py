@@ -60,7 +60,12 @@ def computed_once(texts: list[str], body: Callable[..., str]) -> str:
     return f"(SELECT {body(*names)} FROM (SELECT {columns} OFFSET 0) AS lw_held)"
 
 
-def _guarded(odd: Callable[[str], str], is_odd: Callable[[float], bool], plain: str, slow: Callable[..., str]) -> Write:
+def _guarded(
+    odd: tuple[Callable[[str], str], Callable[[str], str]],
+    is_odd: Callable[[float], bool],
+    plain: str,
+    slow: Callable[..., str],
+) -> Write:
     """The operator where no operand is odd, else the long way, which is computed for such rows alone."""
 
     def write(writer: Writer, form: exp.Expression) -> str:
@@ -68,8 +73,9 @@ def _guarded(odd: Callable[[str], str], is_odd: Callable[[float], bool], plain: 
 
         def body(a: str, b: str) -> str:
             constants = {text: constant_of(text.removeprefix("(").removesuffix(")")) for text in operands}
-            pairs = zip((a, b), (constants[text] for text in operands), strict=True)
-            odds = [odd(name) for name, value in pairs if value is None or is_odd(value)]
+            known = (constants[text] for text in operands)
+            tests = zip(odd, (a, b), known, strict=True)
+            odds = [test(name) for test, name, value in tests if value is None or is_odd(value)]
             if not odds:
                 return f"{a} {plain} {b}"
             return f"CASE WHEN {' OR '.join(odds)} THEN {computed_once([a, b], slow)} ELSE {a} {plain} {b} END"
@@ -85,6 +91,10 @@ def _large(x: str) -> str:
 
 def _extreme(x: str) -> str:
     return f"ABS({x}) >= {_power(500)} OR (ABS({x}) <= {_power(-500)} AND {x} <> 0)"
+
+
+def _extreme_or_zero(x: str) -> str:
+    return f"ABS({x}) >= {_power(500)} OR ABS({x}) <= {_power(-500)}"
 
 
 def _is_extreme(value: float) -> bool:
@@ -140,10 +150,10 @@ def _signed(x: str, y: str) -> str:
     return f"SIGN({x}) * SIGN({y}) * {_INFINITY}"
 
 
-PLUS = _guarded(_large, lambda value: abs(value) >= 2.0**1022, "+", _sum("+"))
-MINUS = _guarded(_large, lambda value: abs(value) >= 2.0**1022, "-", _sum("-"))
-TIMES = _guarded(_extreme, _is_extreme, "*", _product)
-QUOTIENT = _guarded(_extreme, lambda value: _is_extreme(value) or value == 0, "/", _quotient)
+PLUS = _guarded((_large, _large), lambda value: abs(value) >= 2.0**1022, "+", _sum("+"))
+MINUS = _guarded((_large, _large), lambda value: abs(value) >= 2.0**1022, "-", _sum("-"))
+TIMES = _guarded((_extreme, _extreme), _is_extreme, "*", _product)
+QUOTIENT = _guarded((_extreme, _extreme_or_zero), lambda value: _is_extreme(value) or value == 0, "/", _quotient)
 
 
 _FIXED = 1 << 62  # parts of one, in which remainders of reals are computed

@@ -17,7 +17,7 @@ from hashlib import sha256
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.postgres_dialect import C
 from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, decimal_as_real
-from lapwing.engines.postgres_session import Session
+from lapwing.engines.postgres_session import Transaction
 from lapwing.engines.source import PostgresTable, check_names
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
@@ -92,7 +92,7 @@ ORDER BY a.attnum
 """
 
 
-def relation_of(session: Session, source: PostgresTable) -> Relation:
+def relation_of(session: Transaction, source: PostgresTable) -> Relation:
     """What the catalog says of a table."""
     rows = session.rows(_RELATION, [source.schema, source.table])
     if not rows:

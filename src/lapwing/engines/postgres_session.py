@@ -50,7 +50,7 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + " ".join(
 )
 
 
-class Session:
+class Transaction:
     """One transaction: it sees one state of the database."""
 
     def __init__(self, connection: Any) -> None:
@@ -91,11 +91,11 @@ class Sessions:
         self._process = os.getpid()
 
     @contextmanager
-    def begin(self) -> Iterator[Session]:
+    def begin(self) -> Iterator[Transaction]:
         """A transaction. A connection that broke while it was idle is replaced before anything is read."""
         connection = self._begun()
         try:
-            yield Session(connection)
+            yield Transaction(connection)
         except BaseException:
             self._end(connection, "ROLLBACK")
             raise
