@@ -87,7 +87,9 @@ def same(one: Any, other: Any) -> None:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_an_answer_looks_like_the_curators(remote: Connection, local: Curator, question: str) -> None:
     remote.sql(question, epsilon=0.5)
-    same(remote.sql(question, epsilon=0.5), local.sql(question, epsilon=0.5))
+    stored = remote.sql(question, epsilon=0.5)
+    assert stored.cost.amount == 0
+    same(stored, local.sql(question, epsilon=0.5))
 
 
 def test_a_batch_looks_like_the_curators(remote: Connection, local: Curator) -> None:

@@ -226,7 +226,7 @@ def test_facts_about_the_data_are_the_same_with_and_without_a_person() -> None:
 
 
 PREVIEWS = {"preview", "preview_batch", "preview_distribution", "preview_marginals"}
-FREE = {*PREVIEWS, "preview_request", "table", "close", "catalog", "budget", "ledger", "describe"}
+FREE = {*PREVIEWS, "preview_request", "table", "close", "catalog", "budget", "ledger", "describe", "dummy"}
 PAID = {"sql", "ask", "answer", "watch", "batch", "distribution", "marginals"}
 
 

@@ -386,7 +386,7 @@ def test_a_process_that_hangs_in_a_transaction_is_put_out(base: Any) -> None:
     def hang() -> None:
         with slow._store.writing() as book:
             time.sleep(1.6)
-            book.last()
+            book.salt()
 
     with pytest.raises(LedgerFailed, match="No answer is given"):
         hang()
@@ -409,7 +409,7 @@ def test_a_fork_in_the_middle_of_a_transaction_is_refused(base: Any) -> None:
         if child == 0:
             code = 1
             try:
-                book.last()
+                book.salt()
             except LedgerFailed:
                 with_own = ledger.spent == NOTHING
                 code = 7 if with_own else 2

@@ -59,8 +59,8 @@ CHECKS: tuple[Mutant, ...] = (
     Mutant(
         "a check of other limits serves",
         _CHECKS,
-        "for charge, result in reversed(stored) if result.covers(target)]",
-        "for charge, result in reversed(stored)]",
+        "for charge, result in stored.find(target.identity.text) if result.covers(target)]",
+        "for charge, result in stored.find(target.identity.text)]",
         "limits that were never checked are told of",
         ASKED,
     ),

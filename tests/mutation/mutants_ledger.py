@@ -27,7 +27,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant(
         "ledger: allowances do not count",
         _LEDGER,
-        "in (*limits, *own):",
+        "in (*limits, *book.allowances(analyst, last)):",
         "in limits:",
         "one analyst spends what belongs to others",
         PROMISED,

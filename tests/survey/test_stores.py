@@ -10,11 +10,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from lapwing.errors import Misconfigured, StoreFailed
+from lapwing.ledger.postgres_server import Link
+from lapwing.postgres import read_address
 from lapwing.survey.memory_store import MemorySurveyStore
+from lapwing.survey.opening import open_survey_store
+from lapwing.survey.postgres_store import _MIX_EVERY, PostgresSurveyStore
 from lapwing.survey.sqlite_store import _CHECKPOINT_EVERY, SqliteSurveyStore
 from lapwing.survey.store import Invited, Kept, SurveyStore, hash_code, make_code
 
@@ -36,8 +42,26 @@ STORES: dict[str, Callable[[Path], Opener]] = {"memory": in_memory, "sqlite": in
 """Each makes a way to open the same place again and again."""
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture
+def database(ledger_server: Any) -> Iterator[Opener]:
+    """The same in a database of a server that syncs."""
+    address = read_address(ledger_server.url(ledger_server.new_database()))
+    made: list[PostgresSurveyStore] = []
+
+    def make() -> PostgresSurveyStore:
+        made.append(PostgresSurveyStore(address, timeout=5))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture(params=[*STORES, "postgres"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    if request.param == "postgres":
+        found: Opener = request.getfixturevalue("database")
+        return found
     return STORES[request.param](tmp_path)
 
 
@@ -206,3 +230,112 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "folder.db").mkdir()
     with pytest.raises(StoreFailed):
         SqliteSurveyStore(tmp_path / "folder.db").prepare(SURVEY, KEY)
+
+
+# What only a server can suffer.
+
+
+def rows(store: Any, statement: str) -> list[Any]:
+    with psycopg.connect(**store._address.parameters) as shell:
+        return shell.execute(statement).fetchall()  # type: ignore[arg-type]
+
+
+def test_a_server_that_loses_reports_is_refused(postgres: Any) -> None:
+    store = PostgresSurveyStore(read_address(postgres.url(postgres.new_database())))
+    with pytest.raises(Misconfigured, match=r"cannot keep reports: it has fsync off.*Set fsync = on"):
+        store.prepare(SURVEY, KEY)
+
+
+def test_a_table_that_was_mixed_tells_no_order_and_connects_nothing(database: Any) -> None:
+    """The transaction and the place of a row say nothing about who came when, or with which invitation."""
+    store = database()
+    store.prepare(SURVEY, KEY)
+    store.invite(bytes([number]) for number in range(4))
+    for number, code in ((3, 0), (1, 2), (2, 1)):
+        assert store.add(nonce(number), b"r", bytes([code])) is Kept.STORED
+    linked = """SELECT count(*) FROM lapwing_survey.reports r JOIN lapwing_survey.invitations i ON r.xmin = i.xmin"""
+    assert rows(store, linked) == [(3,)]  # this is why
+    store.close()
+    assert rows(store, linked) == [(12,)]
+    for table, name in (("reports", "nonce"), ("invitations", "hash")):
+        found = rows(store, f"SELECT {name}, xmin::text FROM lapwing_survey.{table} ORDER BY ctid")
+        assert [row[0] for row in found] == sorted(row[0] for row in found)
+        assert len({row[1] for row in found}) == 1
+    columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'lapwing_survey'"
+    assert set(rows(store, columns)) == {
+        *(("survey", name) for name in ("one", "id", "key")),
+        *(("reports", name) for name in ("nonce", "report")),
+        *(("invitations", name) for name in ("hash", "used")),
+    }
+    assert store.invited() == Invited(4, 3)
+
+
+def test_rows_are_mixed_while_reports_arrive(database: Any) -> None:
+    store = database()
+    store.prepare(SURVEY, KEY)
+    for number in range(_MIX_EVERY, 0, -1):
+        store.add(nonce(number), b"r")
+    assert rows(store, "SELECT count(DISTINCT xmin::text) FROM lapwing_survey.reports") == [(1,)]
+    assert store.count() == _MIX_EVERY
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_connection_lost_in_the_commit_is_looked_up(
+    database: Any, monkeypatch: pytest.MonkeyPatch, arrived: bool
+) -> None:
+    store = database()
+    store.prepare(SURVEY, KEY)
+    inner = Link.commit
+
+    def lose(self: Link) -> None:
+        monkeypatch.setattr(Link, "commit", inner)
+        if arrived:
+            inner(self)
+        self.close()
+        raise psycopg.OperationalError("lost")
+
+    monkeypatch.setattr(Link, "commit", lose)
+    if arrived:
+        assert store.add(nonce(1), b"a") is Kept.STORED
+    else:
+        with pytest.raises(StoreFailed, match="Nothing was kept: send again"):
+            store.add(nonce(1), b"a")
+        assert store.add(nonce(1), b"a") is Kept.STORED
+    assert store.add(nonce(1), b"a") is Kept.ALREADY
+
+
+def test_a_server_that_restarts_is_found_again(database: Any, ledger_server: Any) -> None:
+    store = database()
+    store.prepare(SURVEY, KEY)
+    store.add(nonce(1), b"a")
+    ledger_server.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lapwing survey'"
+    )
+    assert store.add(nonce(2), b"a") is Kept.STORED
+    assert store.count() == 2
+
+
+def test_a_database_that_was_given_away_takes_nothing_more(database: Any) -> None:
+    first, second = database(), database()
+    first.prepare(SURVEY, KEY)
+    second.prepare("1" * 32, KEY)
+    with pytest.raises(StoreFailed, match="Nothing was kept"):
+        first.add(nonce(1), b"a")
+    assert second.count() == 0
+
+
+def test_an_address_opens_a_database(ledger_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """threat:A13: with a password it is refused, and not repeated."""
+    url = ledger_server.url(ledger_server.new_database())
+    with pytest.raises(Misconfigured, match="holds a password") as caught:
+        open_survey_store(tmp_path / "survey.toml", url)
+    assert ledger_server.password not in str(caught.value)
+    monkeypatch.setenv("PGPASSWORD", ledger_server.password)
+    open_url = url.replace(f":{ledger_server.password}", "")
+    with pytest.raises(Misconfigured, match="there are no reports yet"):
+        open_survey_store(tmp_path / "survey.toml", open_url, exists=True)
+    with closing(open_survey_store(tmp_path / "survey.toml", open_url)) as store:
+        assert store.prepare(SURVEY, KEY) == KEY
+        assert store.add(nonce(1), b"a") is Kept.STORED
+    with closing(open_survey_store(tmp_path / "survey.toml", open_url, exists=True)) as store:
+        assert store.reports() == [b"a"]

@@ -13,26 +13,26 @@ from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.privacy.budget import Cost
 
-Answer = TypeVar("Answer", bound=Tabular)
+Item = TypeVar("Item", bound=Tabular)
 
 
-class Together(Generic[Answer]):
+class Together(Generic[Item]):
     """Answers in the order of their questions."""
 
     __slots__ = ()
 
     names: tuple[str, ...]
-    releases: tuple[Answer, ...]
+    releases: tuple[Item, ...]
     cost: Cost
     """What all of them cost together; 0 if all were stored."""
 
     def __len__(self) -> int:
         return len(self.releases)
 
-    def __iter__(self) -> Iterator[Answer]:
+    def __iter__(self) -> Iterator[Item]:
         return iter(self.releases)
 
-    def __getitem__(self, which: int | str) -> Answer:
+    def __getitem__(self, which: int | str) -> Item:
         if isinstance(which, str):
             if which not in self.names:
                 raise Misconfigured(f"`{which}` is not a question of this batch. {nearest(which, self.names)}")

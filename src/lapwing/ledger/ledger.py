@@ -27,7 +27,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
@@ -51,6 +51,7 @@ from lapwing.ledger.entry import (
     round_denominators,
 )
 from lapwing.ledger.export import write_export
+from lapwing.ledger.held import HeldAnswer, held_with, hold
 from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
 from lapwing.ledger.store import Book, InDoubt, Store
 from lapwing.ledger.verify import Report, verify
@@ -139,6 +140,8 @@ class Ledger:
                     entries.append(last)
         if refusal is not None:
             raise refusal
+        if self._known is None or self._known.seq < last.seq:
+            self._known = Head(self.id, last.seq, last.hash)
         try:
             self._advance(last)
         except LapwingError as error:
@@ -148,7 +151,6 @@ class Ledger:
             )
             failed.charged = total
             raise failed from error
-        self._known = Head(self.id, last.seq, last.hash)
         pairs = zip(entries, made, strict=True)
         return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
 
@@ -167,6 +169,8 @@ class Ledger:
         """
         if not reservation.fresh:
             raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
+        if hold(HeldAnswer(self, reservation, bytes(payload), match, terms)):
+            return
         answer, found = bytes(payload), None if match is None else digest(match)
         with self._writing(durable=False) as book:
             last = self._check(book)
@@ -298,9 +302,10 @@ class Ledger:
             return book.with_key(analyst, key) is not None
 
     def find_answers(self, match: str) -> tuple[StoredAnswer, ...]:
-        """The stored answers to equal questions, newest first."""
+        """The stored answers to equal questions, newest first, and those that this very request holds."""
         with self._reading() as book:
-            return tuple(book.answers(digest(match)))
+            held = (StoredAnswer(book.at(one.reservation.seq), one.payload) for one in held_with(self, match))
+            return (*held, *book.answers(digest(match)))
 
     def offers(self, match: str) -> tuple[Offer, ...]:
         """The newest stored answer to equal questions on each of the terms that were paid, the newest first."""
@@ -447,11 +452,14 @@ class Ledger:
         return last if last.seq == 1 else book.append(last, EntryKind.WITNESS, note={"witnesses": len(missing)})
 
     def _advance(self, entry: Entry) -> None:
-        """Tells the witnesses of an entry that is durable. Nobody else does so at the same time."""
-        if self._witnesses:
-            with self._store.writing():
-                for witness in self._witnesses:
-                    witness.advance(Head(self.id, entry.seq, entry.hash))
+        """Tells the witnesses of an entry that is durable, or of a later one that is. Only one that is missing, and
+        must be made, takes the lock of the ledger."""
+        known = self._known
+        head = Head(self.id, entry.seq, entry.hash) if known is None or known.seq < entry.seq else known
+        made = all(witness.exists() for witness in self._witnesses)
+        with nullcontext() if made else self._store.writing():
+            for witness in self._witnesses:
+                witness.advance(head)
 
     def _again(self, book: CheckedBook, earlier: Entry | None, request: str) -> Reservation:
         if earlier is None or earlier.body != request:

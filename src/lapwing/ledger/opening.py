@@ -37,7 +37,10 @@ def open_ledger(
     """
     witnesses = _witnesses(witness)
     if path is not None:
-        return Ledger.open(_store(path, timeout), budget, witnesses)
+        store = _store(path, timeout)
+        if not store.files:  # a ledger in a file makes its folder, in which a witness may be too
+            _make_folders(witnesses)
+        return Ledger.open(store, budget, witnesses)
     if witnesses:
         raise Misconfigured("A ledger in memory has no witness. Leave `witness` out, or give the ledger a path.")
     return Ledger.open(MemoryStore(), budget)
@@ -152,6 +155,16 @@ def _opened_to_read(place: Path | PostgresAddress) -> AbstractContextManager[Boo
     from lapwing.ledger import postgres
 
     return postgres.opened_to_read(place)
+
+
+def _make_folders(witnesses: Sequence[Witness]) -> None:
+    for witness in witnesses:
+        try:
+            witness.path.parent.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise LedgerFailed(
+                f"The witness {witness.path} could not be written ({error.strerror}). Make its folder writable."
+            ) from None
 
 
 def _witnesses(files: Path | str | Sequence[Path | str]) -> list[Witness]:

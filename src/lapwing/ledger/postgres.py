@@ -36,9 +36,9 @@ from psycopg import errors
 
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.gate import Gate
-from lapwing.ledger.postgres_book import Mark, PostgresBook
+from lapwing.ledger.postgres_book import Mark, PostgresBook, newest_entries
 from lapwing.ledger.postgres_server import FACTS, Link, failure, moved_server, without_doubt
-from lapwing.ledger.store import InDoubt
+from lapwing.ledger.store import InDoubt, Row
 from lapwing.noise.bits import SYSTEM
 from lapwing.postgres import PostgresAddress
 
@@ -94,8 +94,9 @@ class PostgresStore:
     def writing(self, *, durable: bool = True) -> Iterator[PostgresBook]:
         writer = f"{SYSTEM.integer(128):032x}"
         with self._gate.enter():
-            link, server = self._begin(self._lock)
+            link, (server, rows) = self._begin(self._lock)
             book = PostgresBook(link, self._schema, writer=writer, server=server, durable=self._durable)
+            book.have_at_hand(rows)
             with self._undone_on_error(link):
                 yield book
                 if self._moved and book.mark is not None:
@@ -172,12 +173,13 @@ class PostgresStore:
             raise
         return link
 
-    def _lock(self, link: Link) -> str:
-        """Begins to write; gives back where."""
+    def _lock(self, link: Link) -> tuple[str, list[Row]]:
+        """Begins to write; gives back where, and the entries that every writer looks at."""
         while True:
             try:
-                (row,), heads = link.batch(
-                    "BEGIN", FACTS, self._limits(), f"SELECT server, seq FROM {self._schema}.head FOR UPDATE"
+                (row,), heads, rows = link.batch(
+                    *("BEGIN", FACTS, self._limits(), f"SELECT server, seq FROM {self._schema}.head FOR UPDATE"),
+                    newest_entries(self._schema, max(self._durable, 1)),
                 )
             except (errors.UndefinedTable, errors.InvalidSchemaName):
                 link.batch("ROLLBACK")
@@ -185,7 +187,7 @@ class PostgresStore:
                     *("BEGIN", FACTS, self._limits()),
                     f"SELECT pg_advisory_xact_lock({_LOCKS}, hashtext('{self._schema}'))",
                 )
-                heads, made = [], link.run(f"SELECT to_regclass('{self._schema}.head') IS NOT NULL")[0][0]
+                heads, rows, made = [], [], link.run(f"SELECT to_regclass('{self._schema}.head') IS NOT NULL")[0][0]
                 if made:  # by another process, while this one waited
                     link.batch("ROLLBACK")
                     continue
@@ -198,7 +200,7 @@ class PostgresStore:
                     self._durable, _ = self._flush_through(link, ())
                     break
             else:
-                return server
+                return server, rows
 
     def _look(self, link: Link) -> None:
         link.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", self._limits())

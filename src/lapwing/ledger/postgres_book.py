@@ -90,6 +90,12 @@ class Transaction(Protocol):
         """The rows of one statement."""
 
 
+def newest_entries(schema: str, seq: int) -> str:
+    """Reads the first entry, and all from this number on or, if there is none, the last."""
+    last = f"least({seq}, (SELECT max(seq) FROM {schema}.entry))"
+    return f"SELECT {_COLUMNS} FROM {schema}.entry WHERE seq = 1 OR seq >= {last} ORDER BY seq"
+
+
 def schema_statements(schema: str) -> list[str]:
     """Makes the tables of an empty ledger, and what keeps them append-only."""
     tables = {
@@ -122,6 +128,12 @@ class PostgresBook:
         self._durable = durable
         self.mark: Mark | None = None
         """The last entry that was appended."""
+        self._at_hand: dict[int, Row] = {}
+        """The first entry and the last ones, if they were read with the lock: nobody else adds to them."""
+
+    def have_at_hand(self, rows: list[Row]) -> None:
+        """Takes the first entry and all from some number on, which were read with the lock."""
+        self._at_hand = {row[0]: row for row in rows}
 
     def is_empty(self) -> bool:
         return not self._tables()
@@ -138,16 +150,18 @@ class PostgresBook:
         return self._value(f"SELECT salt FROM {self._schema}.secret")
 
     def entry(self, seq: int) -> Row | None:
-        return self._one("WHERE seq = %s", seq)
+        return self._at_hand.get(seq) or self._one("WHERE seq = %s", seq)
 
     def last(self) -> Row | None:
-        return self._one("ORDER BY seq DESC LIMIT 1")
+        return self._at_hand[max(self._at_hand)] if self._at_hand else self._one("ORDER BY seq DESC LIMIT 1")
 
     def last_durable(self) -> Row | None:
         wanted = "WHERE kind <> ALL(%s) AND seq <= %s ORDER BY seq DESC LIMIT 1"
         return self._one(wanted, list(UNSYNCED), self._durable)
 
     def entries_from(self, seq: int) -> list[Row]:
+        if seq > 1 and seq in self._at_hand:
+            return [row for number, row in sorted(self._at_hand.items()) if number >= seq]
         return self._all("WHERE seq >= %s ORDER BY seq", seq)
 
     def page(self, after: int | None, end: int | None = None) -> list[Row]:
@@ -169,6 +183,8 @@ class PostgresBook:
         values = [*(getattr(entry, name) for name in COLUMNS), self._writer]
         self._session.run(f"INSERT INTO {self._schema}.entry ({_COLUMNS}, writer) VALUES ({places})", values)
         self.mark = entry.seq, entry.hash, self._writer
+        if self._at_hand:
+            self._at_hand[entry.seq] = tuple(values[:-1])
 
     def accept_server(self) -> None:
         """Records that the ledger is served from here on."""

@@ -81,14 +81,14 @@ def _until(gen: Generator[Any, Any, Any], deadline: float) -> Generator[Any, Any
 class Link:
     """A connection of one process. It keeps no session state, so that a pooler may give each transaction another."""
 
-    def __init__(self, address: PostgresAddress, timeout: float) -> None:
+    def __init__(self, address: PostgresAddress, timeout: float, title: str = "lapwing ledger") -> None:
         self._process = os.getpid()
         settings: dict[str, Any] = {
             "connect_timeout": max(2, round(min(timeout, 10))),
             "keepalives_idle": 5,
             "keepalives_interval": 2,
             "tcp_user_timeout": round(1000 * (timeout + _PATIENCE)),
-            "application_name": "lapwing ledger",
+            "application_name": title,
             "client_encoding": "UTF8",
             **address.parameters,
         }
@@ -103,14 +103,14 @@ class Link:
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """The rows of one statement."""
         cursor = self._execute(statement, values)
-        return cursor.fetchall() if cursor.description else []
+        return cursor.fetchall() if _has_rows(cursor) else []
 
     def batch(self, *statements: str) -> list[list[Row]]:
         """Runs statements in one round trip; the rows of each that has some."""
         cursor = self._execute("; ".join(statements), ())
         found = []
         while True:
-            if cursor.description:
+            if _has_rows(cursor):
                 found.append(cursor.fetchall())
             if not cursor.nextset():
                 return found
@@ -131,6 +131,11 @@ class Link:
     def lost(self) -> bool:
         """Whether it can no longer be used."""
         return bool(self._connection.closed)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether it belongs to the parent of this process."""
+        return self._process != os.getpid()
 
     def reset(self) -> bool:
         """Ends the transaction without a commit. False if the connection must be given up."""
@@ -154,6 +159,11 @@ class Link:
         if self._process != os.getpid():
             raise LedgerFailed("This process was forked in the middle of a question. Ask again. No answer is given.")
         return self._connection.execute(statement.encode(), values or None)
+
+
+def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:
+    """Whether the statement gave a table, also an empty one."""
+    return cursor.pgresult is not None and cursor.pgresult.status == psycopg.pq.ExecStatus.TUPLES_OK
 
 
 _INHERITED: list[Any] = []
@@ -193,12 +203,16 @@ _SAID = {  # what a failed connection says has no code
 }
 
 
-def failure(error: psycopg.Error, name: str) -> LedgerFailed:
+def next_step(error: psycopg.Error) -> str:
     """What went wrong, and what to do about it. Nothing of the server's own text, which may quote rows or users."""
     code = error.sqlstate or next((code for text, code in _SAID.items() if text in str(error)), "08")
     fits = sorted((known for known in _NEXT_STEP if code.startswith(known)), key=len)
-    step = _NEXT_STEP[fits[-1]] if fits else f"PostgreSQL reports {code}. Run `lapwing ledger verify`."
-    return LedgerFailed(f"The ledger {name} failed: {step} No answer is given.")
+    return _NEXT_STEP[fits[-1]] if fits else f"PostgreSQL reports {code}. Check the server, then ask again."
+
+
+def failure(error: psycopg.Error, name: str) -> LedgerFailed:
+    """The same, of a ledger."""
+    return LedgerFailed(f"The ledger {name} failed: {next_step(error)} No answer is given.")
 
 
 def moved_server(name: str, known: str, now: str) -> Misconfigured:

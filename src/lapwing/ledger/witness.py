@@ -3,14 +3,17 @@
 The file has two lines of 256 bytes, each a head of the chain with a check sum; the one with the larger number counts.
 A new head overwrites the older line and is synced before `advance` returns. If the machine stops in the middle, that
 line does not pass its check and the other one still counts: so one sync suffices, and no rename.
-Order: a head is written here only after its entry is durable in the ledger, and only under the ledger's write lock.
-So the ledger is never behind its witness, and the witness never goes back, unless someone put an older ledger there.
+Order: a head is written here only after its entry is durable in the ledger, and under a lock on the file; the file is
+made under the ledger's write lock. So the ledger is never behind its witness, and the witness never goes back, unless
+someone put an older ledger there. Whoever waits for the lock and finds a later head there writes nothing: that head
+proves the entry too. So processes that charge at the same time share a sync.
 Checked by: tests/ledger/test_witness.py
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -42,20 +45,25 @@ class Witness:
         return None if lines is None else self._newest(lines)
 
     def advance(self, head: Head) -> None:
-        """Makes it know this head durably, unless it knows a newer one."""
+        """Makes it know this head durably, unless it knows a newer one. To create it takes the ledger's lock."""
         lines = self._lines()
-        known = None if lines is None else self._newest(lines)
-        if known is not None and known.ledger != head.ledger:
-            raise Misconfigured(other_ledger(self.name, known, head.ledger))
-        if known is not None and known.seq >= head.seq:
-            return
         try:
             if lines is None:
                 self._create(head)
-            else:
-                self._overwrite(head, 1 - lines.index(known))
+            elif not self._knows(lines, head):
+                self._overwrite(head)
         except OSError as error:
             raise self._failure("written", error) from None
+
+    def exists(self) -> bool:
+        """Whether there is such a file."""
+        return self.path.exists()
+
+    def _knows(self, lines: list[Head | None], head: Head) -> bool:
+        known = self._newest(lines)
+        if known.ledger != head.ledger:
+            raise Misconfigured(other_ledger(self.name, known, head.ledger))
+        return known.seq >= head.seq
 
     def _lines(self) -> list[Head | None] | None:
         try:
@@ -78,7 +86,6 @@ class Witness:
         return max(heads, key=lambda head: head.seq)
 
     def _create(self, head: Head) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.path.with_name(self.path.name + ".new")
         with open(fresh, "wb", buffering=0) as file:
             file.write(_format(head) * 2)
@@ -86,11 +93,18 @@ class Witness:
         os.replace(fresh, self.path)
         sync_folder(self.path.parent)
 
-    def _overwrite(self, head: Head, line: int) -> None:
+    def _overwrite(self, head: Head) -> None:
         with open(self.path, "r+b", buffering=0) as file:
-            file.seek(line * _LINE)
-            file.write(_format(head))
-            _sync(file.fileno())
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                raw = file.read(2 * _LINE)
+                lines = [_parse(raw[:_LINE]), _parse(raw[_LINE:])]
+                if not self._knows(lines, head):
+                    file.seek(_LINE * (1 - lines.index(self._newest(lines))))
+                    file.write(_format(head))
+                    _sync(file.fileno())
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open too
 
     def _failure(self, what: str, error: OSError) -> LedgerFailed:
         return LedgerFailed(
