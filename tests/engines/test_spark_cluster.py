@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suite", ["test_spark.py", "test_dialect.py", "test_spark_traps.py"])
+@pytest.mark.parametrize("suite", ["test_spark.py", "test_dialect.py", "test_traps.py"])
 def test_a_suite_passes_on_two_executors(suite: str) -> None:
     """A process has one Spark, so this one is asked for by the environment (support/spark.py)."""
     told = subprocess.run(
