@@ -17,7 +17,7 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     made.close()
 
 
-SUITE = ("duckdb", "postgres")
+SUITE = ("duckdb", "postgres", "spark")
 """The engines that random questions and traps are asked on."""
 
 

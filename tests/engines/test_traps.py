@@ -139,11 +139,13 @@ def outcome(curator: Curator, text: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("trap", TRAPS)
-def test_a_trap_in_a_condition_is_the_same_on_neighbours(pair: tuple[Curator, Curator], trap: str) -> None:
-    """threat:A11 threat:A12 gate:G18"""
+def test_a_trap_in_a_condition_is_the_same_on_neighbours(
+    suite_host: Host, pair: tuple[Curator, Curator], trap: str
+) -> None:
+    """threat:A11 threat:A12 gate:G18 Spark has no regular expressions that take linear time, and refuses them."""
     one, two = (outcome(curator, f"SELECT COUNT(*) FROM t WHERE {trap}") for curator in pair)
     assert one == two
-    assert one[0] == "answered"
+    assert one[0] == ("Refused" if trap.startswith("REGEXP") and suite_host.name == "spark" else "answered")
 
 
 @pytest.mark.parametrize("value", SUMS)

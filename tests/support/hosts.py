@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -121,6 +122,45 @@ class PostgresHost:
         self._owner.close()
 
 
+class SparkHost:
+    """Rows as DataFrames of one session. Spark interprets queries here: to compile one takes longer than a dozen rows.
+
+    test_spark.py asks compiled ones."""
+
+    name = "spark"
+    questions = 50
+
+    def __init__(self, session: Any) -> None:
+        self._folder: Path = session.folder
+        self.session = session.newSession()
+        for name, value in _INTERPRETED.items():
+            self.session.conf.set(name, value)
+
+    def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
+        return [
+            (table, frame_source(data) if table.public else SparkFrame(self.session.createDataFrame(data)))
+            for table, data in rows
+        ]
+
+    def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
+        return SparkEngine(self.sources(rows), salt=salt)
+
+    def log(self) -> str:
+        """Everything that the driver and the executors of this Spark have written."""
+        files = [path for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink()]
+        logs = [path for path in files if path.suffix == ".log" or path.name in ("stdout", "stderr")]
+        return "".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
+
+    def close(self) -> None:
+        """The session is stopped by its fixture."""
+
+
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 _READERS = count(1)
 _SQL_TYPES = {
     pa.int64(): "bigint",
@@ -135,31 +175,6 @@ _SQL_TYPES = {
     pa.timestamp("us"): "timestamp",
     pa.null(): "text",
 }
-
-
-class SparkHost:
-    """Rows as DataFrames of one session."""
-
-    name = "spark"
-    questions = 50
-
-    def __init__(self, session: Any) -> None:
-        self.session = session
-
-    def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
-        return [
-            (table, frame_source(data) if table.public else SparkFrame(self.session.createDataFrame(data)))
-            for table, data in rows
-        ]
-
-    def engine(self, rows: Rows, *, salt: int = SALT) -> Engine:
-        return SparkEngine(self.sources(rows), salt=salt)
-
-    def log(self) -> str:
-        return ""
-
-    def close(self) -> None:
-        """The session belongs to its fixture."""
 
 
 HOSTS: dict[str, Callable[[pytest.FixtureRequest], Host]] = {
