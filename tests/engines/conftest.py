@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from support.hosts import HOSTS, Host
 
 
 @pytest.fixture(scope="session", params=HOSTS)
-def host(request: pytest.FixtureRequest) -> Host:
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     """Each engine in turn."""
-    return HOSTS[request.param](request)
+    made = HOSTS[request.param](request)
+    yield made
+    made.close()
+
+
+SUITE = ("duckdb", "postgres", "spark")
+"""The engines that random questions and traps are asked on."""
+
+
+@pytest.fixture(scope="session", params=SUITE)
+def suite_host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    """Each engine of the suite in turn."""
+    made = HOSTS[request.param](request)
+    yield made
+    made.close()

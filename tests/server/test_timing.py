@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import anyio
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,7 +86,11 @@ def outcome_slots(curator: Any, body: dict[str, Any]) -> list[float | None]:
         service = asked.service
         ann = Principal("ann", Role.ANALYST, "0")
         bodies = [AskBody(**body), AskBody(**body), AskBody(sql="SELECT * FROM visits", epsilon=0.1)]
-        return [service._answer(ann, one, None, None).slot for one in bodies]
+        outcomes = []
+        for one in bodies:
+            outcomes.append(service._answer(ann, one, None, None))
+            service._store(outcomes[-1])
+        return [outcome.slot for outcome in outcomes]
 
 
 @pytest.mark.parametrize("body", [COUNT, BY_SEX, {"sql": "SELECT MEDIAN(age) AS m FROM visits", "epsilon": 0.1}])
@@ -118,3 +124,58 @@ def test_waiting_holds_no_thread() -> None:
         answers = asked.calls([("POST", "/v1/ask", {"json": body}) for body in asks])
         assert [one.status_code for one in answers] == [200] * 6
         assert [line["left_after"] for line in asked.lines] == [4.0] * 6
+
+
+def test_nobody_sees_an_answer_before_it_leaves() -> None:
+    """threat:A9 gate:G25: when rows were read is told neither by the same question, nor by the key, nor by previews."""
+    with serving(open_visits(), {"visits": 3.0}) as asked:
+        headers = {"Idempotency-Key": "k"}
+        seen: list[tuple[int, Any]] = []
+
+        async def run() -> None:
+            own = {"Authorization": f"Bearer {asked.token()}"}
+            transport = httpx.ASGITransport(app=asked.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://t", timeout=60, headers=own) as client:
+
+                async def poll() -> None:
+                    while not asked.service.ledger.spent:
+                        await anyio.sleep(0.01)
+                    for _ in range(5):
+                        again = await client.post("/v1/ask", json=COUNT, headers=headers)
+                        told = (await client.post("/v1/preview", json=COUNT)).json()
+                        listed = (await client.get("/v1/releases")).json()["releases"]
+                        seen.append((again.status_code, (told["stored"], len(listed))))
+                        await anyio.sleep(0.1)
+
+                async with anyio.create_task_group() as group:
+                    group.start_soon(poll)
+                    first = await client.post("/v1/ask", json=COUNT, headers=headers)
+                    assert first.status_code == 200
+                again = await client.post("/v1/ask", json=COUNT, headers=headers)
+                assert again.content == first.content
+
+        anyio.run(run)
+        assert seen == [(409, (False, 0))] * 5
+        assert [line["left_after"] for line in asked.lines if line["left_after"]] == [3.0]
+
+
+def test_who_asks_the_same_meanwhile_waits_and_pays_nothing() -> None:
+    with serving(open_visits(), {"visits": 0.5}) as asked:
+        answers = asked.calls([("POST", "/v1/ask", {"json": COUNT})] * 4)
+        assert sorted(one.json()["price"]["epsilon"] for one in answers) == [0.0, 0.0, 0.0, 0.1]
+        assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_what_waits_is_stored_when_the_server_stops() -> None:
+    with serving(open_visits(), {"visits": 3000.0}) as asked:
+        ann = Principal("ann", Role.ANALYST, "0")
+
+        async def run() -> None:
+            async with anyio.create_task_group() as group:
+                group.start_soon(lambda: asked.service.ask(ann, AskBody(**COUNT), arrived=time.monotonic()))
+                while not asked.service._tasks or not asked.service.ledger.spent:
+                    await anyio.sleep(0.01)
+                await asked.service.drain()
+
+        anyio.run(run)
+        assert asked.ask(COUNT).json()["price"]["epsilon"] == 0

@@ -51,6 +51,7 @@ from lapwing.ledger.entry import (
     round_denominators,
 )
 from lapwing.ledger.export import write_export
+from lapwing.ledger.held import HeldAnswer, held_with, hold
 from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
 from lapwing.ledger.store import Book, InDoubt, Store
 from lapwing.ledger.verify import Report, verify
@@ -168,6 +169,8 @@ class Ledger:
         """
         if not reservation.fresh:
             raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
+        if hold(HeldAnswer(self, reservation, bytes(payload), match, terms)):
+            return
         answer, found = bytes(payload), None if match is None else digest(match)
         with self._writing(durable=False) as book:
             last = self._check(book)
@@ -299,9 +302,10 @@ class Ledger:
             return book.with_key(analyst, key) is not None
 
     def find_answers(self, match: str) -> tuple[StoredAnswer, ...]:
-        """The stored answers to equal questions, newest first."""
+        """The stored answers to equal questions, newest first, and those that this very request holds."""
         with self._reading() as book:
-            return tuple(book.answers(digest(match)))
+            held = (StoredAnswer(book.at(one.reservation.seq), one.payload) for one in held_with(self, match))
+            return (*held, *book.answers(digest(match)))
 
     def offers(self, match: str) -> tuple[Offer, ...]:
         """The newest stored answer to equal questions on each of the terms that were paid, the newest first."""

@@ -103,14 +103,14 @@ class Link:
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """The rows of one statement."""
         cursor = self._execute(statement, values)
-        return cursor.fetchall() if cursor.description else []
+        return cursor.fetchall() if _has_rows(cursor) else []
 
     def batch(self, *statements: str) -> list[list[Row]]:
         """Runs statements in one round trip; the rows of each that has some."""
         cursor = self._execute("; ".join(statements), ())
         found = []
         while True:
-            if cursor.description:
+            if _has_rows(cursor):
                 found.append(cursor.fetchall())
             if not cursor.nextset():
                 return found
@@ -159,6 +159,11 @@ class Link:
         if self._process != os.getpid():
             raise LedgerFailed("This process was forked in the middle of a question. Ask again. No answer is given.")
         return self._connection.execute(statement.encode(), values or None)
+
+
+def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:
+    """Whether the statement gave a table, also an empty one."""
+    return cursor.pgresult is not None and cursor.pgresult.status == psycopg.pq.ExecStatus.TUPLES_OK
 
 
 _INHERITED: list[Any] = []

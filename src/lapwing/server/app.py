@@ -44,6 +44,7 @@ def create_app(service: Service) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        await service.drain()
         service.close()
 
     app = FastAPI(

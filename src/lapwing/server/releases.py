@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
 from typing import Any
@@ -14,6 +15,24 @@ from lapwing.server.problems import ServerProblem
 _REMEMBERED = 4096
 
 
+@dataclass(frozen=True, slots=True)
+class NewRelease:
+    """A release that is about to be sent."""
+
+    name: str
+    content: bytes
+    by: str
+    kind: str
+    price: str
+
+
+def new_release(content: dict[str, Any], *, by: str, kind: str) -> NewRelease:
+    """The release of an answer: its name, and the bytes that are sent."""
+    name = f"r{sha256(json.dumps(_unpriced(content), default=str).encode()).hexdigest()[:32]}"
+    whole = json.dumps({"release": name, **content}, default=str).encode()
+    return NewRelease(name, whole, by, kind, json.dumps(content.get("price")))
+
+
 class Releases:
     """The releases of one ledger."""
 
@@ -21,17 +40,15 @@ class Releases:
         self._ledger = ledger
         self._known: set[str] = set()
 
-    def keep(self, content: dict[str, Any], *, by: str, kind: str) -> tuple[str, bytes]:
-        """The name of a release and its bytes; kept once, whoever asks for it and whatever it costs them."""
-        name = f"r{sha256(json.dumps(_unpriced(content), default=str).encode()).hexdigest()[:32]}"
-        whole = json.dumps({"release": name, **content}, default=str).encode()
-        if name not in self._known:
-            note = {"by": by, "kind": kind, "price": json.dumps(content.get("price"))}
-            self._ledger.record(EntryKind.KEEP, f"release:{name}", note, content=whole)
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known.add(name)
-        return name, whole
+    def keep(self, release: NewRelease) -> None:
+        """Keeps a release, once, whoever asks for it and whatever it costs them."""
+        if release.name in self._known:
+            return
+        note = {"by": release.by, "kind": release.kind, "price": release.price}
+        self._ledger.record(EntryKind.KEEP, f"release:{release.name}", note, content=release.content)
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known.add(release.name)
 
     def read(self, name: str) -> bytes:
         """The bytes of a release."""

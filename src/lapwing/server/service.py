@@ -4,6 +4,8 @@ Threads:    one curator is shared by the threads of a worker. Its ledger is one 
             runs on a cursor of its own, and what it remembers is looked up in single steps.
 Waiting:    an answer that is ready early waits as a timer, not as a thread.
 Gone:       work that has begun goes on when its client leaves: it may have been charged, and is stored.
+Seen:       an answer is stored when it leaves, not when it is ready: else whoever asks the same, or sends the same key
+            again, would see how long it took (ledger/held.py). Who asks the same on this worker meanwhile waits for it.
 Checked by: tests/server/test_service.py, tests/server/test_processes.py
 """
 
@@ -19,7 +21,9 @@ from typing import Any, TypeVar
 
 from lapwing.answers.formats.json import dump
 from lapwing.curator import Curator
-from lapwing.errors import LapwingError
+from lapwing.curator.charging import LOST
+from lapwing.errors import LapwingError, LedgerFailed
+from lapwing.ledger.held import HeldAnswer, holding, settle_held
 from lapwing.privacy.budget import Cost
 from lapwing.server.bodies import Asking
 from lapwing.server.dummy import DummyAnswers
@@ -27,10 +31,10 @@ from lapwing.server.limits import Turns
 from lapwing.server.log import note_incident
 from lapwing.server.previews import PreviewNames
 from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, is_final, of_bug, of_error, of_server
-from lapwing.server.releases import Releases
+from lapwing.server.releases import NewRelease, Releases, new_release
 from lapwing.server.retries import KeptReply, KeyClaim, Retries, retry_key
 from lapwing.server.settings import ANSWER_TIME, ServeSettings
-from lapwing.server.timing import Answer, leave_at, longest, slot_of
+from lapwing.server.timing import ServedAnswer, leave_at, longest, slot_of
 from lapwing.server.tokens import Principal, TokenBook
 
 _T = TypeVar("_T")
@@ -51,6 +55,12 @@ class Outcome:
     retry_after: int | None = None
     slot: float | None = None
     """T of the grid on which it leaves; None if it leaves at once."""
+    held: tuple[HeldAnswer, ...] = ()
+    """Answers that are stored when it leaves."""
+    release: NewRelease | None = None
+    claim: KeyClaim | None = None
+    final: bool = False
+    """Whether a retry under the same key gets the same bytes."""
 
 
 class Service:
@@ -71,7 +81,10 @@ class Service:
         self._longest = longest(max(slowest, ANSWER_TIME))
         self.retries = Retries(self.ledger, patience=self._longest)
         self._names = PreviewNames(self.ledger)
-        self._sent: dict[int, tuple[Answer, bytes]] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._running: dict[str, tuple[asyncio.Task[Any], tuple[str, str | None]]] = {}
+        self._sent: dict[int, tuple[ServedAnswer, bytes]] = {}
         self.dummy = DummyAnswers(curator)
         threads = self.settings.threads
         self._turns = Turns(max(1, threads - 1), _WAITING, _TOTAL)
@@ -105,21 +118,79 @@ class Service:
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
     ) -> tuple[Outcome, float | None]:
         """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
+        same, mine = body.digest(), (principal.name, key)
+        twin, whose = self._running.get(same, (None, None))
+        if twin is not None and (key is None or whose != mine) and not body.refresh:
+            await asyncio.wait({twin})  # then its answer is stored, and this one costs nothing
         await self._turns.enter(principal.name)
-        work = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, principal, body, key, preview)
-        work.add_done_callback(lambda _: self._turns.leave(principal.name))
+        task = asyncio.create_task(self._finish(principal, body, key, preview, arrived))
+        self._running[same] = task, mine
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._forget(same, done))
         try:
-            outcome = await asyncio.wait_for(asyncio.shield(work), max(0.0, arrived + self._longest - time.monotonic()))
+            return await asyncio.wait_for(asyncio.shield(task), max(0.0, arrived + self._longest - time.monotonic()))
         except TimeoutError:
-            outcome = replace(self._problem(of_server(ServerProblem("still-running"))), slot=self._longest)
+            return self._problem(of_server(ServerProblem("still-running"))), self._longest
+
+    async def _finish(
+        self, principal: Principal, body: Asking, key: str | None, preview: str | None, arrived: float
+    ) -> tuple[Outcome, float | None]:
+        """Does the work, waits for the grid, and only then stores the answer: from then on it is free for all."""
+        try:
+            work = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, principal, body, key, preview)
+            outcome = await work
+        finally:
+            self._turns.leave(principal.name)
         if outcome.slot is None:
             return outcome, None
         place = leave_at(time.monotonic() - arrived, outcome.slot)
-        await asyncio.sleep(arrived + place - time.monotonic())
-        return outcome, place
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(woken)
+        await asyncio.wait({woken}, timeout=max(0.0, arrived + place - time.monotonic()))
+        self._waiting.discard(woken)
+        return await self._in_thread(self._store, outcome), place
+
+    async def drain(self) -> None:
+        """Stores what waits for its time, before the server stops."""
+        while self._tasks:
+            for woken in self._waiting:
+                if not woken.done():
+                    woken.set_result(None)
+            await asyncio.wait(set(self._tasks), timeout=0.1)
+
+    def _forget(self, same: str, done: asyncio.Task[Any]) -> None:
+        self._tasks.discard(done)
+        if self._running.get(same, (None, None))[0] is done:
+            del self._running[same]
 
     def _answer(self, principal: Principal, body: Asking, key: str | None, preview: str | None) -> Outcome:
-        """The whole of the work, in a thread: what is sent is kept before it leaves."""
+        """The whole of the work, in a thread. What read no rows is kept now; the rest is held until it may be seen."""
+        with holding() as held:
+            outcome = self._work(principal, body, key, preview)
+        if outcome.slot is not None:
+            return replace(outcome, held=tuple(held))
+        return self._store(replace(outcome, held=tuple(held)))
+
+    def _store(self, outcome: Outcome) -> Outcome:
+        """Stores what was held and keeps what is sent, before it leaves."""
+        try:
+            settle_held(outcome.held)
+            if outcome.release is not None:
+                self.releases.keep(outcome.release)
+        except LapwingError as error:
+            lost = LedgerFailed(LOST.format(entry=outcome.held[0].reservation.seq if outcome.held else 0, why=error))
+            lost.charged = outcome.price
+            outcome = replace(self._problem(of_error(lost)), claim=outcome.claim)
+        if outcome.claim is not None:
+            with suppress(LapwingError):
+                if outcome.final:
+                    self.retries.keep(outcome.claim, outcome.status, outcome.content)
+                else:
+                    self.retries.give_up(outcome.claim)
+        return outcome
+
+    def _work(self, principal: Principal, body: Asking, key: str | None, preview: str | None) -> Outcome:
+        """What a request comes to, and when it may leave."""
         claim: KeyClaim | KeptReply | None = None
         try:
             now, written = self.tokens.now(), body.digest()
@@ -134,37 +205,31 @@ class Service:
                 agreed = self._names.agreed(preview, seen, principal=principal.name, written=written, now=now)
             request = body.request(principal.name, None if key is None else retry_key(key), agreed)
             answer = self.curator.answer(request)
-            content = self._content(answer, principal, body)
-            if isinstance(claim, KeyClaim):
-                self.retries.keep(claim, 200, content)
+            content, release = self._content(answer, principal, body)
             slot = slot_of(answer, self._times, ANSWER_TIME) if answer.cost else None
-            return Outcome(200, content, price=answer.cost, slot=slot)
+            outcome = Outcome(200, content, price=answer.cost, slot=slot, release=release, final=True)
         except ServerProblem as problem:
-            outcome, final = self._problem(of_server(problem)), False
+            outcome = self._problem(of_server(problem))
         except LapwingError as error:
-            outcome, final = self._problem(of_error(error)), is_final(error)
-            if error.charged is not None:
-                outcome = replace(outcome, slot=self._slot(principal, body))
+            slot = None if error.charged is None else self._slot(principal, body)
+            outcome = replace(self._problem(of_error(error)), slot=slot, final=is_final(error))
         except Exception as error:  # noqa: BLE001 (its words may hold data)
-            outcome, final = replace(self._problem(of_bug(note_incident(error))), slot=ANSWER_TIME), False
-        if isinstance(claim, KeyClaim):
-            with suppress(LapwingError):
-                if final:
-                    self.retries.keep(claim, outcome.status, outcome.content)
-                else:
-                    self.retries.give_up(claim)
-        return outcome
+            outcome = replace(self._problem(of_bug(note_incident(error))), slot=ANSWER_TIME)
+        return replace(outcome, claim=claim if isinstance(claim, KeyClaim) else None)
 
-    def _content(self, answer: Answer, principal: Principal, body: Asking) -> bytes:
-        """The bytes of an answer. A stored one that the curator has at hand is the same object, and they are kept."""
+    def _content(self, answer: ServedAnswer, principal: Principal, body: Asking) -> tuple[bytes, NewRelease | None]:
+        """The bytes of an answer, and what is to be kept of it.
+
+        A stored answer that the curator has at hand is the same object, and so are its bytes."""
         known, content = self._sent.get(id(answer), (None, b""))
-        if known is not answer:
-            _, content = self.releases.keep(answer.to_dict(), by=principal.name, kind=_kind(body))
-            if not answer.cost:
-                if len(self._sent) >= _AT_HAND:
-                    self._sent.clear()
-                self._sent[id(answer)] = answer, content
-        return content
+        if known is answer:
+            return content, None
+        release = new_release(answer.to_dict(), by=principal.name, kind=_kind(body))
+        if not answer.cost:
+            if len(self._sent) >= _AT_HAND:
+                self._sent.clear()
+            self._sent[id(answer)] = answer, release.content
+        return release.content, release
 
     def _slot(self, principal: Principal, body: Asking) -> float:
         """T of a request that failed after its charge."""

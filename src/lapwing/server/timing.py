@@ -27,7 +27,7 @@ from lapwing.workloads.marginals import MarginalTables
 SLOTS = 7
 """An answer that is not ready at T 2^6 is told later: the request ends, and the work goes on."""
 
-Answer = Release | Computed | Batch | MarginalTables
+ServedAnswer = Release | Computed | Batch | MarginalTables
 
 
 def leave_at(elapsed: float, slot: float) -> float:
@@ -43,7 +43,7 @@ def longest(slot: float) -> float:
     return slot * float(2 ** (SLOTS - 1))
 
 
-def slot_of(found: Answer | Preview | BatchPreview, times: Mapping[str, float], usual: float) -> float:
+def slot_of(found: ServedAnswer | Preview | BatchPreview, times: Mapping[str, float], usual: float) -> float:
     """T of an answer, or of what a preview is of: the time of its slowest table, once for every pass over the rows."""
     parts = list(_parts(found))
     slowest = max((times.get(base.name, usual) for plan, _ in parts for base in _private(plan.table)), default=usual)
@@ -60,7 +60,7 @@ def _private(table: Table) -> Iterable[Table]:
     return (base for base in table.bases if not base.public)
 
 
-def _parts(found: Answer | Preview | BatchPreview) -> Iterable[tuple[Plan, int]]:
+def _parts(found: ServedAnswer | Preview | BatchPreview) -> Iterable[tuple[Plan, int]]:
     """Each plan once, and how many more passes find and check what it needs."""
     match found:
         case Release():
