@@ -1,10 +1,10 @@
 """The curator: a question from the shell, a question in a running program, and ten million rows.
 
-    python benchmarks/curator.py
+    python benchmarks/curator.py        (with ten million rows; `python benchmarks/curator.py 1` takes one)
 
-prints one table and writes it to benchmarks/results/curator.md. Everything is measured in one run on one machine:
-`cold` starts a new process each time, `warm` includes the durable charge, and W1 and W2 are compared with the same
-exact query by DuckDB on the same file, in turns. The data are made once under benchmarks/.data/.
+prints its tables and writes them to benchmarks/results/curator.md, below those of turns.py. Everything is measured in
+one run on one machine: `cold` starts a new process each time, `warm` includes the durable charge, and W1 and W2 are
+compared with the same exact query by DuckDB on the same file, in turns. The data are made once under benchmarks/.data/.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ from lapwing.answers.stored import encode
 from lapwing.asking.pricing import Terms, plan_on_terms
 from lapwing.cells.release import arrange, release
 from lapwing.curator import Curator
+from lapwing.curator.drafts import Drafts
 from lapwing.curator.prepared import Prepared
 from lapwing.opening import open_data
+from lapwing.planning.plan import Plan
+from lapwing.planning.question import Question
 from lapwing.privacy import Budget
-from lapwing.reading.sql import read_sql
+from lapwing.reading.sql.shapes import ShapeReader
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / ".data"
 RESULTS = HERE / "results" / "curator.md"
-MILLIONS = 10
+MILLIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+HEADING = "## One run of benchmarks/curator.py\n"
 LEVEL = Fraction(19, 20)
 TOML = """
 [budget]
@@ -62,8 +66,8 @@ STARTS = (
 
 def make_data() -> tuple[Path, Path]:
     """3,000 visits of 1,000 people; ten million events in 50 categories. Values come from hashes, so runs agree."""
-    DATA.mkdir(exist_ok=True)
-    visits, events = DATA / "visits.parquet", DATA / "events.parquet"
+    (DATA / f"{MILLIONS}_million").mkdir(parents=True, exist_ok=True)
+    visits, events = DATA / "visits.parquet", DATA / f"{MILLIONS}_million" / "events.parquet"
     with duckdb.connect() as connection:
         if not visits.exists():
             connection.execute(f"""COPY (SELECT i % 1000 AS pid, CASE WHEN hash(i % 1000) % 2 = 0 THEN 'F' ELSE 'M' END
@@ -181,7 +185,8 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
         source = Path(folder) / "visits.parquet"
         curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
         engine, ledger, budget = curator._engine, curator.ledger, curator.ledger.budget
-        ready, terms = Prepared(engine), Terms(epsilon=0.01)
+        ready, terms, drafts = Prepared(engine), Terms(epsilon=0.01), Drafts()
+        reader = ShapeReader(curator.catalog)
         took: dict[str, list[float]] = {}
 
         def no_delta() -> Fraction:
@@ -194,9 +199,16 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
             return done
 
         for i in range(rounds):
-            text = f"SELECT COUNT(*) AS n FROM visits WHERE cost < {i}"
-            asked = step("reading the SQL", lambda text=text: read_sql(text, curator.catalog))
-            plan = step("planning", lambda asked=asked: plan_on_terms(asked, budget, terms, LEVEL, no_delta))
+            text = f"SELECT COUNT(*) AS n FROM visits WHERE cost < {i / 2}"
+            asked = step("reading the SQL", lambda text=text: reader.read(text))
+
+            def planned(question: Question = asked) -> Plan:
+                draft = drafts.find(question, terms, LEVEL)
+                if draft is None:
+                    return plan_on_terms(question, budget, terms, LEVEL, no_delta)
+                return draft.plan(draft.outline_of(question), budget, terms, LEVEL, no_delta)
+
+            plan = step("planning", planned)
             cells = step("the engine's query, and a rehearsal", partial(ready.rehearse, plan, LEVEL)).cells
             note, match = {"question": text, "plan": plan.question.canonical()}, plan.outline.identity.text
             charge = partial(ledger.reserve, budget.cost(plan.loss), analyst="a", body=match, note=note)
@@ -219,7 +231,7 @@ def in_turns(curator: Curator, question: str, exact: str, rounds: int = 15) -> t
 
 
 def large(events: Path) -> list[tuple[str, float, str, bool]]:
-    """W1 and W2, row level, on ten million rows."""
+    """W1 and W2, row level, on millions of rows."""
     with tempfile.TemporaryDirectory() as folder:
         curator = open_data(
             events,
@@ -275,11 +287,11 @@ def main() -> None:
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     note = (
         f"Python {platform.python_version()}, DuckDB {duckdb.__version__}, "
-        f"{os.cpu_count()} cores, load {load} at the end."
+        f"{os.cpu_count()} cores, load {load} at the end; W1 and W2 on {MILLIONS} million rows."
     )
-    text = "\n".join(["# The curator", "", *lines, "", note, ""])
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(text)
+    text = "\n".join([HEADING, *lines, "", note, ""])
+    above = RESULTS.read_text().split(HEADING)[0] if RESULTS.exists() else "# The curator\n\n"
+    RESULTS.write_text(above + text)
     print(text)
 
 

@@ -15,10 +15,19 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests have no limit of time."""
+    """Slow tests have no limit of time. Tests of Spark come first, so that one worker has them all."""
     for item in items:
         if item.get_closest_marker("slow") is not None:
             item.add_marker(pytest.mark.timeout(0))
+        if _is_of_spark(item):  # pyspark leaves it to the garbage collector to close a socket
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+    items.sort(key=lambda item: not _is_of_spark(item))
+
+
+def _is_of_spark(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    hosts = () if call is None else (call.params.get("host"), call.params.get("suite_host"))
+    return "spark" in (*getattr(item, "fixturenames", ()), *hosts)
 
 
 @pytest.fixture

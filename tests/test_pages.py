@@ -23,6 +23,7 @@ ELSEWHERE = {  # pages whose code another test runs
     "collect.md": "tests/e2e/test_two_coins.py",
     "stewards-guide.md": "tests/e2e/test_stewards_guide.py",
     "sql.md": "tests/test_docs_sql.py",
+    "warehouse-spark.md": "tests/engines/test_spark.py",
     **{f"course/{page}": "tests/e2e/test_course.py" for page in LECTURES.values()},
 }
 PAGES = sorted(page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).as_posix() not in ELSEWHERE)

@@ -21,6 +21,8 @@
     key = ["code"]                 # optional: a unique key
     types = { people = "integer" }
 
+With [spark] and master = "spark://HOST:7077", or another address, a table has source = "spark" and
+table = "clinic.visits", or a path of Parquet files in its place.
 A line `ledger = "postgresql://HOST/DATABASE"` at the top keeps the ledger in a database that many servers share.
 A line `check = 0` at the top turns off the check of what limits cut, which takes 5 % of a price. `[serve]` says how the
 server runs, and `answer_time` of a table after how many seconds it sends an answer.
@@ -61,7 +63,8 @@ ROW = "row"
 
 _LEAST_MEMORY = 100  # megabytes
 _LEAST_TIME, _MOST_TIME = Fraction(1, 100), 3600  # seconds
-_TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve"}
+_TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spark"}
+_SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {
     "source",
@@ -145,12 +148,17 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.master = ""
+        """Where Spark is."""
 
     def settings(self, found: Mapping[str, Any]) -> Settings:
         self._known(found, _TOP, "")
         budget = self._section(found, "budget")
         self._known(budget, _BUDGET, "budget.")
         tables = self._section(found, "tables")
+        spark = self._section(found, "spark") if "spark" in found else {}
+        self._known(spark, _SPARK, "spark.")
+        self.master = self._text(spark.get("master", "local[*]"), "spark.master")
         ledger = self._ledger(self._text(found.get("ledger", ".lapwing/ledger.db"), "ledger"))
         read = tuple(self._table(name, self._section(tables, name, "tables.")) for name in tables)
         listed = self._section(found, "public") if "public" in found else {}
@@ -219,7 +227,8 @@ class _Reader:
         return self._at(at[:-1], lambda: read_public(name, source, names, types)), source
 
     def _source(self, found: Mapping[str, Any], at: str) -> Source:
-        place = self._text(self._required(found, "source", at), f"{at}source")
+        given = self._text(self._required(found, "source", at), f"{at}source")
+        place = self.master if given == "spark" else given
         name_inside = self._text(found["table"], f"{at}table") if "table" in found else None
         return self._at(f"{at}source", lambda: read_source(place, name_inside, self.path.parent, public=True))
 

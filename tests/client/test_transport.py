@@ -105,6 +105,18 @@ def test_connections_stay_open_and_one_that_was_closed_is_replaced() -> None:
         one.close()
 
 
+def test_a_fork_opens_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted([DONE, DONE]) as server:
+        one = sender(server.url)
+        one.get("/v1/health")
+        (before,) = one._idle
+        monkeypatch.setattr(transport.os, "getpid", lambda: -1)
+        one.get("/v1/health")
+        assert one._idle != [before]
+        before.close()
+        one.close()
+
+
 def test_every_call_has_a_key_of_its_own() -> None:
     keys = {transport.new_key() for _ in range(100)}
     assert len(keys) == 100

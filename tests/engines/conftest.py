@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from support.hosts import HOSTS, Host
 
 
 @pytest.fixture(scope="session", params=HOSTS)
-def host(request: pytest.FixtureRequest) -> Host:
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     """Each engine in turn."""
-    return HOSTS[request.param](request)
+    made = HOSTS[request.param](request)
+    yield made
+    made.close()
+
+
+SUITE = ("duckdb", "postgres", "spark")
+"""The engines that random questions and traps are asked on."""
+
+
+@pytest.fixture(scope="session", params=SUITE)
+def suite_host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    """Each engine of the suite in turn."""
+    made = HOSTS[request.param](request)
+    yield made
+    made.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark takes a second for what others do in a hundredth: of single traps `make test` asks a few there."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is None or call.params.get("suite_host") != "spark":
+            continue
+        if call.params.get("trap", "REGEXP")[:6] != "REGEXP" or "value" in call.params:
+            item.add_marker(pytest.mark.slow)

@@ -74,7 +74,7 @@ def scripted(script: Sequence[Reply | Dropped]) -> Iterator[ScriptedServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield ScriptedServer(f"http://127.0.0.1:{server.server_port}", seen)

@@ -75,14 +75,21 @@ class RunningService:
 
 
 def write_settings(
-    folder: Path, *, people: int = 40, serve: str = "", answer_time: float = 0.05, **budget: Any
+    folder: Path,
+    *,
+    people: int = 40,
+    serve: str = "",
+    answer_time: float = 0.05,
+    ledger: str | None = None,
+    **budget: Any,
 ) -> Path:
     """A folder with visits and a lapwing.toml that serves them."""
     folder.mkdir(parents=True, exist_ok=True)
     write_visits(folder, people)
     budget = budget or {"epsilon": 10, "delta": 1e-6}
     lines = "\n".join(f"{name} = {value}" for name, value in budget.items())
-    settings = f"[budget]\n{lines}\n{VISITS.format(answer_time=answer_time)}\n[serve]\n{serve}\n"
+    top = "" if ledger is None else f'ledger = "{ledger}"\n'
+    settings = f"{top}[budget]\n{lines}\n{VISITS.format(answer_time=answer_time)}\n[serve]\n{serve}\n"
     (folder / "lapwing.toml").write_text(settings, encoding="utf-8")
     return folder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -39,8 +40,12 @@ def java_home() -> Path:
 
 
 @contextmanager
-def running(master: str = "local[2]", settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A session on this master; `session.folder` holds its logs. It is stopped at the end, and so is its JVM."""
+def running(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A session on this master, which also is a Spark Connect server at `session.remote`. `session.folder` holds its
+    logs and those of its executors. At the end all is gone.
+
+    LAPWING_SPARK_MASTER puts every test of Spark on another one, such as local-cluster[2,1,1024]."""
+    master = master or os.environ.get("LAPWING_SPARK_MASTER", "local[2]")
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -48,14 +53,16 @@ def running(master: str = "local[2]", settings: Mapping[str, str] | None = None)
         missing("pyspark", "python3-pip; pip install 'lapwing[spark]'")
     folder = Path(tempfile.mkdtemp(prefix="lapwing-spark-"))
     (folder / "log4j2.properties").write_text(LOGS.format(folder=folder))
-    known = {name: os.environ.get(name) for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON")}
+    known = {name: os.environ.get(name) for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON", "SPARK_HOME")}
     os.environ.update(JAVA_HOME=str(java_home()), SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+    os.environ["SPARK_HOME"] = str(_spark_home(folder / "home"))
+    port = _spare_port()
     builder = SparkSession.builder.master(master).appName("lapwing-tests")
-    for name, value in {**_settings(folder), **(settings or {})}.items():
+    for name, value in {**_settings(folder, port), **(settings or {})}.items():
         builder = builder.config(name, value)
     try:
         session = builder.getOrCreate()
-        session.folder = folder
+        session.folder, session.remote = folder, f"sc://127.0.0.1:{port}"
         try:
             yield session
         finally:
@@ -73,9 +80,28 @@ def running(master: str = "local[2]", settings: Mapping[str, str] | None = None)
                 os.environ[name] = before
 
 
-def _settings(folder: Path) -> dict[str, str]:
+def _spare_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _spark_home(home: Path) -> Path:
+    """Spark as it is installed, under another path: executors of a local cluster work in the folder `work` there."""
+    import pyspark
+
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)
+    return home
+
+
+def _settings(folder: Path, port: int) -> dict[str, str]:
     options = f"-Dderby.system.home={folder} -Dlog4j2.configurationFile=file://{folder}/log4j2.properties"
     return {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

@@ -123,6 +123,7 @@ class Transport:
     ) -> None:
         self.address = address
         self._token, self._timeout = token, timeout
+        self._owner = os.getpid()
         self._idle: list[http.client.HTTPConnection] = []
         self._close = weakref.finalize(self, _close_all, self._idle)
         self._tls = _trusted(ca) if address.secure else None
@@ -166,7 +167,7 @@ class Transport:
         self, method: str, path: str, body: bytes | None, more: Mapping[str, str]
     ) -> tuple[int, dict[str, str], bytes]:
         """One attempt. A connection that failed is not used again."""
-        connection = self._idle.pop() if self._idle else self._connection()
+        connection = self._opened()
         headers = {"Accept": "application/json", "User-Agent": "lapwing", **more}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -185,6 +186,16 @@ class Transport:
         else:
             self._idle.append(connection)
         return response.status, found, content
+
+    def _opened(self) -> http.client.HTTPConnection:
+        """A connection that no other thread uses; after a fork a new one, since the parent goes on with the others."""
+        if self._owner != os.getpid():
+            self._idle.clear()
+            self._owner = os.getpid()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connection()
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self.address.host, self.address.port

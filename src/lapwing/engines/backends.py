@@ -40,7 +40,9 @@ def backend_of(source: Source) -> Backend:
     """The engine that reads a source."""
     match source:
         case PostgresTable():
-            raise Misconfigured("tables of a PostgreSQL server cannot be read yet. Save the table as Parquet.")
+            from lapwing.engines import postgres
+
+            return postgres
         case SparkTable() | SparkFrame():
             from lapwing.engines import spark
 

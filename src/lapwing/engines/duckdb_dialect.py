@@ -34,8 +34,12 @@ def _pick(writer: Writer, form: exp.Expression) -> str:
 
 
 def _units_between(writer: Writer, form: exp.Expression) -> str:
-    first, second = writer.sql(form.expression), writer.sql(form.this)
-    return f"DATE_DIFF('{form.args['unit'].name}', {first}, {second})"
+    """DuckDB counts whole weeks, where the meaning is Mondays."""
+    unit, both = form.args["unit"].name, [writer.sql(form.expression), writer.sql(form.this)]
+    if unit != "WEEK":
+        return f"DATE_DIFF('{unit}', {', '.join(both)})"
+    first, second = (f"DATE_TRUNC('WEEK', {text})" for text in both)
+    return f"(DATE_DIFF('DAY', {first}, {second}) // 7)"
 
 
 def _keyed_hash(writer: Writer, form: exp.Expression) -> str:

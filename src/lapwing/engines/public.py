@@ -16,6 +16,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 import duckdb
+import pyarrow as pa
 
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.duckdb import identifier, is_key, store, stored_types
@@ -57,6 +58,25 @@ def read_public(
             f"two rows of `{name}` have the same {', '.join(names)}. Remove one, or declare another key."
         )
     return table
+
+
+def public_rows(table: Table, source: LocalSource) -> pa.Table:
+    """The rows of a public table in its declared types, for an engine elsewhere; its keys are proved on them."""
+    found: pa.Table | None = None
+    with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
+        try:
+            store(connection, _ROWS, table, source)
+            found = connection.execute(f"SELECT * FROM {_ROWS}").to_arrow_table()
+        except duckdb.Error as error:
+            _LOG.debug("reading a public table failed: %s", type(error).__name__)
+        for key in table.keys if found is not None else ():
+            if not is_key(connection, _ROWS, [table.field(name) for name in key]):
+                raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
+    if found is None:
+        raise Misconfigured(
+            f"the data of `{table.name}` cannot be opened. Check the path, the format and the permissions."
+        )
+    return found
 
 
 def _read_rows(

@@ -14,21 +14,21 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import secrets
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.duckdb import store
 from lapwing.engines.engine import Engine, Fetch, Origin
 from lapwing.engines.frames import with_fingerprint
 from lapwing.engines.interrupt import interruptible
+from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, Source, SparkFrame, SparkTable, check_names
 from lapwing.engines.spark_dialect import SPARK
 from lapwing.engines.spark_session import Sessions, load_pyspark, open_sessions, silent
@@ -53,6 +53,8 @@ _TYPES = {
 """The type that each stored type is read as. Others are not supported, nor is text with a collation, under which
 different texts can be one."""
 
+_TAGS = count(1)
+
 StoredColumns = dict[str, tuple[str, str]]
 """Stored columns by lower-case name: the name, and Spark's type without parameters."""
 
@@ -65,7 +67,7 @@ class SparkEngine:
         self._tables = list(tables)
         self._sessions = _sessions_of([source for _, source in tables])
         with self._quietly(), self._sessions.fresh() as session:
-            rows = {table: _public_rows(table, source) for table, source in tables if isinstance(source, LocalSource)}
+            rows = {table: public_rows(table, source) for table, source in tables if isinstance(source, LocalSource)}
             self._marks = {table.name: _digest(data) for table, data in rows.items()}
             self._public = {table.name: self._sessions.rows(data) for table, data in rows.items()}
             self._columns = self._declared(session)
@@ -83,7 +85,7 @@ class SparkEngine:
         prepared = query if isinstance(query, EngineQuery) else SPARK.write(query, salt=self._salt, copy=False)
         with self._quietly(), self._sessions.fresh() as session:
             self._make_views(session)
-            _add_tables(self._sessions, session, {name: held.slice(0, 0) for name, held in prepared.tables.items()})
+            _add_tables(self._sessions, session, prepared.tables)
             session.sql(prepared.text).schema  # noqa: B018 (a server resolves it when asked)
         return prepared
 
@@ -281,13 +283,6 @@ def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
     )
 
 
-def _public_rows(table: Table, source: LocalSource) -> pa.Table:
-    """The rows of a public table in their declared types."""
-    with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
-        store(connection, "lw_public", table, source)
-        return connection.execute("SELECT * FROM lw_public").to_arrow_table()
-
-
 def _digest(rows: pa.Table) -> bytes:
     return with_fingerprint(Frame(rows)).mark
 
@@ -300,17 +295,14 @@ def _origin(source: Source, table: Table, columns: StoredColumns) -> Origin:
 
 def _run(sessions: Sessions, session: Any, query: EngineQuery) -> pa.Table:
     """The rows of a query. Ctrl-C stops it on the cluster too: it runs under a tag of its own."""
-    tag = f"lapwing-{secrets.token_hex(8)}"
+    tag = f"lapwing-{os.getpid()}-{next(_TAGS)}"
 
     def work() -> pa.Table:
         _add_tables(sessions, session, query.tables)
-        session.addTag(tag)
-        try:
+        with sessions.tagged(session, tag):
             return _narrowed(session.sql(query.text).toArrow())
-        finally:
-            session.removeTag(tag)
 
-    return interruptible(work, lambda: session.interruptTag(tag))
+    return interruptible(work, lambda: sessions.cancel(session, tag))
 
 
 def _add_tables(sessions: Sessions, session: Any, tables: Mapping[str, pa.Table]) -> None:

@@ -7,7 +7,7 @@ passwords of storage, which Spark keeps among its settings.
 
 Python's half of Spark writes the message of a failed query, with the value that made it fail, to a logger of its own.
 While Lapwing asks, that logger is silent in the thread that asks. What the JVM and the executors log is not ours:
-docs/warehouse.md says what remains.
+docs/warehouse-spark.md says what remains.
 Checked by: tests/engines/test_spark.py
 """
 
@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -61,13 +63,8 @@ MEANING = {
 }
 """Settings that change what a query gives, as Lapwing's texts are written for."""
 
-_SPEED = (
-    "spark.sql.shuffle.",
-    "spark.sql.adaptive.",
-    "spark.sql.autoBroadcast",
-    "spark.sql.files.max",
-    "spark.sql.join.",
-)
+_FAST = ("shuffle.", "adaptive.", "autoBroadcast", "codegen.", "files.max", "join.")
+_SPEED = tuple(f"spark.sql.{name}" for name in _FAST)
 _PLACES = ("spark.sql.catalog.", "spark.sql.defaultCatalog")
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _ADDRESS = re.compile(r"(sc|spark|k8s|mesos)://[^\s]+|yarn|local(-cluster)?(\[[\w*,. ]+\])?")
@@ -127,7 +124,8 @@ class Sessions:
                 with suppress(Exception):  # some can be set only when Spark starts
                     session.conf.set(name, value)
             for name, value in MEANING.items():
-                session.conf.set(name, value)
+                if session.conf.get(name) != value:  # Connect warns of old settings, even if they stay as they are
+                    session.conf.set(name, value)
             yield session
         finally:
             if self.is_connect:
@@ -150,6 +148,23 @@ class Sessions:
     def rows(self, data: pa.Table, session: Any = None) -> Any:
         """An Arrow table as a DataFrame."""
         return (self.base if session is None else session).createDataFrame(data)
+
+    @contextmanager
+    def tagged(self, session: Any, tag: str) -> Iterator[None]:
+        """Inside, what this thread runs can be cancelled by this tag, from any thread."""
+        jobs = session if self.is_connect else session.sparkContext
+        add, remove = (jobs.addTag, jobs.removeTag) if self.is_connect else (jobs.addJobTag, jobs.removeJobTag)
+        add(tag)
+        try:
+            yield
+        finally:
+            remove(tag)
+
+    def cancel(self, session: Any, tag: str) -> None:
+        if self.is_connect:
+            session.interruptTag(tag)
+        else:
+            session.sparkContext.cancelJobsWithTag(tag)
 
     @contextmanager
     def active_kept(self) -> Iterator[None]:
@@ -216,6 +231,9 @@ def _connect(address: SparkAddress) -> Any:
         _refuse_packages()
     session, failed = None, None
     try:
+        place = urlsplit(address.url)
+        # Spark itself would try again for ten minutes.
+        socket.create_connection((place.hostname or "", place.port or 15002), timeout=10).close()
         session = SparkSession(connection=address.url)
         session.version  # noqa: B018 (asks the server)
     except Exception as error:  # noqa: BLE001 (gRPC quotes addresses and tokens)
@@ -285,8 +303,10 @@ def check_java() -> None:
 @contextmanager
 def silent() -> Iterator[None]:
     """Inside, this thread's failed queries are not written to the log, and the active session stays what it was."""
+    from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
+
     for name in _LOGGERS:
-        logger = logging.getLogger(name)
+        logger = PySparkLogger.getLogger(name)
         if _MUTE not in logger.filters:
             logger.addFilter(_MUTE)
     _MUTE.depth.value = getattr(_MUTE.depth, "value", 0) + 1

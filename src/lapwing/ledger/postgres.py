@@ -26,7 +26,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
@@ -314,8 +314,10 @@ class PostgresStore:
         return (heads[0][0] if heads else 0), {(seq, digest, writer) for seq, digest, writer in entries}
 
     def __del__(self) -> None:
-        with suppress(AttributeError):
+        try:  # noqa: SIM105 (when the interpreter ends, `suppress` may be gone before this)
             self.drop()
+        except (AttributeError, TypeError):
+            pass
 
 
 @contextmanager

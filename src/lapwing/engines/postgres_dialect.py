@@ -1,0 +1,230 @@
+"""How PostgreSQL writes every form, from version 15 on, without a function of our own.
+
+Text is compared byte by byte: columns, constants and casts have the collation "C", whatever that of the database is.
+LOWER and UPPER need another one, which knows letters beyond ASCII; where the server has none, they are refused.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from functools import lru_cache
+from hashlib import sha256
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lapwing.engines import postgres_arithmetic as arithmetic
+from lapwing.engines.dialect import Dialect, Lacking, Write, Writer
+from lapwing.engines.key_tables import write_listed
+from lapwing.engines.postgres_patterns import translate
+from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, quote
+from lapwing.language import forms
+from lapwing.language.types import Type
+
+SALT = "lw_salt"
+"""The table with the one number that keyed hashes depend on. It travels beside the text, which servers may log."""
+
+C = 'COLLATE "C"'
+_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
+_PARTS = {"DAYOFWEEK": "DOW", "DAYOFYEAR": "DOY"}
+_SECONDS = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
+_TYPES = {sql: kind for kind, sql in SQL_TYPES.items()}
+
+
+def _call(name: str) -> Write:
+    return lambda writer, form: f"{name}({', '.join(map(writer.sql, forms.arguments_of(form)))})"
+
+
+def _try_read(writer: Writer, form: exp.Expression) -> str:
+    kind = _TYPES[writer.sql(form.args["to"]).replace("VARCHAR", "TEXT")]
+    read = cast_to(writer.sql(form.this), form.args.get("known"), kind)
+    return f"({read} {C})" if kind is Type.TEXT else f"({read})"
+
+
+def _let(writer: Writer, form: exp.Expression) -> str:
+    value, body = writer.sql(form.this), writer.sql(form.args["body"])
+    return f'(SELECT {body} FROM (SELECT {value} AS "{forms.LOCAL}" OFFSET 0) AS lw_let)'
+
+
+def _pick(writer: Writer, form: exp.Expression) -> str:
+    listed = ", ".join(map(writer.sql, form.expressions))
+    place, many = f"({writer.sql(form.this)})", len(form.expressions)
+    return arithmetic.named(
+        [place], lambda n: f"(CASE WHEN {n} BETWEEN 1 AND {many} THEN (ARRAY[{listed}])[CAST({n} AS INTEGER)] END)"
+    )
+
+
+def _ends_with(writer: Writer, form: exp.Expression) -> str:
+    text, end = writer.sql(form.this), writer.sql(form.expression)
+    return f"(RIGHT({text}, LENGTH({end})) = {end})"
+
+
+def _found(writer: Writer, form: exp.Expression) -> str:
+    pattern = form.args["expression"].name
+    return f"({writer.sql(form.this)} ~ {quote(translate(pattern))})"
+
+
+def _matches(writer: Writer, form: exp.Expression) -> str:
+    return f"({writer.sql(form.this)} LIKE {writer.sql(form.expression)} ESCAPE '')"
+
+
+def _date_part(writer: Writer, form: exp.Expression) -> str:
+    unit = form.args["unit"].name
+    part = f"EXTRACT({_PARTS.get(unit, unit)} FROM CAST({writer.sql(form.this)} AS TIMESTAMP))"
+    return f"CAST(FLOOR({part}) AS BIGINT)"
+
+
+def _start_of(writer: Writer, form: exp.Expression) -> str:
+    return f"DATE_TRUNC('{form.args['unit'].name}', CAST({writer.sql(form.this)} AS TIMESTAMP))"
+
+
+def _units_between(writer: Writer, form: exp.Expression) -> str:
+    """The unit of each as a number, counted from the year 0 or 1; the difference of the two."""
+    unit, both = form.args["unit"].name, [writer.sql(form.this), writer.sql(form.expression)]
+    later, earlier = (_ordinal(unit, text) for text in both)
+    return f"(({later}) - ({earlier}))"
+
+
+def _ordinal(unit: str, text: str) -> str:
+    year, month = (f"CAST(EXTRACT({part} FROM CAST({text} AS TIMESTAMP)) AS BIGINT)" for part in ("YEAR", "MONTH"))
+    days = f"CAST(CAST({text} AS DATE) - DATE '0001-01-01' AS BIGINT)"  # which was a Monday
+    match unit:
+        case "YEAR":
+            return year
+        case "QUARTER":
+            return f"{year} * 4 + ({month} - 1) / 3"
+        case "MONTH":
+            return f"{year} * 12 + {month}"
+        case "WEEK":
+            return f"{days} / 7"
+        case "DAY":
+            return days
+        case _:
+            seconds = f"EXTRACT(EPOCH FROM CAST({text} AS TIMESTAMP))"
+            return f"CAST(FLOOR({seconds} / {_SECONDS[unit]}) AS BIGINT)"
+
+
+def _shifted(writer: Writer, form: exp.Expression) -> str:
+    """NULL where the result would lie before the year 1; timestamps begin in 4713 BC, and what comes before fails."""
+    step = form.expression
+    count, unit = int(step.this.name), step.args["unit"].name
+    text, first = f"CAST({writer.sql(form.this)} AS TIMESTAMP)", _first(count, unit)
+    moved = f"{text} + {writer.sql(step)}"
+    if first is None:
+        return moved
+    if first == "":
+        return "CAST(NULL AS TIMESTAMP)"
+    return f"CASE WHEN {text} >= TIMESTAMP '{first}' THEN {moved} END"
+
+
+def _first(count: int, unit: str) -> str | None:
+    """The first day that a step back leaves near the year 1 or later; empty if there is none, None if all do."""
+    if count >= 0:
+        return None
+    if unit == "MONTH":
+        years = -count // 12
+        return None if years < 1 else "" if years > date.max.year else f"{years:04}-01-01"
+    days = (-count if unit == "DAY" else -count // 86400) - 366
+    if days <= 0:
+        return None
+    return (date.min + timedelta(days=days)).isoformat() if days <= (date.max - date.min).days else ""
+
+
+def _keyed_hash(writer: Writer, form: exp.Expression) -> str:
+    """PostgreSQL's own hash of a row, in 64 bits, with a secret seed."""
+    seed = int.from_bytes(sha256(writer.salt.encode()).digest()[:8], signed=True)
+    writer.tables[SALT] = pa.table({"v": pa.array([seed], pa.int64())})
+    columns = ", ".join(map(writer.sql, form.expressions))
+    return f'HASH_RECORD_EXTENDED(ROW({columns}), (SELECT "v" FROM "{SALT}"))'
+
+
+def _case_of_letters(name: str, collation: str | None) -> Write | Lacking:
+    if collation is None:
+        return Lacking(
+            f"{name} needs a collation that knows letters beyond ASCII, and the server has none.",
+            "Have the steward install one, such as C.UTF-8, or compare the texts as they are.",
+        )
+    return lambda writer, form: f"({name}({writer.sql(form.this)} COLLATE {collation}) {C})"
+
+
+def _first_of(writer: Writer, form: exp.Expression) -> str:
+    return f"(ARRAY_AGG({writer.sql(form.this)}))[1]"
+
+
+def _whole_quotient(writer: Writer, form: exp.Expression) -> str:
+    return f"DIV(CAST({writer.sql(form.this)} AS NUMERIC), {writer.sql(form.expression)})"
+
+
+def _truth_as(writer: Writer, form: exp.Expression) -> str:
+    return f"CAST(CAST({writer.sql(form.this)} AS INTEGER) AS {writer.sql(form.args['to'])})"
+
+
+def _text(_: Writer, node: exp.Expression) -> str:
+    """A text constant with the collation of columns; dates and intervals are written as they are."""
+    parent = node.parent
+    plain = not node.args.get("is_string") or isinstance(parent, exp.Interval | exp.Cast)
+    plain = plain or (parent is not None and forms.form_of(parent) in (forms.Found, forms.Matches))
+    return "" if plain else f"(TEXT {quote(node.name)} {C})"
+
+
+def _as_text(writer: Writer, node: exp.Expression) -> str:
+    return f"(CAST({writer.sql(node.this)} AS TEXT) {C})" if writer.sql(node.args["to"]) == "TEXT" else ""
+
+
+def _trim(writer: Writer, node: exp.Expression) -> str:
+    name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(node.args.get("position") or "", "BTRIM")
+    return f"{name}({writer.sql(node.this)}, {quote(_SPACES)})"
+
+
+@lru_cache(maxsize=8)
+def postgres_dialect(collation: str | None) -> Dialect:
+    """The dialect of a server; `collation` is the one, in quotes, by which letters are changed, if it has one."""
+    return Dialect(
+        "postgres",
+        {
+            forms.Real: lambda _, form: f"FLOAT8 '{form.this}'",
+            forms.IsNaN: lambda writer, form: f"(({writer.sql(form.this)}) = FLOAT8 'NaN')",
+            forms.Plus: arithmetic.PLUS,
+            forms.Minus: arithmetic.MINUS,
+            forms.Times: arithmetic.TIMES,
+            forms.Quotient: arithmetic.QUOTIENT,
+            forms.Modulo: arithmetic.modulo,
+            forms.Power: arithmetic.power,
+            forms.Exponential: arithmetic.exponential,
+            forms.Log2: arithmetic.log2,
+            forms.Log10: arithmetic.log10,
+            forms.RoundTo: arithmetic.round_to,
+            forms.Greatest: _call("GREATEST"),
+            forms.Least: _call("LEAST"),
+            forms.ExactSum: _call("SUM"),  # of bigint and numeric it is numeric
+            forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS NUMERIC(38, 0))",
+            forms.WideProduct: lambda writer, form: (
+                f"CAST({writer.sql(form.this)} AS NUMERIC) * {writer.sql(form.expression)}"
+            ),
+            forms.WholeQuotient: _whole_quotient,
+            forms.TryRead: _try_read,
+            forms.TruthAs: _truth_as,
+            forms.Let: _let,
+            forms.Pick: _pick,
+            forms.Lower: _case_of_letters("LOWER", collation),
+            forms.Upper: _case_of_letters("UPPER", collation),
+            forms.Matches: _matches,
+            forms.StartsWith: _call("STARTS_WITH"),
+            forms.EndsWith: _ends_with,
+            forms.Contains: lambda writer, form: (
+                f"(STRPOS({writer.sql(form.this)}, {writer.sql(form.expression)}) > 0)"
+            ),
+            forms.Found: _found,
+            forms.Replaced: _call("REPLACE"),
+            forms.SplitPart: _call("SPLIT_PART"),
+            forms.DatePart: _date_part,
+            forms.StartOf: _start_of,
+            forms.UnitsBetween: _units_between,
+            forms.Shifted: _shifted,
+            forms.KeyedHash: _keyed_hash,
+            forms.Listed: write_listed,
+            forms.GroupingId: _call("GROUPING"),
+            forms.FirstOf: _first_of,
+        },
+        {exp.Literal: _text, exp.Cast: _as_text, exp.Trim: _trim},
+    )

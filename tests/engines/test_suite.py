@@ -1,0 +1,198 @@
+"""The suite of every engine: the same random questions, on tables with what breaks systems.
+
+Two things are asked of each engine. Its cells on neighbours differ by no more than the plan says; and its cells are
+those of DuckDB, key by key and bit by bit, where no unit exceeds a limit. (Where one does, engines may choose other
+groups of it.) Plans and prices are made before an engine is asked, so they are the same by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+
+from cells.test_neighbours import (
+    BASIC,
+    PURE,
+    ZCDP,
+    assert_within_sensitivity,
+    planned,
+    weights,
+)
+from lapwing.asking.pricing import Terms, plan_on_terms
+from lapwing.catalog.table import Table
+from lapwing.cells.release import Arranged
+from lapwing.engines.engine import Engine
+from lapwing.errors import Refused
+from lapwing.measures.quantiles import QuantilesKind
+from lapwing.planning.plan import Plan
+from lapwing.planning.question import Question
+from lapwing.privacy import Budget
+from lapwing.reading.sql import read_sql
+from support.cells import exact_cells
+from support.hosts import DuckDBHost, Host, Rows
+from support.questions import arrow_table, make_question, make_rows, make_table, without
+from support.relations import SHAPES, SITES, World, make_world, stays_frame
+from support.relations import make_question as make_related
+
+EACH = 20  # questions on one table and its neighbours
+RELATED = 10
+MORE = 10  # times as many in `make test-all`
+
+
+def rows_of(world: World) -> Rows:
+    return [
+        (world.visits, arrow_table(world.visit_rows)),
+        (world.stays, stays_frame(world.stay_rows)),
+        (world.sites, SITES),
+    ]
+
+
+def neighbours(random: Random) -> tuple[Table, list[Any]]:
+    """A table, its rows, and those of two neighbours."""
+    by_row = random.random() < 0.3
+    table, rows = make_table(random, by_row=by_row), make_rows(random)
+    smaller = [rows[:i] + rows[i + 1 :] for i in range(len(rows))] if by_row else [without(rows, u) for u in (1, 2)]
+    return table, [rows, *random.sample(smaller, min(2, len(smaller)))]
+
+
+def check_neighbours(host: Host, seed: int) -> None:
+    random = Random(seed)
+    table, all_rows = neighbours(random)
+    engines = [host.engine([(table, arrow_table(rows))]) for rows in all_rows]
+    for _ in range(EACH):
+        text = make_question(random, table)
+        plan = planned(text, table, random)
+        first, *others = [exact_cells(engine, plan) for engine in engines]
+        for other in others:
+            assert_within_sensitivity(plan, first, other, text)
+    close(engines)
+
+
+def check_related(host: Host, seed: int) -> None:
+    random = Random(seed)
+    world = make_world(random)
+    engines = [host.engine(rows_of(one)) for one in (world, world.without(1))]
+    for text, plan in related(random, world):
+        first, second = (exact_cells(engine, plan) for engine in engines)
+        assert_within_sensitivity(plan, first, second, text)
+    close(engines)
+
+
+def related(random: Random, world: World) -> Iterator[tuple[str, Plan]]:
+    for _ in range(RELATED):
+        shape = random.choice(SHAPES)
+        hidden = random.random() < 0.3
+        text = make_related(random, shape, hidden=hidden)
+        question = read_sql(text, world.catalog)
+        assert isinstance(question, Question)
+        if hidden and not question.table.by_row and question.table.groups_per_unit is None:
+            hidden, text = False, make_related(random, shape)
+            question = read_sql(text, world.catalog)
+            assert isinstance(question, Question)
+        budget = random.choice([ZCDP, BASIC] if hidden else [PURE, ZCDP, BASIC])
+        terms = Terms(epsilon=1)
+        with suppress(Refused):  # noise for so many groups of so many rows cannot be drawn
+            yield text, plan_on_terms(question, budget, terms, question.table.confidence, _delta_of(budget))
+
+
+def _delta_of(budget: Budget) -> Callable[[], Fraction]:
+    return lambda: budget.capacity.delta
+
+
+def close(engines: list[Engine]) -> None:
+    for engine in engines:
+        engine.close()
+
+
+def seeds(host: Host, times: int = 1, *, part: int = 1) -> range:
+    return range(max(1, times * host.questions // EACH // part))
+
+
+def test_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
+    """threat:A4 threat:A5 threat:A34 gate:G13 gate:G55"""
+    for seed in seeds(suite_host):
+        check_neighbours(suite_host, seed)
+    assert suite_host.questions
+
+
+def test_neighbours_of_joins_and_unions_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
+    """threat:A34"""
+    for seed in seeds(suite_host, part=2):
+        check_related(suite_host, seed)
+    assert suite_host.questions
+
+
+@pytest.mark.slow
+def test_many_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
+    """threat:A4 threat:A5 threat:A34"""
+    for seed in seeds(suite_host, MORE):
+        check_neighbours(suite_host, 10_000 + seed)
+        check_related(suite_host, 10_000 + seed)
+    assert suite_host.questions
+
+
+def wide(table: Table) -> Table:
+    """The table with limits that no unit exceeds."""
+    return replace(table, rows_per_unit=12, groups_per_unit=None if table.by_row else 12)
+
+
+def seen(plan: Plan, cells: Arranged) -> list[Any]:
+    """Everything that an engine says, with its keys and their types."""
+    names = list(zip(*cells.keys, strict=True)) if cells.keys else []
+    found: list[Any] = [names, [[type(key).__name__ for key in one] for one in names]]
+    found.append(None if cells.units is None else list(map(int, cells.units)))
+    for index, measure in enumerate(plan.measures):
+        if isinstance(measure.kind, QuantilesKind):
+            found.append(weights(cells, index))
+        else:
+            found.append([list(map(int, column)) for column in cells.cells[index]])
+    return found
+
+
+def check_same(host: Host, seed: int) -> None:
+    random = Random(seed)
+    table, rows = wide(make_table(random, by_row=random.random() < 0.3)), make_rows(random)
+    data: Rows = [(table, arrow_table(rows))]
+    ours, theirs = DuckDBHost().engine(data), host.engine(data)
+    for _ in range(EACH):
+        text = make_question(random, table)
+        plan = planned(text, table, random)
+        assert seen(plan, exact_cells(theirs, plan)) == seen(plan, exact_cells(ours, plan)), text
+    close([ours, theirs])
+
+
+def check_same_related(host: Host, seed: int) -> None:
+    random = Random(seed)
+    made = make_world(random)
+    world = replace(made, visits=wide(made.visits), stays=wide(made.stays))
+    ours, theirs = DuckDBHost().engine(rows_of(world)), host.engine(rows_of(world))
+    for text, plan in related(random, world):
+        assert seen(plan, exact_cells(theirs, plan)) == seen(plan, exact_cells(ours, plan)), text
+    close([ours, theirs])
+
+
+def test_cells_are_those_of_duckdb(suite_host: Host) -> None:
+    """Questions of one table: every operator, every aggregate, known and unknown keys."""
+    for seed in seeds(suite_host, part=3):
+        check_same(suite_host, 500 + seed)
+    assert suite_host.questions
+
+
+def test_cells_of_joins_and_unions_are_those_of_duckdb(suite_host: Host) -> None:
+    for seed in seeds(suite_host, part=3):
+        check_same_related(suite_host, 500 + seed)
+    assert suite_host.questions
+
+
+@pytest.mark.slow
+def test_many_cells_are_those_of_duckdb(suite_host: Host) -> None:
+    for seed in seeds(suite_host, MORE):
+        check_same(suite_host, 20_000 + seed)
+        check_same_related(suite_host, 20_000 + seed)
+    assert suite_host.questions
