@@ -9,7 +9,10 @@ from sqlglot import exp
 
 from lapwing.catalog.derived import MOST_TABLES
 from lapwing.catalog.table import Catalog, Field, Table
+from lapwing.engines.postgres_dialect import postgres_dialect
+from lapwing.engines.spark_dialect import SPARK
 from lapwing.errors import Refused
+from lapwing.language.emission import emit
 from lapwing.language.expression import Operator
 from lapwing.language.operators.base import MOST_SIZE
 from lapwing.language.operators.buckets import BUCKETS
@@ -21,6 +24,7 @@ from lapwing.language.operators.numbers import NUMERIC
 from lapwing.language.operators.text import MOST_TEXT, TEXTUAL
 from lapwing.language.types import Interval, Type
 from lapwing.measures.aggregates import FUNCTIONS
+from lapwing.measures.columns import source
 from lapwing.planning.domain import MOST_RANGE, MOST_TRIED
 from lapwing.planning.statement import MOST_PARTS as MOST_RELEASES
 from lapwing.reading.relations.joins import MOST_DEGREE
@@ -406,8 +410,35 @@ def page() -> str:
 
 
 def _table(group: tuple[Operator, ...]) -> str:
-    rows = "".join(f"| {_code(operator.sql)} | {_cell(operator.meaning)} |\n" for operator in group)
+    rows = "".join(f"| {_code(one.sql)} | {_cell(one.meaning + _lacking(one))} |\n" for one in group)
     return f"| write | result |\n|---|---|\n{rows}"
+
+
+_LETTERS = Table(
+    "letters",
+    (
+        *(Field(name, Type.REAL) for name in "xy"),
+        Field("n", Type.INTEGER),
+        Field("s", Type.TEXT),
+        Field("d", Type.DATE),
+        Field("t", Type.TIMESTAMP),
+        Field("c", Type.BOOLEAN),
+    ),
+    None,
+)
+"""What this page calls numbers, texts, dates, times and conditions."""
+
+
+def _lacking(operator: Operator) -> str:
+    """A sentence for each engine that does not have the operator, or may not have it."""
+    question = read_sql(f"SELECT COUNT(*) FROM letters WHERE ({operator.sql}) IS NULL", Catalog((_LETTERS,)))
+    found = ""
+    for where, dialect in (("Not on Spark", SPARK), ("Not on every PostgreSQL server", postgres_dialect(None))):
+        try:
+            dialect.write(emit(question.where, source), copy=False)
+        except Refused as refused:
+            found += f" {where}: {refused.why} {refused.instead}"
+    return found
 
 
 def _refused() -> str:

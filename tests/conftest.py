@@ -26,7 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_of_spark(item: pytest.Item) -> bool:
     call = getattr(item, "callspec", None)
-    return "spark" in getattr(item, "fixturenames", ()) or (call is not None and call.params.get("host") == "spark")
+    hosts = () if call is None else (call.params.get("host"), call.params.get("suite_host"))
+    return "spark" in (*getattr(item, "fixturenames", ()), *hosts)
 
 
 @pytest.fixture

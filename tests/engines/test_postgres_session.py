@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from lapwing.engines.postgres_session import Sessions, parameters_of
+from lapwing.engines.postgres_session import Connections, parameters_of
 from lapwing.errors import Misconfigured
 from lapwing.postgres import read_address
 from support.hosts import PostgresHost
@@ -33,8 +33,8 @@ def host(postgres: PostgresServer) -> Iterator[PostgresHost]:
     made.close()
 
 
-def sessions(host: PostgresHost, **more: int) -> Sessions:
-    return Sessions(read_address(host.url), **more)
+def sessions(host: PostgresHost, **more: int) -> Connections:
+    return Connections(read_address(host.url), **more)
 
 
 def running(host: PostgresHost) -> int:
@@ -140,8 +140,9 @@ def test_control_c_ends_the_query_on_the_server(host: PostgresHost) -> None:
 def test_a_client_that_is_gone_ends_its_query(host: PostgresHost, tmp_path: Path) -> None:
     """gate:G34 kill -9: nobody is left to cancel it, so the server watches the socket."""
     program = (
-        "from lapwing.engines.postgres_session import Sessions\nfrom lapwing.postgres import read_address\nimport sys\n"
-        f"with Sessions(read_address(sys.stdin.readline().strip())).begin() as session: session.rows({SLEEP!r})"
+        "import sys\nfrom lapwing.engines.postgres_session import Connections\n"
+        "from lapwing.postgres import read_address\n"
+        f"with Connections(read_address(sys.stdin.readline().strip())).begin() as session: session.rows({SLEEP!r})"
     )
     client = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True)
     assert client.stdin is not None
@@ -163,7 +164,7 @@ def test_a_lost_connection_is_replaced_before_anything_is_read(host: PostgresHos
     held.close()
 
 
-def _in_child(held: Sessions, results: "multiprocessing.Queue[int]") -> None:  # noqa: UP037
+def _in_child(held: Connections, results: "multiprocessing.Queue[int]") -> None:  # noqa: UP037
     with held.begin() as session:
         results.put(session.rows("SELECT pg_backend_pid()")[0][0])
 
@@ -186,7 +187,7 @@ def test_a_server_that_is_not_there_is_told_without_secrets(host: PostgresHost) 
     """threat:A13 libpq quotes hosts, users and more; the message names the place alone."""
     for url in ("postgresql://xaver:sesame@127.0.0.1:1/none", host.url.replace(host.user, "nobody")):
         with pytest.raises(Misconfigured, match="cannot be reached, or does not let this user in") as caught:
-            Sessions(read_address(url)).begin().__enter__()
+            Connections(read_address(url)).begin().__enter__()
         text = str(caught.value)
         assert "sesame" not in text
         assert "xaver" not in text

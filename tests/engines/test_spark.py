@@ -196,6 +196,39 @@ def test_columns_that_differ_by_case_alone_are_refused(spark: Any) -> None:
         stored_types(SparkFrame(spark.sql("SELECT 1 AS a, 2 AS A")))
 
 
+ODD = pa.table(
+    {
+        "pid": pa.array(range(12), pa.int64()),
+        "n": pa.array([2**63 - 1, -(2**63), 0, None, *[7] * 8], pa.int64()),
+        "x": [float("nan"), float("inf"), float("-inf"), -0.0, 1e308, -1e308, 5e-324, -1.0, 1e19, 2.5, 0.5, None],
+        "s": ["", " 12 ", "9" * 40, "1e400", "-", "12.5", "nan", "x" * 20_000, "\N{SNOWMAN}é", "1.5f", "007", None],
+    }
+)
+ODD_TABLE = Table(
+    "t",
+    (Field("pid", Type.INTEGER), Field("n", Type.INTEGER), Field("x", Type.REAL), Field("s", Type.TEXT)),
+    "pid",
+    rows_per_unit=1,
+)
+NUMBERS = (
+    "n + n", "n * n * n", "n - 9000000000000000000", "ABS(n)", "x / n", "x % 2", "x / 0", "SQRT(x)", "ROUND(x)",
+    "FLOOR(x)", "CEIL(x * 10)", "x * x * x", "CAST(x AS INTEGER)", "SIGN(x)", "LENGTH(s)", "GREATEST(x, n)",
+    "CAST(s AS DOUBLE)", "CLIP(LENGTH(UPPER(s)), 0, 3)", "COALESCE(x, n)", "NULLIF(n, 7)", "POWER(x, 2)",
+)  # fmt: skip
+
+
+def test_odd_values_in_compiled_queries_give_the_cells_of_duckdb(spark: Any) -> None:
+    """NaN, infinities, -0.0, the largest integers, texts that are no number: whole-stage compiled, from columns."""
+    engines = [
+        SparkEngine([(ODD_TABLE, SparkFrame(spark.createDataFrame(ODD)))], salt=SALT),
+        DuckDBEngine([(ODD_TABLE, frame_source(ODD))], salt=SALT),
+    ]
+    sums = ", ".join(f"SUM(CLIP({name}, -3, 3)) AS c{i}" for i, name in enumerate(NUMBERS))
+    plan = plan_of(f"SELECT {sums} FROM t", ODD_TABLE)
+    mine, other = ([[c.tolist() for c in columns] for columns in exact_cells(one, plan).cells] for one in engines)
+    assert dict(zip(NUMBERS, mine, strict=True)) == dict(zip(NUMBERS, other, strict=True))
+
+
 # What it shows.
 
 

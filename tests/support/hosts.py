@@ -125,7 +125,7 @@ class PostgresHost:
 class SparkHost:
     """Rows as DataFrames of one session. Spark interprets queries here: to compile one takes longer than a dozen rows.
 
-    test_spark.py and test_spark_traps.py ask compiled ones."""
+    test_spark.py asks compiled ones."""
 
     name = "spark"
     questions = 50

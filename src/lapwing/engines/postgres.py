@@ -33,10 +33,10 @@ from lapwing.catalog.table import Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.engine import ARROW_TYPES, Engine, Fetch, Origin
 from lapwing.engines.frames import frame_source, with_fingerprint
-from lapwing.engines.postgres_columns import Relation, check_units, identifier, relation_of, select_rows
+from lapwing.engines.postgres_columns import DescribedTable, check_units, identifier, relation_of, select_rows
 from lapwing.engines.postgres_dialect import C, postgres_dialect
 from lapwing.engines.postgres_reading import SQL_TYPES
-from lapwing.engines.postgres_session import Sessions, Transaction
+from lapwing.engines.postgres_session import Connections, ReadTransaction
 from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, fingerprint, origin_of
 from lapwing.errors import Bug, Misconfigured
@@ -83,7 +83,7 @@ class PostgresEngine:
                 "state of them, so they must be in one database."
             )
         _check_names(tables)
-        self._sessions = Sessions(*addresses.values())
+        self._sessions = Connections(*addresses.values())
         weakref.finalize(self, self._sessions.close)
         self._parsed: dict[str, None] = {}
         try:
@@ -173,7 +173,7 @@ class PostgresEngine:
                 f"GRANT USAGE ON SCHEMA {identifier(source.schema)} TO ...; GRANT SELECT ON {place} TO ...;"
             )
 
-    def _parse(self, session: Transaction, text: str) -> None:
+    def _parse(self, session: ReadTransaction, text: str) -> None:
         session.parse(text)
         if len(self._parsed) >= _REMEMBERED:
             self._parsed.clear()
@@ -203,7 +203,7 @@ def read_public_rows(source: Source) -> Frame:
     """All rows of a public table, by one query."""
     place = _table(source)
     fields = tuple(Field(name, kind) for name, kind in stored_types(place).items())
-    table, sessions = Table(place.table, fields, None, public=True), Sessions(place.address)
+    table, sessions = Table(place.table, fields, None, public=True), Connections(place.address)
     found: pa.Table | None = None
     try:
         with sessions.begin() as session:
@@ -224,8 +224,8 @@ def _table(source: Source) -> PostgresTable:
     return source
 
 
-def _described(source: PostgresTable) -> Relation:
-    sessions = Sessions(source.address)
+def _described(source: PostgresTable) -> DescribedTable:
+    sessions = Connections(source.address)
     try:
         with sessions.begin() as session:
             return relation_of(session, source)
@@ -233,7 +233,7 @@ def _described(source: PostgresTable) -> Relation:
         sessions.close()
 
 
-def _collation(session: Transaction) -> str | None:
+def _collation(session: ReadTransaction) -> str | None:
     text = "SELECT collname::text FROM pg_collation WHERE collencoding IN (-1, pg_char_to_encoding('UTF8'))"
     found = {row[0] for row in session.rows(text)}
     return next((identifier(name) for name in _COLLATIONS if name in found), None)
@@ -293,7 +293,7 @@ def _as_integers(text: str, columns: Sequence[tuple[str, int]]) -> str:
     return f"SELECT {', '.join(shown)} FROM ({text}) AS lw_out"
 
 
-def _fetched(session: Transaction, query: EngineQuery) -> pa.Table:
+def _fetched(session: ReadTransaction, query: EngineQuery) -> pa.Table:
     values = [column.to_pylist() for _, rows in sorted(query.tables.items()) for column in rows.columns]
     cursor = session.run(query.text, values)
     described = [(column.name, column.type_code) for column in cursor.description]

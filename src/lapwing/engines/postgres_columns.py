@@ -17,7 +17,7 @@ from hashlib import sha256
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.postgres_dialect import C
 from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, decimal_as_real
-from lapwing.engines.postgres_session import Transaction
+from lapwing.engines.postgres_session import ReadTransaction
 from lapwing.engines.source import PostgresTable, check_names
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
@@ -31,7 +31,7 @@ _KINDS = {
     "date": Type.DATE,
     **dict.fromkeys(("timestamp", "timestamptz"), Type.TIMESTAMP),
 }
-"""Stored types, and what they are read as."""
+"""StoredColumn types, and what they are read as."""
 _READ_AS = {
     Type.INTEGER: (Type.INTEGER, Type.REAL, Type.TEXT, Type.BOOLEAN),
     Type.REAL: (Type.REAL, Type.INTEGER),
@@ -45,7 +45,7 @@ _NARROW = 300  # digits of a decimal on either side of the point that float64 al
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredColumn:
     """A column as it is stored."""
 
     name: str
@@ -67,10 +67,10 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class DescribedTable:
     """A table or view, as the catalog of its database has it."""
 
-    columns: tuple[Stored, ...]
+    columns: tuple[StoredColumn, ...]
     fingerprint: bytes
     """Changes with the table itself, its columns and their types, and the text of a view; not with rows."""
 
@@ -92,7 +92,7 @@ ORDER BY a.attnum
 """
 
 
-def relation_of(session: Transaction, source: PostgresTable) -> Relation:
+def relation_of(session: ReadTransaction, source: PostgresTable) -> DescribedTable:
     """What the catalog says of a table."""
     rows = session.rows(_RELATION, [source.schema, source.table])
     if not rows:
@@ -101,11 +101,11 @@ def relation_of(session: Transaction, source: PostgresTable) -> Relation:
             'they are stored, usually in small letters: table = "clinic.visits".'
         )
     check_names(row[3] for row in rows)
-    columns = tuple(Stored(row[3], row[4], row[5] == "e", row[6], row[7]) for row in rows)
-    return Relation(columns, sha256(repr(rows).encode()).digest())
+    columns = tuple(StoredColumn(row[3], row[4], row[5] == "e", row[6], row[7]) for row in rows)
+    return DescribedTable(columns, sha256(repr(rows).encode()).digest())
 
 
-def select_rows(table: Table, source: PostgresTable, relation: Relation) -> str:
+def select_rows(table: Table, source: PostgresTable, relation: DescribedTable) -> str:
     """The declared columns in their declared types, and the unit as it is stored."""
     stored = {column.name.lower(): column for column in relation.columns}
     columns = [f"{_read(field, stored, table)} AS {identifier(field.name)}" for field in table.fields]
@@ -114,7 +114,7 @@ def select_rows(table: Table, source: PostgresTable, relation: Relation) -> str:
     return f"SELECT {', '.join(columns)} FROM {identifier(source.schema)}.{identifier(source.table)}"
 
 
-def check_units(tables: Sequence[tuple[Table, Relation]]) -> None:
+def check_units(tables: Sequence[tuple[Table, DescribedTable]]) -> None:
     """Refuses units that are stored in different types: one person could be two units."""
     owned = []
     for table, relation in tables:
@@ -139,7 +139,7 @@ def check_units(tables: Sequence[tuple[Table, Relation]]) -> None:
     )
 
 
-def _read(field: Field, stored: dict[str, Stored], table: Table) -> str:
+def _read(field: Field, stored: dict[str, StoredColumn], table: Table) -> str:
     column = stored.get(field.name.lower())
     if column is None:
         advice = nearest(field.name, (known.name for known in stored.values()))
@@ -159,7 +159,7 @@ def _read(field: Field, stored: dict[str, Stored], table: Table) -> str:
     return _as_declared(column, field.type, kind)
 
 
-def _as_declared(column: Stored, declared: Type, kind: Type) -> str:
+def _as_declared(column: StoredColumn, declared: Type, kind: Type) -> str:
     name = identifier(column.name)
     if column.type == "numeric":
         return _decimal(name, column.modifier, declared)
@@ -190,7 +190,7 @@ def _decimal(name: str, modifier: int, declared: Type) -> str:
     return f"CASE WHEN {name} = 'NaN' THEN FLOAT8 'NaN' ELSE {decimal_as_real(name, cast)} END"
 
 
-def _unit(column: Stored) -> str:
+def _unit(column: StoredColumn) -> str:
     name = identifier(column.name)
     return f"(CAST({name} AS TEXT) {C})" if column.unit_type == "text" else f"CAST({name} AS {column.unit_type})"
 

@@ -50,7 +50,7 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + " ".join(
 )
 
 
-class Transaction:
+class ReadTransaction:
     """One transaction: it sees one state of the database."""
 
     def __init__(self, connection: Any) -> None:
@@ -80,7 +80,7 @@ class Transaction:
         self._connection.cancel_safe(timeout=5)
 
 
-class Sessions:
+class Connections:
     """Connections to one database, opened when they are needed; each thread and each process has its own."""
 
     def __init__(self, address: PostgresAddress, *, timeout: int = TIMEOUT) -> None:
@@ -91,11 +91,11 @@ class Sessions:
         self._process = os.getpid()
 
     @contextmanager
-    def begin(self) -> Iterator[Transaction]:
+    def begin(self) -> Iterator[ReadTransaction]:
         """A transaction. A connection that broke while it was idle is replaced before anything is read."""
         connection = self._begun()
         try:
-            yield Transaction(connection)
+            yield ReadTransaction(connection)
         except BaseException:
             self._end(connection, "ROLLBACK")
             raise

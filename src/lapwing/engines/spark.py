@@ -85,7 +85,7 @@ class SparkEngine:
         prepared = query if isinstance(query, EngineQuery) else SPARK.write(query, salt=self._salt, copy=False)
         with self._quietly(), self._sessions.fresh() as session:
             self._make_views(session)
-            _add_tables(self._sessions, session, {name: held.slice(0, 0) for name, held in prepared.tables.items()})
+            _add_tables(self._sessions, session, prepared.tables)
             session.sql(prepared.text).schema  # noqa: B018 (a server resolves it when asked)
         return prepared
 

@@ -101,7 +101,7 @@ class SurveyServer:
             return refused
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "text/plain" or request.headers.get("content-encoding", "identity") != "identity":
-            return say(415, "malformed", "A report is plain text, not compressed. _Send it from the form.")
+            return say(415, "malformed", "A report is plain text, not compressed. Send it from the form.")
         length = request.headers.get("content-length", str(self.reader.length))
         if length != str(self.reader.length):
             return say(413 if len(length) > 9 or int("0" + length) > self.reader.length else 400, "malformed", _LENGTH)
@@ -116,7 +116,7 @@ class SurveyServer:
                     if len(body) > self.reader.length:
                         return say(413, "malformed", _LENGTH)
         except (TimeoutError, ClientDisconnect):
-            return say(408, "malformed", "The report did not arrive whole. _Send it again.")
+            return say(408, "malformed", "The report did not arrive whole. Send it again.")
         try:
             message = self.reader.read(body)
         except OtherSurvey as error:
