@@ -39,8 +39,7 @@ from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Pl
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.statements import StatementFinder, parts_request
 from lapwing.engines.engine import Engine
-from lapwing.errors import LapwingError, Misconfigured
-from lapwing.language.refusal import refuse
+from lapwing.errors import LapwingError, Misconfigured, PriceChanged
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost
@@ -572,7 +571,7 @@ class Curator:
 def _check_at_most(price: Cost, request: Request) -> None:
     if request.at_most is not None and not price.fits(request.at_most):
         why = f"it now costs {price}, and {request.at_most} was agreed to."
-        refuse("price-changed", "the price", why, "Preview it again.")
+        raise PriceChanged("price-changed", "the price", why, "Preview it again.", asked=price)
 
 
 def _check_combine(planned: PlannedRequest, request: Request) -> None:
