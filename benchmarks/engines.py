@@ -6,7 +6,8 @@ W2 count by 50 categories, rows are units; W3 count and sum by category, at most
 W4 users by day and category, 18,250 keys that nobody declared, at most 10 groups of a user. Beside each stand two exact
 queries: what the engine needs without limits and noise, and with the same step for each user, which is the least that
 any bounded answer can take. Rows are in millions. PostgreSQL is a server of its own, started here and removed, with one
-worker per query as Lapwing's process has; its memory is the most that a backend of it held. Wall seconds, the median of
+worker per query as Lapwing's process has; its memory is the most that a backend of it held. Spark has two threads
+(local[2]), and its memory is the most that its JVM held. Wall seconds, the median of
 rounds in turns: read ratios, since the machine may be busy. The result is benchmarks/results/engines.md.
 """
 
@@ -120,9 +121,9 @@ def postgres_place(millions: int) -> Iterator[Place]:
     with running(**settings) as server:
         name = server.new_database()
         with server.connect(name) as connection:
-            connection.execute("CREATE TABLE events (uid bigint, day int, category int, amount float8, flag boolean)")
+            connection.execute("CREATE TABLE events (uid bigint, day int, category int, amount float8)")
             with connection.cursor().copy("COPY events FROM STDIN (FORMAT csv)") as copy, duckdb.connect() as reader:
-                rows = reader.execute(f"SELECT uid, day, category, amount, flag FROM '{events(millions)}'")
+                rows = reader.execute(f"SELECT uid, day, category, amount FROM '{events(millions)}'")
                 while batch := rows.fetchmany(50_000):
                     copy.write("".join(",".join(map(str, row)) + "\n" for row in batch))
             connection.execute("VACUUM ANALYZE events")
@@ -160,7 +161,25 @@ def watched(parent: int) -> Iterator[Callable[[], float]]:
         thread.join()
 
 
-ENGINES: dict[str, Callable[[int], Any]] = {"duckdb": duckdb_place, "postgres": postgres_place}
+@contextmanager
+def spark_place(millions: int) -> Iterator[Place]:
+    from support.spark import running
+
+    settings = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8", "spark.default.parallelism": "8"}
+    with running("local[2]", settings) as session:
+        data = session.read.parquet(str(events(millions)))
+        data.createOrReplaceTempView("events")
+        status = Path(f"/proc/{session.sparkContext._gateway.proc.pid}/status")
+        yield Place(
+            {"data": data, "name": "events"},
+            "events",
+            "XXHASH64(uid, category)",
+            lambda text: session.sql(text).toArrow(),
+            lambda: float(status.read_text().split("VmHWM:")[1].split()[0]) / 1024,
+        )
+
+
+ENGINES: dict[str, Callable[[int], Any]] = {"duckdb": duckdb_place, "postgres": postgres_place, "spark": spark_place}
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from lapwing.catalog.derived import MOST_TABLES
 from lapwing.catalog.table import Catalog, Field, Table
+from lapwing.engines.postgres_dialect import postgres_dialect
 from lapwing.engines.spark_dialect import SPARK
 from lapwing.errors import Refused
 from lapwing.language.emission import emit
@@ -429,13 +430,15 @@ _LETTERS = Table(
 
 
 def _lacking(operator: Operator) -> str:
-    """A sentence if an engine does not have the operator."""
+    """A sentence for each engine that does not have the operator, or may not have it."""
     question = read_sql(f"SELECT COUNT(*) FROM letters WHERE ({operator.sql}) IS NULL", Catalog((_LETTERS,)))
-    try:
-        SPARK.write(emit(question.where, source), copy=False)
-    except Refused as refused:
-        return f" Not on Spark: {refused.why} {refused.instead}"
-    return ""
+    found = ""
+    for where, dialect in (("Not on Spark", SPARK), ("Not on every PostgreSQL server", postgres_dialect(None))):
+        try:
+            dialect.write(emit(question.where, source), copy=False)
+        except Refused as refused:
+            found += f" {where}: {refused.why} {refused.instead}"
+    return found
 
 
 def _refused() -> str:

@@ -27,3 +27,13 @@ def suite_host(request: pytest.FixtureRequest) -> Iterator[Host]:
     made = HOSTS[request.param](request)
     yield made
     made.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark takes a second for what others do in a hundredth: of single traps `make test` asks a few there."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is None or call.params.get("suite_host") != "spark":
+            continue
+        if call.params.get("trap", "REGEXP")[:6] != "REGEXP" or "value" in call.params:
+            item.add_marker(pytest.mark.slow)

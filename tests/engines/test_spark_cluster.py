@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+
+from support.spark import java_home
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,3 +30,30 @@ def test_a_suite_passes_on_two_executors(suite: str) -> None:
     )
     assert told.returncode == 0, told.stdout[-5000:]
     assert " passed" in told.stdout
+
+
+ALONE = """
+import os, sys
+import lapwing as lw
+
+curator = lw.open("local[1]", table="data/", name="t", unit=None, budget=lw.Budget(epsilon=1), ledger="kept/ledger.db")
+answer = curator.sql("SELECT COUNT(*) FROM t", epsilon=1)
+assert len(answer) == 1
+"""
+
+
+@pytest.mark.slow
+def test_a_spark_of_our_own_leaves_nothing_behind(tmp_path: Path) -> None:
+    """No spark-warehouse, metastore_db or derby.log where it was started, and no folder of temporary files."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "temp").mkdir()
+    pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "data" / "one.parquet")
+    env = {**os.environ, "JAVA_HOME": str(java_home()), "TMPDIR": str(tmp_path / "temp")}
+    told = subprocess.run(
+        [sys.executable, "-c", ALONE], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr[-3000:]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "kept", "temp"]
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["one.parquet"]
+    assert [path.name for path in (tmp_path / "temp").iterdir() if "lapwing" in path.name or "spark" in path.name] == []

@@ -84,6 +84,17 @@ def test_no_acknowledged_report_is_lost_or_doubled_by_a_kill(tmp_path: Path, aft
         assert sorted(kept.reports()) == sorted(bytes.fromhex(read_message(body)["report"]) for body in sent)
 
 
+def test_a_server_that_is_told_to_end_closes_its_store(tmp_path: Path) -> None:
+    """A service manager sends SIGTERM. No log is left that tells the order of arrival."""
+    file = tmp_path / "survey.toml"
+    file.write_text(survey_text("overtime"))
+    server = Server(file)
+    body = message(parse_survey(file.read_text()), {"overtime": 1})
+    assert httpx.post(f"{server.url}reports", content=body, headers=HEADERS).status_code == 200
+    assert server.end(signal.SIGTERM) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"survey.toml", "survey.db"}
+
+
 def test_a_server_says_nothing_of_respondents_while_it_runs(tmp_path: Path) -> None:
     """Neither standard output nor standard error has an address, a time or a report."""
     file = tmp_path / "survey.toml"

@@ -22,6 +22,7 @@ from lapwing.survey.memory_store import MemorySurveyStore
 from lapwing.survey.opening import open_survey_store
 from lapwing.survey.postgres_store import _MIX_EVERY, PostgresSurveyStore
 from lapwing.survey.sqlite_store import _CHECKPOINT_EVERY, SqliteSurveyStore
+from lapwing.survey.sqlite_store import _MIX_EVERY as _MIX_FILE_EVERY
 from lapwing.survey.store import Invited, Kept, SurveyStore, hash_code, make_code
 
 SURVEY, KEY = "0" * 32, "k" * 26
@@ -207,6 +208,56 @@ def test_the_file_is_its_owners_and_holds_nonces_and_reports_only(tmp_path: Path
         }
         assert all("WITHOUT ROWID" in tables[name] for name in ("reports", "invitations"))
     assert code.encode() not in path.read_bytes()
+
+
+def written(path: Path, names: list[bytes]) -> list[bytes]:
+    """Names in the order in which a file holds them: SQLite fills a page from its end."""
+    data = path.read_bytes()
+    return sorted(names, key=lambda name: -data.index(name))
+
+
+def test_a_file_that_is_closed_tells_no_order_and_connects_nothing(tmp_path: Path) -> None:
+    """Neither where rows stand in a page nor the log says who came when, or with which invitation."""
+    path = tmp_path / "survey.db"
+    names, codes = ([os.urandom(size) for _ in range(9)] for size in (16, 32))
+    with closing(SqliteSurveyStore(path)) as kept:
+        kept.prepare(SURVEY, KEY)
+        kept.invite(codes)
+        for name, code in zip(names, codes, strict=True):
+            assert kept.add(name, b"r", code) is Kept.STORED
+        assert all(name in Path(f"{path}-wal").read_bytes() for name in names)  # this is why
+    assert not Path(f"{path}-wal").exists()
+    assert written(path, names) == sorted(names)
+    assert written(path, codes) == sorted(codes)
+    with closing(SqliteSurveyStore(path)) as again:
+        assert again.count() == 9
+        assert again.invited() == Invited(9, 9)
+
+
+def test_a_file_is_mixed_while_reports_arrive(tmp_path: Path) -> None:
+    """The log starts again after it: of the commits before, nothing is left in it."""
+    path, names = tmp_path / "survey.db", [os.urandom(16) for _ in range(_MIX_FILE_EVERY)]
+    with closing(SqliteSurveyStore(path)) as kept:
+        kept.prepare(SURVEY, KEY)
+        for name in names:
+            kept.add(name, b"r")
+        assert written(path, names) == sorted(names)
+        kept.add(os.urandom(16), b"r")
+        assert Path(f"{path}-wal").stat().st_size < 3 * 4096
+
+
+def test_what_a_killed_process_left_is_mixed_at_the_next_start(tmp_path: Path) -> None:
+    path, names = tmp_path / "survey.db", [os.urandom(16) for _ in range(9)]
+    killed = SqliteSurveyStore(path)
+    killed.prepare(SURVEY, KEY)
+    for name in names:
+        killed.add(name, b"r")
+    assert killed._connection is not None
+    killed._connection.close()
+    assert written(path, names) == names
+    with closing(SqliteSurveyStore(path)) as again:
+        again.prepare(SURVEY, KEY)
+        assert written(path, names) == sorted(names)
 
 
 def test_a_store_that_was_given_away_takes_nothing_more(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def _keyed_hash(writer: Writer, form: exp.Expression) -> str:
 def _case_of_letters(name: str, collation: str | None) -> Write | Lacking:
     if collation is None:
         return Lacking(
-            f"{name} needs a collation that knows letters beyond ASCII, and this PostgreSQL server has none.",
+            f"{name} needs a collation that knows letters beyond ASCII, and the server has none.",
             "Have the steward install one, such as C.UTF-8, or compare the texts as they are.",
         )
     return lambda writer, form: f"({name}({writer.sql(form.this)} COLLATE {collation}) {C})"

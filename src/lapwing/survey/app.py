@@ -93,7 +93,16 @@ class SurveyServer:
         return said
 
     async def _refuse_early(self, request: Request) -> Response | None:
-        """What is known to be wrong before the body is read."""
+        """What is known to be wrong before the body is read.
+
+        A page elsewhere could let its visitors' browsers send reports they know nothing of, each from its own
+        address. Browsers say so, over https and on this machine; plain http is told nothing.
+        """
+        from_here = request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+        if not from_here and request.headers.get("origin") not in self.survey.origins:
+            return say(
+                403, "elsewhere", "Another site sent this. Open the form by its own link, and send it from there."
+            )
         wait = self.rate.wait(request.client.host if request.client else "")
         if wait > 0:
             refused = say(429, "too-many", "Too many messages came from this network. Try again in a minute.")
@@ -101,7 +110,7 @@ class SurveyServer:
             return refused
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "text/plain" or request.headers.get("content-encoding", "identity") != "identity":
-            return say(415, "malformed", "A report is plain text, not compressed. _Send it from the form.")
+            return say(415, "malformed", "A report is plain text, not compressed. Send it from the form.")
         length = request.headers.get("content-length", str(self.reader.length))
         if length != str(self.reader.length):
             return say(413 if len(length) > 9 or int("0" + length) > self.reader.length else 400, "malformed", _LENGTH)
@@ -116,7 +125,7 @@ class SurveyServer:
                     if len(body) > self.reader.length:
                         return say(413, "malformed", _LENGTH)
         except (TimeoutError, ClientDisconnect):
-            return say(408, "malformed", "The report did not arrive whole. _Send it again.")
+            return say(408, "malformed", "The report did not arrive whole. Send it again.")
         try:
             message = self.reader.read(body)
         except OtherSurvey as error:

@@ -45,7 +45,7 @@ class PostgresSurveyStore:
         self._timeout = timeout
         self._idle: list[Link] = []
         self._survey: str | None = None
-        self._unmixed = 0
+        self._unmixed, self._mix_at = 0, _MIX_EVERY
 
     def prepare(self, survey: str, key: str) -> str:
         with self._writing() as link:
@@ -88,7 +88,7 @@ class PostgresSurveyStore:
             if not kept:
                 raise StoreFailed(f"{self.name} could not be used: {lost} Nothing was kept: send again.") from None
         self._unmixed += 1
-        if self._unmixed >= _MIX_EVERY and self._unmixed * 10 >= self.count():
+        if self._unmixed >= self._mix_at:
             self.mix()
         return Kept.STORED
 
@@ -119,7 +119,8 @@ class PostgresSurveyStore:
                 place = f"{self._schema}.{table}"
                 old = f"WITH old AS (DELETE FROM {place} RETURNING *)"
                 link.run(f"{old} INSERT INTO {place} SELECT * FROM old ORDER BY {name}")
-        self._unmixed = 0
+            total = link.run(f"SELECT count(*) FROM {self._schema}.reports")[0][0]
+        self._unmixed, self._mix_at = 0, max(_MIX_EVERY, total // 10)
 
     def close(self) -> None:
         if self._unmixed:

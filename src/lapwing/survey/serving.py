@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,8 +60,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(app: SurveyApp, at: socket.socket) -> None:
-    """Serves until it is interrupted. Nothing is logged of a request."""
+    """Serves until it is interrupted or told to end, and then returns. Nothing is logged of a request."""
     import uvicorn
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
 
     config = uvicorn.Config(
         app,
@@ -74,5 +78,6 @@ def serve(app: SurveyApp, at: socket.socket) -> None:
         limit_concurrency=1000,
         timeout_graceful_shutdown=3,
     )
+    signal.signal(signal.SIGTERM, end)  # of a service manager; without it the store would not be closed
     with suppress(KeyboardInterrupt):  # uvicorn ends in order, and then raises it again
         uvicorn.Server(config).run(sockets=[at])

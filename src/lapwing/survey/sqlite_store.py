@@ -4,8 +4,10 @@ Durable:     write-ahead log with synchronous=FULL: a commit is on the disk when
 One writer:  BEGIN IMMEDIATE takes the write lock before anything is read, so look and insert cannot be separated.
 Checkpoints: only while the write lock is held, from a second connection: SQLite before 3.51.3 can lose a commit that
              meets a checkpoint.
-No order:    tables are kept by nonce and by hash (WITHOUT ROWID), so the file does not say who came first. The log
-             holds the last commits in their order until the next checkpoint.
+No order:    tables are kept by nonce and by hash (WITHOUT ROWID), but SQLite fills a page in the order rows came, and
+             the log holds the last commits. So every so often, when the store is opened for writing, and when it is
+             closed, one transaction writes all rows anew in the order of their nonces and hashes, and the log starts
+             again. Until then whoever reads the file and its log can see order and connection.
 Checked by:  tests/survey/test_stores.py, tests/survey/test_crash.py
 """
 
@@ -23,6 +25,7 @@ from lapwing.survey.store import OTHER_SURVEY, TAKEN_OVER, Invited, Kept
 
 _APPLICATION = 0x4C575356  # LWSV
 _CHECKPOINT_EVERY = 256  # commits
+_MIX_EVERY = 16  # commits of one process, and at least a tenth of all reports
 _SCHEMA = (
     "CREATE TABLE survey (one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, key TEXT NOT NULL) STRICT",
     "CREATE TABLE reports (nonce BLOB PRIMARY KEY, report BLOB NOT NULL) STRICT, WITHOUT ROWID",
@@ -48,6 +51,7 @@ class SqliteSurveyStore:
         self._connection: sqlite3.Connection | None = None
         self._survey: str | None = None
         self._commits = 0
+        self._unmixed, self._mix_at = 0, 1  # what a process that was killed left is mixed with the first commit
 
     @property
     def name(self) -> str:
@@ -107,6 +111,8 @@ class SqliteSurveyStore:
     def close(self) -> None:
         with self._lock:
             if self._connection is not None:
+                if self._unmixed:
+                    self._mix(self._connection)
                 self._connection.close()
                 self._connection = None
 
@@ -133,7 +139,10 @@ class SqliteSurveyStore:
                     connection.execute("ROLLBACK")
                 raise
             self._commits += 1
-            if self._commits % _CHECKPOINT_EVERY == 0:
+            self._unmixed += 1
+            if mixed := self._unmixed >= self._mix_at:
+                self._mix(connection)
+            if mixed or self._commits % _CHECKPOINT_EVERY == 0:
                 self._checkpoint(connection)
 
     def _connect(self) -> sqlite3.Connection:
@@ -157,6 +166,9 @@ class SqliteSurveyStore:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA journal_size_limit = 0")  # a log that starts again is cut off, not written over
+        connection.execute("PRAGMA secure_delete = ON")  # so are rows that were written anew
+        connection.execute("PRAGMA temp_store = MEMORY")
         if owner != _APPLICATION:
             connection.execute("BEGIN IMMEDIATE")
             if not connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]:
@@ -169,6 +181,24 @@ class SqliteSurveyStore:
                 os.fsync(folder)  # the file's name is durable too
             finally:
                 os.close(folder)
+
+    def _mix(self, connection: sqlite3.Connection) -> None:
+        """Writes all rows anew in the order of their random names. Failing is no harm: it is tried again later."""
+        with suppress(sqlite3.Error):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for table, name in (("reports", "nonce"), ("invitations", "hash")):
+                    connection.execute(f"CREATE TEMP TABLE mixed AS SELECT * FROM {table}")
+                    connection.execute(f"DELETE FROM {table}")
+                    connection.execute(f"INSERT INTO {table} SELECT * FROM mixed ORDER BY {name}")
+                    connection.execute("DROP TABLE mixed")
+                total = connection.execute("SELECT COUNT(*) FROM reports").fetchone()[0]
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            self._unmixed, self._mix_at = 0, max(_MIX_EVERY, total // 10)
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         """Moves the log into the file. Failing is no harm: the commits stay in the log."""
