@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
+import httpx
 import pytest
 
 from lapwing.server.access import OPEN, RIGHTS
@@ -103,3 +105,20 @@ def test_an_allowance_is_kept(asked: Asked) -> None:
     assert asked.ask(BY_SEX, name="bob").status_code == 200
     own = asked.call("GET", "/v1/budget").json()["own"]
     assert own == {"name": "ann", "spent": "epsilon = 0.1", "allowance": "epsilon = 0.1"}
+
+
+@pytest.mark.parametrize("path", ["/v1/ask/", "/v1/ledger/", "/problems/busy/"])
+def test_no_address_sends_anybody_elsewhere(asked: Asked, path: str) -> None:
+    """A redirect would name the host that the client named, and a client would send its token there."""
+    told = asked.call("GET", path, headers={"Host": "elsewhere.example"})
+    assert (told.status_code, told.headers.get("location")) == (404, None)
+
+
+def test_two_tokens_are_none(asked: Asked) -> None:
+    sent = [("Authorization", f"Bearer {asked.token(name)}") for name in ("ann", "bob")]
+
+    async def run() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=asked.app), base_url="http://t") as client:
+            return await client.get("/v1/budget", headers=sent)
+
+    assert anyio.run(run).status_code == 401

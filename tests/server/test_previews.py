@@ -72,9 +72,23 @@ def test_a_changed_name_is_refused(asked: Asked) -> None:
     first, body, signature = name.split(".")
     facts = json.loads(base64.urlsafe_b64decode(body + "=="))
     cheaper = base64.urlsafe_b64encode(json.dumps({**facts, "price": ["1", "0"]}).encode()).decode().rstrip("=")
-    for forged in (f"{first}.{cheaper}.{signature}", f"p2.{body}.{signature}", body, "p1..", "x", name[:-2] + "AA"):
+    for forged in (
+        f"{first}.{cheaper}.{signature}",
+        f"p2.{body}.{signature}",
+        body,
+        "p1..",
+        "p1.a.é",
+        "x",
+        name[:-2] + "AA",
+    ):
         assert ask_with(asked, forged, COUNT).json()["code"] == "preview-invalid"
     assert not asked.spent
+
+
+def test_a_long_batch_can_be_asked_under_its_preview(asked: Asked) -> None:
+    body = {"questions": [f"SELECT COUNT(*) AS n FROM visits WHERE age < {i}" for i in range(60)], "epsilon": "0.1"}
+    answer = ask_with(asked, preview(asked, body), body, "/v1/batch")
+    assert (answer.status_code, len(answer.json()["answers"])) == (200, 60)
 
 
 def test_another_ledger_signs_with_another_key(asked: Asked) -> None:

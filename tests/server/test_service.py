@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +239,35 @@ def test_verify_knows_rounded_numbers_and_parts_of_batches(asked: Asked) -> None
     assert not asked.ask({**near, "value": round(n, -1) + 20}, "/v1/verify").json()["is_what_was_released"]
     for wrong in ({"row": 7}, {"column": "m"}, {"answer": "none"}, {"answer": None}):
         assert asked.ask({**cited, "value": n, **wrong}, "/v1/verify").status_code == 404
+
+
+@pytest.mark.parametrize("said", ["NaN", "sNaN", "Infinity", "-9e999999", "1e-999999"])
+def test_verify_takes_odd_numbers_for_others(asked: Asked, said: str) -> None:
+    """threat:A26"""
+    cited = {"release": asked.ask(COUNT).json()["release"], "column": "n", "value": said, "precision": 1e-9}
+    told = asked.ask(cited, "/v1/verify")
+    assert (told.status_code, told.json()["is_what_was_released"]) == (200, False)
+
+
+def test_questions_on_made_up_rows_hold_up_nobody(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While eight of them run or wait, tokens are looked up, and previews and health are answered."""
+    going, real = threading.Event(), asked.service.dummy.answer
+
+    def slow(request: Any) -> Any:
+        going.wait(60)
+        return real(request)
+
+    monkeypatch.setattr(asked.service.dummy, "answer", slow)
+    with ThreadPoolExecutor(1) as pool:
+        trials = pool.submit(asked.calls, [("POST", "/v1/ask?dummy=true", {"json": COUNT})] * 8)
+        try:
+            while asked.service._trials._count < 8:
+                time.sleep(0.01)
+            assert asked.call("GET", "/v1/health").status_code == 200
+            assert asked.ask(BY_SEX, "/v1/preview", name="bob").status_code == 200
+        finally:
+            going.set()
+        assert [one.status_code for one in trials.result()] == [200] * 8
 
 
 def test_a_dummy_is_free_and_marked(asked: Asked) -> None:

@@ -54,6 +54,7 @@ def create_app(service: Service) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,  # it would send tokens to whatever the Host header names
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,
     )
@@ -107,7 +108,8 @@ class Door:
         headers = {name.lower(): value for name, value in scope["headers"]}
         state: dict[str, Any] = {"line": line}
         if not is_open(scope["path"]):
-            principal = await self._service.find_principal(_token(headers))
+            shown = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+            principal = await self._service.find_principal(_token(shown))
             if principal is None:
                 raise ServerProblem("unauthorized")
             line.token = principal.token
@@ -148,8 +150,9 @@ class _Sender:
         await self({"type": "http.response.body", "body": content})
 
 
-def _token(headers: dict[bytes, bytes]) -> str:
-    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+def _token(shown: list[bytes]) -> str:
+    """The token of a request; two of them are none, since a proxy may have looked at the other."""
+    scheme, _, token = (shown[0] if len(shown) == 1 else b"").decode("latin-1").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 

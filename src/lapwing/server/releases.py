@@ -13,6 +13,7 @@ from lapwing.server.bodies import VerifyBody
 from lapwing.server.problems import ServerProblem
 
 _REMEMBERED = 4096
+_LARGEST = 1000  # digits of a number that could have been released
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,10 @@ def _unpriced(content: Any) -> Any:
 
 def _number(value: Any) -> Decimal | None:
     try:
-        return None if isinstance(value, bool) or value is None else Decimal(value)
+        number = None if isinstance(value, bool) or value is None else Decimal(value)
     except InvalidOperation:
         return None
+    return number if number is not None and number.is_finite() and number.adjusted() < _LARGEST else None
 
 
 def _listed(entry: Entry) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from lapwing.server.tokens import Principal, Role
 router = APIRouter()
 
 PreviewQuery = Annotated[
-    str | None, Query(description="The name of a preview: charge at most its price.", max_length=8000)
+    str | None, Query(description="The name of a preview: charge at most its price.", max_length=60_000)
 ]
 DummyQuery = Annotated[bool, Query(description="Answer from made-up rows, for nothing.")]
 KeyHeader = Annotated[

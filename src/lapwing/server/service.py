@@ -40,6 +40,7 @@ from lapwing.server.tokens import Principal, TokenBook
 _T = TypeVar("_T")
 _WAITING = 64  # questions of one principal that wait for a thread
 _TOTAL = 512  # of all
+_TRIALS = 16  # questions on made-up rows of one principal that wait
 _AT_HAND = 256  # stored answers whose bytes are kept
 
 
@@ -99,17 +100,24 @@ class Service:
         self._turns = Turns(max(1, threads - 1), _WAITING, _TOTAL)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answer")
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="quick")
+        self._door = ThreadPoolExecutor(2, thread_name_prefix="door")
+        self._trials = Turns(1, _TRIALS, _TOTAL)
+        self._trial = ThreadPoolExecutor(
+            1, thread_name_prefix="dummy"
+        )  # one at a time, so that they hold up nobody else
 
     def close(self) -> None:
         """Ends the work that has begun, and the curator."""
         self._pool.shutdown()
         self._quick.shutdown()
+        self._door.shutdown()
+        self._trial.shutdown()
         self.dummy.close()
         self.curator.close()
 
     async def find_principal(self, token: str) -> Principal | None:
         """Who shows a token."""
-        return await self._in_thread(self.tokens.find, token)
+        return await asyncio.get_running_loop().run_in_executor(self._door, self.tokens.find, token)
 
     async def quickly(self, work: Callable[[], Any]) -> Outcome:
         """The outcome of what reads declarations, the ledger or released numbers, ready for JSON."""
@@ -121,7 +129,12 @@ class Service:
 
     async def ask_dummy(self, principal: Principal, body: Asking) -> Outcome:
         """The answer to the same question over made-up rows. Free."""
-        return await self._in_thread(self._told, lambda: self.dummy.answer(body.request(principal.name)))
+        await self._trials.enter(principal.name)
+        try:
+            loop, work = asyncio.get_running_loop(), lambda: self.dummy.answer(body.request(principal.name))
+            return await loop.run_in_executor(self._trial, self._told, work)
+        finally:
+            self._trials.leave(principal.name)
 
     async def ask(
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
