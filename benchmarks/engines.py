@@ -121,9 +121,9 @@ def postgres_place(millions: int) -> Iterator[Place]:
     with running(**settings) as server:
         name = server.new_database()
         with server.connect(name) as connection:
-            connection.execute("CREATE TABLE events (uid bigint, day int, category int, amount float8, flag boolean)")
+            connection.execute("CREATE TABLE events (uid bigint, day int, category int, amount float8)")
             with connection.cursor().copy("COPY events FROM STDIN (FORMAT csv)") as copy, duckdb.connect() as reader:
-                rows = reader.execute(f"SELECT uid, day, category, amount, flag FROM '{events(millions)}'")
+                rows = reader.execute(f"SELECT uid, day, category, amount FROM '{events(millions)}'")
                 while batch := rows.fetchmany(50_000):
                     copy.write("".join(",".join(map(str, row)) + "\n" for row in batch))
             connection.execute("VACUUM ANALYZE events")

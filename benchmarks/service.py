@@ -7,6 +7,7 @@ as many bytes without any work: what it takes is the wire, the web server and wr
 Lapwing's own. The data are the bundled health data, 20,190 rows; T, after which an answer leaves, is 0.1 s.
 
     stored      one question over and over: the token, the ledger, the stored answer
+    keyed       the same with a retry key for each request, as lw.connect sends: the ledger records key and reply
     fresh       every request is charged, read from the rows and noised; 64 clients that wait for T get at most 64 / T
     previews    price and error of a question that differs every time
 
@@ -65,6 +66,7 @@ function setup(thread) thread:set("number", threads); threads = threads + 1 end
 function request()
   made = made + 1
   wrk.headers["Authorization"] = "Bearer " .. tokens[(made + number) % #tokens + 1]
+  if {keyed} then wrk.headers["Idempotency-Key"] = "k" .. {seed} .. "-" .. number .. "-" .. made end
   local body = string.gsub([[{body}]], "NUMBER", tostring(number * 100000 + made))
   return wrk.format(nil, nil, nil, body)
 end
@@ -106,11 +108,12 @@ def main() -> None:
         folder = Path(name)
         with serving(folder, said.workers) as (url, process, tokens, file):
 
-            def load(path: str, body: dict[str, Any], clients: int = said.clients) -> Measured:
-                return measure(url + path, body, tokens, process.pid, said.seconds, clients, folder)
+            def load(path: str, body: dict[str, Any], clients: int = said.clients, *, keyed: bool = False) -> Measured:
+                return measure(url + path, body, tokens, process.pid, said.seconds, clients, folder, keyed)
 
             size = len(ask_once(url, tokens[0]))
             rows = {"stored answers": load("/v1/ask", {"sql": stored(), "epsilon": EPSILON})}
+            rows["stored answers, keyed"] = load("/v1/ask", {"sql": stored(), "epsilon": EPSILON}, keyed=True)
             count, mean = (f"SELECT sex, {what} FROM health WHERE visits < NUMBER GROUP BY sex" for what in ASKED)
             before = charges(file)
             rows["fresh answers"] = load("/v1/ask", {"sql": count, "epsilon": EPSILON, "refresh": True, "check": 0})
@@ -168,12 +171,19 @@ def null_server(folder: Path, workers: int, size: int) -> Iterator[tuple[str, su
 
 
 def measure(
-    url: str, body: dict[str, Any], tokens: list[str], process: int, seconds: int, clients: int, folder: Path
+    url: str,
+    body: dict[str, Any],
+    tokens: list[str],
+    process: int,
+    seconds: int,
+    clients: int,
+    folder: Path,
+    keyed: bool = False,
 ) -> Measured:
-    """Some seconds of load by wrk."""
+    """Some seconds of load by wrk; with a retry key of its own for every request if it is `keyed`."""
     script = folder / "load.lua"
     listed = ", ".join(json.dumps(token) for token in tokens)
-    script.write_text(LUA.format(tokens=listed, body=json.dumps(body)))
+    script.write_text(LUA.format(tokens=listed, body=json.dumps(body), keyed=str(keyed).lower(), seed=time.time_ns()))
     before = processor_time(process)
     command = ["wrk", "-t2", f"-c{clients}", f"-d{seconds}s", "--timeout", "30s", "-s", str(script), url]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout

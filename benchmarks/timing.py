@@ -37,7 +37,7 @@ class Ungridded(Service):
     """The same server, whose answers leave when they are ready."""
 
     def _answer(self, *asked: Any) -> Outcome:
-        return replace(super()._answer(*asked), slot=None)
+        return replace(self._store(super()._answer(*asked)), slot=None)
 
 
 @dataclass

@@ -4,6 +4,7 @@ LapwingError
 ├── Misconfigured    a parameter or a steward's file breaks a rule; the message names the rule and the next step
 │   └── DataChanged  the data are not those that their version was declared for; nothing is answered
 ├── Refused          the question cannot be answered privately; says which part, why, what to write instead
+│   └── PriceChanged the price is above what was agreed to; it was not charged
 ├── BudgetExceeded   the charge does not fit; it was not made; carries `asked` and `remaining`
 ├── Halted           a running mechanism has given all the answers that were paid for
 ├── EngineFailed     the engine failed after the charge; constant text and an incident number
@@ -175,6 +176,14 @@ class Refused(LapwingError):
 
     def _message(self) -> str:
         return f"{self.part}: {self.why} {self.instead} {STAYS if self.charged else NOTHING}"
+
+
+class PriceChanged(Refused):
+    """The price is above what was agreed to; carries `asked`, what it is now. It was not charged."""
+
+    def __init__(self, code: Code, part: str, why: str, instead: str, *, asked: Any) -> None:
+        super().__init__(code, part, why, instead)
+        self.asked = asked
 
 
 class BudgetExceeded(LapwingError):

@@ -477,8 +477,7 @@ def test_a_ledger_that_misses_charges_is_not_accepted(base: Any) -> None:
         "DELETE FROM entry WHERE seq = 4",
         "UPDATE head SET seq = 3, server = '1/1', hash = (SELECT hash FROM entry WHERE seq = 3)",
     )
-    with pytest.raises(Misconfigured, match="older copy"):
-        accept_ledger(base.url, base.budget, witness=[base.witness])
+    assert "older copy" in str(accept_ledger(base.url, base.budget, witness=[base.witness]))
     with pytest.raises(Misconfigured, match="last written on server"):
         ask(ledger)
 

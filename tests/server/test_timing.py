@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from lapwing.privacy import Accounting, Cost
 from lapwing.server.bodies import AskBody, BatchBody
+from lapwing.server.service import Outcome
 from lapwing.server.timing import leave_at, longest, passes, slot_of
 from lapwing.server.tokens import Principal, Role
 from support.serving import BY_SEX, COUNT, serving
@@ -88,8 +90,8 @@ def outcome_slots(curator: Any, body: dict[str, Any]) -> list[float | None]:
         bodies = [AskBody(**body), AskBody(**body), AskBody(sql="SELECT * FROM visits", epsilon=0.1)]
         outcomes = []
         for one in bodies:
-            outcomes.append(service._answer(ann, one, None, None))
-            service._store(outcomes[-1])
+            begun = service._without_rows(ann, one, None, None, None)
+            outcomes.append(begun if isinstance(begun, Outcome) else service._store(service._answer(ann, one, begun)))
         return [outcome.slot for outcome in outcomes]
 
 
@@ -161,8 +163,9 @@ def test_nobody_sees_an_answer_before_it_leaves() -> None:
 
 def test_who_asks_the_same_meanwhile_waits_and_pays_nothing() -> None:
     with serving(open_visits(), {"visits": 0.5}) as asked:
-        answers = asked.calls([("POST", "/v1/ask", {"json": COUNT})] * 4)
-        assert sorted(one.json()["price"]["epsilon"] for one in answers) == [0.0, 0.0, 0.0, 0.1]
+        answers = asked.calls([("POST", "/v1/ask", {"json": COUNT})] * 40)
+        assert sorted(one.json()["price"]["epsilon"] for one in answers) == [0.0] * 39 + [0.1]
+        assert sum(line["left_after"] is not None for line in asked.lines) == 1
         assert asked.spent == Cost(Accounting.PURE, 0.1)
 
 
@@ -179,3 +182,40 @@ def test_what_waits_is_stored_when_the_server_stops() -> None:
 
         anyio.run(run)
         assert asked.ask(COUNT).json()["price"]["epsilon"] == 0
+
+
+def test_what_reads_no_rows_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """threat:A9: stored answers and refusals leave while all threads read rows: else they would tell when one ends."""
+    with serving(open_visits(), {"visits": 0.05}, threads=1) as asked:
+        assert asked.ask(COUNT).status_code == 200
+        engine, going = asked.service.curator._engine, threading.Event()
+        real = engine.fetch
+
+        def slow(query: Any) -> Any:
+            going.wait(60)
+            return real(query)
+
+        monkeypatch.setattr(engine, "fetch", slow)
+        told: list[int] = []
+
+        async def run() -> None:
+            own = {"Authorization": f"Bearer {asked.token()}"}
+            transport = httpx.ASGITransport(app=asked.app)
+            async with (
+                httpx.AsyncClient(transport=transport, base_url="http://t", timeout=60, headers=own) as client,
+                anyio.create_task_group() as group,
+            ):
+                group.start_soon(lambda: client.post("/v1/ask", json=BY_SEX))
+                while not asked.service._tasks:
+                    await anyio.sleep(0.01)
+                try:
+                    with anyio.fail_after(30):
+                        told.append((await client.post("/v1/ask", json=COUNT)).status_code)
+                        for odd in ({"sql": "SELECT * FROM visits", "epsilon": 0.1}, {**BY_SEX, "epsilon": 9}):
+                            answer = await client.post("/v1/ask", json=odd)
+                            told.append(answer.status_code)
+                finally:
+                    going.set()
+
+        anyio.run(run)
+        assert told == [200, 422, 409]

@@ -325,6 +325,26 @@ def test_a_form_elsewhere_may_send_if_it_is_listed() -> None:
     assert "connect-src 'self' https://survey.example.org;" in visitor.get("/").headers["content-security-policy"]
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_page_elsewhere_cannot_let_its_visitors_answer(site: str) -> None:
+    place = "https://forms.example.org"
+    visitor = Visitor(survey("overtime", origins=[place]))
+    sent = message(visitor.survey)
+    assert visitor.said(sent, origin="https://elsewhere.example", **{"sec-fetch-site": site}) == (403, "elsewhere")
+    assert visitor.said(sent, **{"sec-fetch-site": site}) == (403, "elsewhere")
+    assert visitor.store.count() == 0
+    assert visitor.said(sent, origin=place, **{"sec-fetch-site": site}) == (200, "stored")
+    assert visitor.said(message(visitor.survey), **{"sec-fetch-site": "same-origin"}) == (200, "stored")
+
+
+def test_refusals_are_words_for_people(open_door: Hostile) -> None:
+    said = [
+        answer.json()["message"] for answer in (open_door.post("x"), open_door.client.post("/reports", content="x"))
+    ]
+    assert said[0].endswith("Load the form again and send it from there.")
+    assert said[1].endswith("Send it from the form.")
+
+
 class Broken(MemorySurveyStore):
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         raise StoreFailed("the secret path is full")

@@ -8,14 +8,16 @@ import json
 import re
 import urllib.request
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lapwing.survey import randomize
+from lapwing.survey import parse_survey, randomize
 from support.browser import assert_accessible
 from support.respondent import SENT, Recorded, kept, mark, press_send, see, send, write
-from support.survey_server import ServedSurvey
+from support.survey_server import ServedSurvey, serving
+from support.surveys import survey_text
 from support.tape import SeededBits
 
 if TYPE_CHECKING:
@@ -254,6 +256,21 @@ def test_the_label_says_who_sees_what_at_which_odds(served: ServedSurvey, page: 
     truth, other = (round(100 * int(program[name]) / 2**64) for name in ("truth", "other"))
     odds = f"Of 100 people who would say yes, {truth} reports say yes; of 100 who would say no, {other} do."
     assert odds in page.get_by_role("group", name=OVERTIME).inner_text()
+
+
+@pytest.mark.parametrize(("epsilon", "hides"), [(1, True), (5, False)])
+def test_a_report_that_hides_little_is_said_to(tmp_path: Path, page: Page, epsilon: int, hides: bool) -> None:
+    """With a large epsilon the label, the question and the thanks promise no doubt that nobody has."""
+    text = survey_text("overtime").replace("epsilon = 1", f"epsilon = {epsilon}")
+    with serving(parse_survey(text), tmp_path) as served:
+        page.goto(served.url)
+        assert ("little is hidden: see the odds" in page.inner_text("body")) is not hides
+        assert ("nearly always the answer" in page.inner_text("form")) is not hides
+        press_send(page)
+        see(page, SENT)
+        assert ("nobody can be sure" in page.inner_text("#state")) is hides
+        assert ("little is hidden where" in page.inner_text("#state")) is not hides
+        assert "as long as this browser keeps its data" in page.inner_text("#state")
 
 
 def test_the_page_shows_the_hashes_of_what_is_served(served: ServedSurvey, page: Page) -> None:

@@ -79,6 +79,17 @@ MISTAKES = {
     "results for whom": (HEAD + 'results = "me"\n' + YES_NO, '"link" or "public"'),
     "no address": (HEAD + 'url = "example.org"\n' + YES_NO, "https://"),
     "an origin with a path": (HEAD + 'origins = ["https://a.org/x"]\n' + YES_NO, "without a path"),
+    "an origin no browser writes": (HEAD + 'origins = ["https://A.org"]\n' + YES_NO, "small letters"),
+    "an origin with the usual port": (HEAD + 'origins = ["https://a.org:443"]\n' + YES_NO, "without :80 or :443"),
+    "an address that is a policy": (HEAD + 'url = "https://a.org; script-src *"\n' + YES_NO, "as browsers write it"),
+    "an address with letters no browser writes": (HEAD + 'url = "https://bücher.example"\n' + YES_NO, "small letters"),
+    "an address with a password": (HEAD + 'url = "https://me:secret@a.org"\n' + YES_NO, "without a name or password"),
+    "an address with no such port": (HEAD + 'url = "https://a.org:99999"\n' + YES_NO, "as browsers write it"),
+    "a setting below the questions": (HEAD + YES_NO + "invitations = true\n", r"above the first \[\[questions\]\]"),
+    "what the form offers anyway": (
+        HEAD + YES_NO.replace("yes-no", "several") + 'options = ["a", "none of these"]\n',
+        "which the form adds",
+    ),
     "no confidence": (HEAD + "confidence = 1\n" + YES_NO, "strictly between 0 and 1"),
 }
 
@@ -119,3 +130,10 @@ def test_every_change_of_what_is_asked_is_another_survey() -> None:
 )
 def test_an_epsilon_is_shown_with_all_of_its_digits(number: str, text: str) -> None:
     assert decimal_text(Fraction(number)) == text
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a.org", "http://192.0.2.7:8640", "https://a.org/surveys/x", "http://[2001:db8::1]:8640"]
+)
+def test_addresses_that_browsers_write_are_read(url: str) -> None:
+    assert parse_survey(HEAD + f'url = "{url}"\n' + YES_NO).url == url

@@ -114,6 +114,17 @@ def test_what_is_said_to_be_wide_is_about_as_wide() -> None:
         assert all(0.5 * stated < width < 1.35 * stated for width in widths)
 
 
+def test_a_confidence_is_said_as_it_is_and_widens_what_is_said_to_be_wide() -> None:
+    usual, sure = (results(survey("overtime", confidence=level), [b"\0"] * 60) for level in (0.95, 0.995))
+    assert "Intervals hold at 95% for" in usual.message
+    assert "Intervals hold at 99.5% for" in sure.message
+    assert (usual.to_dict()["level"], sure.to_dict()["level"]) == ("95%", "99.5%")
+    narrow, wide = (found.half_width("overtime") for found in (usual, sure))
+    assert narrow is not None
+    assert wide is not None
+    assert wide / narrow == pytest.approx(2.807 / 1.960, rel=1e-3)
+
+
 @pytest.mark.parametrize("hostile", [0, 1, 10])
 def test_hostile_respondents_move_a_share_by_no_more_than_the_bound(hostile: int) -> None:
     """threat:A33 k of n who send what they like move a share by at most k / (n (p - q)), for each protocol."""

@@ -23,6 +23,7 @@ from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, shown
+from lapwing.privacy.wording import percent
 
 _CELLS = (1 << 16) - 2  # of the piecewise mechanism: with the two answers of one bit they fill two bytes
 _FINE = 53  # bits to which a number is placed between two cells
@@ -46,8 +47,9 @@ class MeanEstimate:
         return count(hostile, "hostile", least=0) * self.contribution / self.n
 
     def __str__(self) -> str:
+        level = percent(Fraction(str(self.confidence)))
         return (
-            f"{self.mean:.4g} ({self.confidence:.0%}: {self.low:.4g} to {self.high:.4g}), {self.n:,} reports; "
+            f"{self.mean:.4g} ({level}: {self.low:.4g} to {self.high:.4g}), {self.n:,} reports; "
             f"one hostile respondent moves it by at most {self.moved_by(1):.2g}"
         )
 

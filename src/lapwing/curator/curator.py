@@ -39,8 +39,7 @@ from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Pl
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.statements import StatementFinder, parts_request
 from lapwing.engines.engine import Engine
-from lapwing.errors import LapwingError, Misconfigured
-from lapwing.language.refusal import refuse
+from lapwing.errors import LapwingError, Misconfigured, PriceChanged
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost
@@ -444,9 +443,10 @@ class Curator:
         """A new answer. Both it and its check are prepared before either is charged; the check is charged first."""
         charge = PlannedCharge(planned.plan, planned.confidence, title, request.body(), request.key)
         cost, check = self._ledger.budget.cost(planned.plan.loss), planned.check
-        ready = self._answers.prepare([charge])
         lacking = [check] if self._is_new(request.key, request) else []
-        paid, more = self._pay_checks(lacking, [cost], request, planned.charged)
+        self._check_price(lacking, [planned.charged, cost], request)
+        ready = self._answers.prepare([charge])
+        paid, more = self._pay_checks(lacking, [cost], request)
         with after_charge(more):
             (answer,) = self._answers.charge_new([charge], ready, [cost], request.analyst)
             answer = self._answers.combine_stored(answer) if request.combine else answer
@@ -497,24 +497,31 @@ class Curator:
         found = self._all_stored(planned, asked, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
         new, costs = [charges[place] for place in missing], batch.costs(missing)
-        ready = self._answers.prepare(new)
         lacking = [planned.checks[place] for place in missing if self._is_new(charges[place].key, request)]
-        paid_checks, more = self._pay_checks(lacking, costs, request, nothing(self._ledger.total))
+        self._check_price(lacking, costs, request)
+        ready = self._answers.prepare(new)
+        paid_checks, more = self._pay_checks(lacking, costs, request)
         with after_charge(more):
             paid = iter(self._answers.charge_new(new, ready, costs, request.analyst))
         told = [None if one is None else paid_checks.get(one, one).told for one in planned.checks]
         answers = [next(paid) if answer is None else answer for answer in found]
         return batch_of(asked.names, batch, answers, told, more)
 
+    def _check_price(self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request) -> None:
+        """Refuses what costs more than was agreed to, before anything is prepared."""
+        if request.at_most is not None:
+            missing = {check for check in checks if check is not None and check.missing}
+            more = [self._ledger.budget.cost(check.price) for check in missing]
+            _check_at_most(sum([*costs, *more], nothing(self._ledger.total)), request)
+
     def _pay_checks(
-        self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request, charged: Cost
+        self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request
     ) -> tuple[dict[PlannedCheck, PlannedCheck], Cost]:
         """Those of the checks that are missing, paid, if they fit together with these costs; and what they cost."""
         budget, more = self._ledger.budget, nothing(self._ledger.total)
         missing = dict.fromkeys(check for check in checks if check is not None and check.missing)
         pays = {check: prepare_check(check, request, self._ledger, self._private_data) for check in missing}
         price = sum((budget.cost(check.price) for check in pays), sum(costs, more))
-        _check_at_most(charged + price, request)
         if pays:
             self._ledger.check_fits(price, analyst=request.analyst)
         paid = {}
@@ -574,7 +581,7 @@ class Curator:
 def _check_at_most(price: Cost, request: Request) -> None:
     if request.at_most is not None and not price.fits(request.at_most):
         why = f"it now costs {price}, and {request.at_most} was agreed to."
-        refuse("price-changed", "the price", why, "Preview it again.")
+        raise PriceChanged("price-changed", "the price", why, "Preview it again.", asked=price)
 
 
 def _check_combine(planned: PlannedRequest, request: Request) -> None:

@@ -38,7 +38,7 @@ def _units_between(writer: Writer, form: exp.Expression) -> str:
     unit, both = form.args["unit"].name, [writer.sql(form.expression), writer.sql(form.this)]
     if unit != "WEEK":
         return f"DATE_DIFF('{unit}', {', '.join(both)})"
-    first, second = (f"DATE_TRUNC('WEEK', {text})" for text in both)
+    first, second = (f"DATE_TRUNC('WEEK', CAST({text} AS TIMESTAMP))" for text in both)
     return f"(DATE_DIFF('DAY', {first}, {second}) // 7)"
 
 

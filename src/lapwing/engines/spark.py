@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -52,6 +53,9 @@ _TYPES = {
 }
 """The type that each stored type is read as. Others are not supported, nor is text with a collation, under which
 different texts can be one."""
+
+TIMEOUT = 6 * 3600
+"""Seconds that one query may take. A question that needs more is too large for the cluster, whoever is in its rows."""
 
 _TAGS = count(1)
 
@@ -299,8 +303,14 @@ def _run(sessions: Sessions, session: Any, query: EngineQuery) -> pa.Table:
 
     def work() -> pa.Table:
         _add_tables(sessions, session, query.tables)
-        with sessions.tagged(session, tag):
-            return _narrowed(session.sql(query.text).toArrow())
+        late = threading.Timer(TIMEOUT, sessions.cancel, (session, tag))
+        late.daemon = True
+        late.start()
+        try:
+            with sessions.tagged(session, tag):
+                return _narrowed(session.sql(query.text).toArrow())
+        finally:
+            late.cancel()
 
     return interruptible(work, lambda: sessions.cancel(session, tag))
 

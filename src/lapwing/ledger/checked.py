@@ -15,6 +15,8 @@ from lapwing.ledger.reservation import Offer, StoredAnswer
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
 
+_FAR = 16  # entries beyond what the witnesses know, from which on it is worth a look at where the last check ended
+
 
 class CheckedBook:
     """Reads and appends entries. Every entry that matters is checked against its hash when read."""
@@ -119,9 +121,14 @@ class CheckedBook:
                 raise _damage_error(f"Entry {entry.seq}: {conflict}")
         return units
 
-    def check(self, heads: Sequence[tuple[str, Head]]) -> Entry:
-        """The last entry, proved to continue what the witnesses have seen."""
-        rows = self._rows_from(max((known.seq for _, known in heads), default=None))
+    def check(self, heads: Sequence[tuple[str, Head]], seen: Head | None = None) -> Entry:
+        """The last entry, proved to continue what the witnesses have seen.
+
+        `seen` is where an earlier check by the same process ended. If that entry is still there with the same hash, it
+        follows from what the witnesses know by links that were checked then, since a hash stands for all entries before
+        it; so only later links are checked. If it is not, as after a server lost what it had not yet synced, all are.
+        """
+        rows = self._rows_since(max((known.seq for _, known in heads), default=None), seen)
         first = Head(self._terms.ledger, rows[0][0], rows[0][-1]) if rows else None
         for source, known in heads:
             problem = None if known == first else head_fault(self._book, self._head(rows), source, known)
@@ -190,6 +197,14 @@ class CheckedBook:
         """The end of the chain, of which these are the last rows, if there are any."""
         end = rows[-1] if rows else self._book.last()
         return Head(self._terms.ledger, *((0, "") if end is None else (end[0], end[-1])))
+
+    def _rows_since(self, known: int | None, seen: Head | None) -> list[Row]:
+        """The rows to check: from what the witnesses know, or from what was seen, if that is far beyond."""
+        if known is not None and seen is not None and seen.seq > known + _FAR:
+            rows = self._book.entries_from(seen.seq)
+            if rows and (rows[0][0], rows[0][-1]) == (seen.seq, seen.hash):
+                return rows
+        return self._rows_from(known)
 
     def _rows_from(self, seq: int | None) -> list[Row]:
         """The rows from this number on; if there is none, the last row."""

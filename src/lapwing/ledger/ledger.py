@@ -72,6 +72,8 @@ class Ledger:
         self._salt = salt
         self._known: Head | None = None
         """The last charge that this process has made durable. It need not prove again what comes before."""
+        self._seen: Head | None = None
+        """Where the last check ended. Unlike what is known, it may not be on disk yet, so it need not be there."""
 
     @classmethod
     def open(cls, store: Store, budget: Budget, witnesses: Sequence[Witness] = ()) -> Self:
@@ -442,7 +444,8 @@ class Ledger:
             )
         seen = [(witness, witness.read()) for witness in self._witnesses]
         heads = [(witness.name, head) for witness, head in seen if head is not None]
-        last = book.check(heads if self._known is None else [*heads, ("this process", self._known)])
+        last = book.check(heads if self._known is None else [*heads, ("this process", self._known)], self._seen)
+        self._seen = Head(self.id, last.seq, last.hash)
         missing = [witness for witness, head in seen if head is None]
         if not (missing and repair):
             return last

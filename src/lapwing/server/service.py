@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from lapwing.answers.formats.json import dump
 from lapwing.curator import Curator
 from lapwing.curator.charging import LOST
-from lapwing.errors import LapwingError, LedgerFailed
+from lapwing.errors import LapwingError, LedgerFailed, PriceChanged
 from lapwing.ledger.held import HeldAnswer, holding, settle_held
 from lapwing.privacy.budget import Cost
 from lapwing.server.bodies import Asking
@@ -63,6 +63,15 @@ class Outcome:
     """Whether a retry under the same key gets the same bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A request that must be paid: its claim, its retry key, and the price that was agreed to."""
+
+    claim: KeyClaim | None
+    key: str | None
+    agreed: Cost | None
+
+
 class Service:
     """What a worker holds."""
 
@@ -89,7 +98,7 @@ class Service:
         threads = self.settings.threads
         self._turns = Turns(max(1, threads - 1), _WAITING, _TOTAL)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answer")
-        self._quick = ThreadPoolExecutor(2, thread_name_prefix="quick")
+        self._quick = ThreadPoolExecutor(4, thread_name_prefix="quick")
 
     def close(self) -> None:
         """Ends the work that has begun, and the curator."""
@@ -119,11 +128,12 @@ class Service:
     ) -> tuple[Outcome, float | None]:
         """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
         same, mine = body.digest(), (principal.name, key)
-        twin, whose = self._running.get(same, (None, None))
-        if twin is not None and (key is None or whose != mine) and not body.refresh:
-            await asyncio.wait({twin})  # then its answer is stored, and this one costs nothing
-        await self._turns.enter(principal.name)
-        task = asyncio.create_task(self._finish(principal, body, key, preview, arrived))
+        begun = await self._in_thread(self._without_rows, principal, body, key, preview, None)
+        while isinstance(begun, _Begun) and not body.refresh and await self._twin(same, mine):
+            begun = await self._in_thread(self._without_rows, principal, body, key, preview, begun.claim)
+        if isinstance(begun, Outcome):
+            return begun, None
+        task = asyncio.create_task(self._finish(principal, body, begun, arrived))
         self._running[same] = task, mine
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._forget(same, done))
@@ -133,11 +143,17 @@ class Service:
             return self._problem(of_server(ServerProblem("still-running"))), self._longest
 
     async def _finish(
-        self, principal: Principal, body: Asking, key: str | None, preview: str | None, arrived: float
+        self, principal: Principal, body: Asking, begun: _Begun, arrived: float
     ) -> tuple[Outcome, float | None]:
         """Does the work, waits for the grid, and only then stores the answer: from then on it is free for all."""
         try:
-            work = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, principal, body, key, preview)
+            await self._turns.enter(principal.name)
+        except ServerProblem:
+            if begun.claim is not None:
+                await self._in_thread(self.retries.give_up, begun.claim)
+            raise
+        try:
+            work = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, principal, body, begun)
             outcome = await work
         finally:
             self._turns.leave(principal.name)
@@ -158,18 +174,73 @@ class Service:
                     woken.set_result(None)
             await asyncio.wait(set(self._tasks), timeout=0.1)
 
+    async def _twin(self, same: str, mine: tuple[str, str | None]) -> bool:
+        """Waits for whoever asks the same: its answer is stored then, and free. False if nobody else does."""
+        twin, whose = self._running.get(same, (None, None))
+        if twin is None or (whose == mine and mine[1] is not None):
+            return False
+        await asyncio.wait({twin})
+        self._forget(same, twin)
+        return True
+
     def _forget(self, same: str, done: asyncio.Task[Any]) -> None:
         self._tasks.discard(done)
         if self._running.get(same, (None, None))[0] is done:
             del self._running[same]
 
-    def _answer(self, principal: Principal, body: Asking, key: str | None, preview: str | None) -> Outcome:
-        """The whole of the work, in a thread. What read no rows is kept now; the rest is held until it may be seen."""
+    def _without_rows(
+        self, principal: Principal, body: Asking, key: str | None, preview: str | None, claim: KeyClaim | None
+    ) -> Outcome | _Begun:
+        """What can be told without reading rows: a stored answer or a refusal. Otherwise what the work begins with.
+
+        It never waits for a thread that reads rows: how long it waited would tell how long they take.
+        """
+        try:
+            now, written = self.tokens.now(), body.digest()
+            if key is not None and claim is None:
+                found = self.retries.claim(principal.name, key, written, now)
+                if isinstance(found, KeptReply):
+                    kind = "application/json" if found.status == 200 else MEDIA_TYPE
+                    return Outcome(found.status, found.content, kind, code="repeated")
+                claim = found
+            agreed = None
+            if preview is not None:
+                seen = self.curator.preview_request(body.request(principal.name))
+                agreed = self._names.agreed(preview, seen, principal=principal.name, written=written, now=now)
+            begun = _Begun(claim, None if key is None else retry_key(key), agreed)
+            free = self.ledger.total - self.ledger.total
+            try:
+                answer = self.curator.answer(body.request(principal.name, begun.key, free))
+            except PriceChanged as changed:
+                if agreed is not None and not changed.asked.fits(agreed):
+                    raise
+                if begun.key is None or not self.ledger.knows_key(principal.name, begun.key):
+                    self.ledger.check_fits(changed.asked, analyst=principal.name)
+                return begun
+            content, release = self._content(answer, principal, body)
+            outcome = Outcome(200, content, price=answer.cost, release=release, final=True)
+        except ServerProblem as problem:
+            outcome = self._problem(of_server(problem))
+        except LapwingError as error:
+            outcome = self._problem(of_error(error))
+        except Exception as error:  # noqa: BLE001 (its words may hold data)
+            outcome = self._problem(of_bug(note_incident(error)))
+        return self._store(replace(outcome, claim=claim))
+
+    def _answer(self, principal: Principal, body: Asking, begun: _Begun) -> Outcome:
+        """The work that reads rows, in a thread. All that comes of it is held until it may be seen."""
         with holding() as held:
-            outcome = self._work(principal, body, key, preview)
-        if outcome.slot is not None:
-            return replace(outcome, held=tuple(held))
-        return self._store(replace(outcome, held=tuple(held)))
+            try:
+                answer = self.curator.answer(body.request(principal.name, begun.key, begun.agreed))
+                content, release = self._content(answer, principal, body)
+                slot = slot_of(answer, self._times, ANSWER_TIME)
+                outcome = Outcome(200, content, price=answer.cost, slot=slot, release=release, final=True)
+            except LapwingError as error:
+                failed = self._problem(of_error(error))
+                outcome = replace(failed, slot=self._slot(principal, body), final=is_final(error))
+            except Exception as error:  # noqa: BLE001
+                outcome = replace(self._problem(of_bug(note_incident(error))), slot=ANSWER_TIME)
+        return replace(outcome, held=tuple(held), claim=begun.claim)
 
     def _store(self, outcome: Outcome) -> Outcome:
         """Stores what was held and keeps what is sent, before it leaves."""
@@ -188,34 +259,6 @@ class Service:
                 else:
                     self.retries.give_up(outcome.claim)
         return outcome
-
-    def _work(self, principal: Principal, body: Asking, key: str | None, preview: str | None) -> Outcome:
-        """What a request comes to, and when it may leave."""
-        claim: KeyClaim | KeptReply | None = None
-        try:
-            now, written = self.tokens.now(), body.digest()
-            if key is not None:
-                claim = self.retries.claim(principal.name, key, written, now)
-                if isinstance(claim, KeptReply):
-                    kind = "application/json" if claim.status == 200 else MEDIA_TYPE
-                    return Outcome(claim.status, claim.content, kind, code="repeated")
-            agreed = None
-            if preview is not None:
-                seen = self.curator.preview_request(body.request(principal.name))
-                agreed = self._names.agreed(preview, seen, principal=principal.name, written=written, now=now)
-            request = body.request(principal.name, None if key is None else retry_key(key), agreed)
-            answer = self.curator.answer(request)
-            content, release = self._content(answer, principal, body)
-            slot = slot_of(answer, self._times, ANSWER_TIME) if answer.cost else None
-            outcome = Outcome(200, content, price=answer.cost, slot=slot, release=release, final=True)
-        except ServerProblem as problem:
-            outcome = self._problem(of_server(problem))
-        except LapwingError as error:
-            slot = None if error.charged is None else self._slot(principal, body)
-            outcome = replace(self._problem(of_error(error)), slot=slot, final=is_final(error))
-        except Exception as error:  # noqa: BLE001 (its words may hold data)
-            outcome = replace(self._problem(of_bug(note_incident(error))), slot=ANSWER_TIME)
-        return replace(outcome, claim=claim if isinstance(claim, KeyClaim) else None)
 
     def _content(self, answer: ServedAnswer, principal: Principal, body: Asking) -> tuple[bytes, NewRelease | None]:
         """The bytes of an answer, and what is to be kept of it.

@@ -93,7 +93,16 @@ class SurveyServer:
         return said
 
     async def _refuse_early(self, request: Request) -> Response | None:
-        """What is known to be wrong before the body is read."""
+        """What is known to be wrong before the body is read.
+
+        A page elsewhere could let its visitors' browsers send reports they know nothing of, each from its own
+        address. Browsers say so, over https and on this machine; plain http is told nothing.
+        """
+        from_here = request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+        if not from_here and request.headers.get("origin") not in self.survey.origins:
+            return say(
+                403, "elsewhere", "Another site sent this. Open the form by its own link, and send it from there."
+            )
         wait = self.rate.wait(request.client.host if request.client else "")
         if wait > 0:
             refused = say(429, "too-many", "Too many messages came from this network. Try again in a minute.")

@@ -16,6 +16,7 @@ ResultsFor = Literal["link", "public"]
 
 MOST_QUESTIONS = 50
 _ID = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_ADDRESS = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +68,15 @@ class Survey:
                 "State what one respondent loses in all, or change the epsilon of a question."
             )
         if self.url is not None and not is_address(self.url):
-            raise Misconfigured("`url` must be where the server is, such as https://survey.example.org.")
+            raise Misconfigured(
+                "`url` must be where the server is, as browsers write it: small letters and digits, without a name or "
+                "password, such as https://survey.example.org or http://192.0.2.7:8640."
+            )
         for origin in self.origins:
             if origin != "null" and (not is_address(origin) or urlsplit(origin).path):
                 raise Misconfigured(
-                    "`origins` must list where the form is hosted, without a path, such as https://forms.example.org."
+                    "`origins` must list where the form is hosted, without a path and as browsers write it, in small "
+                    "letters and without :80 or :443, such as https://forms.example.org."
                 )
 
     @property
@@ -89,10 +94,12 @@ class Survey:
 
 
 def is_address(text: str) -> bool:
+    """Whether browsers write it so: then it can stand in a policy, and be compared with what they send."""
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
-    except ValueError:
+        usual = {"http": 80, "https": 443}[parts.scheme]
+        return bool(_ADDRESS.fullmatch(text)) and bool(parts.hostname) and parts.port not in (0, usual)
+    except (ValueError, KeyError):
         return False
 
 

@@ -36,7 +36,7 @@ _WHY = {
     "title": 'Write what respondents read first, such as title = "How we work".',
     "run_by": 'Say who runs the survey, such as run_by = "Statistics group".',
     "contact": 'Say where respondents can ask, such as contact = "survey@example.org".',
-    "epsilon": "Say what one respondent loses, such as epsilon = 1.",
+    "epsilon": "Say what one respondent loses: in all, above the first [[questions]], and in each. Write epsilon = 1.",
     "report_from": "Say from how many reports on results are shown, such as report_from = 100.",
     "questions": "Write a [[questions]] section for each question.",
     "id": 'Give the question a short name, such as id = "smokes".',
@@ -158,6 +158,8 @@ class _SurveyFile:
             if key not in names:
                 near = difflib.get_close_matches(key, names, 1)
                 fix = f"Did you mean `{near[0]}`?" if near else f"Use {', '.join(sorted(names))}."
+                if at and key in _TOP:
+                    fix = "It is about the whole survey: move it above the first [[questions]]."
                 self._fail(f"{at}{key}", "is not a known key", fix + more)
 
     def _at(self, key: str, read: Callable[[], T]) -> T:

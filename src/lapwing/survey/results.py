@@ -7,17 +7,17 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any
 
 from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.reports import Reports
 from lapwing.errors import Misconfigured
 from lapwing.numbers import count
+from lapwing.privacy.wording import percent
 from lapwing.survey.definition import Survey, decimal_text
 from lapwing.survey.question import Estimated
 from lapwing.survey.wire import Reader
-
-_NORMAL = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class SurveyResults:
         """What to make of it, in one or two sentences."""
         reports = f"{self.n:,} report{'' if self.n == 1 else 's'}"
         if self.enough:
-            return f"{reports}. Intervals hold at {float(self.survey.confidence):.0%} for those who took part."
+            return f"{reports}. Intervals hold at {percent(self.survey.confidence)} for those who took part."
         wide = self.half_width(max(self.survey.questions, key=lambda question: question.variance()).id)
         error = "" if wide is None else f" At n = {self.n} an interval reaches about {wide:.2f} to each side."
         return f"{reports} of the {self.survey.report_from:,} needed.{error} Do not report results yet."
@@ -47,7 +47,8 @@ class SurveyResults:
         """About how far an interval of a share reaches to each side, known before any answer: at most 1."""
         if not self.n:
             return None
-        return min(1.0, _NORMAL * math.sqrt(self.survey.question(question).variance() / self.n))
+        quantile = -NormalDist().inv_cdf(float(1 - self.survey.confidence) / 2)
+        return min(1.0, quantile * math.sqrt(self.survey.question(question).variance() / self.n))
 
     def moved_by(self, question: str, hostile: int) -> float:
         """The most that this many respondents who send what they like can move a share of this question."""
@@ -65,6 +66,7 @@ class SurveyResults:
             "report_from": self.survey.report_from,
             "enough": self.enough,
             "confidence": float(self.survey.confidence),
+            "level": percent(self.survey.confidence),
             "epsilon": decimal_text(self.survey.epsilon),
             "message": self.message,
             "questions": [self._question(question.id) for question in self.survey.questions],

@@ -28,6 +28,7 @@ from lapwing.survey.question import (
 )
 
 MOST_SEVERAL = 16
+NONE = "None of these"
 _MOST_AS_SETS = 10  # beyond it there are too many sets for one symbol each
 
 
@@ -113,6 +114,8 @@ class Several(SurveyQuestion):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self.listed, 2, MOST_SEVERAL)
+        if NONE.casefold() in (text.strip().casefold() for text in self.listed):
+            raise Misconfigured(f'`options` lists "{NONE}", which the form adds to every such question. Leave it out.')
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -181,7 +184,7 @@ class Several(SurveyQuestion):
 
     def set_label(self, chosen: int) -> str:
         """A set of options in words."""
-        return " + ".join(text for i, text in enumerate(self.listed) if chosen >> i & 1) or "None of these"
+        return " + ".join(text for i, text in enumerate(self.listed) if chosen >> i & 1) or NONE
 
     def variance(self) -> float:
         return self.design.worst_variance()

@@ -8,6 +8,7 @@
   const survey = JSON.parse(find("description").textContent);
   const invitation = survey.invitations ? location.hash.slice(1) : "";
   const key = `lapwing:${survey.survey}:${invitation}`;
+  const OPEN = survey.questions.some(({ odds }) => odds.truth >= 90); // what is sent is nearly always the answer
   let form = null;
   let sending = false;
 
@@ -18,7 +19,7 @@
   const DAMAGED = ["What this device kept is damaged", "It may have answered before, so nothing is sent. Tell who runs the survey, or use another device."];
   const WAITING = ["Your report is on its way", "It was randomized and stored on this device. Please wait a moment."];
   const UNSENT = ["Your report has not arrived", "It is kept on this device. Try again: the same report is sent, not a new one."];
-  const SENT = ["Thank you, your report has arrived", "It was randomized on this device, so nobody can be sure what you answered. The first answer stands: if you come back, nothing new is sent."];
+  const SENT = ["Thank you, your report has arrived", `It was randomized on this device, ${OPEN ? "but little is hidden where the odds were high" : "so nobody can be sure what you answered"}. The first answer stands: if you come back, nothing new is sent, as long as this browser keeps its data.`];
   const EARLIER = ["This device has answered before", "The first answer stands. What you marked now was not used: the report from before was sent again."];
 
   function start() {

@@ -74,7 +74,7 @@
     return made;
   }
 
-  const level = () => `${Math.round(100 * latest.confidence)}%`;
+  const level = () => latest.level;
   const hostile = ({ moved_by_one: moved }) => (moved ? `One respondent who sends what they like moves a share by at most ${(100 * moved).toFixed(1)} percentage points.` : "");
 
   const SHARES = { from: 0, to: 1, shown: percent, tick: (share) => `${100 * share}%` };
