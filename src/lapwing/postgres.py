@@ -86,6 +86,8 @@ def read_address(url: str, *, public: bool = False) -> PostgresAddress:
         raise Misconfigured(
             "`schema` must be at most 40 small letters, digits and _. Write for example schema=lapwing."
         )
+    if schema is not None and schema.startswith(("pg_", "information_schema")):
+        raise Misconfigured(f"The schema {schema} is PostgreSQL's own. Write for example schema=lapwing.")
     hosts, ports = _hosts(places)
     written = {"user": user, "password": password, "host": hosts, "port": ports, "dbname": database}
     parameters = {name: unquote(text) for name, text in written.items() if text} | asked

@@ -392,6 +392,15 @@ def test_an_interrupt_stops_the_query_on_the_cluster(engine: SparkEngine, spark:
     ]
 
 
+def test_a_query_that_takes_too_long_is_cancelled(
+    engine: SparkEngine, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lapwing.engines.spark.TIMEOUT", 3)
+    with pytest.raises(Exception, match="cancel"):
+        engine.fetch(EngineQuery(SLOW, {}))
+    assert not active_jobs(spark)
+
+
 # Where Spark is.
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -107,3 +110,46 @@ def test_a_new_head_costs_one_sync_and_the_first_two(witness: Witness, monkeypat
     witness.advance(head(2))
     witness.advance(head(2))
     assert len(syncs) == 3
+
+
+def test_a_head_that_is_written_and_not_synced_is_waited_for(witness: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ledger:B12: a slower process with an older head returns when the newer one is on disk, and not before."""
+    witness.advance(head(1))
+    in_sync, on_disk, order = Event(), Event(), []
+
+    def sync(_: int) -> None:
+        in_sync.set()
+        on_disk.wait(20)
+        order.append("synced")
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    first = Thread(target=lambda: witness.advance(head(3)))
+    second = Thread(target=lambda: (witness.advance(head(2)), order.append("returned")))
+    first.start()
+    assert in_sync.wait(20)
+    second.start()
+    second.join(0.2)
+    assert order == []
+    on_disk.set()
+    first.join()
+    second.join()
+    assert order == ["synced", "returned"]
+    assert witness.read() == head(3)
+
+
+def test_two_entries_of_the_same_number_are_refused(witness: Witness) -> None:
+    """ledger:B12: the ledger was put back while both were in use."""
+    witness.advance(head(2))
+    with pytest.raises(Misconfigured, match="Entry 2 is not the one"):
+        witness.advance(replace(head(2), hash="cd" * 32))
+
+
+def test_a_witness_that_is_removed_while_it_is_waited_for_is_a_failure(
+    witness: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ledger:B12: what is written to a removed file is gone with it."""
+    witness.advance(head(1))
+    inner = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", lambda file, how: (witness.path.unlink(missing_ok=True), inner(file, how)))
+    with pytest.raises(LedgerFailed, match="removed meanwhile"):
+        witness.advance(head(2))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 Rule = Callable[[bytes], str]
-"""What happens to bytes of the client: `pass`, `cut` before they arrive, `deliver` and cut the answer, or `hang`."""
+"""What happens to bytes of the client: `pass`, `cut` before they arrive, `half` of them arrive, `deliver` and cut the
+answer, `mute` lets them arrive and keeps the connection without an answer, or `hang` lets nothing arrive."""
 
 
 class Proxy:
@@ -73,9 +74,11 @@ class Proxy:
                 if fate == "hang":
                     muted.set()
                     continue
-                if fate == "deliver":
+                if fate in ("deliver", "mute"):
                     muted.set()
-                server.sendall(data)
+                server.sendall(data[: len(data) // 2] if fate == "half" else data)
+                if fate == "half":
+                    break
                 if fate == "deliver":
                     server.recv(65536)  # the server has done it
                     break

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -25,7 +26,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.engine import Engine, Fetch, Origin
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns
 from lapwing.engines.frames import with_fingerprint
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.public import public_rows
@@ -53,10 +54,10 @@ _TYPES = {
 """The type that each stored type is read as. Others are not supported, nor is text with a collation, under which
 different texts can be one."""
 
-_TAGS = count(1)
+TIMEOUT = 6 * 3600
+"""Seconds that one query may take. A question that needs more is too large for the cluster, whoever is in its rows."""
 
-StoredColumns = dict[str, tuple[str, str]]
-"""Stored columns by lower-case name: the name, and Spark's type without parameters."""
+_TAGS = count(1)
 
 
 class SparkEngine:
@@ -299,8 +300,14 @@ def _run(sessions: Sessions, session: Any, query: EngineQuery) -> pa.Table:
 
     def work() -> pa.Table:
         _add_tables(sessions, session, query.tables)
-        with sessions.tagged(session, tag):
-            return _narrowed(session.sql(query.text).toArrow())
+        late = threading.Timer(TIMEOUT, sessions.cancel, (session, tag))
+        late.daemon = True
+        late.start()
+        try:
+            with sessions.tagged(session, tag):
+                return _narrowed(session.sql(query.text).toArrow())
+        finally:
+            late.cancel()
 
     return interruptible(work, lambda: sessions.cancel(session, tag))
 

@@ -29,13 +29,24 @@ class Gate:
                 "Open it in the process that uses it."
             )
         with self.lock:
-            if self.busy:  # the lock keeps other threads out
-                raise LedgerFailed(
-                    "A signal interrupted another question of this thread, which still holds the ledger. Ask when it "
-                    "is done; if it was abandoned, close the ledger and open it again. No answer is given."
-                )
+            self._refuse_if_busy()
             try:
                 self.busy = True
                 yield
             finally:
                 self.busy = False
+
+    def refuse_interrupted(self) -> None:
+        """Refuses whoever interrupts its own thread inside. Other threads are not waited for."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self._refuse_if_busy()
+            finally:
+                self.lock.release()
+
+    def _refuse_if_busy(self) -> None:
+        if self.busy:  # the lock keeps other threads out
+            raise LedgerFailed(
+                "A signal interrupted another question of this thread, which still holds the ledger. Ask when it "
+                "is done; if it was abandoned, close the ledger and open it again. No answer is given."
+            )

@@ -118,11 +118,11 @@ def accept_ledger(
     load_driver()
     from lapwing.ledger.postgres import PostgresStore
 
-    with Ledger.open(PostgresStore(place, moved=True), budget, _witnesses(witness)) as ledger:
-        report = ledger.verify(against=against)
-        if report.ok:
+    report = verify_ledger(place, witness=witness, against=against)
+    if report.ok:  # to open it may write an entry, which would accept the server
+        with Ledger.open(PostgresStore(place, moved=True), budget, _witnesses(witness)) as ledger:
             ledger.accept()
-        return report
+    return report
 
 
 def _store(path: LedgerPlace, timeout: float = 30.0) -> Store:

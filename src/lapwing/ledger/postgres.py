@@ -5,19 +5,22 @@ One writer:  a transaction begins by locking the one row of `head`; who gets the
 Durable:     a commit does not wait for the disk while it has the lock. Right after, outside of the lock, a second
              transaction with synchronous_commit = on looks whether the entry is there and commits, and only then does
              `writing` end. The log is written in order, so that commit puts the entry on disk, and every entry before
-             it; with synchronous standbys, on theirs. Threads share that commit, and processes the server's flush.
+             it; with synchronous standbys, on theirs: a wait for them that somebody cancels ends with a warning, and
+             then it is done again. Threads share that commit, and processes the server's flush.
 Crash:       an entry that was committed and not yet flushed is gone after a crash of the server. The look finds it
              out: it runs in the transaction that flushes, so on the server that has come back.
-In doubt:    if the connection is lost in a commit, the store connects again and takes the lock, which the lost
-             transaction holds until it has ended. Then the entry, with the random name of its writer, is there or never
-             will be. If that cannot be found out in time, InDoubt is raised and the caller takes it as charged.
-Fencing:     `head` remembers the server: system identifier and timeline. A promoted replica, a restored dump or a
-             recovery to a point in time is another one, and is refused until the steward accepts it. What an image of
-             the disk brings back has the same identity; the witness refuses it.
+In doubt:    if the connection is lost in a commit, or the server does not reply, the store connects again and takes the
+             lock, which the lost transaction holds until it has ended. Then the entry, with the random name of its
+             writer, is there or never will be. If that cannot be found out in time, InDoubt is raised and the caller
+             takes it as charged.
+Fencing:     `head` remembers where it is: system identifier and timeline of the server, and the numbers that it gave to
+             the database and to this table. A promoted replica, a recovery to a point in time or a dump that was
+             restored, on whichever server, has others, and is refused until the steward accepts it. What an image of
+             the disk brings back has the same; the witness refuses it.
 Refused:     a replica, a read-only server, one with synchronous_commit, fsync or full_page_writes off.
 No session:  every setting is local to its transaction; no prepared statement, no lock of a session.
 Forks:       a child connects by itself and never touches what its parent had open.
-Checked by:  tests/ledger/test_postgres.py, tests/ledger/test_postgres_crash.py
+Checked by:  tests/ledger/test_postgres.py, tests/ledger/test_postgres_crash.py, tests/ledger/test_postgres_faults.py
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from psycopg import errors
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.gate import Gate
 from lapwing.ledger.postgres_book import Mark, PostgresBook, newest_entries
-from lapwing.ledger.postgres_server import FACTS, Link, failure, moved_server, without_doubt
+from lapwing.ledger.postgres_server import BEGIN, FACTS, Link, failure, moved_server, without_doubt
 from lapwing.ledger.store import InDoubt, Row
 from lapwing.noise.bits import SYSTEM
 from lapwing.postgres import PostgresAddress
@@ -45,6 +48,7 @@ from lapwing.postgres import PostgresAddress
 SCHEMA = "lapwing"
 _PAUSE = 0.1  # seconds between two attempts to reach a server that was lost
 _LOCKS = 0x4C415057  # "LAPW": the first half of the number that is locked while tables are made
+_BEGIN_TO_READ = BEGIN.replace("READ COMMITTED", "REPEATABLE READ READ ONLY")
 _LONGEST_IDLE = 10.0  # seconds a process that hangs may keep others waiting
 
 T = TypeVar("T")
@@ -92,6 +96,7 @@ class PostgresStore:
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[PostgresBook]:
+        self._sync_gate.refuse_interrupted()  # its charge would have to wait for the very thread that it interrupts
         writer = f"{SYSTEM.integer(128):032x}"
         with self._gate.enter():
             link, (server, rows) = self._begin(self._lock)
@@ -165,7 +170,7 @@ class PostgresStore:
         link = _connected(self._address, self._timeout)
         try:
             with self._undone_on_error(link):
-                ((row,),) = link.batch("BEGIN", FACTS, "ROLLBACK")
+                ((row,),) = link.batch(BEGIN, FACTS, "ROLLBACK")
                 link.facts(row, self.name)
                 self._durable, _ = self._flush_through(link, ())
         except BaseException:
@@ -178,39 +183,44 @@ class PostgresStore:
         while True:
             try:
                 (row,), heads, rows = link.batch(
-                    *("BEGIN", FACTS, self._limits(), f"SELECT server, seq FROM {self._schema}.head FOR UPDATE"),
+                    *(BEGIN, FACTS, self._limits(), f"{self._where()} FOR UPDATE"),
                     newest_entries(self._schema, max(self._durable, 1)),
                 )
             except (errors.UndefinedTable, errors.InvalidSchemaName):
                 link.batch("ROLLBACK")
                 (row,), _ = link.batch(
-                    *("BEGIN", FACTS, self._limits()),
+                    *(BEGIN, FACTS, self._limits()),
                     f"SELECT pg_advisory_xact_lock({_LOCKS}, hashtext('{self._schema}'))",
                 )
                 heads, rows, made = [], [], link.run(f"SELECT to_regclass('{self._schema}.head') IS NOT NULL")[0][0]
                 if made:  # by another process, while this one waited
                     link.batch("ROLLBACK")
                     continue
-            server = link.facts(row, self.name).server
-            for known, seq in heads:
-                if known != server and not self._moved:
-                    raise moved_server(self.name, known, server)
-                if seq and not self._durable:  # it was made since this process connected
-                    link.batch("ROLLBACK")
-                    self._durable, _ = self._flush_through(link, ())
-                    break
-            else:
+            server = self._server(link, row, heads)
+            if self._durable or not heads or not heads[0][1]:
                 return server, rows
+            link.batch("ROLLBACK")  # the ledger was made since this process connected
+            self._durable, _ = self._flush_through(link, ())
 
     def _look(self, link: Link) -> None:
-        link.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", self._limits())
+        link.batch(_BEGIN_TO_READ, self._limits())
+
+    def _where(self) -> str:
+        return f"SELECT server, seq, tableoid::text FROM {self._schema}.head"
+
+    def _server(self, link: Link, facts: Row, heads: list[Row]) -> str:
+        """The server, if it can keep a ledger and is the one that this ledger was last written on."""
+        server = link.facts(facts, self.name).server
+        for known, _, table in heads:
+            if known != f"{server}.{table}" and not self._moved:
+                raise moved_server(self.name, known, f"{server}.{table}")
+        return server
 
     def _limits(self, durable: str = "off") -> str:
         most, idle = round(1000 * self._timeout), round(1000 * min(self._timeout, _LONGEST_IDLE))
         return (
             f"SET LOCAL synchronous_commit = {durable}; SET LOCAL lock_timeout = {most}; "
-            f"SET LOCAL statement_timeout = {most + 1000}; SET LOCAL idle_in_transaction_session_timeout = {idle}; "
-            "SET LOCAL search_path = pg_catalog, pg_temp"
+            f"SET LOCAL statement_timeout = {most + 1000}; SET LOCAL idle_in_transaction_session_timeout = {idle}"
         )
 
     @contextmanager
@@ -253,9 +263,9 @@ class PostgresStore:
     def _was_committed(self, mark: Mark) -> bool:
         """Whether a transaction whose connection was lost has committed. The lock says that it has ended."""
         seq, digest, writer = mark
-        link, _ = self._begin(self._lock)
+        link, (_, rows) = self._begin(self._lock)
         with self._undone_on_error(link):
-            found = PostgresBook(link, self._schema).writer(seq, digest)
+            found = PostgresBook(link, self._schema).writer(seq, digest) if rows else None  # without rows, no tables
         self._give_up(link)
         return found == writer
 
@@ -302,16 +312,22 @@ class PostgresStore:
     def _flush_through(self, link: Link, marks: tuple[Mark, ...]) -> tuple[int, set[Mark]]:
         """The last entry on disk, and which of these entries are there."""
         numbers = ", ".join(str(int(seq)) for seq, _, _ in marks) or "NULL"
+        link.warned = False
         try:
-            heads, entries, _ = link.batch(
-                *("BEGIN", self._limits("on"), f"SELECT seq FROM {self._schema}.head"),
+            (row,), heads, entries, _ = link.batch(
+                *(BEGIN, FACTS, self._limits("on"), self._where()),
                 f"SELECT seq, hash, writer FROM {self._schema}.entry WHERE seq IN ({numbers})",
                 *("SELECT pg_logical_emit_message(true, 'lapwing', ''::text)", "COMMIT"),
             )
         except (errors.UndefinedTable, errors.InvalidSchemaName):
             link.batch("ROLLBACK")
             return 0, set()
-        return (heads[0][0] if heads else 0), {(seq, digest, writer) for seq, digest, writer in entries}
+        self._server(link, row, heads)
+        if link.warned:
+            raise LedgerFailed(
+                f"The standbys of the ledger {self.name} have not confirmed a charge. No answer is given."
+            )
+        return (heads[0][1] if heads else 0), {(seq, digest, writer) for seq, digest, writer in entries}
 
     def __del__(self) -> None:
         try:  # noqa: SIM105 (when the interpreter ends, `suppress` may be gone before this)
@@ -325,7 +341,7 @@ def opened_to_read(address: PostgresAddress, *, timeout: float = 30.0) -> Iterat
     """The rows of a ledger that is not changed and may be damaged, also on a replica."""
     link = _connected(address, timeout)
     try:
-        link.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL search_path = pg_catalog, pg_temp")
+        link.batch(_BEGIN_TO_READ)
         yield PostgresBook(link, address.schema or SCHEMA)
     except psycopg.Error as error:
         raise failure(error, address.name) from None

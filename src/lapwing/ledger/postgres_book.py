@@ -33,7 +33,7 @@ _COLUMNS_OF = {
         "one": "integer PRIMARY KEY CHECK (one = 1)",
         "seq": "bigint NOT NULL",
         "hash": f"{_TEXT} NOT NULL",
-        "server": f"{_TEXT} NOT NULL",  # the last one that was accepted
+        "server": f"{_TEXT} NOT NULL",  # the last one that was accepted, and this table's number there
     },
 }
 _INDEXES = {
@@ -73,7 +73,8 @@ _ANSWER = ", ".join(AnswerRow._fields)
 _FOUND_TABLES = """SELECT c.relname, array_agg(a.attname::text || ' ' || format_type(a.atttypid, a.atttypmod)
     ORDER BY a.attnum)
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE c.relnamespace = to_regnamespace(%s) AND c.relkind = 'r' AND c.relname = ANY(%s) GROUP BY c.relname"""
+WHERE c.relnamespace = to_regnamespace(%s) AND c.relkind = 'r' AND c.relpersistence = 'p'
+  AND c.relname = ANY(%s) GROUP BY c.relname"""
 _FOUND_TRIGGERS = """SELECT t.tgname, pg_get_triggerdef(t.oid), t.tgenabled
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 WHERE c.relnamespace = to_regnamespace(%s) AND c.relname = ANY(%s) AND NOT t.tgisinternal"""
@@ -145,6 +146,7 @@ class PostgresBook:
         self._session.run(f"INSERT INTO {self._schema}.secret (one, salt) VALUES (1, %s)", [salt])
         first = f"INSERT INTO {self._schema}.head (one, seq, hash, server) VALUES (1, 0, %s, %s)"
         self._session.run(first, [START, self._server])
+        self.accept_server()
 
     def salt(self) -> object:
         return self._value(f"SELECT salt FROM {self._schema}.secret")
@@ -188,7 +190,7 @@ class PostgresBook:
 
     def accept_server(self) -> None:
         """Records that the ledger is served from here on."""
-        self._session.run(f"UPDATE {self._schema}.head SET server = %s", [self._server])
+        self._session.run(f"UPDATE {self._schema}.head SET server = %s::text || '.' || tableoid::text", [self._server])
 
     def answer(self, seq: int) -> AnswerRow | None:
         found = self._session.run(f"SELECT {_ANSWER} FROM {self._schema}.answer WHERE seq = %s", [seq])

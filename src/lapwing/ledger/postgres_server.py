@@ -16,10 +16,14 @@ from lapwing.postgres import PostgresAddress
 OLDEST = 15
 _PATIENCE = 5.0  # seconds after which a server that does not answer is given up, beyond those it was allowed
 
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp"
+"""Begins a transaction in which no other schema's functions are found, whatever the user's settings are."""
+
 FACTS = """SELECT pg_is_in_recovery(), current_setting('transaction_read_only'), current_setting('synchronous_commit'),
   current_setting('fsync'), current_setting('full_page_writes'), current_setting('server_version_num')::integer / 10000,
   current_setting('server_encoding'), CASE WHEN NOT pg_is_in_recovery() THEN (SELECT system_identifier::text || '/' ||
-  left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()) END"""
+  left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' || oid::text FROM pg_control_system(), pg_database
+  WHERE datname = current_database()) END"""
 
 
 class ServerFacts(NamedTuple):
@@ -33,7 +37,8 @@ class ServerFacts(NamedTuple):
     version: int
     encoding: str
     server: str
-    """The system identifier, which a copy shares, and the timeline, which it does not share once it was promoted."""
+    """The system identifier, which a copy shares, the timeline, which it does not share once it was promoted, and the
+    number of the database, which another one on the same server does not share."""
 
     def refusal(self) -> str | None:
         """Why it cannot keep a ledger; None if it can."""
@@ -99,6 +104,9 @@ class Link:
                 f"The address {address.name} has a parameter that libpq does not know. Remove it."
             ) from None
         self._connection.patience = timeout + _PATIENCE
+        self.warned = False
+        """Whether the server warned of something since this was set to False."""
+        self._connection.add_notice_handler(self._hear)
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """The rows of one statement."""
@@ -129,8 +137,9 @@ class Link:
 
     @property
     def lost(self) -> bool:
-        """Whether it can no longer be used."""
-        return bool(self._connection.closed)
+        """Whether it can no longer be used: it has ended, or the server did not reply to what it was told last."""
+        unanswered = (psycopg.pq.TransactionStatus.ACTIVE, psycopg.pq.TransactionStatus.UNKNOWN)
+        return bool(self._connection.closed) or self._connection.info.transaction_status in unanswered
 
     @property
     def inherited(self) -> bool:
@@ -155,6 +164,9 @@ class Link:
         else:
             _INHERITED.append(self._connection)
 
+    def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        self.warned = self.warned or notice.severity_nonlocalized == "WARNING"
+
     def _execute(self, statement: str, values: Sequence[object]) -> psycopg.Cursor[Row]:
         if self._process != os.getpid():
             raise LedgerFailed("This process was forked in the middle of a question. Ask again. No answer is given.")
@@ -174,10 +186,9 @@ _LOST = (
 _LOCKED = "another process kept it locked for too long. Ask again, or look for a process that hangs."
 _NEXT_STEP = {
     "25006": "the server is read-only or a replica. Name the primary, and set default_transaction_read_only = off.",
-    "28": "the server refused this user or password. Set PGUSER and PGPASSWORD, or a line in ~/.pgpass.",
-    "3D000": "there is no such database. Create it, or name another one.",
     "40": "two transactions met. Ask again.",
     "42501": "this user lacks a privilege. Grant those of the page `A ledger that many servers share`.",
+    "42601": "the name of its schema is a word of SQL. Name another one: postgresql://HOST/DATABASE?schema=NAME.",
     "42P01": "its tables are damaged or are not those of a ledger. Restore its newest backup; do not start a new one.",
     "42703": "its tables are damaged or are not those of a ledger. Restore its newest backup; do not start a new one.",
     "42P07": "its schema has tables of another program. Name another schema: postgresql://HOST/DATABASE?schema=NAME.",
@@ -193,21 +204,24 @@ _NEXT_STEP = {
     "23505": "this is not the next entry. The ledger is append-only.",
     "XX": "the server found its files damaged. Restore the newest backup; do not start a new one.",
 }
-_SAID = {  # what a failed connection says has no code
-    "authentication failed": "28",
-    "no password supplied": "28",
-    "no pg_hba.conf entry": "28",
-    "does not exist": "3D000",
-    "too many": "53300",
-    "remaining connection slots": "53300",
-}
+_NOT_LET_IN = (
+    "the server refused this user or password, has no such database, or has no connection left. "
+    "Set PGUSER and PGPASSWORD, or a line in ~/.pgpass, and check the name of the database."
+)
 
 
 def next_step(error: psycopg.Error) -> str:
     """What went wrong, and what to do about it. Nothing of the server's own text, which may quote rows or users."""
-    code = error.sqlstate or next((code for text, code in _SAID.items() if text in str(error)), "08")
+    if error.sqlstate is None and error.pgconn is not None and _asked_for_password(error.pgconn):
+        return _NOT_LET_IN
+    code = error.sqlstate or "08"
     fits = sorted((known for known in _NEXT_STEP if code.startswith(known)), key=len)
     return _NEXT_STEP[fits[-1]] if fits else f"PostgreSQL reports {code}. Check the server, then ask again."
+
+
+def _asked_for_password(link: psycopg.pq.abc.PGconn) -> bool:
+    """Whether the server answered. A failed connection has no code, and its words depend on the server's language."""
+    return bool(link.needs_password or link.used_password)
 
 
 def failure(error: psycopg.Error, name: str) -> LedgerFailed:

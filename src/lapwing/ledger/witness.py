@@ -50,7 +50,7 @@ class Witness:
         try:
             if lines is None:
                 self._create(head)
-            elif not self._knows(lines, head):
+            else:  # what another process has written may not be synced yet; the lock waits for that
                 self._overwrite(head)
         except OSError as error:
             raise self._failure("written", error) from None
@@ -63,6 +63,8 @@ class Witness:
         known = self._newest(lines)
         if known.ledger != head.ledger:
             raise Misconfigured(other_ledger(self.name, known, head.ledger))
+        if known.seq == head.seq and known.hash != head.hash:
+            raise Misconfigured(altered(self.name, known))
         return known.seq >= head.seq
 
     def _lines(self) -> list[Head | None] | None:
@@ -97,6 +99,8 @@ class Witness:
         with open(self.path, "r+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
+                if not os.fstat(file.fileno()).st_nlink:
+                    raise OSError(errno.ENOENT, "it was removed meanwhile")
                 raw = file.read(2 * _LINE)
                 lines = [_parse(raw[:_LINE]), _parse(raw[_LINE:])]
                 if not self._knows(lines, head):

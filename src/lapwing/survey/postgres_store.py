@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 import psycopg
 
 from lapwing.errors import Misconfigured, StoreFailed
-from lapwing.ledger.postgres_server import FACTS, Link, ServerFacts, next_step
+from lapwing.ledger.postgres_server import BEGIN, FACTS, Link, ServerFacts, next_step
 from lapwing.postgres import PostgresAddress
 from lapwing.survey.store import OTHER_SURVEY, TAKEN_OVER, Invited, Kept
 
@@ -78,7 +78,14 @@ class PostgresSurveyStore:
         except _NotKept as found:
             return found.fate
         except _Lost as lost:
-            if not self._is_kept(nonce, report):
+            try:
+                kept = self._is_kept(nonce, report)
+            except StoreFailed:
+                raise StoreFailed(
+                    f"{self.name} could not be used: {lost} Whether the report was kept is not known: send the same "
+                    "again, and it is kept once."
+                ) from None
+            if not kept:
                 raise StoreFailed(f"{self.name} could not be used: {lost} Nothing was kept: send again.") from None
         self._unmixed += 1
         if self._unmixed >= self._mix_at:
@@ -161,7 +168,7 @@ class PostgresSurveyStore:
     def _writing(self) -> Iterator[Link]:
         most = round(1000 * self._timeout)
         limits = f"SET LOCAL lock_timeout = {most}; SET LOCAL statement_timeout = {2 * most}"
-        with self._held(f"BEGIN; SET LOCAL synchronous_commit = on; {limits}") as link:
+        with self._held(f"{BEGIN}; SET LOCAL synchronous_commit = on; {limits}") as link:
             yield link
             try:
                 link.commit()
@@ -172,7 +179,7 @@ class PostgresSurveyStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Link]:
-        with self._held("BEGIN READ ONLY") as link:
+        with self._held(f"{BEGIN}; SET LOCAL transaction_read_only = on") as link:
             yield link
 
     @contextmanager
@@ -199,7 +206,7 @@ class PostgresSurveyStore:
                     return link
         link = Link(self._address, self._timeout, "lapwing survey")
         try:
-            ((row,),) = link.batch("BEGIN", FACTS, "ROLLBACK")
+            ((row,),) = link.batch(BEGIN, FACTS, "ROLLBACK")
             if (why := ServerFacts(*row).refusal()) is not None:
                 raise Misconfigured(f"The server of {self.name} cannot keep reports: {why}")
             link.batch(begin)
