@@ -465,6 +465,8 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
+        if not planned.missing:
+            self._private_data.check_forms(planned.plan)
         skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
         cost, check = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay(self._ledger.budget), planned.check
@@ -533,6 +535,8 @@ class Curator:
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
         planned = self._planner.plan_batch(asked, request)
+        for plan in planned.batch.plans:
+            self._private_data.check_forms(plan)
         stored = self._all_stored(planned, asked, request)
         pairs = zip(planned.checks, stored, strict=True)
         missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
