@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.engine import Engine, Fetch, Origin
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns
 from lapwing.engines.frames import with_fingerprint
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.public import public_rows
@@ -58,9 +58,6 @@ TIMEOUT = 6 * 3600
 """Seconds that one query may take. A question that needs more is too large for the cluster, whoever is in its rows."""
 
 _TAGS = count(1)
-
-StoredColumns = dict[str, tuple[str, str]]
-"""Stored columns by lower-case name: the name, and Spark's type without parameters."""
 
 
 class SparkEngine:
