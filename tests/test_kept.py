@@ -79,3 +79,17 @@ def test_an_answer_in_memory_is_not_given_where_it_would_be_refused(path: Path, 
     steps[change]()
     with pytest.raises(LapwingError):
         curator.sql(BY_SEX, epsilon=1)
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_an_answer_in_memory_tells_a_check_that_was_paid_since(path: Path, who: int) -> None:
+    """It was bought without one. Another question pays for a check of the same limits, in this process or another."""
+    curators = [opened(path, check=None), opened(path, check=None)]
+    curators[0].sql(BY_SEX, epsilon=1, check=0)
+    assert kept(curators[0]).check is None
+    other = curators[who].sql("SELECT sex, COUNT(*) AS n FROM visits WHERE age > 3 GROUP BY sex", epsilon=1)
+    found = curators[0].sql(BY_SEX, epsilon=1)
+    assert not found.cost
+    assert found.check is not None
+    assert found.check.result == other.check.result
+    assert str(found) == str(opened(path, check=None).sql(BY_SEX, epsilon=1))

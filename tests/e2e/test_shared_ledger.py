@@ -15,7 +15,7 @@ import pytest
 
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured
 from lapwing.opening import load
-from lapwing.privacy import Budget
+from lapwing.privacy import Accounting, Budget, Cost
 from support.visits import frame, open_visits, write_visits
 
 QUESTION = "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
@@ -73,6 +73,34 @@ def test_an_answer_that_one_process_paid_is_free_for_another(url: str, tmp_path:
     assert json.loads(done.stdout) == [paid.to_arrow().to_pylist(), 0]
     assert curator.budget.spent.amount * 10 == 1
     curator.close()
+
+
+def test_teams_and_their_retry_keys_hold_across_processes(url: str, tmp_path: Path) -> None:
+    """ledger:B2 ledger:B5: eight processes, one of them killed after its charge: each key is charged once, every answer
+    to it is the same, and no team gets more than its allowance."""
+    write_visits(tmp_path)
+    (tmp_path / "ledger.url").write_text(url)
+    with open_visits(tmp_path / "visits.parquet", ledger=url) as curator:
+        for team, most in (("@team0", 0.4), ("@team1", 0.3), ("p1@team1", 0.1)):
+            curator.ledger.allow(team, Cost(Accounting.PURE, most))
+    command = [sys.executable, "-m", "support.crash", "teams", str(tmp_path), "8"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    found = json.loads(done.stdout)
+    assert [one["killed"] for one in found] == [True] + [False] * 7
+    answers: dict[tuple[str, str], list[Any]] = {}
+    for analyst, key, sent in (sent for one in found for sent in one["sent"] or []):
+        if not isinstance(sent, str):
+            answers.setdefault((analyst, key), []).append(sent)
+    assert all(one == same[0] for same in answers.values() for one in same)
+    with open_visits(tmp_path / "visits.parquet", ledger=url) as curator:
+        ledger = curator.ledger
+        charged = [(entry.analyst, entry.key) for entry in ledger.entries() if entry.kind == "reserve"]
+        assert len(charged) == len(set(charged)) == 7
+        assert answers.keys() <= set(charged)
+        assert [float(ledger.spent_by(team).amount) for team in ("@team0", "@team1")] == [0.4, 0.3]
+        assert ledger.spent_by("p1@team1").amount * 10 <= 1
+        assert ledger.verify().ok
 
 
 def test_frames_may_have_a_shared_ledger(url: str) -> None:

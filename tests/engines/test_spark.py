@@ -211,8 +211,8 @@ ODD_TABLE = Table(
     rows_per_unit=1,
 )
 NUMBERS = (
-    "n + n", "n * n * n", "n - 9000000000000000000", "ABS(n)", "x / n", "x % 2", "x / 0", "SQRT(x)", "ROUND(x)",
-    "FLOOR(x)", "CEIL(x * 10)", "x * x * x", "CAST(x AS INTEGER)", "SIGN(x)", "LENGTH(s)", "GREATEST(x, n)",
+    "n + n", "n * n * n", "n - 9000000000000000000", "ABS(n)", "x / n", "x % 2", "n % x", "x % n", "x / 0", "SQRT(x)",
+    "ROUND(x)", "FLOOR(x)", "CEIL(x * 10)", "x * x * x", "CAST(x AS INTEGER)", "SIGN(x)", "LENGTH(s)", "GREATEST(x, n)",
     "CAST(s AS DOUBLE)", "CLIP(LENGTH(UPPER(s)), 0, 3)", "COALESCE(x, n)", "NULLIF(n, 7)", "POWER(x, 2)",
 )  # fmt: skip
 
@@ -263,6 +263,9 @@ def test_regular_expressions_are_refused_before_the_charge(spark: Any) -> None:
     with pytest.raises(Refused, match="backtracking") as refused:
         curator.sql("SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(town, 'o+')", epsilon=1)
     assert "Nothing was charged" in str(refused.value)
+    with pytest.raises(Refused) as before:
+        curator.preview("SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(town, 'o+')", epsilon=1)
+    assert str(before.value) == str(refused.value)
     assert curator.budget.remaining.amount == 10
 
 
@@ -395,7 +398,8 @@ def test_an_interrupt_stops_the_query_on_the_cluster(engine: SparkEngine, spark:
 def test_a_query_that_takes_too_long_is_cancelled(
     engine: SparkEngine, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lapwing.engines.spark.TIMEOUT", 3)
+    """From its first moment on, when no job of it runs yet that could be cancelled."""
+    monkeypatch.setattr("lapwing.engines.spark.TIMEOUT", 0)
     with pytest.raises(Exception, match="cancel"):
         engine.fetch(EngineQuery(SLOW, {}))
     assert not active_jobs(spark)

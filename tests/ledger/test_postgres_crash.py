@@ -19,6 +19,7 @@ import pytest
 
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import Ledger, accept_ledger, open_ledger, verify_ledger
+from lapwing.ledger.postgres import PostgresStore
 from lapwing.privacy import Accounting, Budget, Cost
 from support.pgbouncer import pooled
 from support.postgres import PostgresServer, _spare_port, _user, binaries, running
@@ -60,12 +61,15 @@ def crash(server: PostgresServer) -> None:
     server.start()
 
 
-def check_load(work: Work, server: PostgresServer, folder: Path, crashes: int, pause: float) -> None:
-    """Kills the server under load; then every acknowledged charge is there, and each process knew the truth."""
+def check_load(
+    work: Work, server: PostgresServer, folder: Path, crashes: int, pause: float, *, processes: int = 4, port: int = 0
+) -> None:
+    """Kills the server under load, perhaps behind a pooler; then every acknowledged charge is there, and each process
+    knew the truth."""
     url = f"{server.url(server.new_database())}"
-    (folder / "ledger.url").write_text(url)
+    (folder / "ledger.url").write_text(url.replace(f":{server.port}/", f":{port or server.port}/"))
     open_ledger(url, Budget(10**6), witness=folder / "data.witness").close()
-    pids, made = work("load", folder, 4)["pids"], folder / "made"
+    pids, made = work("load", folder, processes)["pids"], folder / "made"
     try:
         for _ in range(crashes):
             size = made.stat().st_size
@@ -96,6 +100,29 @@ def check_load(work: Work, server: PostgresServer, folder: Path, crashes: int, p
 def test_a_server_killed_under_load_loses_no_charge(work: Work, own_server: PostgresServer, tmp_path: Path) -> None:
     """ledger:B1 ledger:B13: four processes, three crashes; nothing in the log of the server is written by a timer."""
     check_load(work, own_server, tmp_path, 3, 0.05)
+
+
+def test_a_server_killed_behind_a_pooler_loses_no_charge(
+    work: Work, own_server: PostgresServer, tmp_path: Path
+) -> None:
+    """ledger:B1 ledger:B2 ledger:B13: eight processes; the pooler stays, and gives them other connections."""
+    with pooled(own_server, default_pool_size="12", server_login_retry="1") as port:
+        check_load(work, own_server, tmp_path, 2, 0.05, processes=8, port=port)
+
+
+def test_an_acknowledged_charge_survives_with_all_below_it(
+    own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ledger:B1: a process was killed between its commit and the disk, another charged on top; then the server dies."""
+    url = own_server.url(own_server.new_database())
+    with open_ledger(url, Budget(1)) as dead, open_ledger(url, Budget(1)) as other:
+        with monkeypatch.context() as patch:
+            patch.setattr(PostgresStore, "_make_durable", lambda *_: None)
+            ask(dead, key="below")
+        ask(other, key="acknowledged")
+        crash(own_server)
+        assert [entry.key for entry in other.entries()] == [None, "below", "acknowledged"]
+        assert other.spent == Cost(PURE, 0.2)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from lapwing.ledger import Ledger, Reservation, open_ledger, sqlite, verify_ledg
 from lapwing.ledger.postgres_server import Link
 from lapwing.privacy import Accounting, Budget, Cost
 
-STEPS = ("execute", "fdatasync", "fsync", "replace", "write", "read", "seek")
+STEPS = ("execute", "flock", "fdatasync", "fsync", "replace", "write", "read", "seek")
 
 
 def paths(folder: str) -> tuple[Path | str, Path]:

@@ -3,6 +3,8 @@
     python -m support.crash kill FOLDER       one child per step, each killed there with SIGKILL; prints what each sent
     python -m support.crash ask FOLDER        asks one question; prints the answer and its price
     python -m support.crash race FOLDER N     N children ask until the budget refuses; prints what each was granted
+    python -m support.crash teams FOLDER N    N children of four analysts in two teams ask with the same retry keys
+                                              until refused; the first is killed; prints what each was sent
 
 The program imports everything once and forks before any file is opened, so that a child is cheap.
 """
@@ -19,7 +21,7 @@ from typing import Any, NoReturn
 
 import lapwing.curator.private_data as private_data_module
 from lapwing.curator import Curator
-from lapwing.errors import BudgetExceeded
+from lapwing.errors import BudgetExceeded, LapwingError
 from lapwing.ledger import Ledger
 from support.visits import open_visits
 
@@ -94,6 +96,24 @@ def asked_until_refused(path: Path, number: int) -> object:
         granted += 1
 
 
+def asked_in_team(path: Path, number: int) -> object:
+    """Keys in order until the budget refuses; whoever finds a key without an answer goes on to the next."""
+    curator, sent = open_in(path), []
+    analyst = f"p{number % 4}@team{number % 2}"
+    for turn in range(100):
+        if (number, turn) == (0, 1):
+            _after(Ledger, "reserve_all")
+        try:
+            rows = curator.sql(QUESTION, epsilon=0.1, analyst=analyst, key=f"k{turn}", refresh=True).to_arrow()
+        except BudgetExceeded:
+            break
+        except LapwingError as error:
+            sent.append([analyst, f"k{turn}", str(error)])
+        else:
+            sent.append([analyst, f"k{turn}", rows.to_pylist()])
+    return sent
+
+
 def main(kind: str, folder: str, count: str = "8") -> None:
     path = Path(folder) / "visits.parquet"
     if kind == "ask":
@@ -102,7 +122,8 @@ def main(kind: str, folder: str, count: str = "8") -> None:
     elif kind == "kill":
         found = {step: result(*child(lambda step=step: asked_once(path, step))) for step in STEPS}
     else:
-        children = [child(lambda n=n: asked_until_refused(path, n)) for n in range(int(count))]
+        work = asked_in_team if kind == "teams" else asked_until_refused
+        children = [child(lambda n=n: work(path, n)) for n in range(int(count))]
         found = [result(*one) for one in children]
     print(json.dumps(found))
 

@@ -18,7 +18,7 @@ import uvicorn
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.survey import Survey, public_description, randomize
 from lapwing.survey.app import make_app
-from lapwing.survey.serving import listen
+from lapwing.survey.serving import listen, settings
 from lapwing.survey.sqlite_store import SqliteSurveyStore
 from lapwing.survey.store import SurveyStore
 from lapwing.survey.wire import message_text
@@ -53,7 +53,7 @@ def serving(survey: Survey, folder: Path, *, store: SurveyStore | None = None, p
     kept = store or SqliteSurveyStore(folder / "survey.db")
     app = make_app(survey, kept)
     at = listen("127.0.0.1", port)
-    server = uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="critical", lifespan="off", ws="none"))
+    server = uvicorn.Server(settings(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [at]}, daemon=True)
     thread.start()
     while not server.started:

@@ -91,6 +91,35 @@ def test_a_double_click_sends_one_report(one: ServedSurvey, page: Page, context:
     assert one.store.count() == 2
 
 
+LATE = """{
+  const get = Storage.prototype.getItem, set = Storage.prototype.setItem;
+  const ours = (key) => /^lapwing:[0-9a-f]{32}/.test(key);
+  let known = false;
+  addEventListener("storage", ({ key }) => ours(key) && setTimeout(() => (known = true), 300));
+  Storage.prototype.setItem = function (key, value) { known ||= ours(key); return set.call(this, key, value); };
+  Storage.prototype.getItem = function (key) { return ours(key) && !known ? null : get.call(this, key); };
+}"""
+"""What another tab wrote is seen 300 ms later, as in a busy browser whose tabs are processes."""
+
+
+def test_a_tab_that_sees_the_report_of_another_late_sends_no_second_one(
+    one: ServedSurvey, context: BrowserContext
+) -> None:
+    """A lock says that the other tab has written, not that its writing can be read here."""
+    context.add_init_script(LATE)
+    recorded = Recorded.of(context)
+    tabs = [context.new_page() for _ in range(2)]
+    for tab in tabs:
+        tab.goto(one.url)
+    at = tabs[0].evaluate("Date.now() + 400")
+    for tab in tabs:
+        tab.evaluate("at => setTimeout(() => document.querySelector('form')?.requestSubmit(), at - Date.now())", at)
+    for tab in tabs:
+        tab.get_by_role("button", name="Send the same report again").wait_for()
+    assert one.store.count() == 1
+    assert len(set(recorded.bodies)) == 1
+
+
 @pytest.mark.parametrize("locks", [True, False], ids=["with locks", "without locks"])
 def test_of_two_tabs_that_send_at_once_both_send_one_report(
     one: ServedSurvey, context: BrowserContext, locks: bool

@@ -91,3 +91,23 @@ def test_a_client_that_only_connects_stops_nobody(served: ServedSurvey, asked: S
     for line in lines:
         line.close()
     assert served.store.count() == 0
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD, b"GET /survey.json HTTP/1.1\r\nHost: survey\r\n\r\n" + HEAD])
+def test_a_connection_without_a_whole_request_is_closed(
+    asked: Survey, tmp_path: Path, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Phones that left the network, and clients that send half a request, take no place for long."""
+    monkeypatch.setattr("lapwing.survey.serving.SLOWEST", 0.2)
+    with serving(asked, tmp_path) as served:
+        port = int(served.url.rsplit(":", 1)[1].strip("/"))
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+            line.sendall(sent)
+            ended = b""
+            try:
+                while part := line.recv(65536):
+                    ended += part
+            except ConnectionResetError:
+                pass
+        assert ended.startswith(b"HTTP/1.1 200") is sent.startswith(b"GET")
+        assert said(served, HEAD, b"Content-Length: 3\r\n\r\nabc") == b"HTTP/1.1 400 Bad Request"

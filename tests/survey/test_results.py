@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from lapwing.errors import Misconfigured
-from lapwing.survey import Survey
+from lapwing.survey import Survey, parse_survey
 from lapwing.survey.memory_store import MemorySurveyStore
-from lapwing.survey.results import joint_results, results
+from lapwing.survey.results import joint_csv, joint_results, results
 from lapwing.survey.simulate import SHARE, Simulated, class_answers, class_survey
 from lapwing.survey.wire import Reader
-from support.surveys import simulated, survey
+from support.surveys import simulated, survey, survey_text
 from support.tape import SeededBits
 
 
@@ -178,6 +178,14 @@ def test_a_label_is_no_formula_in_a_spreadsheet() -> None:
     assert "'@x" in text
     assert "overtime,-5," in text
     assert asked.report_size == hostile.report_size
+
+
+def test_a_label_is_no_formula_in_the_csv_of_a_joint_table() -> None:
+    asked = parse_survey(survey_text("overtime", "mood").replace('"good"', '"=1+1"'))
+    lines = joint_csv(joint_results(asked, [b"\0\0"] * 60, "overtime", "mood")).splitlines()
+    assert lines[0] == "first,second,share,share_low,share_high"
+    assert lines[1].startswith("No,'=1+1,")
+    assert len(lines) == 1 + 3 * 4
 
 
 def test_reports_of_another_survey_are_not_read() -> None:

@@ -101,7 +101,7 @@ def results(
 ) -> None:
     """Print what the reports say, with intervals. Also while the survey is served."""
     from lapwing.survey.reading import read_survey
-    from lapwing.survey.results import joint_results
+    from lapwing.survey.results import joint_csv, joint_results
     from lapwing.survey.results import results as found_in
 
     check_formats(as_json, as_csv)
@@ -115,7 +115,7 @@ def results(
     if len(names) != 2:
         raise Misconfigured("--joint needs two ids with a comma between them, such as --joint overtime,mood.")
     table = joint_results(survey, reports, *names)
-    echo(table.to_json() if as_json else table.to_csv() if as_csv else str(table), nl=not as_csv)
+    echo(table.to_json() if as_json else joint_csv(table) if as_csv else str(table), nl=not as_csv)
 
 
 @app.command("invite")

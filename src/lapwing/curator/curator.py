@@ -413,7 +413,8 @@ class Curator:
         marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
         answer = self._answer(asked.title(planned.plan), planned, request)
         if name is not None and not answer.cost:
-            self._keep(name, before, marks, answer)
+            settled = not answer.found and (planned.check is None or not planned.check.missing)
+            self._keep(name, before, marks, answer, settled=settled)
         return answer
 
     def _answer(self, title: str, planned: PlannedRequest, request: Request) -> Release:
@@ -464,6 +465,8 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
+        if not planned.missing:
+            self._private_data.check_forms(planned.plan)
         skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
         stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
         cost, check = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay(self._ledger.budget), planned.check
@@ -532,6 +535,8 @@ class Curator:
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
         planned = self._planner.plan_batch(asked, request)
+        for plan in planned.batch.plans:
+            self._private_data.check_forms(plan)
         stored = self._all_stored(planned, asked, request)
         pairs = zip(planned.checks, stored, strict=True)
         missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
@@ -559,10 +564,11 @@ class Curator:
             return None
         return kept
 
-    def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release) -> None:
+    def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release, *, settled: bool) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
-        table is declared anew and the data stay as they were. With searches: as long as nothing is written at all."""
-        match = None if answer.found else answer.plan.outline.identity.text
+        table is declared anew and the data stay as they were. Where more may be said of it later, since it has searches
+        or no check serves it yet, it is not settled: it is kept as long as nothing is written at all."""
+        match = answer.plan.outline.identity.text if settled else None
         seen = self._stamp(match), marks
         if self._ledger.state != before:
             return  # an answer may have come since this one was chosen

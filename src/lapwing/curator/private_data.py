@@ -17,6 +17,7 @@ from lapwing.answers.computed import rehearse_statement
 from lapwing.answers.stored import encode
 from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
+from lapwing.cells.bounding import queries
 from lapwing.cells.bounds_search import (
     SearchResult,
     Target,
@@ -29,6 +30,7 @@ from lapwing.cells.checking import CheckResult, CheckTarget, check_query, encode
 from lapwing.cells.release import Released, fetched, release
 from lapwing.curator.policy import declaration
 from lapwing.curator.prepared import Prepared
+from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.engine import Engine
 from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
 from lapwing.ledger import Ledger
@@ -79,6 +81,13 @@ class PrivateData:
             return released, encode(plan, released)
 
         return lambda: _run(read)
+
+    def check_forms(self, plan: Plan) -> None:
+        """Refuses a plan that the engine lacks a form for. Asks the engine nothing."""
+        if not self._engine.dialect.is_whole:
+            for query in queries(plan).all:
+                if not isinstance(query, EngineQuery):
+                    self._engine.dialect.check(query)
 
     def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[SearchResult]:
         """For bounds or a limit that are found privately."""

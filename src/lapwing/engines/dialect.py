@@ -98,11 +98,26 @@ class Dialect:
             node.replace(text)
         return EngineQuery(writer.sql(tree), dict(sorted(writer.tables.items())))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it lacks no form."""
+        return not any(isinstance(entry, Lacking) for entry in self.forms.values())
+
+    def check(self, query: exp.Expression) -> None:
+        """Refuses what `write` would, for a form that the engine lacks."""
+        for node in reversed(list(query.walk())):
+            form = form_of(node)
+            if form is not None:
+                self._entry(form)
+
     def _write(self, form: type[Form], writer: Writer, node: exp.Expr) -> str:
+        return self._entry(form)(writer, node)
+
+    def _entry(self, form: type[Form]) -> Write:
         entry = self.forms[form]
         if isinstance(entry, Lacking):
             refuse("unsupported-function", "the question", entry.why, entry.instead)
-        return entry(writer, node)
+        return entry
 
 
 @lru_cache(maxsize=16)

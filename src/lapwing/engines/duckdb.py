@@ -25,7 +25,7 @@ from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.engines.engine import Engine, Fetch, Origin
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import (
@@ -76,9 +76,6 @@ _TIMES = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZO
 _CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
 _AS_TEXT = {"UUID"}
 """Other supported stored types; their casts are safe on every value, for dates within the supported years."""
-
-StoredColumns = dict[str, tuple[str, str]]
-"""Stored columns by lower-case name: the name and the engine's type."""
 
 _ALONE: dict[str, Any] = {"python_enable_replacements": "false", "autoinstall_known_extensions": "false"}
 """No table is resolved from Python variables, and no extension is downloaded."""

@@ -32,6 +32,9 @@ ARROW_TYPES = {
 Fetch = Callable[[EngineQuery], pa.Table]
 """The rows of a query."""
 
+StoredColumns = dict[str, tuple[str, str]]
+"""Stored columns by lower-case name: the name, and the engine's own type without parameters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

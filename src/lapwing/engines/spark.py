@@ -17,7 +17,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.engine import Engine, Fetch, Origin
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns
 from lapwing.engines.frames import with_fingerprint
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.public import public_rows
@@ -57,10 +57,8 @@ different texts can be one."""
 TIMEOUT = 6 * 3600
 """Seconds that one query may take. A question that needs more is too large for the cluster, whoever is in its rows."""
 
+_PATIENCE = 0.5  # seconds between two cancellations of a query that is late
 _TAGS = count(1)
-
-StoredColumns = dict[str, tuple[str, str]]
-"""Stored columns by lower-case name: the name, and Spark's type without parameters."""
 
 
 class SparkEngine:
@@ -303,16 +301,24 @@ def _run(sessions: Sessions, session: Any, query: EngineQuery) -> pa.Table:
 
     def work() -> pa.Table:
         _add_tables(sessions, session, query.tables)
-        late = threading.Timer(TIMEOUT, sessions.cancel, (session, tag))
-        late.daemon = True
-        late.start()
+        over = threading.Event()
+        threading.Thread(target=_cancel_late, args=(sessions, session, tag, over), daemon=True).start()
         try:
             with sessions.tagged(session, tag):
                 return _narrowed(session.sql(query.text).toArrow())
         finally:
-            late.cancel()
+            over.set()
 
     return interruptible(work, lambda: sessions.cancel(session, tag))
+
+
+def _cancel_late(sessions: Sessions, session: Any, tag: str, over: threading.Event) -> None:
+    """Again and again until it is over: one query is several jobs, and Spark cancels only those that run."""
+    wait = float(TIMEOUT)
+    while not over.wait(wait):
+        with suppress(Exception):
+            sessions.cancel(session, tag)
+        wait = _PATIENCE
 
 
 def _add_tables(sessions: Sessions, session: Any, tables: Mapping[str, pa.Table]) -> None:

@@ -219,11 +219,13 @@ class Ledger:
         with self._writing(durable=kind not in UNSYNCED) as book:
             last = self._check(book)
             earlier = book.with_key(analyst, key)
-            if earlier is not None:
-                return earlier, False
-            if content is not None:
+            if earlier is None and content is not None:
                 return book.keep(last, analyst=analyst, key=key, note=plain, content=content), True
-            return book.append(last, kind, analyst=analyst, key=key, note=plain), True
+            if earlier is None:
+                return book.append(last, kind, analyst=analyst, key=key, note=plain), True
+        if kind not in UNSYNCED:
+            self._store.sync()  # another process has just written it, perhaps
+        return earlier, False
 
     def recorded(self, *keys: str, analyst: str = "") -> tuple[Entry | None, ...]:
         """What is recorded under each of these keys of a name, and then the last entry: all of one moment."""

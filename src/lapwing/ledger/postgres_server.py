@@ -186,8 +186,6 @@ _LOST = (
 _LOCKED = "another process kept it locked for too long. Ask again, or look for a process that hangs."
 _NEXT_STEP = {
     "25006": "the server is read-only or a replica. Name the primary, and set default_transaction_read_only = off.",
-    "28": "the server refused this user or password. Set PGUSER and PGPASSWORD, or a line in ~/.pgpass.",
-    "3D000": "there is no such database. Create it, or name another one.",
     "40": "two transactions met. Ask again.",
     "42501": "this user lacks a privilege. Grant those of the page `A ledger that many servers share`.",
     "42601": "the name of its schema is a word of SQL. Name another one: postgresql://HOST/DATABASE?schema=NAME.",
@@ -206,21 +204,24 @@ _NEXT_STEP = {
     "23505": "this is not the next entry. The ledger is append-only.",
     "XX": "the server found its files damaged. Restore the newest backup; do not start a new one.",
 }
-_SAID = {  # what a failed connection says has no code
-    "authentication failed": "28",
-    "no password supplied": "28",
-    "no pg_hba.conf entry": "28",
-    "does not exist": "3D000",
-    "too many": "53300",
-    "remaining connection slots": "53300",
-}
+_NOT_LET_IN = (
+    "the server refused this user or password, has no such database, or has no connection left. "
+    "Set PGUSER and PGPASSWORD, or a line in ~/.pgpass, and check the name of the database."
+)
 
 
 def next_step(error: psycopg.Error) -> str:
     """What went wrong, and what to do about it. Nothing of the server's own text, which may quote rows or users."""
-    code = error.sqlstate or next((code for text, code in _SAID.items() if text in str(error)), "08")
+    if error.sqlstate is None and error.pgconn is not None and _asked_for_password(error.pgconn):
+        return _NOT_LET_IN
+    code = error.sqlstate or "08"
     fits = sorted((known for known in _NEXT_STEP if code.startswith(known)), key=len)
     return _NEXT_STEP[fits[-1]] if fits else f"PostgreSQL reports {code}. Check the server, then ask again."
+
+
+def _asked_for_password(link: psycopg.pq.abc.PGconn) -> bool:
+    """Whether the server answered. A failed connection has no code, and its words depend on the server's language."""
+    return bool(link.needs_password or link.used_password)
 
 
 def failure(error: psycopg.Error, name: str) -> LedgerFailed:

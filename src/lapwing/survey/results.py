@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.reports import Reports
 from lapwing.errors import Misconfigured
@@ -117,6 +119,19 @@ class SurveyResults:
             lines += [f"  {found.note}"] if found.note else []
             lines.append(f"  One hostile respondent can move a share by {found.moved_by_one:.2g}.")
         return "\n".join(lines)
+
+
+def joint_csv(table: JointTable) -> str:
+    """A line for each pair of values."""
+    written = io.StringIO()
+    rows = csv.writer(written, lineterminator="\n")
+    rows.writerow(["first", "second", "share", "share_low", "share_high"])
+    first, second, share = table.table().columns
+    labels = zip(first.values, second.values, strict=True)
+    numbers = np.stack([share.values, np.asarray(share.low), np.asarray(share.high)], axis=1).tolist()
+    for (one, two), line in zip(labels, numbers, strict=True):
+        rows.writerow([_safe(str(one)), _safe(str(two)), *line])
+    return written.getvalue()
 
 
 def _safe(text: str) -> str:

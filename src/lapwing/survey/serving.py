@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from lapwing.errors import Misconfigured
 from lapwing.survey.app import SurveyApp
+
+if TYPE_CHECKING:
+    import uvicorn
+
+SLOWEST = 20.0  # seconds in which a request must have begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +66,31 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def serve(app: SurveyApp, at: socket.socket) -> None:
-    """Serves until it is interrupted or told to end, and then returns. Nothing is logged of a request."""
+def settings(app: SurveyApp) -> uvicorn.Config:
+    """How it is served. Nothing is logged of a request."""
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
+    class Impatient(H11Protocol):
+        """Closes connections that began no request, or only half of one, since it last looked: phones that left."""
 
-    config = uvicorn.Config(
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._look(())
+
+        def _look(self, before: object) -> None:
+            if self.transport.is_closing():
+                return
+            now: RequestResponseCycle | None = self.cycle
+            waits = now is None or now.response_complete
+            if waits and before is now:
+                self.transport.abort()
+            else:
+                self.loop.call_later(SLOWEST, self._look, now if waits else ())
+
+    return uvicorn.Config(
         app,
+        http=Impatient,
         access_log=False,
         log_level="error",
         server_header=False,
@@ -78,6 +101,15 @@ def serve(app: SurveyApp, at: socket.socket) -> None:
         limit_concurrency=1000,
         timeout_graceful_shutdown=3,
     )
+
+
+def serve(app: SurveyApp, at: socket.socket) -> None:
+    """Serves until it is interrupted or told to end, and then returns."""
+    import uvicorn
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
     signal.signal(signal.SIGTERM, end)  # of a service manager; without it the store would not be closed
     with suppress(KeyboardInterrupt):  # uvicorn ends in order, and then raises it again
-        uvicorn.Server(config).run(sockets=[at])
+        uvicorn.Server(settings(app)).run(sockets=[at])

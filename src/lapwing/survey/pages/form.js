@@ -1,7 +1,7 @@
 "use strict";
 /* The form. It randomizes once, when it is sent; it stores the randomized report before it sends it, and never an answer. */
 (() => {
-  const SETTLE = 1000; // milliseconds after which two tabs of a browser without locks have seen each other's writing
+  const SETTLE = 1000; // milliseconds after which two tabs have seen each other's writing: a lock alone does not carry it over
   const SLOWEST = 30000; // milliseconds to wait for the server
   const ALLOWED = /^[a-z2-7]{26}$/; // an invitation
   const find = (id) => document.getElementById(id);
@@ -71,11 +71,18 @@
       const report = lapwing.randomize(survey, answers, lapwing.drawWords(survey.words));
       write({ nonce: lapwing.drawNonce(), report, sent: false });
     };
+    const pause = () => new Promise((done) => setTimeout(done, SETTLE));
     if (navigator.locks) {
-      await navigator.locks.request(key, make);
+      await new Promise((done, failed) => {
+        navigator.locks.request(key, async () => {
+          make();
+          done();
+          await pause(); // this tab goes on; the next one waits
+        }).catch(failed);
+      });
     } else {
       make();
-      await new Promise((done) => setTimeout(done, SETTLE));
+      await pause();
     }
     return read();
   }
