@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from support.needs import missing
@@ -13,7 +13,6 @@ from support.needs import missing
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-AXE = Path(__file__).parents[2] / ".venv" / "node" / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--no-first-run", "--disable-dev-shm-usage"),
@@ -41,8 +40,6 @@ def launched(**more: Any) -> Iterator[Browser]:
 
 def assert_accessible(page: Page) -> None:
     """axe-core finds nothing, of any impact: in light and in dark, on a phone and on a desktop."""
-    if not AXE.exists():
-        missing("axe-core (by npm, as .ci/services does it)", "npm")
     size = page.viewport_size
     for scheme in ("light", "dark"):
         for viewport in (PHONE, DESKTOP):
@@ -60,6 +57,7 @@ def assert_accessible(page: Page) -> None:
 def violations(page: Page) -> list[str]:
     """What axe-core finds on the page as it stands: the rule, and where."""
     if not page.evaluate("'axe' in globalThis"):
-        page.evaluate(AXE.read_text(encoding="utf-8"))  # not as a script tag, which the page's policy forbids
+        script = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+        page.evaluate(script)  # not as a script tag, which the page's policy forbids
     found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
     return [f"{one['id']} ({one['impact']}): {[node['target'] for node in one['nodes']]}" for one in found]

@@ -123,8 +123,9 @@ def main(kind: str, folder: str, count: str = "8") -> None:
         found = {step: result(*child(lambda step=step: asked_once(path, step))) for step in STEPS}
     else:
         work = asked_in_team if kind == "teams" else asked_until_refused
-        children = [child(lambda n=n: work(path, n)) for n in range(int(count))]
-        found = [result(*one) for one in children]
+        first = [result(*child(lambda: work(path, 0)))] if kind == "teams" else []  # dead before the others ask
+        children = [child(lambda n=n: work(path, n)) for n in range(len(first), int(count))]
+        found = first + [result(*one) for one in children]
     print(json.dumps(found))
 
 

@@ -15,7 +15,7 @@ from lapwing.ledger.reservation import Offer, StoredAnswer
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
 
-_FAR = 16  # entries beyond what the witnesses know, from which on it is worth a look at where the last check ended
+_FAR = 2
 
 
 class CheckedBook:
