@@ -49,7 +49,7 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(impatient: list[float
     with scripted([*busy, DONE]) as server:
         assert sender(server.url).post("/v1/ask", {}, key="k") == {"done": True}
     assert server.keys == ["k"] * 4
-    assert all(2 <= pause <= 2.5 for pause in impatient)
+    assert len([pause for pause in impatient if 2 <= pause <= 2.5]) == 3  # other threads sleep too, for less
 
 
 def test_a_server_that_stays_busy_is_told_when_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
