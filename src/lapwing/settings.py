@@ -126,21 +126,29 @@ def read_memory(value: object) -> str:
 
 def read_settings(path: Path) -> Settings:
     """The settings in a file."""
+    return _Reader(path).settings(parse_toml(read_toml_text(path, "lapwing init DATA"), str(path)))
+
+
+def read_toml_text(path: Path, create: str) -> str:
+    """The text of a file of settings; `create` is the command that makes one."""
     try:
         if path.exists() and not path.is_file():  # opening a pipe could block forever
-            raise Misconfigured(f"{path}: not a regular file. Create one with `lapwing init DATA`.")
-        text = path.read_text(encoding="utf-8")
+            raise Misconfigured(f"{path}: not a regular file. Create one with `{create}`.")
+        return path.read_text(encoding="utf-8")
     except OSError:
-        raise Misconfigured(f"{path}: cannot read the file. Create one with `lapwing init DATA`.") from None
+        raise Misconfigured(f"{path}: cannot read the file. Create one with `{create}`.") from None
     except UnicodeDecodeError as error:
         raise Misconfigured(f"{path}: byte {error.start + 1} is not UTF-8. Save the file as UTF-8.") from None
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """What a text of TOML says, with exact decimals; `name` stands in its errors."""
     try:
-        found = tomllib.loads(text, parse_float=Decimal)
+        return tomllib.loads(text, parse_float=Decimal)
     except ValueError as error:  # including an integer with more digits than Python accepts
-        raise Misconfigured(f"{path}: not valid TOML: {error}. Fix that line.") from None
+        raise Misconfigured(f"{name}: not valid TOML: {error}. Fix that line.") from None
     except RecursionError:
-        raise Misconfigured(f"{path}: lists and tables are nested too deeply. Flatten them.") from None
-    return _Reader(path).settings(found)
+        raise Misconfigured(f"{name}: lists and tables are nested too deeply. Flatten them.") from None
 
 
 class _Reader:

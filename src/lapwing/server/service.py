@@ -102,9 +102,7 @@ class Service:
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="quick")
         self._door = ThreadPoolExecutor(2, thread_name_prefix="door")
         self._trials = Turns(1, _TRIALS, _TOTAL)
-        self._trial = ThreadPoolExecutor(
-            1, thread_name_prefix="dummy"
-        )  # one at a time, so that they hold up nobody else
+        self._trial = ThreadPoolExecutor(1, thread_name_prefix="dummy")  # one, so that they hold up nobody else
 
     def close(self) -> None:
         """Ends the work that has begun, and the curator."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.numbers import count, exact, inside_unit, positive
+from lapwing.settings import parse_toml, read_toml_text
 from lapwing.survey.definition import Survey
 from lapwing.survey.numeric import Numeric
 from lapwing.survey.question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
@@ -49,27 +48,12 @@ _WHY = {
 
 def read_survey(path: Path | str) -> Survey:
     """The survey that a file describes."""
-    place = Path(path)
-    try:
-        if place.exists() and not place.is_file():
-            raise Misconfigured(f"{place}: not a regular file. Create one with `lapwing survey new {place}`.")
-        text = place.read_text(encoding="utf-8")
-    except OSError:
-        raise Misconfigured(f"{place}: cannot read it. Create one with `lapwing survey new {place}`.") from None
-    except UnicodeDecodeError as error:
-        raise Misconfigured(f"{place}: byte {error.start + 1} is not UTF-8. Save the file as UTF-8.") from None
-    return parse_survey(text, str(place))
+    return parse_survey(read_toml_text(Path(path), f"lapwing survey new {path}"), str(path))
 
 
 def parse_survey(text: str, name: str = "survey.toml") -> Survey:
     """The survey that a text describes; `name` stands in its errors."""
-    try:
-        found = tomllib.loads(text, parse_float=Decimal)
-    except ValueError as error:
-        raise Misconfigured(f"{name}: not valid TOML: {error}. Fix that line.") from None
-    except RecursionError:
-        raise Misconfigured(f"{name}: lists and tables are nested too deeply. Flatten them.") from None
-    return _SurveyFile(name).survey(found)
+    return _SurveyFile(name).survey(parse_toml(text, name))
 
 
 class _SurveyFile:
