@@ -15,9 +15,9 @@ from lapwing.answers.stored import decode
 from lapwing.asking.batch import BatchPlan, BatchRequest
 from lapwing.asking.request import Request
 from lapwing.cells.release import Released
-from lapwing.curator.charging import UNJOINED, after_charge, of_batch, paid_answer, reading_terms, saying
-from lapwing.curator.private_data import Paid, PrivateData
-from lapwing.ledger import Charge, Ledger, Reservation
+from lapwing.curator.charging import UNJOINED, PaidAnswer, Purchase, after_charge, reading_terms, saying
+from lapwing.curator.private_data import PrivateData
+from lapwing.ledger import Charge, Ledger
 from lapwing.ledger.reservation import Offer
 from lapwing.planning.plan import Outline, Plan, priced
 from lapwing.planning.question import Question
@@ -45,7 +45,7 @@ class PlannedCharge:
 
 
 class PaidAnswers:
-    """Finds paid answers, and charges for new ones."""
+    """Finds paid answers, and prepares new ones."""
 
     def __init__(self, ledger: Ledger, private_data: PrivateData) -> None:
         self._ledger, self._private_data = ledger, private_data
@@ -78,22 +78,9 @@ class PaidAnswers:
             return None
         return self._again(outline, newest[best].seq, self._ledger.read_offer(match, newest[best]), confidence)
 
-    def prepare(self, charges: Sequence[PlannedCharge]) -> list[Paid[Released]]:
-        """Whatever new answers need that needs no rows."""
-        return [self._private_data.prepare_release(one.plan, one.confidence, one.questions) for one in charges]
-
-    def charge_new(
-        self, charges: Sequence[PlannedCharge], ready: Sequence[Paid[Released]], costs: Sequence[Cost], analyst: str
-    ) -> list[Release]:
-        """New answers that were prepared, charged together or not at all; or those that were charged for before."""
-        terms = [terms_of(one.plan.prices) for one in charges]
-        priced_charges = [Charge(cost, one.body, one.key, one.note) for one, cost in zip(charges, costs, strict=True)]
-        made = self._ledger.reserve_all(priced_charges, analyst=analyst) if charges else ()
-        answers: list[Release] = []
-        for one, reservation, read, on in zip(charges, made, ready, terms, strict=True):
-            with of_batch(made, reservation):
-                answers.append(self._paid_answer(one, reservation, read, on))
-        return answers
+    def prepare(self, charges: Sequence[PlannedCharge], costs: Sequence[Cost]) -> list[Purchase[tuple[Plan, Released]]]:
+        """New answers at these costs, with whatever they need that needs no rows."""
+        return [self._purchase(one, cost) for one, cost in zip(charges, costs, strict=True)]
 
     def combine_stored(self, newest: Release) -> Release:
         """The answer joined with all that are stored for the same question, itself among them."""
@@ -108,19 +95,22 @@ class PaidAnswers:
         made, released = decode(outline, payload)
         return Release(made, released, nothing(self._ledger.budget.cost(made.loss)), seq, confidence)
 
-    def _paid_answer(
-        self, charge: PlannedCharge, reservation: Reservation, read: Paid[Released], terms: str
-    ) -> Release:
-        plan = charge.plan
-        (made, released), cost = paid_answer(
-            self._ledger,
-            reservation,
-            match=plan.outline.identity.text,
-            terms=terms,
+    def _purchase(self, one: PlannedCharge, cost: Cost) -> Purchase[tuple[Plan, Released]]:
+        plan = one.plan
+        read = self._private_data.prepare_release(plan, one.confidence, one.questions)
+        return Purchase(
+            Charge(cost, one.body, one.key, one.note),
+            plan.outline.identity.text,
             read=lambda: _with(plan, *read()),
             decode=lambda payload: decode(plan.outline, payload),
+            terms=terms_of(plan.prices),
         )
-        return Release(made, released, cost, reservation.seq, charge.confidence)
+
+
+def release_of(charge: PlannedCharge, paid: PaidAnswer[tuple[Plan, Released]]) -> Release:
+    """What a paid answer is to the one who asked."""
+    made, released = paid.answer
+    return Release(made, released, paid.cost, paid.entry, charge.confidence)
 
 
 def charges_of(batch: BatchPlan, asked: BatchRequest, request: Request) -> list[PlannedCharge]:

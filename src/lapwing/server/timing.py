@@ -4,9 +4,14 @@ T is what the steward declares as `answer_time` of a table, times the passes tha
 never measured. An answer that is not ready at T leaves at 2T, and so on, so that what leaks is at most how often the
 work overran, and the steward declares a T that it hardly ever does.
 
-Guarantee:  the time at which a charged answer leaves is T 2^k for some k; as long as the work takes less than T, it is
-            a function of the plan and of declared facts alone.
-Proof:      `leave_at` has no other values, and T has no other arguments.
+Its time begins with its turn, and a turn ends when its answer leaves. All charges of a request are made when its turn
+begins; if bounds or limits are searched for first, each search takes a T of its own, and the next charge comes on time.
+
+Guarantee:  a charged answer leaves T 2^k after its turn began, for some k. As long as the work of all turns takes less
+            than T each, the times of charges and answers are functions of when requests came, of their plans and of
+            declared facts alone.
+Proof:      `leave_at` has no other values, and T has no other arguments. A turn begins when a request comes or when
+            another turn ends (limits.py), and that is when its answer leaves: by induction over turns, at such times.
 At once:    what read no rows leaves when it is ready: refusals, previews, and stored answers, which their price of 0
             tells anyway. Their work is done on the question, the ledger and released numbers.
 Checked by: tests/server/test_timing.py, benchmarks/timing.py
@@ -46,8 +51,13 @@ def longest(slot: float) -> float:
 def slot_of(found: ServedAnswer | Preview | BatchPreview, times: Mapping[str, float], usual: float) -> float:
     """T of an answer, or of what a preview is of: the time of its slowest table, once for every pass over the rows."""
     parts = list(_parts(found))
-    slowest = max((times.get(base.name, usual) for plan, _ in parts for base in _private(plan.table)), default=usual)
+    slowest = max((pass_time(plan.table, times, usual) for plan, _ in parts), default=usual)
     return slowest * max(1, sum(passes(plan) + more for plan, more in parts))
+
+
+def pass_time(table: Table, times: Mapping[str, float], usual: float) -> float:
+    """T of one pass over the rows: that of the slowest table."""
+    return max((times.get(base.name, usual) for base in _private(table)), default=usual)
 
 
 def passes(plan: Plan) -> int:
