@@ -24,6 +24,7 @@ from support.postgres import PostgresServer
 
 COUNT = "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
 SLEEP = "SELECT pg_sleep(30)"
+LOCAL = ("search_path", "timezone", "datestyle", "jit", "lock_timeout", "statement_timeout", "tcp_keepalives_idle")
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +130,7 @@ def test_nothing_of_a_transaction_is_left_in_the_session(host: PostgresHost, url
             for wanted in (
                 "SELECT count(*) FROM pg_prepared_statements",
                 "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
-                "SELECT count(*) FROM pg_settings WHERE source = 'session' AND (name LIKE '%timeout' OR name IN "
-                "('search_path', 'jit', 'timezone', 'datestyle', 'transaction_read_only', 'tcp_keepalives_idle'))",
+                f"SELECT count(*) FROM pg_settings WHERE source = 'session' AND name IN {LOCAL}",
             ):
                 assert shell.execute(wanted).fetchone() == (0,)  # type: ignore[arg-type]
             assert shell.execute("SHOW transaction_read_only").fetchone() == ("off",)

@@ -92,7 +92,7 @@ def test_without_the_standby_a_charge_waits_and_is_in_doubt(
         assert ask(ledger, key="before").fresh
         standby.stop(signal.SIGKILL)
         started = time.monotonic()
-        with pytest.raises(InDoubt, match="take it as charged. No answer is given") as caught:
+        with pytest.raises(InDoubt, match=r"take it as charged\. No answer is given") as caught:
             ask(ledger, key="alone")
         assert time.monotonic() - started >= 1
         assert caught.value.charged == Cost(PURE, 0.1)

@@ -175,7 +175,7 @@ def test_the_time_of_a_ledger_is_that_of_its_witnesses(tmp_path: Path) -> None:
         assert (tmp_path / "w").exists()
         with open(tmp_path / "w", "r+b") as hung:
             fcntl.flock(hung, fcntl.LOCK_EX)
-            with pytest.raises(LedgerFailed, match="more than 0.1 seconds"):
+            with pytest.raises(LedgerFailed, match=r"more than 0\.1 seconds"):
                 ledger.reserve(Cost(Accounting.PURE, 0.1), analyst="ann", body="q")
 
 

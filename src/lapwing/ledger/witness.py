@@ -128,8 +128,8 @@ class Witness:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         raise LedgerFailed(
-            f"The witness {self.path} was locked by another process for more than {self.timeout:g} seconds. No answer is "
-            "given. Look for a process that hangs and end it; the lock ends with it."
+            f"The witness {self.path} was locked by another process for more than {self.timeout:g} seconds. No answer "
+            "is given. Look for a process that hangs and end it; the lock ends with it."
         )
 
     def _failure(self, what: str, error: OSError) -> LedgerFailed:
