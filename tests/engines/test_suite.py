@@ -138,7 +138,7 @@ def test_many_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) 
 
 
 def wide(table: Table, groups: int = 12) -> Table:
-    """The table with limits that no unit exceeds. In a join its rows meet each other, in more groups than it has rows."""
+    """The table with limits that no unit exceeds. In a join its rows meet, in more groups than it has rows."""
     return replace(table, rows_per_unit=12, groups_per_unit=None if table.by_row else groups)
 
 

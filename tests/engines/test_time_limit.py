@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+import lapwing as lw
 from lapwing.catalog.table import Field, Table
+from lapwing.engines.source import SparkFrame
 from lapwing.engines.time_limit import FACTOR, LEAST, time_limit
 from lapwing.errors import EngineFailed
 from lapwing.language.types import Type
@@ -152,3 +154,19 @@ def test_an_answer_whose_time_is_up_is_charged_and_told_in_one_sentence(
             curator.sql(f"SELECT COUNT(*) AS n FROM visits{where}", **question)
     assert str(ended.value).replace(ended.value.incident, "") == str(failed.value).replace(failed.value.incident, "")
     assert "sleep" not in str(ended.value) + caplog.text
+
+
+def test_on_spark_an_answer_whose_time_is_up_is_charged_too(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """threat:A13 and its jobs are cancelled."""
+    columns = "CAST(1 AS DOUBLE) AS cost, 'oslo' AS town FROM RANGE(3) AS a"
+    facts: dict[str, Any] = {"unit": "pid", "name": "visits", "rows_per_unit": 3, "bounds": {"cost": (0, 100)}}
+    with lw.open(spark.sql(f"SELECT id AS pid, {columns}"), budget=lw.Budget(epsilon=10), check=0, **facts) as curator:
+        engine = curator._private_data._engine
+        many = columns.replace("1 AS", "XXHASH64(a.id, b.id) AS").replace("RANGE(3) AS a", "RANGE(1000000) AS a")
+        slow = spark.sql(f"SELECT a.id AS pid, {many} CROSS JOIN RANGE(1000000) AS b")
+        engine._tables[0] = (engine._tables[0][0], SparkFrame(slow))
+        monkeypatch.setattr("lapwing.engines.time_limit.LEAST", 1)
+        with pytest.raises(EngineFailed, match="could not finish this question"):
+            curator.sql("SELECT SUM(cost) FROM visits", epsilon=1)
+        assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+        assert curator.budget.remaining.amount == 9
