@@ -395,13 +395,10 @@ def test_an_interrupt_stops_the_query_on_the_cluster(engine: SparkEngine, spark:
     ]
 
 
-def test_a_query_that_takes_too_long_is_cancelled(
-    engine: SparkEngine, spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_that_takes_too_long_is_cancelled(engine: SparkEngine, spark: Any) -> None:
     """From its first moment on, when no job of it runs yet that could be cancelled."""
-    monkeypatch.setattr("lapwing.engines.spark.TIMEOUT", 0)
     with pytest.raises(Exception, match="cancel"):
-        engine.fetch(EngineQuery(SLOW, {}))
+        engine.fetch(EngineQuery(SLOW, {}, seconds=0))
     assert not active_jobs(spark)
 
 

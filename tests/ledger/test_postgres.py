@@ -232,7 +232,7 @@ def test_tables_of_another_program_are_not_taken_for_a_ledger(base: Any) -> None
 
 
 def test_a_role_with_few_rights_can_charge_and_nothing_else(base: Any) -> None:
-    """ledger:B4: the grants of docs/shared-ledger.md; the owner makes the ledger, the service writes to it."""
+    """ledger:B4 ledger:B12: the grants of docs/shared-ledger.md; the owner makes the ledger and accepts its server."""
     base.open().close()
     page = (base_docs() / "shared-ledger.md").read_text()
     grants = re.search(r"```sql\n(-- the service.*?)```", page, re.DOTALL)
@@ -262,9 +262,21 @@ def test_a_role_with_few_rights_can_charge_and_nothing_else(base: Any) -> None:
                 "DROP TRIGGER entry_no_delete ON {}.entry",
                 "CREATE TABLE {}.mine (x integer)",
                 "DROP FUNCTION {}.keep() CASCADE",
+                "UPDATE {}.head SET server = 'x'",
+                "UPDATE {}.head SET seq = seq, server = server",
+                "INSERT INTO {}.head VALUES (1, 0, '', '')",
+                "INSERT INTO {}.secret VALUES (1, '')",
             ):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     shell.execute(statement.format(base.schema))  # type: ignore[arg-type]
+        base.run("UPDATE head SET server = '1/00000001'")
+        with pytest.raises(Misconfigured, match=r"Only the owner .* may accept its server.*Nothing was accepted"):
+            accept_ledger(url, base.budget, witness=[base.witness])
+        with pytest.raises(Misconfigured, match="was last written on server 1/00000001"):
+            open_ledger(url, base.budget)
+        assert accept_ledger(base.url, base.budget, witness=[base.witness]).ok
+        with open_ledger(url, base.budget, witness=base.witness) as ledger:
+            assert ask(ledger).fresh
     finally:
         base.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
