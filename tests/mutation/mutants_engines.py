@@ -122,7 +122,7 @@ ENGINES: tuple[Mutant, ...] = (
         "CASE WHEN {x} / '2' < '{2**62}' THEN CAST({x} AS BIGINT) END END",
         "CAST({x} AS BIGINT) END",
         "one row makes a question fail",
-        ("tests/engines/test_dialect.py",),
+        READ,
     ),
     Mutant(
         "PostgreSQL: numbers too small for float64 are cast",
