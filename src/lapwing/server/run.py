@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lapwing.errors import Misconfigured
 from lapwing.ledger import open_ledger
+from lapwing.listening import listen
 from lapwing.opening.settings import load
 from lapwing.server.log import LOGGER
 from lapwing.server.settings import ServeSettings, read_serve
@@ -46,15 +47,13 @@ def prepare(file: Path) -> tuple[ServeSettings, Path | None]:
 def run(file: Path, serve: ServeSettings, *, say: Callable[[str], None]) -> None:
     """Serves until it is stopped."""
     import uvicorn
+    from uvicorn.supervisors import Multiprocess
 
     os.environ[_FILE] = str(file.resolve())
     scheme = "http" if serve.tls_certificate is None else "https"
-    say(f"Serving {file} on {scheme}://{serve.host}:{serve.port}. Stop it with Ctrl-C.")
-    uvicorn.run(
+    config = uvicorn.Config(
         "lapwing.server.run:worker",
         factory=True,
-        host=serve.host,
-        port=serve.port,
         workers=serve.workers,
         ssl_certfile=None if serve.tls_certificate is None else str(serve.tls_certificate),
         ssl_keyfile=None if serve.tls_key is None else str(serve.tls_key),
@@ -65,6 +64,10 @@ def run(file: Path, serve: ServeSettings, *, say: Callable[[str], None]) -> None
         timeout_keep_alive=20,
         timeout_graceful_shutdown=30,
     )
+    with listen(serve.host, serve.port, "Write another `serve.port` or `serve.host`.") as at:
+        host, port = f"[{serve.host}]" if ":" in serve.host else serve.host, at.getsockname()[1]
+        say(f"Serving {file} on {scheme}://{host}:{port}. Stop it with Ctrl-C.")
+        Multiprocess(config, sockets=[at]).run()
 
 
 def worker() -> ASGIApp:
