@@ -78,7 +78,9 @@ KINDS = {
         503, "The server has too much to do.", "Send it again after the seconds that Retry-After names."
     ),
     "data-changed": ProblemKind(
-        503, "The data changed without a new version, so nothing is answered.", "The steward declares a new `version`."
+        503,
+        "The data are not those of the version that was declared last, so nothing is answered.",
+        "The steward declares a new `version`; or starts this server again, if another one declared it.",
     ),
     "still-running": ProblemKind(
         503,

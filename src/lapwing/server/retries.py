@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from math import ceil
 
 from lapwing.ledger import Entry, EntryKind, Ledger
 from lapwing.server.problems import ServerProblem
@@ -49,7 +50,9 @@ class KeptReply:
 
 
 class Retries:
-    """The keys of one ledger. A claim without a reply counts as running for `patience` seconds."""
+    """The keys of one ledger. A claim without a reply counts as running for the seconds that its server gave it.
+
+    They stand in the claim: another server may have tables that answer sooner."""
 
     def __init__(self, ledger: Ledger, *, patience: float) -> None:
         self._ledger, self._patience = ledger, patience
@@ -62,7 +65,10 @@ class Retries:
             claimed, replied, _ = self._ledger.recorded(f"claim:{name}", f"reply:{name}", analyst=analyst)
             if claimed is None:
                 claimed, new = self._ledger.record(
-                    EntryKind.CLAIM, f"claim:{name}", {"written": written}, analyst=analyst
+                    EntryKind.CLAIM,
+                    f"claim:{name}",
+                    {"written": written, "seconds": ceil(self._patience)},
+                    analyst=analyst,
                 )
                 if new:
                     return KeyClaim(analyst, name)
@@ -84,7 +90,7 @@ class Retries:
         self._ledger.record(EntryKind.KEEP, claim.reply_key, {"status": 0}, analyst=claim.analyst, content=_FREE)
 
     def _is_over(self, claimed: Entry, now: datetime) -> bool:
-        return claimed.at < (now - timedelta(seconds=self._patience)).strftime(_TIME)
+        return claimed.at < (now - timedelta(seconds=int(claimed.remark("seconds")))).strftime(_TIME)
 
 
 def retry_key(key: str) -> str:
