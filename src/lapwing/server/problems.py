@@ -141,9 +141,10 @@ class ProblemDetails:
 def of_server(problem: ServerProblem) -> ProblemDetails:
     """The details of a problem of the server."""
     kind = KINDS[problem.code]
-    detail = f"{kind.why} {kind.instead} Nothing was charged."
-    if problem.code in ("answer-lost", "still-running"):
-        detail = f"{kind.why} {kind.instead}"
+    where = "" if problem.part is None else f" It is about {problem.part}."
+    detail = f"{kind.why}{where} {kind.instead}"
+    if problem.code not in ("answer-lost", "still-running"):
+        detail += " Nothing was charged."
     return ProblemDetails(
         problem.code, kind.status, detail, problem.part, kind.why, kind.instead, retry_after=problem.retry_after
     )

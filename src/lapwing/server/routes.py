@@ -17,7 +17,12 @@ from lapwing.server.tokens import Principal, Role
 router = APIRouter()
 
 PreviewQuery = Annotated[
-    str | None, Query(description="The name of a preview: charge at most its price.", max_length=60_000)
+    str | None,
+    Query(
+        description="The name of a preview: charge at most its price.",
+        max_length=60_000,
+        pattern="^[A-Za-z0-9._~-]*$",  # none that an address would write as several characters: it must fit into 64 KB
+    ),
 ]
 DummyQuery = Annotated[bool, Query(description="Answer from made-up rows, for nothing.")]
 KeyHeader = Annotated[
