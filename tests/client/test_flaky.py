@@ -23,7 +23,7 @@ from support.service import RunningService, running
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 FATES = ("unsent", "half-sent", "unanswered", "half", "headers", "busy", "busy-after", "trickle", "pass")
 """What happens to a request: it does not arrive, or half of it does; its answer is lost, cut, or cut after its headers;
-something on the way says 503 in place of the server or after it; the answer comes in small pieces; or nothing at all."""
+something on the way says 503 in place of the server or after it; the answer comes in pieces; or nothing happens."""
 
 
 class Way:
