@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from math import ceil
 
 from lapwing.ledger import Entry, EntryKind, Ledger
 from lapwing.server.problems import ServerProblem
@@ -57,7 +58,9 @@ class KeptReply:
 
 
 class Retries:
-    """The keys of one ledger. A claim without a reply counts as running for `patience` seconds."""
+    """The keys of one ledger. A claim without a reply counts as running for the seconds that its server gave it.
+
+    They stand in the claim: another server may have tables that answer sooner."""
 
     def __init__(self, ledger: Ledger, *, patience: float) -> None:
         self._ledger, self._patience = ledger, patience
@@ -80,7 +83,11 @@ class Retries:
     def make(self, claim: KeyClaim, now: datetime) -> KeptReply | None:
         """Makes a claim, or finds what was sent under it meanwhile; refused as by `find`."""
         found, new = self._ledger.record(
-            EntryKind.CLAIM, claim.key, {"written": claim.written}, analyst=claim.analyst, unless=claim.reply_key
+            EntryKind.CLAIM,
+            claim.key,
+            {"written": claim.written, "seconds": ceil(self._patience)},
+            analyst=claim.analyst,
+            unless=claim.reply_key,
         )
         return None if new else self._meanwhile(claim, found, now)
 
@@ -121,7 +128,7 @@ class Retries:
         return None
 
     def _is_over(self, claimed: Entry, now: datetime) -> bool:
-        return claimed.at < (now - timedelta(seconds=self._patience)).strftime(_TIME)
+        return claimed.at < (now - timedelta(seconds=int(claimed.remark("seconds")))).strftime(_TIME)
 
 
 def retry_key(key: str) -> str:
