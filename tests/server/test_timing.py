@@ -178,6 +178,36 @@ def test_who_asks_the_same_meanwhile_waits_and_pays_nothing() -> None:
         assert asked.spent == Cost(Accounting.PURE, 0.1)
 
 
+def test_who_waits_for_a_twin_waits_no_longer_than_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its key is free again: nothing was charged under it."""
+    with serving(open_visits(), {"visits": 0.05}) as asked:
+        service, going = asked.service, threading.Event()
+        real = service.curator._engine.fetch
+
+        def slow(query: Any) -> Any:
+            going.wait(60)
+            return real(query)
+
+        monkeypatch.setattr(service.curator._engine, "fetch", slow)
+        monkeypatch.setattr(service, "_longest", 0.3)
+        told: list[tuple[int, float | None]] = []
+
+        async def run() -> None:
+            ann, body = Principal("ann", Role.ANALYST, "0"), AskBody(**COUNT)
+            for key in ("first", "second"):
+                with anyio.fail_after(30):
+                    outcome, place = await service.ask(ann, body, arrived=time.monotonic(), key=key)
+                told.append((outcome.status, place))
+            going.set()
+            await service.drain()
+            outcome, _ = await service.ask(ann, body, arrived=time.monotonic(), key="second")
+            told.append((outcome.status, None))
+
+        anyio.run(run)
+        assert told == [(503, 0.3), (503, 0.3), (200, None)]
+        assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
 def test_what_waits_is_stored_when_the_server_stops() -> None:
     with serving(open_visits(), {"visits": 3000.0}) as asked:
         ann = Principal("ann", Role.ANALYST, "0")

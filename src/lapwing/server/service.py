@@ -147,10 +147,15 @@ class Service:
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
     ) -> tuple[Outcome, float | None]:
         """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
-        same, mine = body.digest(), (principal.name, key)
+        same, mine, end = body.digest(), (principal.name, key), arrived + self._longest
         begin = partial(self._begin, principal, body, key, preview)
         begun = await self._in_thread(begin, None)
-        while isinstance(begun, _Begun) and not body.refresh and await self._twin(same, mine):
+        while isinstance(begun, _Begun) and not body.refresh and (twin := self._twin(same, mine)) is not None:
+            await asyncio.wait({twin}, timeout=max(0.0, end - time.monotonic()))
+            if not twin.done():
+                await self._give_up(begun)
+                return await self._still_running()
+            self._forget(same, twin)
             begun = await self._in_thread(begin, begun.claim)
         if isinstance(begun, Outcome):
             return begun, None
@@ -159,9 +164,12 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._forget(same, done))
         try:
-            return await asyncio.wait_for(asyncio.shield(task), max(0.0, arrived + self._longest - time.monotonic()))
+            return await asyncio.wait_for(asyncio.shield(task), max(0.0, end - time.monotonic()))
         except TimeoutError:
-            return self._problem(of_server(ServerProblem("still-running"))), self._longest
+            return await self._still_running()
+
+    async def _still_running(self) -> tuple[Outcome, float]:
+        return await self._in_thread(self._problem, of_server(ServerProblem("still-running"))), self._longest
 
     async def _take_turn(
         self,
@@ -227,14 +235,10 @@ class Service:
                     woken.set_result(None)
             await asyncio.wait(set(self._tasks), timeout=0.1)
 
-    async def _twin(self, same: str, mine: tuple[str, str | None]) -> bool:
-        """Waits for whoever asks the same: its answer is stored then, and free. False if nobody else does."""
+    def _twin(self, same: str, mine: tuple[str, str | None]) -> asyncio.Task[Any] | None:
+        """Whoever else asks the same: when it is done, its answer is stored, and free."""
         twin, whose = self._running.get(same, (None, None))
-        if twin is None or (whose == mine and mine[1] is not None):
-            return False
-        await asyncio.wait({twin})
-        self._forget(same, twin)
-        return True
+        return None if whose == mine and mine[1] is not None else twin
 
     def _forget(self, same: str, done: asyncio.Task[Any]) -> None:
         self._tasks.discard(done)
@@ -262,7 +266,11 @@ class Service:
                 stop = next(steps)
             except StopIteration as end:
                 return self._free(end.value, principal, body, claim, is_made=made is not None)
-            reply = None if claim is None or made is not None else self.retries.make(claim, now)
+            if claim is None or made is not None:
+                return _Begun(steps, stop, claim)
+            if claim.is_first and isinstance(stop, BeforeCharge):  # else it may have been charged before
+                self.ledger.check_fits(stop.price, analyst=principal.name)
+            reply = self.retries.make(claim, now)
             return _Begun(steps, stop, claim) if reply is None else _repeated(reply)
         except ServerProblem as problem:
             outcome = self._problem(of_server(problem))
