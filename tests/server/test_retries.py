@@ -243,6 +243,39 @@ def test_a_claim_that_was_given_up_is_free_for_the_next(asked: Asked) -> None:
     assert second.name != first.name
 
 
+def test_a_key_that_was_given_up_often_is_looked_up_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one client with one key could make the server read its ledger for minutes."""
+    ledger, looks = open_ledger(None, Budget(1)), []
+    retries, recorded = Retries(ledger, patience=60), ledger.recorded
+
+    def look(*keys: str, **names: Any) -> Any:
+        looks.append(keys)
+        return recorded(*keys, **names)
+
+    monkeypatch.setattr(ledger, "recorded", look)
+    now = datetime.now(UTC)
+    for _ in range(50):
+        claim = claim_key(retries, "body", now)
+        assert isinstance(claim, KeyClaim)
+        retries.give_up(claim)
+    with pytest.raises(ServerProblem, match="key-reused"):
+        claim_key(retries, "other", now)
+    assert len(looks) <= 4 * 51
+    claim = claim_key(Retries(ledger, patience=60), "body", now)  # after a restart
+    assert isinstance(claim, KeyClaim)
+    retries.keep(claim, 200, b"answer")
+    assert claim_key(retries, "body", now) == KeptReply(200, b"answer")
+
+
+def test_what_does_not_fit_the_budget_writes_nothing(asked: Asked) -> None:
+    asked.token()
+    before = len(list(asked.service.ledger.entries()))
+    for _ in range(3):
+        refused = asked.ask({**COUNT, "epsilon": 2}, key="k")
+        assert (refused.status_code, refused.json()["code"]) == (409, "budget-exceeded")
+    assert list(asked.service.ledger.entries(before)) == []
+
+
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\tb", "é"])
 def test_odd_keys_are_refused(asked: Asked, key: str) -> None:
     headers = {"Idempotency-Key": key.encode("latin-1")}
