@@ -14,6 +14,7 @@ Checked by: tests/engines/test_dialect.py, tests/engines/test_spark.py
 from __future__ import annotations
 
 import re
+from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
@@ -26,6 +27,7 @@ from lapwing.language import forms
 SALT_TABLE = "lw_salt"
 
 _NAN = "DOUBLE('NaN')"
+_PART = 16  # bits
 _WIDE = "DECIMAL(38, 0)"
 
 
@@ -91,7 +93,20 @@ def _whole_quotient(writer: Writer, form: exp.Expression) -> str:
 
 
 def _exact_sum(writer: Writer, form: exp.Expression) -> str:
-    return f"TRY_SUM(CAST({writer.sql(form.this)} AS {_WIDE}))"
+    """Numbers of up to 62 bits are cut into parts of 16, each of which is added up as BIGINT: sums of decimals take
+    three times as long. A part is at most 2^16 in absolute value, so below 2^47 rows no sum overflows."""
+    value, most = writer.sql(form.this), form.args.get("most")
+    if most is None or most >= 1 << 62:
+        return f"TRY_SUM(CAST({value} AS {_WIDE}))"
+    value = f"TRY_CAST({value} AS BIGINT)"
+    places = range(0, max(1, most.bit_length()), _PART)
+    if len(places) == 1:
+        return f"TRY_SUM({value})"
+    *lower, last = (f"SHIFTRIGHT({value}, {place})" if place else value for place in places)
+    parts = [*(f"({part} & {(1 << _PART) - 1})" for part in lower), last]  # only the last one can be negative
+    sums = [f"CAST(TRY_SUM({part}) AS {_WIDE})" for part in parts]
+    scaled = [f"TRY_MULTIPLY({one}, {1 << place})" if place else one for one, place in zip(sums, places, strict=True)]
+    return reduce(lambda one, two: f"TRY_ADD({one}, {two})", scaled)
 
 
 def _wide_product(writer: Writer, form: exp.Expression) -> str:
