@@ -263,7 +263,7 @@ def _start(classic: Any, address: SparkAddress, folder: TempFolder | None) -> An
             "spark.sql.catalogImplementation": "in-memory",
             "spark.sql.warehouse.dir": str(folder.path / "warehouse"),
             "spark.local.dir": str(folder.path),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder.path}",
+            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder.path} -Djava.io.tmpdir={folder.path}",
         }
         for name, value in local.items():
             builder = builder.config(name, value)
