@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -96,6 +97,14 @@ def is_gone(pid: int) -> bool:
     return True
 
 
+def make_certificate(folder: Path, key: str, certificate: str, *more: str) -> None:
+    command = f"openssl req -x509 -newkey rsa:2048 -keyout {key} -out {certificate} -days 2 -subj /CN=x"
+    try:
+        subprocess.run([*command.split(), *more], cwd=folder, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("needs openssl")
+
+
 def is_serving(pid: int) -> bool:
     """Whether a worker has started so far that it leaves signals to its parent."""
     ignored = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn"))
@@ -150,6 +159,31 @@ def test_a_hangup_with_broken_settings_changes_nothing_and_is_told(tmp_path: Pat
         assert server.workers == before
         assert "rows_for_unit" in server.log()
         assert "Traceback" not in server.log()
+
+
+def test_a_hangup_reads_a_certificate_that_was_renewed(tmp_path: Path) -> None:
+    def renew() -> None:
+        make_certificate(tmp_path, "key.pem", "cert.pem", "-nodes")
+
+    def shown() -> str:
+        try:
+            return ssl.get_server_certificate(("127.0.0.1", port), timeout=30)
+        except OSError:
+            return ""
+
+    renew()
+    port = write_settings(tmp_path, more='tls_certificate = "cert.pem"\ntls_key = "key.pem"')
+    process = start(tmp_path)
+    try:
+        first = (tmp_path / "cert.pem").read_text()
+        until(lambda: shown().split() == first.split())
+        renew()
+        second = (tmp_path / "cert.pem").read_text()
+        assert second != first
+        process.send_signal(signal.SIGHUP)
+        until(lambda: shown().split() == second.split())
+    finally:
+        stop(process)
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
@@ -215,19 +249,14 @@ def test_a_port_that_is_taken_is_one_sentence_and_code_2(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("wrong", ["text", "another", "locked", "missing"])
 def test_a_certificate_that_does_not_fit_is_told_before_a_worker_starts(tmp_path: Path, wrong: str) -> None:
-    def make(key: str, certificate: str, *more: str) -> None:
-        command = f"openssl req -x509 -newkey rsa:2048 -keyout {key} -out {certificate} -days 2 -subj /CN=x"
-        try:
-            subprocess.run([*command.split(), *more], cwd=tmp_path, check=True, capture_output=True)
-        except FileNotFoundError:
-            pytest.skip("needs openssl")
-
     write_settings(tmp_path, more='tls_certificate = "cert.pem"\ntls_key = "key.pem"')
-    make("key.pem", "cert.pem", *(("-passout", "pass:secret") if wrong == "locked" else ("-nodes",)))
+    make_certificate(
+        tmp_path, "key.pem", "cert.pem", *(("-passout", "pass:secret") if wrong == "locked" else ("-nodes",))
+    )
     if wrong == "text":
         (tmp_path / "key.pem").write_text("no key")
     elif wrong == "another":
-        make("key.pem", "other.pem", "-nodes")
+        make_certificate(tmp_path, "key.pem", "other.pem", "-nodes")
     elif wrong == "missing":
         (tmp_path / "key.pem").unlink()
     done = serve(tmp_path)
