@@ -36,8 +36,9 @@ VICTIM = 7
 class Ungridded(Service):
     """The same server, whose answers leave when they are ready."""
 
-    def _answer(self, *asked: Any) -> Outcome:
-        return replace(self._store(super()._answer(*asked)), slot=None)
+    def _go_on(self, *asked: Any) -> Any:
+        reached = super()._go_on(*asked)
+        return replace(reached, slot=None) if isinstance(reached, Outcome) else reached
 
 
 @dataclass

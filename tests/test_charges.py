@@ -191,7 +191,7 @@ def test_a_batch_that_fails_says_that_all_of_it_stays_charged(
         curator.batch([TOTAL, f"{TOTAL} WHERE age > 30", f"{TOTAL} WHERE age > 40"], epsilon=1)
     charged = [entry.seq for entry in curator.ledger.entries() if entry.kind == "reserve"]
     assert len(charged) > 1
-    assert f"All of the batch stays charged (entries {charged[0]} to {charged[-1]})." in str(caught.value)
+    assert f"All of it stays charged (entries {charged[0]} to {charged[-1]})." in str(caught.value)
     assert curator.budget.spent.amount == 1
 
 

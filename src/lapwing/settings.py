@@ -218,6 +218,7 @@ class _Reader:
                 self._at(f"{at}confidence", lambda: inside_unit(found.get("confidence", 0.95), "confidence")),
                 auto=read_auto_limits(found),
                 schema=self._text(found["schema"], f"{at}schema") if "schema" in found else None,
+                answer_time=self._answer_time(name, found) if "answer_time" in found else None,
             ),
         )
         return table, self._source(found, at)

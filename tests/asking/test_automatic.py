@@ -152,7 +152,7 @@ class TestKeys:
     def test_a_retry_after_the_finding_pays_the_rest(self, monkeypatch: pytest.MonkeyPatch) -> None:
         curator = opened()
         with monkeypatch.context() as patch:
-            patch.setattr(PaidAnswers, "charge_new", _interrupted)
+            patch.setattr(PaidAnswers, "prepare", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
         answer = curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")

@@ -14,7 +14,7 @@ import pytest
 import lapwing as lw
 from lapwing.answers.left_out import HIGHER, NO_SIGN
 from lapwing.curator import Curator
-from lapwing.errors import BudgetExceeded, EngineFailed, Misconfigured
+from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured
 from lapwing.opening import load
 from support.visits import Spy, frame, open_visits, write_visits
 
@@ -36,6 +36,10 @@ def flights(**changes: Any) -> Curator:
     data = pa.table({"tailnum": [row[0] for row in rows], "origin": [row[1] for row in rows]})
     facts: dict[str, Any] = {"rows_per_unit": 30, "values": {"origin": ["EWR", "JFK", "LGA"]}, "budget": PURE}
     return lw.open(data, name="flights", unit="tailnum", **{**facts, **changes})
+
+
+def _interrupted(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
 
 
 def reserved(curator: Curator) -> list[Fraction]:
@@ -252,7 +256,7 @@ class TestStored:
 
 class TestCharges:
     def test_each_charge_is_durable_before_its_rows_are_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """threat:A12 the check is charged, then read; then the answer is."""
+        """threat:A12 threat:A9: both are charged at once: a second charge would tell when rows were read."""
         curator = opened()
         seen, inner = [], curator._engine.fetch
 
@@ -262,7 +266,7 @@ class TestCharges:
 
         monkeypatch.setattr(curator._engine, "fetch", fetch)
         curator.sql(BY_SEX, epsilon=1)
-        assert seen == [Fraction(1, 20), 1]
+        assert seen == [1, 1]
 
     def test_the_whole_price_must_fit_before_the_check_is_charged(self) -> None:
         curator = opened(lw.Budget(epsilon=1))
@@ -281,8 +285,9 @@ class TestCharges:
         with pytest.raises(EngineFailed) as caught:
             curator.sql(BY_SEX, epsilon=1)
         assert caught.value.charged is not None
-        assert caught.value.charged.amount == Fraction(1, 20)
-        assert reserved(curator) == [Fraction(1, 20)]
+        assert caught.value.charged.amount == 1
+        assert reserved(curator) == [Fraction(1, 20), Fraction(19, 20)]
+        assert "All of it stays charged" in str(caught.value)
 
     def test_an_answer_that_fails_says_that_its_check_is_charged_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         curator = opened()
@@ -313,16 +318,34 @@ class TestCharges:
                     curator.sql(BY_SEX, epsilon=1)
             assert reserved(curator) == []
 
-    def test_a_retry_with_its_key_pays_once_wherever_it_stopped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_retry_with_its_key_pays_once_if_it_stopped_before_the_charge(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         curator = opened()
-        inner = curator._answers.charge_new
-        monkeypatch.setattr(curator._answers, "charge_new", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
-        with pytest.raises(KeyboardInterrupt):
-            curator.sql(BY_SEX, epsilon=1, key="k")
-        monkeypatch.setattr(curator._answers, "charge_new", inner)
+        with monkeypatch.context() as patch:
+            patch.setattr(curator.ledger, "reserve_all", _interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                curator.sql(BY_SEX, epsilon=1, key="k")
         answers = [curator.sql(BY_SEX, epsilon=1, key="k", refresh=refresh) for refresh in (False, False, True)]
         assert reserved(curator) == [Fraction(1, 20), Fraction(19, 20)]
         assert len({answer.entry for answer in answers}) == 1
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_a_retry_with_its_key_is_lost_if_it_stopped_while_rows_were_read(
+        self, place: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        curator = opened()
+        inner, many = curator._engine.fetch, iter(range(9))
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                curator._engine, "fetch", lambda query: _interrupted() if next(many) == place else inner(query)
+            )
+            with pytest.raises(KeyboardInterrupt):
+                curator.sql(BY_SEX, epsilon=1, key="k")
+        with pytest.raises(LedgerFailed, match="not run again"):
+            curator.sql(BY_SEX, epsilon=1, key="k")
+        assert reserved(curator) == [Fraction(1, 20), Fraction(19, 20)]
+        assert curator.sql(BY_SEX, epsilon=1, key="other").cost
 
     def test_a_key_stands_for_one_share(self) -> None:
         curator = opened()

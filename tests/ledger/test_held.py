@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lapwing.errors import Misconfigured
-from lapwing.ledger.held import holding, settle_held
+from lapwing.ledger.held import HeldAnswer, holding, settle_held
 from lapwing.opening import open_data
 from lapwing.privacy import Accounting, Budget, Cost
 from support.visits import open_visits
@@ -18,7 +18,8 @@ def test_a_held_answer_is_seen_by_its_own_request_only(place: Any) -> None:
     """threat:A9: no other thread, no other connection, and not this one after it."""
     ledger, other = place.open(), place.open()
     seen: list[Any] = []
-    with holding() as held:
+    held: list[HeldAnswer] = []
+    with holding(held):
         reservation = ledger.reserve(Cost(Accounting.PURE, 0.1), analyst="ann", body="q")
         ledger.settle(reservation, b"answer", match="m", terms="t")
         assert [one.payload for one in ledger.find_answers("m")] == [b"answer"]
@@ -39,7 +40,8 @@ def test_a_held_answer_is_seen_by_its_own_request_only(place: Any) -> None:
 def test_a_question_is_not_free_before_its_answer_is_stored() -> None:
     question = "SELECT COUNT(*) AS n FROM visits"
     with open_visits() as curator:
-        with holding() as held:
+        held: list[HeldAnswer] = []
+        with holding(held):
             answer = curator.sql(question, epsilon=0.1)
         assert not curator.preview(question, epsilon=0.1).stored
         settle_held(held)
@@ -55,7 +57,8 @@ def test_a_request_finds_what_it_holds_itself(more: dict[str, Any]) -> None:
     frame = pa.table({"pid": list(range(500)), "loose": [float(i % 7) for i in range(500)]})
     bounds = None if "bounds" in more else {"loose": (0, 10)}
     with open_data(frame, name="t", unit="pid", rows_per_unit=1, bounds=bounds, budget=Budget(5)) as curator:
-        with holding() as held:
+        held: list[HeldAnswer] = []
+        with holding(held):
             curator.sql("SELECT SUM(loose) AS s FROM t", epsilon=1, **more)
         spent = curator.ledger.spent
         assert spent == Cost(Accounting.PURE, 1)

@@ -232,7 +232,7 @@ def test_tables_of_another_program_are_not_taken_for_a_ledger(base: Any) -> None
 
 
 def test_a_role_with_few_rights_can_charge_and_nothing_else(base: Any) -> None:
-    """ledger:B4: the grants of docs/shared-ledger.md; the owner makes the ledger, the service writes to it."""
+    """ledger:B4 ledger:B12: the grants of docs/shared-ledger.md; the owner makes the ledger and accepts its server."""
     base.open().close()
     page = (base_docs() / "shared-ledger.md").read_text()
     grants = re.search(r"```sql\n(-- the service.*?)```", page, re.DOTALL)
@@ -262,9 +262,21 @@ def test_a_role_with_few_rights_can_charge_and_nothing_else(base: Any) -> None:
                 "DROP TRIGGER entry_no_delete ON {}.entry",
                 "CREATE TABLE {}.mine (x integer)",
                 "DROP FUNCTION {}.keep() CASCADE",
+                "UPDATE {}.head SET server = 'x'",
+                "UPDATE {}.head SET seq = seq, server = server",
+                "INSERT INTO {}.head VALUES (1, 0, '', '')",
+                "INSERT INTO {}.secret VALUES (1, '')",
             ):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     shell.execute(statement.format(base.schema))  # type: ignore[arg-type]
+        base.run("UPDATE head SET server = '1/00000001'")
+        with pytest.raises(Misconfigured, match=r"Only the owner .* may accept its server.*Nothing was accepted"):
+            accept_ledger(url, base.budget, witness=[base.witness])
+        with pytest.raises(Misconfigured, match="was last written on server 1/00000001"):
+            open_ledger(url, base.budget)
+        assert accept_ledger(base.url, base.budget, witness=[base.witness]).ok
+        with open_ledger(url, base.budget, witness=base.witness) as ledger:
+            assert ask(ledger).fresh
     finally:
         base.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
@@ -325,20 +337,22 @@ def test_an_equal_charge_of_another_process_is_not_taken_for_ones_own(
 ) -> None:
     """ledger:B2: same analyst, question, price and second, so the same hash; two answers on one charge are refused."""
     monkeypatch.setattr(entry, "now", lambda: "2030-01-01T00:00:00Z")
-    ledger, other, made = through(base, proxy, 5.0), base.open(), []
+    ledger, other, made = through(base, proxy, 30.0), base.open(timeout=30.0), []
+
+    def meanwhile() -> None:
+        made.append(ask(other))
+        proxy.down = False
 
     def rule(data: bytes) -> str:
         if COMMIT not in data:
             return "pass"
-        proxy.rule = lambda _: "pass"
-        threading.Thread(target=lambda: made.append(ask(other))).start()
+        proxy.rule, proxy.down = lambda _: "pass", True  # who looks must wait until the other one has charged
+        threading.Thread(target=meanwhile).start()
         return "cut"
 
     proxy.rule = rule
-    with pytest.raises(LedgerFailed, match="Nothing was written"):
+    with pytest.raises(LedgerFailed, match=r"lost before the commit\. Nothing was written"):
         ask(ledger)
-    while not made:
-        time.sleep(0.01)
     assert made[0].fresh
     assert ledger.spent == Cost(PURE, 0.1)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from lapwing.ledger import Ledger, accept_ledger, open_ledger, verify_ledger
 from lapwing.ledger.postgres import PostgresStore
 from lapwing.privacy import Accounting, Budget, Cost
 from support.pgbouncer import pooled
-from support.postgres import PostgresServer, _spare_port, _user, binaries, running
+from support.postgres import PostgresServer, binaries, copied, running
 
 PURE = Accounting.PURE
 Work = Callable[..., Any]
@@ -154,29 +152,6 @@ def test_a_backend_that_is_killed_loses_no_charge(own_server: PostgresServer, tm
         assert len([entry for entry in ledger.entries() if entry.kind == "reserve"]) * Fraction(1, 10) == (
             ledger.spent.amount
         )
-
-
-@contextmanager
-def copied(server: PostgresServer, folder: Path, *options: str) -> Iterator[PostgresServer]:
-    """A copy of a running server as it is now, not started."""
-    folder.mkdir()
-    for path in [folder, *folder.parents]:
-        with suppress(PermissionError):
-            path.chmod(0o755)
-    if user := _user():
-        shutil.chown(folder, user["user"], user["group"])
-    subprocess.run(
-        [binaries() / "pg_basebackup", "-d", server.url(), "-D", folder / "data", "-c", "fast", *options],
-        check=True,
-        capture_output=True,
-        cwd=folder,
-        **user,
-    )
-    copy = replace(server, folder=folder, port=_spare_port(), process=None)
-    try:
-        yield copy
-    finally:
-        copy.stop()
 
 
 def test_an_image_of_the_disk_that_is_put_back_is_refused(own_server: PostgresServer, tmp_path: Path) -> None:

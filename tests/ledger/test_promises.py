@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -37,6 +38,24 @@ def test_no_reservation_is_given_if_the_witness_cannot_be_told(place: Any) -> No
         with pytest.raises(LedgerFailed):
             ask(ledger, 0.1, key="k")
     assert ledger.spent == Cost(PURE, 0.2)
+    again = ask(ledger, 0.1, key="k")
+    assert (again.fresh, again.unanswered) == (False, True)
+    assert ask(ledger, 0.1).fresh
+    assert ledger.verify().ok
+
+
+def test_a_witness_that_stays_locked_leaves_a_charge_without_an_answer(place: Any) -> None:
+    """ledger:B1 ledger:B13: what the message says is what the ledger has; before the lock, nothing was charged."""
+    place.open()
+    ledger = Ledger.open(place.store(), place.budget, [Witness(place.witness, timeout=0.1)])
+    place.opened.append(ledger)
+    with open(place.witness, "r+b") as hung:
+        fcntl.flock(hung, fcntl.LOCK_EX)
+        told = r"The price stays charged \(entry 2\).*locked by another process for more than 0.1 seconds"
+        with pytest.raises(LedgerFailed, match=told) as caught:
+            ask(ledger, 0.1, key="k")
+        assert caught.value.charged == Cost(PURE, 0.1)
+        assert ledger.spent == Cost(PURE, 0.1)
     again = ask(ledger, 0.1, key="k")
     assert (again.fresh, again.unanswered) == (False, True)
     assert ask(ledger, 0.1).fresh

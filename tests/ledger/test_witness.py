@@ -11,8 +11,9 @@ from threading import Event, Thread
 import pytest
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger import Head
+from lapwing.ledger import Head, open_ledger
 from lapwing.ledger.witness import Witness
+from lapwing.privacy import Accounting, Budget, Cost
 
 
 def head(seq: int, ledger: str = "ab" * 16) -> Head:
@@ -153,3 +154,40 @@ def test_a_witness_that_is_removed_while_it_is_waited_for_is_a_failure(
     monkeypatch.setattr(fcntl, "flock", lambda file, how: (witness.path.unlink(missing_ok=True), inner(file, how)))
     with pytest.raises(LedgerFailed, match="removed meanwhile"):
         witness.advance(head(2))
+
+
+def test_a_process_that_hangs_with_the_lock_keeps_others_waiting_no_longer_than_their_time(witness: Witness) -> None:
+    """ledger:B13: they fail with a sentence, know nothing new, and go on when it is gone."""
+    witness.advance(head(1))
+    waiting = replace(witness, timeout=0.1)
+    with open(witness.path, "r+b") as hung:
+        fcntl.flock(hung, fcntl.LOCK_EX)
+        with pytest.raises(LedgerFailed, match=r"locked by another process for more than 0.1 seconds\. No answer is"):
+            waiting.advance(head(2))
+        assert waiting.read() == head(1)
+    waiting.advance(head(2))
+    assert waiting.read() == head(2)
+
+
+def test_the_time_of_a_ledger_is_that_of_its_witnesses(tmp_path: Path) -> None:
+    """ledger:B13."""
+    with open_ledger(tmp_path / "ledger.db", Budget(1), witness=tmp_path / "w", timeout=0.1) as ledger:
+        assert (tmp_path / "w").exists()
+        with open(tmp_path / "w", "r+b") as hung:
+            fcntl.flock(hung, fcntl.LOCK_EX)
+            with pytest.raises(LedgerFailed, match=r"more than 0\.1 seconds"):
+                ledger.reserve(Cost(Accounting.PURE, 0.1), analyst="ann", body="q")
+
+
+def test_the_lock_is_waited_for(witness: Witness) -> None:
+    """Whoever has it for a moment costs nobody an answer."""
+    witness.advance(head(1))
+    with open(witness.path, "r+b") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = Event()
+        waiting = Thread(target=lambda: (witness.advance(head(2)), done.set()))
+        waiting.start()
+        assert not done.wait(0.1)
+        fcntl.flock(other, fcntl.LOCK_UN)
+        waiting.join()
+    assert witness.read() == head(2)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mutant import Mutant
 from mutants_checks import CHECKS
+from mutants_engines import ENGINES
 from mutants_ledger import LEDGER
 from mutants_mechanisms import MECHANISMS
 from mutants_questions import QUESTIONS
@@ -15,4 +16,4 @@ from mutants_survey import SURVEY
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS: tuple[Mutant, ...] = (*QUESTIONS, *CHECKS, *RELATIONS, *MECHANISMS, *LEDGER, *SURVEY)
+MUTANTS: tuple[Mutant, ...] = (*QUESTIONS, *CHECKS, *RELATIONS, *MECHANISMS, *LEDGER, *SURVEY, *ENGINES)

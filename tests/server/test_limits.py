@@ -189,7 +189,7 @@ def test_a_rate_comes_back_with_time() -> None:
 
 def test_nobody_takes_all_threads() -> None:
     async def run() -> list[str]:
-        turns, told = Turns(each=1, waiting=1, total=3), []
+        turns, told = Turns(at_once=9, each=1, waiting=1, total=3), []
         await turns.enter("ann")
         async with anyio.create_task_group() as group:
             group.start_soon(turns.enter, "ann")
@@ -207,6 +207,43 @@ def test_nobody_takes_all_threads() -> None:
         return told
 
     assert anyio.run(run) == ["rate-limited", "in", "busy"]
+
+
+def test_who_waits_for_a_turn_is_told_so() -> None:
+    async def run() -> list[bool]:
+        turns = Turns(at_once=2, each=2, waiting=9, total=9)
+        waited = [await turns.enter("ann"), await turns.enter("bob")]
+        async with anyio.create_task_group() as group:
+
+            async def last() -> None:
+                waited.append(await turns.enter("cyd"))
+
+            group.start_soon(last)
+            await anyio.sleep(0.01)
+            assert len(waited) == 2
+            turns.leave("ann")
+        for name in ("bob", "cyd"):
+            turns.leave(name)
+        assert (turns._count, turns._queues, turns._all.locked()) == (0, {}, False)
+        return waited
+
+    assert anyio.run(run) == [False, False, True]
+
+
+def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
+    async def run() -> None:
+        turns = Turns(at_once=1, each=1, waiting=9, total=9)
+        await turns.enter("ann")
+        for name in ("ann", "bob"):  # one waits for its own turn, one for a turn of all
+            with anyio.move_on_after(0.01):
+                await turns.enter(name)
+        assert turns._count == 1
+        turns.leave("ann")
+        assert not await turns.enter("bob")
+        turns.leave("bob")
+        assert (turns._count, turns._queues) == (0, {})
+
+    anyio.run(run)
 
 
 def test_a_question_of_another_principal_is_not_held_up(asked: Asked) -> None:

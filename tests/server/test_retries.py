@@ -25,6 +25,12 @@ class Killed(BaseException):
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
+def claim_key(retries: Retries, written: str, now: datetime) -> KeyClaim | KeptReply:
+    """The claim of a key, made; or what was sent under it."""
+    found = retries.find("ann", "k", written, now)
+    return found if isinstance(found, KeptReply) else retries.make(found, now) or found
+
+
 def test_a_retry_gets_the_same_bytes_for_one_charge(asked: Asked) -> None:
     """ledger:B5: also those of its price, which was paid once."""
     first, again = asked.ask(COUNT, key="k"), asked.ask(COUNT, key="k")
@@ -146,16 +152,16 @@ def test_what_was_charged_and_lost_is_never_run_again(tmp_path: Path, monkeypatc
 def test_a_claim_is_running_until_its_time_is_over() -> None:
     retries = Retries(open_ledger(None, Budget(1)), patience=60)
     now = datetime.now(UTC)
-    first = retries.claim("ann", "k", "body", now)
+    first = claim_key(retries, "body", now)
     assert isinstance(first, KeyClaim)
     with pytest.raises(ServerProblem, match="key-running"):
-        retries.claim("ann", "k", "body", now + timedelta(seconds=50))
+        claim_key(retries, "body", now + timedelta(seconds=50))
     with pytest.raises(ServerProblem, match="key-reused"):
-        retries.claim("ann", "k", "other", now + timedelta(seconds=50))
-    second = retries.claim("ann", "k", "body", now + timedelta(seconds=70))
+        claim_key(retries, "other", now + timedelta(seconds=50))
+    second = claim_key(retries, "body", now + timedelta(seconds=70))
     assert isinstance(second, KeyClaim)
     retries.keep(second, 200, b"answer")
-    assert retries.claim("ann", "k", "body", now + timedelta(seconds=70)) == KeptReply(200, b"answer")
+    assert claim_key(retries, "body", now + timedelta(seconds=70)) == KeptReply(200, b"answer")
 
 
 def test_a_claim_has_the_time_of_the_server_that_made_it() -> None:
@@ -170,12 +176,104 @@ def test_a_claim_has_the_time_of_the_server_that_made_it() -> None:
 
 def test_a_kept_reply_is_given_back() -> None:
     retries = Retries(open_ledger(None, Budget(1)), patience=60)
-    claim = retries.claim("ann", "k", "body", NOW)
+    claim = claim_key(retries, "body", NOW)
     assert isinstance(claim, KeyClaim)
     retries.keep(claim, 503, b"problem")
-    assert retries.claim("ann", "k", "body", NOW) == KeptReply(503, b"problem")
+    assert claim_key(retries, "body", NOW) == KeptReply(503, b"problem")
     with pytest.raises(ServerProblem, match="key-reused"):
-        retries.claim("ann", "k", "other", NOW)
+        claim_key(retries, "other", NOW)
+
+
+def test_what_costs_nothing_is_kept_in_one_entry_and_a_refusal_in_none(asked: Asked) -> None:
+    assert asked.ask(COUNT, key="first").status_code == 200
+    before = len(list(asked.service.ledger.entries()))
+    stored = asked.ask(COUNT, key="k")
+    assert stored.json()["price"]["epsilon"] == 0
+    again = asked.ask(COUNT, key="k")
+    assert again.content == stored.content
+    one = [entry.kind for entry in asked.service.ledger.entries(before)]
+    assert one.count("claim") == 0
+    assert one.count("keep") <= 2  # the reply, and once the release
+    before = len(list(asked.service.ledger.entries()))
+    assert asked.ask(COUNT, key="other").status_code == 200
+    assert [entry.kind for entry in asked.service.ledger.entries(before)] == ["keep"]
+    before = len(list(asked.service.ledger.entries()))
+    assert asked.ask({**COUNT, "sql": "SELECT * FROM visits"}, key="refused").status_code == 422
+    assert list(asked.service.ledger.entries(before)) == []
+    assert asked.ask({**COUNT, "epsilon": 0.2}, key="k").json()["code"] == "key-reused"
+
+
+def test_a_free_reply_and_a_claim_exclude_each_other() -> None:
+    """Whoever writes first decides: two requests under one key, of which one found a stored answer meanwhile."""
+    retries = Retries(open_ledger(None, Budget(1)), patience=60)
+    now = datetime.now(UTC)
+    paying, finding = (retries.find("ann", "k", "body", now) for _ in range(2))
+    assert isinstance(paying, KeyClaim)
+    assert isinstance(finding, KeyClaim)
+    assert retries.make(paying, now) is None
+    with pytest.raises(ServerProblem, match="key-running"):
+        retries.keep_free(finding, 200, b"stored", now)
+    retries.keep(paying, 200, b"paid")
+    assert claim_key(retries, "body", now) == KeptReply(200, b"paid")
+
+
+def test_a_claim_finds_a_free_reply_that_came_first() -> None:
+    retries = Retries(open_ledger(None, Budget(1)), patience=60)
+    now = datetime.now(UTC)
+    paying, finding, third = (retries.find("ann", "k", "body", now) for _ in range(3))
+    assert isinstance(paying, KeyClaim)
+    assert isinstance(finding, KeyClaim)
+    assert isinstance(third, KeyClaim)
+    assert retries.keep_free(finding, 200, b"stored", now) == KeptReply(200, b"stored")
+    assert retries.make(paying, now) == KeptReply(200, b"stored")
+    assert retries.keep_free(third, 200, b"newer", now) == KeptReply(200, b"stored")
+    with pytest.raises(ServerProblem, match="key-reused"):
+        retries.find("ann", "k", "other", now)
+
+
+def test_a_claim_that_was_given_up_is_free_for_the_next(asked: Asked) -> None:
+    retries = Retries(open_ledger(None, Budget(1)), patience=60)
+    now = datetime.now(UTC)
+    first, other = claim_key(retries, "body", now), retries.find("ann", "j", "body", now)
+    assert isinstance(first, KeyClaim)
+    assert isinstance(other, KeyClaim)
+    retries.give_up(first)
+    second = claim_key(retries, "body", now)
+    assert isinstance(second, KeyClaim)
+    assert second.name != first.name
+
+
+def test_a_key_that_was_given_up_often_is_looked_up_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one client with one key could make the server read its ledger for minutes."""
+    ledger, looks = open_ledger(None, Budget(1)), []
+    retries, recorded = Retries(ledger, patience=60), ledger.recorded
+
+    def look(*keys: str, **names: Any) -> Any:
+        looks.append(keys)
+        return recorded(*keys, **names)
+
+    monkeypatch.setattr(ledger, "recorded", look)
+    now = datetime.now(UTC)
+    for _ in range(50):
+        claim = claim_key(retries, "body", now)
+        assert isinstance(claim, KeyClaim)
+        retries.give_up(claim)
+    with pytest.raises(ServerProblem, match="key-reused"):
+        claim_key(retries, "other", now)
+    assert len(looks) <= 4 * 51
+    claim = claim_key(Retries(ledger, patience=60), "body", now)  # after a restart
+    assert isinstance(claim, KeyClaim)
+    retries.keep(claim, 200, b"answer")
+    assert claim_key(retries, "body", now) == KeptReply(200, b"answer")
+
+
+def test_what_does_not_fit_the_budget_writes_nothing(asked: Asked) -> None:
+    asked.token()
+    before = len(list(asked.service.ledger.entries()))
+    for _ in range(3):
+        refused = asked.ask({**COUNT, "epsilon": 2}, key="k")
+        assert (refused.status_code, refused.json()["code"]) == (409, "budget-exceeded")
+    assert list(asked.service.ledger.entries(before)) == []
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\tb", "é"])

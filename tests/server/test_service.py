@@ -109,7 +109,7 @@ def test_a_failure_that_nobody_foresaw_says_its_kind_to_the_log_alone(
     def fail(*_: Any) -> None:
         raise RuntimeError(CANARY)
 
-    monkeypatch.setattr(asked.service.curator, "answer", fail)
+    monkeypatch.setattr(asked.service.curator, "steps", fail)
     monkeypatch.setattr(asked.service.curator, "preview_request", fail)
     monkeypatch.setattr(asked.service.curator, "describe", fail)
     answers = [asked.ask(COUNT), asked.ask(COUNT, "/v1/preview"), asked.call("GET", "/v1/tables")]

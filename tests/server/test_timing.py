@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lapwing.curator.steps import BeforeRows
 from lapwing.privacy import Accounting, Cost
 from lapwing.server.bodies import AskBody, BatchBody
+from lapwing.server.problems import ServerProblem
 from lapwing.server.service import Outcome
 from lapwing.server.timing import leave_at, longest, passes, slot_of
 from lapwing.server.tokens import Principal, Role
@@ -50,21 +52,24 @@ def test_a_plan_with_more_passes_takes_more_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "many"),
+    ("second", "reads", "plans"),
     [
-        ("SELECT AVG(age) AS a FROM visits", 1),  # the same rows and keys: one plan
-        ("SELECT MEDIAN(age) AS m FROM visits", 2),
-        ("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", 2),
+        ("SELECT AVG(age) AS a FROM visits", 1, 1),  # the same rows and keys
+        ("SELECT MEDIAN(age) AS m FROM visits", 2, 1),
+        ("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", 2, 2),
     ],
 )
-def test_a_batch_takes_the_time_of_its_plans(second: str, many: int) -> None:
+@pytest.mark.parametrize("check", [0, None])
+def test_a_batch_takes_the_time_of_its_plans(second: str, reads: int, plans: int, check: int | None) -> None:
+    """And of their checks, one for each plan."""
+    many = reads if check == 0 else reads + plans
     body = BatchBody(questions=["SELECT COUNT(*) AS n FROM visits", second], epsilon=0.5)
-    with open_visits() as curator:
+    with open_visits(check=check, groups_per_unit=2) as curator:
         seen = curator.preview_request(body.request("ann"))
         answer = curator.answer(body.request("ann"))
         assert slot_of(answer, {"visits": 3.0}, 2.0) == slot_of(seen, {"visits": 3.0}, 2.0) == 3.0 * many
         assert slot_of(answer, {}, 2.0) == 2.0 * many
-        assert max(passes(one.plan) for one in answer) <= many
+        assert max(passes(one.plan) for one in answer) <= reads
 
 
 @pytest.mark.parametrize("people", [2, 4000])
@@ -90,8 +95,12 @@ def outcome_slots(curator: Any, body: dict[str, Any]) -> list[float | None]:
         bodies = [AskBody(**body), AskBody(**body), AskBody(sql="SELECT * FROM visits", epsilon=0.1)]
         outcomes = []
         for one in bodies:
-            begun = service._without_rows(ann, one, None, None, None)
-            outcomes.append(begun if isinstance(begun, Outcome) else service._store(service._answer(ann, one, begun)))
+            begun: Any = service._begin(ann, one, None, None, None)
+            if not isinstance(begun, Outcome):
+                slot = slot_of(begun.stop, {"visits": 0.05}, 2.0)
+                assert isinstance(service._go_on(ann, one, begun, None), BeforeRows)
+                begun = service._store(service._go_on(ann, one, begun, slot))  # type: ignore[arg-type]
+            outcomes.append(begun)
         return [outcome.slot for outcome in outcomes]
 
 
@@ -169,6 +178,36 @@ def test_who_asks_the_same_meanwhile_waits_and_pays_nothing() -> None:
         assert asked.spent == Cost(Accounting.PURE, 0.1)
 
 
+def test_who_waits_for_a_twin_waits_no_longer_than_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its key is free again: nothing was charged under it."""
+    with serving(open_visits(), {"visits": 0.05}) as asked:
+        service, going = asked.service, threading.Event()
+        real = service.curator._engine.fetch
+
+        def slow(query: Any) -> Any:
+            going.wait(60)
+            return real(query)
+
+        monkeypatch.setattr(service.curator._engine, "fetch", slow)
+        monkeypatch.setattr(service, "_longest", 0.3)
+        told: list[tuple[int, float | None]] = []
+
+        async def run() -> None:
+            ann, body = Principal("ann", Role.ANALYST, "0"), AskBody(**COUNT)
+            for key in ("first", "second"):
+                with anyio.fail_after(30):
+                    outcome, place = await service.ask(ann, body, arrived=time.monotonic(), key=key)
+                told.append((outcome.status, place))
+            going.set()
+            await service.drain()
+            outcome, _ = await service.ask(ann, body, arrived=time.monotonic(), key="second")
+            told.append((outcome.status, None))
+
+        anyio.run(run)
+        assert told == [(503, 0.3), (503, 0.3), (200, None)]
+        assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
 def test_what_waits_is_stored_when_the_server_stops() -> None:
     with serving(open_visits(), {"visits": 3000.0}) as asked:
         ann = Principal("ann", Role.ANALYST, "0")
@@ -219,3 +258,110 @@ def test_what_reads_no_rows_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) ->
 
         anyio.run(run)
         assert told == [200, 422, 409]
+
+
+def questions(many: int) -> list[tuple[str, str, dict[str, Any]]]:
+    texts = [f"SELECT COUNT(*) AS n FROM visits WHERE age < {number}" for number in range(many)]
+    return [("POST", "/v1/ask", {"json": {"sql": text, "share": "0.01"}}) for text in texts]
+
+
+class Timed:
+    """When a server charges, and when it reads rows."""
+
+    def __init__(self, service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.charged: list[float] = []
+        self.read: list[float] = []
+        reserve, fetch = service.ledger.reserve_all, service.curator._engine.fetch
+
+        def reserve_all(*args: Any, **names: Any) -> Any:
+            made = reserve(*args, **names)
+            self.charged.append(time.monotonic())
+            return made
+
+        def timed_fetch(query: Any) -> Any:
+            self.read.append(time.monotonic())
+            return fetch(query)
+
+        monkeypatch.setattr(service.ledger, "reserve_all", reserve_all)
+        monkeypatch.setattr(service.curator._engine, "fetch", timed_fetch)
+
+
+def test_who_waits_for_a_turn_is_charged_when_an_answer_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """threat:A9 gate:G25: not when the rows before it were read, which anybody could see in the budget."""
+    with serving(open_visits(), {"visits": 1.0}, threads=1, at_once=3) as asked:
+        timed = Timed(asked.service, monkeypatch)
+        began = time.monotonic()
+        answers = asked.calls(questions(5))
+        assert [one.status_code for one in answers] == [200] * 5
+        first, later = sorted(timed.charged)[:2], sorted(timed.charged)[2:]  # one turn is left for others
+        assert all(one - began >= 1.0 for one in later[:2])
+        assert all(one - began >= 2.0 for one in later[2:])
+        assert len(first) == 2
+        assert {line["left_after"] for line in asked.lines} == {1.0}
+
+
+def test_a_charge_waits_for_no_thread_that_reads_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """threat:A9: five questions and one thread, which reads for as long as it likes: all are charged on arrival."""
+    with serving(open_visits(), {"visits": 0.05}, threads=1) as asked:
+        engine, going = asked.service.curator._engine, threading.Event()
+        real = engine.fetch
+
+        def slow(query: Any) -> Any:
+            going.wait(60)
+            return real(query)
+
+        monkeypatch.setattr(engine, "fetch", slow)
+
+        def release_later() -> None:
+            end = time.monotonic() + 60
+            while asked.spent != Cost(Accounting.PURE, 0.05) and time.monotonic() < end:
+                time.sleep(0.01)
+            seen.append(asked.spent)
+            going.set()
+
+        seen: list[Cost] = []
+        thread = threading.Thread(target=release_later)
+        thread.start()
+        answers = asked.calls(questions(5))
+        thread.join()
+        assert seen == [Cost(Accounting.PURE, 0.05)]
+        assert [one.status_code for one in answers] == [200] * 5
+
+
+def test_what_follows_a_search_is_charged_on_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """threat:A9 gate:G25: the second charge of a question would tell how long its search took."""
+    body = {"sql": "SELECT AVG(age) AS a FROM visits", "epsilon": "0.5", "bounds": "auto"}
+    with serving(open_visits(bounds={"cost": (0, 100)}), {"visits": 0.5}) as asked:
+        timed = Timed(asked.service, monkeypatch)
+        answer = asked.ask(body)
+        assert answer.status_code == 200
+        assert len(timed.charged) == len(timed.read) == 2
+        assert timed.charged[1] - timed.charged[0] >= 0.45  # a turn begins before its first charge
+        assert timed.charged[0] < timed.read[0] < timed.charged[1] < timed.read[1]
+        assert asked.lines[-1]["left_after"] == 1.0
+        assert asked.spent == Cost(Accounting.PURE, 0.5)
+
+
+def test_who_waits_for_a_turn_is_refused_free_when_the_server_stops() -> None:
+    with serving(open_visits(), {"visits": 3000.0}, at_once=1) as asked:
+        ann, codes = Principal("ann", Role.ANALYST, "0"), []
+
+        async def ask(number: int) -> None:
+            body = AskBody(**{**COUNT, "sql": f"SELECT COUNT(*) AS n FROM visits WHERE age < {number}"})
+            try:
+                outcome, _ = await asked.service.ask(ann, body, arrived=time.monotonic(), key=f"k{number}")
+                codes.append(str(outcome.status))
+            except ServerProblem as problem:
+                codes.append(problem.code)
+
+        async def run() -> None:
+            async with anyio.create_task_group() as group:
+                for number in range(2):
+                    group.start_soon(ask, number)
+                while len(asked.service._tasks) < 2 or not asked.service.ledger.spent:
+                    await anyio.sleep(0.01)
+                await asked.service.drain()
+
+        anyio.run(run)
+        assert sorted(codes) == ["200", "busy"]
+        assert asked.spent == Cost(Accounting.PURE, 0.1)

@@ -18,8 +18,9 @@ from support.postgres import PostgresServer, _die_with_parent, _spare_port, _use
 
 
 @contextmanager
-def pooled(server: PostgresServer, **settings: str) -> Iterator[int]:
-    """The port of a pooler in transaction mode, gone at the end."""
+def pooled(server: PostgresServer, *users: str, **settings: str) -> Iterator[int]:
+    """The port of a pooler in transaction mode, gone at the end. It lets the superuser in, and these users, who have
+    the server's password."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         missing("PgBouncer", "pgbouncer")
@@ -35,7 +36,7 @@ def pooled(server: PostgresServer, **settings: str) -> Iterator[int]:
         "max_client_conn": "200",
         **settings,
     }
-    (folder / "users").write_text(f'"postgres" "{server.password}"\n')
+    (folder / "users").write_text("".join(f'"{user}" "{server.password}"\n' for user in ("postgres", *users)))
     lines = [f"{name} = {value}" for name, value in options.items()]
     text = "\n".join(["[databases]", f"* = host=127.0.0.1 port={server.port}", "[pgbouncer]", *lines])
     (folder / "pgbouncer.ini").write_text(text)

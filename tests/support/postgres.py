@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,29 @@ def running(**settings: str) -> Iterator[PostgresServer]:
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def copied(server: PostgresServer, folder: Path, *options: str) -> Iterator[PostgresServer]:
+    """A copy of a running server as it is now, not started."""
+    folder.mkdir()
+    user = _user()
+    for path in [folder, *folder.parents] if user else []:  # another user must get there
+        path.chmod(path.stat().st_mode | 0o055)
+    if user:
+        shutil.chown(folder, user["user"], user["group"])
+    subprocess.run(
+        [binaries() / "pg_basebackup", "-d", server.url(), "-D", folder / "data", "-c", "fast", *options],
+        check=True,
+        capture_output=True,
+        cwd=folder,
+        **user,
+    )
+    copy = replace(server, folder=folder, port=_spare_port(), process=None)
+    try:
+        yield copy
+    finally:
+        copy.stop()
 
 
 def _user() -> dict[str, Any]:

@@ -126,6 +126,8 @@ class Table:
     """What questions may write before its name, besides main and public. A word, no fact about the rows."""
     dummy: bool = field(default=False, compare=False, repr=False)
     """True if its rows are made up, to try questions on. Every answer says so."""
+    answer_time: float | None = field(default=None, compare=False, repr=False)
+    """Seconds in which a pass over its rows is usually done, if that is declared. No fact about the rows."""
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]

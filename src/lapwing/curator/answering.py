@@ -9,15 +9,15 @@ from fractions import Fraction
 from hashlib import sha256
 
 from lapwing.answers.answer import Release
-from lapwing.answers.combine import combined
+from lapwing.answers.combine import Stored, combined
 from lapwing.answers.prices import best_terms, enough_terms, prices_in, terms_of
 from lapwing.answers.stored import decode
 from lapwing.asking.batch import BatchPlan, BatchRequest
 from lapwing.asking.request import Request
 from lapwing.cells.release import Released
-from lapwing.curator.charging import UNJOINED, after_charge, of_batch, paid_answer, reading_terms, saying
-from lapwing.curator.private_data import Paid, PrivateData
-from lapwing.ledger import Charge, Ledger, Reservation
+from lapwing.curator.charging import UNJOINED, PaidAnswer, Purchase, after_charge, reading_terms, saying
+from lapwing.curator.private_data import PrivateData
+from lapwing.ledger import Charge, Ledger
 from lapwing.ledger.reservation import Offer
 from lapwing.planning.plan import Outline, Plan, priced
 from lapwing.planning.question import Question
@@ -45,7 +45,7 @@ class PlannedCharge:
 
 
 class PaidAnswers:
-    """Finds paid answers, and charges for new ones."""
+    """Finds paid answers, and prepares new ones."""
 
     def __init__(self, ledger: Ledger, private_data: PrivateData) -> None:
         self._ledger, self._private_data = ledger, private_data
@@ -78,49 +78,43 @@ class PaidAnswers:
             return None
         return self._again(outline, newest[best].seq, self._ledger.read_offer(match, newest[best]), confidence)
 
-    def prepare(self, charges: Sequence[PlannedCharge]) -> list[Paid[Released]]:
-        """Whatever new answers need that needs no rows."""
-        return [self._private_data.prepare_release(one.plan, one.confidence, one.questions) for one in charges]
+    def prepare(self, charges: Sequence[PlannedCharge], costs: Sequence[Cost]) -> list[Purchase[tuple[Plan, Released]]]:
+        """New answers at these costs, with whatever they need that needs no rows."""
+        return [self._purchase(one, cost) for one, cost in zip(charges, costs, strict=True)]
 
-    def charge_new(
-        self, charges: Sequence[PlannedCharge], ready: Sequence[Paid[Released]], costs: Sequence[Cost], analyst: str
-    ) -> list[Release]:
-        """New answers that were prepared, charged together or not at all; or those that were charged for before."""
-        terms = [terms_of(one.plan.prices) for one in charges]
-        priced_charges = [Charge(cost, one.body, one.key, one.note) for one, cost in zip(charges, costs, strict=True)]
-        made = self._ledger.reserve_all(priced_charges, analyst=analyst) if charges else ()
-        answers: list[Release] = []
-        for one, reservation, read, on in zip(charges, made, ready, terms, strict=True):
-            with of_batch(made, reservation):
-                answers.append(self._paid_answer(one, reservation, read, on))
-        return answers
-
-    def combine_stored(self, newest: Release) -> Release:
-        """The answer joined with all that are stored for the same question, itself among them."""
-        outline = newest.plan.outline
-        with after_charge(newest.cost), saying(UNJOINED, newest.entry):
-            found = self._ledger.find_answers(outline.identity.text)
-            known = [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
-            return combined(newest, known)
+    def find_all(self, outline: Outline) -> list[Stored]:
+        """All answers that are stored for a question."""
+        found = self._ledger.find_answers(outline.identity.text)
+        return [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
 
     def _again(self, outline: Outline, seq: int, payload: bytes, confidence: Fraction) -> Release:
         """A stored answer, for nothing."""
         made, released = decode(outline, payload)
         return Release(made, released, nothing(self._ledger.budget.cost(made.loss)), seq, confidence)
 
-    def _paid_answer(
-        self, charge: PlannedCharge, reservation: Reservation, read: Paid[Released], terms: str
-    ) -> Release:
-        plan = charge.plan
-        (made, released), cost = paid_answer(
-            self._ledger,
-            reservation,
-            match=plan.outline.identity.text,
-            terms=terms,
+    def _purchase(self, one: PlannedCharge, cost: Cost) -> Purchase[tuple[Plan, Released]]:
+        plan = one.plan
+        read = self._private_data.prepare_release(plan, one.confidence, one.questions)
+        return Purchase(
+            Charge(cost, one.body, one.key, one.note),
+            plan.outline.identity.text,
             read=lambda: _with(plan, *read()),
             decode=lambda payload: decode(plan.outline, payload),
+            terms=terms_of(plan.prices),
         )
-        return Release(made, released, cost, reservation.seq, charge.confidence)
+
+
+def release_of(charge: PlannedCharge, paid: PaidAnswer[tuple[Plan, Released]]) -> Release:
+    """What a paid answer is to the one who asked."""
+    made, released = paid.answer
+    return Release(made, released, paid.cost, paid.entry, charge.confidence)
+
+
+def combine(newest: Release, known: Sequence[Stored]) -> Release:
+    """A new answer joined with those that were stored before it."""
+    others = [one for one in known if one[0] != newest.entry]
+    with after_charge(newest.cost), saying(UNJOINED, newest.entry):
+        return combined(newest, [(newest.entry, newest.plan, newest.released), *others])
 
 
 def charges_of(batch: BatchPlan, asked: BatchRequest, request: Request) -> list[PlannedCharge]:

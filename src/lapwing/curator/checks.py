@@ -7,18 +7,17 @@ so that later ones never change what an earlier question got, and a cheap one sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass
 from fractions import Fraction
 
 from lapwing.asking.request import Request
 from lapwing.cells.checking import Checked, CheckResult, CheckTarget, decode_check
-from lapwing.curator.charging import paid_answer
+from lapwing.curator.charging import Purchase
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.search import WORSE, search_key
-from lapwing.ledger import Ledger
+from lapwing.ledger import Charge, Ledger
 from lapwing.ledger.entry import Entry
-from lapwing.privacy.budget import Cost
 from lapwing.privacy.loss import Loss
 
 REMEMBERED = 64
@@ -98,24 +97,13 @@ def plan_check(stored: StoredChecks, request: Request, target: CheckTarget, pric
 
 def prepare_check(
     planned: PlannedCheck, request: Request, ledger: Ledger, private_data: PrivateData
-) -> Callable[[], tuple[PlannedCheck, Cost]]:
-    """Writes the query and rehearses the check; returns what charges it, reads the rows and stores the result.
-
-    With a key, a retry finds its own charge again, so it pays once.
-    """
+) -> Purchase[CheckResult]:
+    """A new check, its query written and rehearsed. With a key, a retry finds its own charge again, so it pays once."""
     target, price = planned.target, planned.price
-    read = private_data.prepare_check(target, price)
-
-    def pay() -> tuple[PlannedCheck, Cost]:
-        reservation = ledger.reserve(
-            ledger.budget.cost(price),
-            analyst=request.analyst,
-            body=request.body(("check", target.identity.facts, target.names, price.encode())),
-            key=search_key(request.key, target),
-            note={"question": str(target)},
-        )
-        match = target.identity.text
-        result, cost = paid_answer(ledger, reservation, match=match, read=read, decode=decode_check)
-        return replace(planned, result=result, own=True), cost
-
-    return pay
+    charge = Charge(
+        ledger.budget.cost(price),
+        body=request.body(("check", target.identity.facts, target.names, price.encode())),
+        key=search_key(request.key, target),
+        note={"question": str(target)},
+    )
+    return Purchase(charge, target.identity.text, private_data.prepare_check(target, price), decode_check)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any, Self, assert_never
 
-from lapwing.answers.answer import Release, declared_answer
-from lapwing.answers.combine import check_combinable
+from lapwing.answers.answer import Release
 from lapwing.answers.computed import Computed
 from lapwing.asking.automatic import SHARE, read_automatic
 from lapwing.asking.batch import BatchRequest, read_batch
-from lapwing.asking.batch_answer import Batch, BatchPreview, batch_of, preview_of
+from lapwing.asking.batch_answer import Batch, BatchPreview, preview_of
 from lapwing.asking.checks import CHECK
 from lapwing.asking.preview import Preview
 from lapwing.asking.pricing import Terms, Within
@@ -29,20 +26,18 @@ from lapwing.asking.request import (
 from lapwing.asking.watch import Watch, make_session
 from lapwing.catalog.identity import Identity
 from lapwing.catalog.table import Catalog
-from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, nothing
-from lapwing.curator.charging import after_charge
-from lapwing.curator.checks import PlannedCheck, prepare_check
+from lapwing.curator.answering import nothing
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
-from lapwing.curator.missing import find_missing
-from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
+from lapwing.curator.planner import REMEMBERED, Planner
 from lapwing.curator.private_data import PrivateData
+from lapwing.curator.requests import Requests
 from lapwing.curator.statements import StatementFinder, parts_request
+from lapwing.curator.steps import RequestSteps, run
 from lapwing.engines.engine import Engine
-from lapwing.errors import LapwingError, Misconfigured, PriceChanged
+from lapwing.errors import LapwingError
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
-from lapwing.privacy.budget import Cost
 from lapwing.privacy.statement import Statement
 from lapwing.reading.ibis import unbound_table
 from lapwing.workloads.distribution import Distribution
@@ -55,12 +50,11 @@ class Curator:
     def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger, *, check: Fraction | None = None) -> None:
         self._catalog, self._engine, self._ledger = catalog, engine, ledger
         self._private_data = PrivateData(catalog, engine, ledger)
-        self._answers = PaidAnswers(ledger, self._private_data)
         usual = CHECK if engine.checks_limits else Fraction(0)
         self._check = usual if check is None else check
         self._planner = Planner(catalog, ledger, check=self._check)
         self._statements = StatementFinder(catalog, self._planner.read, REMEMBERED)
-        self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
+        self._requests = Requests(ledger, self._private_data, self._planner, self._statements)
 
     @property
     def catalog(self) -> Catalog:
@@ -97,15 +91,19 @@ class Curator:
 
     def answer(self, request: Request) -> Release | Computed | Batch | Distribution | MarginalTables:
         """The answer to a request, charged before any row is read. Every other way to ask makes a request of it."""
+        return run(self.steps(request))
+
+    def steps(self, request: Request) -> RequestSteps[Release | Computed | Batch | Distribution | MarginalTables]:
+        """The same in steps: it stops before each charge, and before rows are read."""
         match request.asked:
             case QuestionRequest() as asked:
-                return self._ask(asked, request)
+                return (yield from self._requests.answer(asked, request))
             case BatchRequest() as asked:
-                return self._batch(asked, request)
+                return (yield from self._requests.answer_batch(asked, request))
             case DistributionRequest() as asked:
-                return Distribution.of(self._release(asked, request))
+                return Distribution.of((yield from self._requests.answer_one(asked, request)))
             case MarginalsRequest() as asked:
-                return MarginalTables(self._release(asked, request))
+                return MarginalTables((yield from self._requests.answer_one(asked, request)))
             case _:
                 assert_never(request.asked)
 
@@ -156,7 +154,7 @@ class Curator:
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
-        return self._ask(asked, Request(asked, terms, refresh, combine, analyst, key))
+        return run(self._requests.answer(asked, Request(asked, terms, refresh, combine, analyst, key)))
 
     ask = sql
 
@@ -207,7 +205,7 @@ class Curator:
             read_batch(questions, weights),
             Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
         )
-        return self._batch(asked, Request(asked, terms, refresh, analyst=analyst, key=key))
+        return run(self._requests.answer_batch(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
 
     def preview_batch(
         self,
@@ -252,7 +250,8 @@ class Curator:
         """
         asked = DistributionRequest(column, table, where, cells)
         terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
-        return Distribution.of(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
+        request = Request(asked, terms, refresh, analyst=analyst, key=key)
+        return Distribution.of(run(self._requests.answer_one(asked, request)))
 
     def marginals(
         self,
@@ -280,7 +279,8 @@ class Curator:
         """
         asked = MarginalsRequest(columns, table, where, ways, cells)
         terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
-        return MarginalTables(self._release(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
+        request = Request(asked, terms, refresh, analyst=analyst, key=key)
+        return MarginalTables(run(self._requests.answer_one(asked, request)))
 
     def preview_distribution(
         self,
@@ -368,26 +368,6 @@ class Curator:
         self._private_data.close()
         self._ledger.close()
 
-    def _ask(self, asked: QuestionRequest, request: Request) -> Release | Computed:
-        """The answer to a question, or to a statement that is computed from the answers to several."""
-        found = self._statements.find(asked.question, request.today)
-        if found is None:
-            return self._release(asked, request)
-        text, statement = found
-        confidence = self._planner.confidence(statement.parts[0], request.terms)
-        parts = parts_request(text, statement, request, confidence)
-        self._private_data.prepare_steps(statement, confidence)
-        if isinstance(parts.asked, BatchRequest):
-            batch = self._batch(parts.asked, parts)
-            releases, cost = batch.releases, batch.cost
-        else:
-            answer = self._release(QuestionRequest(StatementPart(text, 0)), parts)
-            releases, cost = (answer,), answer.cost
-        computed = Computed(statement, releases, cost, confidence)
-        with after_charge(cost):
-            computed.table()  # what takes too long is said now
-        return computed
-
     def _preview_question(self, asked: QuestionRequest, request: Request) -> Preview | BatchPreview:
         found = self._statements.find(asked.question, request.today)
         if found is None:
@@ -399,76 +379,12 @@ class Curator:
             return self._preview_batch(parts.asked, parts)
         return self._preview(QuestionRequest(StatementPart(text, 0)), parts)
 
-    def _release(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Release:
-        question = asked.question if isinstance(asked, QuestionRequest) else None
-        plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
-        name = (question, request.today, repr(request.terms)) if plain else None
-        if name is not None and (kept := self._kept_answer(name)) is not None:
-            return kept
-        before = None if name is None else self._ledger.state
-        planned = self._planner.plan(asked, request)
-        request = request.canonical(planned.facts)
-        if request.key is not None:
-            self._ledger.check_key(request.analyst, request.key, request.body())
-        marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
-        answer = self._answer(asked.title(planned.plan), planned, request)
-        if name is not None and not answer.cost:
-            settled = not answer.found and (planned.check is None or not planned.check.missing)
-            self._keep(name, before, marks, answer, settled=settled)
-        return answer
-
-    def _answer(self, title: str, planned: PlannedRequest, request: Request) -> Release:
-        """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
-        if planned.plan.outline.is_declared:
-            return declared_answer(planned.plan, nothing(self._ledger.total), planned.confidence)
-        if request.combine:
-            _check_combine(planned, request)
-        self._private_data.check(planned.plan.table)
-        if planned.missing:
-            budget = self._ledger.budget
-            price = budget.cost(planned.plan.loss) + planned.to_pay(budget)
-            _check_at_most(price, request)
-            self._ledger.check_fits(price, analyst=request.analyst)
-            planned = find_missing(planned, request, self._planner, self._ledger, self._private_data)
-        answer = None if request.refresh else self._stored(planned, request)
-        if answer is None:  # not by its truth: an answer without rows is false
-            with after_charge(planned.charged):
-                planned, answer = self._charge_new(title, planned, request)
-        check = None if planned.check is None else planned.check.checked
-        if not planned.found and check is None:
-            return answer
-        return replace(answer, found=planned.found, check=check, cost=answer.cost + planned.charged)
-
-    def _charge_new(self, title: str, planned: PlannedRequest, request: Request) -> tuple[PlannedRequest, Release]:
-        """A new answer. Both it and its check are prepared before either is charged; the check is charged first."""
-        charge = PlannedCharge(planned.plan, planned.confidence, title, request.body(), request.key)
-        cost, check = self._ledger.budget.cost(planned.plan.loss), planned.check
-        lacking = [check] if self._is_new(request.key, request) else []
-        self._check_price(lacking, [planned.charged, cost], request)
-        ready = self._answers.prepare([charge])
-        paid, more = self._pay_checks(lacking, [cost], request)
-        with after_charge(more):
-            (answer,) = self._answers.charge_new([charge], ready, [cost], request.analyst)
-            answer = self._answers.combine_stored(answer) if request.combine else answer
-        check = None if check is None else paid.get(check, check)
-        return replace(planned, check=check, charged=planned.charged + more), answer
-
-    def _is_new(self, key: str | None, request: Request) -> bool:
-        """Whether nothing was charged with this key: otherwise it buys no new answer, so nothing is checked for it."""
-        return key is None or not self._ledger.knows_key(request.analyst, key)
-
-    def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
-        """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
-        return self._answers.find_stored(
-            planned.plan, planned.confidence, lesser=planned.lesser, analyst=request.analyst, key=request.key
-        )
-
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
         if not planned.missing:
             self._private_data.check_forms(planned.plan)
         skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
-        stored = None if skipped else self._answers.find_stored(planned.least, planned.confidence)
+        stored = None if skipped else self._requests.find_least(planned)
         cost, check = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay(self._ledger.budget), planned.check
         shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
         return Preview(
@@ -486,109 +402,13 @@ class Curator:
             epsilon=request.terms.epsilon,
         )
 
-    def _batch(self, asked: BatchRequest, request: Request) -> Batch:
-        planned = self._planner.plan_batch(asked, request)
-        batch = planned.batch
-        request = request.canonical(*(one.outline.question.facts for one in batch.merged))
-        charges = charges_of(batch, asked, request)
-        for charge in charges:
-            if charge.key is not None:
-                self._ledger.check_key(request.analyst, charge.key, charge.body)
-        for plan in batch.plans:
-            self._private_data.check(plan.table)
-        found = self._all_stored(planned, asked, request)
-        missing = [place for place, answer in enumerate(found) if answer is None]
-        new, costs = [charges[place] for place in missing], batch.costs(missing)
-        lacking = [planned.checks[place] for place in missing if self._is_new(charges[place].key, request)]
-        self._check_price(lacking, costs, request)
-        ready = self._answers.prepare(new)
-        paid_checks, more = self._pay_checks(lacking, costs, request)
-        with after_charge(more):
-            paid = iter(self._answers.charge_new(new, ready, costs, request.analyst))
-        told = [None if one is None else paid_checks.get(one, one).told for one in planned.checks]
-        answers = [next(paid) if answer is None else answer for answer in found]
-        return batch_of(asked.names, batch, answers, told, more)
-
-    def _check_price(self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request) -> None:
-        """Refuses what costs more than was agreed to, before anything is prepared."""
-        if request.at_most is not None:
-            missing = {check for check in checks if check is not None and check.missing}
-            more = [self._ledger.budget.cost(check.price) for check in missing]
-            _check_at_most(sum([*costs, *more], nothing(self._ledger.total)), request)
-
-    def _pay_checks(
-        self, checks: Sequence[PlannedCheck | None], costs: Sequence[Cost], request: Request
-    ) -> tuple[dict[PlannedCheck, PlannedCheck], Cost]:
-        """Those of the checks that are missing, paid, if they fit together with these costs; and what they cost."""
-        budget, more = self._ledger.budget, nothing(self._ledger.total)
-        missing = dict.fromkeys(check for check in checks if check is not None and check.missing)
-        pays = {check: prepare_check(check, request, self._ledger, self._private_data) for check in missing}
-        price = sum((budget.cost(check.price) for check in pays), sum(costs, more))
-        if pays:
-            self._ledger.check_fits(price, analyst=request.analyst)
-        paid = {}
-        for check, pay in pays.items():
-            with after_charge(more):
-                paid[check], cost = pay()
-            more += cost
-        return paid, more
-
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
         planned = self._planner.plan_batch(asked, request)
         for plan in planned.batch.plans:
             self._private_data.check_forms(plan)
-        stored = self._all_stored(planned, asked, request)
+        stored = self._requests.find_stored(planned, asked, request)
         pairs = zip(planned.checks, stored, strict=True)
         missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
         more = sum((self._ledger.budget.cost(check.price) for check in missing), nothing(self._ledger.total))
         told = [None if check is None else check.told for check in planned.checks]
         return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, told)
-
-    def _all_stored(self, planned: PlannedBatch, asked: BatchRequest, request: Request) -> list[Release | None]:
-        """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
-        charges, find = (
-            charges_of(planned.batch, asked, request),
-            partial(self._answers.find_stored, analyst=request.analyst),
-        )
-        found = [None if request.refresh else find(one.plan, one.confidence, key=one.key) for one in charges]
-        if request.refresh or planned.lesser is None or None not in found:
-            return found
-        lesser = charges_of(planned.lesser(), asked, request)
-        pairs = zip(found, lesser, strict=True)
-        return [find(one.plan, one.confidence) if answer is None else answer for answer, one in pairs]
-
-    def _kept_answer(self, name: Hashable) -> Release | None:
-        """The answer that is kept for these words, if nothing has changed since."""
-        match, seen, kept = self._kept.get(name, (None, None, None))
-        if kept is None or seen != (self._stamp(match), self._private_data.fingerprints(kept.plan.table)):
-            return None
-        return kept
-
-    def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release, *, settled: bool) -> None:
-        """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
-        table is declared anew and the data stay as they were. Where more may be said of it later, since it has searches
-        or no check serves it yet, it is not settled: it is kept as long as nothing is written at all."""
-        match = answer.plan.outline.identity.text if settled else None
-        seen = self._stamp(match), marks
-        if self._ledger.state != before:
-            return  # an answer may have come since this one was chosen
-        if len(self._kept) >= REMEMBERED:
-            self._kept.clear()
-        for column in (*answer.released.keys, *(cell for cells in answer.released.cells for cell in cells)):
-            column.flags.writeable = False  # everybody who asks gets this answer
-        self._kept[name] = match, seen, answer
-
-    def _stamp(self, match: str | None) -> Hashable:
-        return self._ledger.state if match is None else self._ledger.answer_stamp(match)
-
-
-def _check_at_most(price: Cost, request: Request) -> None:
-    if request.at_most is not None and not price.fits(request.at_most):
-        why = f"it now costs {price}, and {request.at_most} was agreed to."
-        raise PriceChanged("price-changed", "the price", why, "Preview it again.", asked=price)
-
-
-def _check_combine(planned: PlannedRequest, request: Request) -> None:
-    if not request.refresh:
-        raise Misconfigured("`combine` joins a new answer with stored ones. Pass refresh=True. Nothing was charged.")
-    check_combinable(planned.plan.outline)

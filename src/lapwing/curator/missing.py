@@ -8,48 +8,52 @@ from __future__ import annotations
 from fractions import Fraction
 
 from lapwing.asking.request import Request
-from lapwing.cells.bounds_search import Target, decode_search, mechanism_for
-from lapwing.curator.charging import after_charge, paid_answer
+from lapwing.cells.bounds_search import SearchResult, Target, decode_search, mechanism_for
+from lapwing.curator.charging import Purchase, after_charge, buy
 from lapwing.curator.planner import PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.search import Search, search_key
+from lapwing.curator.steps import AfterSearch, BeforeCharge, RequestSteps
 from lapwing.errors import Bug
-from lapwing.ledger import Ledger
-from lapwing.privacy.budget import Cost
+from lapwing.ledger import Charge, Ledger
+from lapwing.privacy.budget import Budget, Cost
 
 
 def find_missing(
     planned: PlannedRequest, request: Request, planner: Planner, ledger: Ledger, private_data: PrivateData
-) -> PlannedRequest:
+) -> RequestSteps[PlannedRequest]:
     """The same request with all that was missing: found, charged and stored. The whole price was checked before."""
     while planned.missing:
         if planned.search is None:
             raise Bug("something is missing and nobody looks for it")
+        more = len(planned.found) + len(planned.missing) + (planned.check is not None)
         with after_charge(planned.charged):
-            cost = _run_search(planned.search, planned.missing[0], request, ledger, private_data)
-        charged = planned.charged + cost
+            search = prepare_search(planned.search, planned.missing[0], request, ledger, private_data)
+            yield BeforeCharge(price_of(planned, ledger.budget), (planned.plan,), more)
+            (paid,) = yield from buy(ledger, [search], request.analyst)
+        yield AfterSearch(planned.plan.table)
+        planned.search.paid.add(paid.entry)
+        charged = planned.charged + paid.cost
         with after_charge(charged):  # a refusal by what was found, which is public now
             planned = planner.survey(planned.search, request, charged)
     return planned
 
 
-def _run_search(search: Search, target: Target, request: Request, ledger: Ledger, private_data: PrivateData) -> Cost:
-    """Runs one search: charged, released and stored. Returns what was charged now."""
+def price_of(planned: PlannedRequest, budget: Budget) -> Cost:
+    """What the answer will cost, and all that it still needs."""
+    return budget.cost(planned.plan.loss) + planned.to_pay(budget)
+
+
+def prepare_search(
+    search: Search, target: Target, request: Request, ledger: Ledger, private_data: PrivateData
+) -> Purchase[SearchResult]:
+    """One search, its query written and rehearsed."""
     mechanism = mechanism_for(target, search.each or Fraction(0))
-    price, read = ledger.budget.cost(mechanism.loss), private_data.prepare_search(target, mechanism)
-    reservation = ledger.reserve(
-        price,
-        analyst=request.analyst,
+    charge = Charge(
+        ledger.budget.cost(mechanism.loss),
         body=request.body(("find", target.identity.facts, str(mechanism.epsilon))),
         key=search_key(request.key, target),
         note={"question": f"find {target}"},
     )
-    _, cost = paid_answer(
-        ledger,
-        reservation,
-        match=target.identity.text,
-        read=read,
-        decode=lambda payload: decode_search(target, payload),
-    )
-    search.paid.add(reservation.seq)
-    return cost
+    read = private_data.prepare_search(target, mechanism)
+    return Purchase(charge, target.identity.text, read, lambda payload: decode_search(target, payload))

@@ -100,8 +100,9 @@ class Prepared:
         def fill(query: EngineQuery) -> EngineQuery:
             text = query.text.replace(self._mark, where.text)
             if not where.pattern or "\0" in query.text:
-                return EngineQuery(text, query.tables)
-            return EngineQuery(text, query.tables, query.text.replace(self._mark, where.pattern), where.constants)
+                return replace(query, text=text)
+            pattern = query.text.replace(self._mark, where.pattern)
+            return replace(query, text=text, pattern=pattern, constants=where.constants)
 
         return shared.prepared(lambda query: self._engine.prepare(fill(query)))
 

@@ -21,6 +21,7 @@ from sqlglot import Dialect as Grammar
 from sqlglot import ErrorLevel, exp
 from sqlglot.generator import Generator
 
+from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Bug
 from lapwing.language.forms import FORMS, Form, form_of
 from lapwing.language.refusal import refuse
@@ -40,6 +41,8 @@ class EngineQuery:
     of them; empty if there is none."""
     constants: tuple[tuple[Type, str], ...] = ()
     """The type and the text of each of these constants, in the order of their numbers."""
+    seconds: int = LEAST
+    """How long a server may take for it (time_limit.py)."""
 
 
 class Writer:

@@ -39,6 +39,7 @@ from lapwing.engines.postgres_reading import SQL_TYPES
 from lapwing.engines.postgres_session import Connections, ReadTransaction
 from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, fingerprint, origin_of
+from lapwing.engines.time_limit import time_limit
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.types import Type
 from lapwing.postgres import load_driver
@@ -72,6 +73,7 @@ class PostgresEngine:
     def __init__(self, tables: Sequence[tuple[Table, Source]], *, salt: int) -> None:
         self._salt = f"{salt:x}"
         private = [(table, source) for table, source in tables if isinstance(source, PostgresTable)]
+        self._private = [table for table, _ in private]
         self._sources = {table.name: source for table, source in private}
         self._local = {table.name: source for table, source in tables if isinstance(source, LocalSource)}
         self._public = {table.name: _shipped(table, self._local[table.name]) for table, _ in tables if table.public}
@@ -119,7 +121,8 @@ class PostgresEngine:
             text = head + _as_integers(written.text, columns)
             if text not in self._parsed:
                 self._parse(session, text)
-        return EngineQuery(text, dict(sorted(tables.items())))
+        limit = time_limit(table for table in self._private if table.name in used)
+        return EngineQuery(text, dict(sorted(tables.items())), seconds=limit)
 
     def fetch(self, query: EngineQuery) -> pa.Table:
         """The rows of one query."""
@@ -295,7 +298,7 @@ def _as_integers(text: str, columns: Sequence[tuple[str, int]]) -> str:
 
 def _fetched(session: ReadTransaction, query: EngineQuery) -> pa.Table:
     values = [column.to_pylist() for _, rows in sorted(query.tables.items()) for column in rows.columns]
-    cursor = session.run(query.text, values)
+    cursor = session.run(query.text, values, seconds=query.seconds)
     described = [(column.name, column.type_code) for column in cursor.description]
     rows = cursor.fetchall()
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)

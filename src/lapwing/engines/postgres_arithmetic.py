@@ -161,20 +161,18 @@ _FIXED = 1 << 62  # parts of one, in which remainders of reals are computed
 
 def modulo(writer: Writer, form: exp.Expression) -> str:
     """The remainder, exactly: of whole numbers as bigint, of others in whole multiples of 2^-62, which every float64
-    from 2^-9 on is. NULL where neither works: the dividend reaches 2^63, or a divisor it reaches is below 2^-9."""
+    from 2^-9 on is. NULL where neither works: the dividend reaches 2^116, or a divisor it reaches is below 2^-9."""
 
     def body(x: str, y: str) -> str:
         whole = " AND ".join(f"{z} = TRUNC({z}) AND ABS({z}) < {_power(53)}" for z in (x, y))
         rest = f"MOD({_in_parts('lw_x0')}, {_in_parts('lw_x1')})"
-        back = f"CAST(CAST(DIV(lw_r, {_FIXED}) AS BIGINT) AS FLOAT8)"
-        back += f" + CAST(CAST(MOD(lw_r, {_FIXED}) AS BIGINT) AS FLOAT8) * {_power(-62)}"
-        in_parts = f"SELECT {back} FROM (SELECT {rest} AS lw_r OFFSET 0) AS lw_rest"
+        in_parts = f"CAST({rest} AS FLOAT8) * {_power(-62)}"  # a remainder of two float64 is one: nothing is rounded
         return (
             f"CASE WHEN {x} IS NULL OR {y} IS NULL OR {y} = 0 THEN NULL "
             f"WHEN {whole} THEN CAST(MOD(CAST({x} AS BIGINT), CAST({y} AS BIGINT)) AS FLOAT8) "
             f"WHEN ABS({x}) >= {_INFINITY} OR ABS({y}) > {_INFINITY} THEN {_NAN} "
             f"WHEN ABS({x}) < ABS({y}) THEN {x} "
-            f"WHEN ABS({x}) < {_power(63)} AND ABS({y}) >= {_power(-9)} THEN ({in_parts}) END"
+            f"WHEN ABS({x}) < {_power(116)} AND ABS({y}) >= {_power(-9)} THEN ({in_parts}) END"
         )
 
     operands = [f"({writer.sql(form.this)})", f"({writer.sql(form.expression)})"]
@@ -182,8 +180,12 @@ def modulo(writer: Writer, form: exp.Expression) -> str:
 
 
 def _in_parts(x: str) -> str:
-    fraction = f"CAST(({x} - TRUNC({x})) * {_power(62)} AS BIGINT)"
-    return f"(CAST(CAST(TRUNC({x}) AS BIGINT) AS NUMERIC) * {_FIXED} + {fraction})"
+    """A number below 2^116 in parts, exactly: its bits from 2^53 on, those below, and those behind the point."""
+    upper = f"TRUNC({x} * {_power(-53)})"
+    lower = f"({x} - {upper} * {_power(53)})"
+    fraction = f"CAST(({lower} - TRUNC({lower})) * {_power(62)} AS BIGINT)"
+    whole = f"(CAST(CAST({upper} AS BIGINT) AS NUMERIC) * {1 << 53} + CAST(TRUNC({lower}) AS BIGINT))"
+    return f"({whole} * {_FIXED} + {fraction})"
 
 
 def power(writer: Writer, form: exp.Expression) -> str:

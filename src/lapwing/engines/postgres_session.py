@@ -5,7 +5,7 @@ Guarantee:  nothing is left behind on the server: no table, function, prepared s
 Proof:      transactions are READ ONLY, and every setting is SET LOCAL, so that it ends with them, also behind a pooler
             that gives each transaction another session. Statements have no name. The server watches the client's socket
             while it works (client_connection_check_interval), and ends what exceeds statement_timeout, which
-            is declared and follows no row.
+            follows from the question and what is declared (time_limit.py).
 Names are resolved in pg_catalog alone, so that no function of the database can take the place of a builtin one.
 Checked by: tests/engines/test_postgres_session.py
 """
@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from lapwing.engines.interrupt import interruptible
+from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Misconfigured
 from lapwing.postgres import PostgresAddress, load_driver
 
@@ -28,8 +29,6 @@ _LOG = logging.getLogger("lapwing.engine")
 
 OLDEST = 150_000
 """The server's version, as it counts: 15.0."""
-TIMEOUT = 3600
-"""Seconds that one query may take. A question that needs more is too large for the server, whoever is in its rows."""
 
 _IDLE = 4  # connections that are kept
 _SETTINGS = {
@@ -53,12 +52,15 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + " ".join(
 class ReadTransaction:
     """One transaction: it sees one state of the database."""
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    def __init__(self, connection: Any, seconds: int) -> None:
+        self._connection, self._seconds = connection, seconds
 
-    def run(self, text: str, values: Sequence[Any] = ()) -> Any:
-        """A cursor with the result. Ctrl-C ends the query on the server."""
+    def run(self, text: str, values: Sequence[Any] = (), *, seconds: int | None = None) -> Any:
+        """A cursor with the result. Ctrl-C ends the query on the server, and so does its end of time."""
         driver = load_driver()
+        if seconds not in (None, self._seconds):
+            self._connection.execute(f"SET LOCAL statement_timeout = '{seconds}s'")
+            self._seconds = seconds
         cursor = driver.RawCursor(self._connection)
         interruptible(lambda: cursor.execute(text, list(values)) if values else cursor.execute(text), self._cancel)
         return cursor
@@ -83,8 +85,8 @@ class ReadTransaction:
 class Connections:
     """Connections to one database, opened when they are needed; each thread and each process has its own."""
 
-    def __init__(self, address: PostgresAddress, *, timeout: int = TIMEOUT) -> None:
-        self.address = address
+    def __init__(self, address: PostgresAddress, *, timeout: int = LEAST) -> None:
+        self.address, self._seconds = address, timeout
         self._begin = f"{_BEGIN} SET LOCAL statement_timeout = '{timeout}s';"
         self._lock = threading.Lock()
         self._idle: list[Any] = []
@@ -95,7 +97,7 @@ class Connections:
         """A transaction. A connection that broke while it was idle is replaced before anything is read."""
         connection = self._begun()
         try:
-            yield ReadTransaction(connection)
+            yield ReadTransaction(connection, self._seconds)
         except BaseException:
             self._end(connection, "ROLLBACK")
             raise

@@ -18,6 +18,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -33,6 +34,7 @@ from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, Source, SparkFrame, SparkTable, check_names
 from lapwing.engines.spark_dialect import SPARK
 from lapwing.engines.spark_session import Sessions, load_pyspark, open_sessions, silent
+from lapwing.engines.time_limit import time_limit
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.emission import STORED
 from lapwing.language.operators.base import try_cast
@@ -53,9 +55,6 @@ _TYPES = {
 }
 """The type that each stored type is read as. Others are not supported, nor is text with a collation, under which
 different texts can be one."""
-
-TIMEOUT = 6 * 3600
-"""Seconds that one query may take. A question that needs more is too large for the cluster, whoever is in its rows."""
 
 _PATIENCE = 0.5  # seconds between two cancellations of a query that is late
 _TAGS = count(1)
@@ -84,12 +83,17 @@ class SparkEngine:
 
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as Spark runs it. Spark has resolved every name and type in it, and read no row."""
-        prepared = query if isinstance(query, EngineQuery) else SPARK.write(query, salt=self._salt, copy=False)
+        prepared = query if isinstance(query, EngineQuery) else self._written(query)
         with self._quietly(), self._sessions.fresh() as session:
             self._make_views(session)
             _add_tables(self._sessions, session, prepared.tables)
             session.sql(prepared.text).schema  # noqa: B018 (a server resolves it when asked)
         return prepared
+
+    def _written(self, query: exp.Select) -> EngineQuery:
+        used = {node.name for node in query.find_all(exp.Table)}
+        limit = time_limit(table for table, _ in self._tables if table.name in used)
+        return replace(SPARK.write(query, salt=self._salt, copy=False), seconds=limit)
 
     def fetch(self, query: EngineQuery) -> pa.Table:
         """The rows of a query."""
@@ -117,7 +121,7 @@ class SparkEngine:
         columns = ", ".join(_quoted(field.name) for field in table.fields)
         text = f"SELECT BIT_XOR(XXHASH64({columns})) AS v FROM {_quoted(table.name)}"
         try:
-            self.fetch(EngineQuery(text, {}))
+            self.fetch(EngineQuery(text, {}, seconds=time_limit([table])))
             return
         except Exception as error:  # noqa: BLE001 (any message could hold data)
             _LOG.debug("reading failed: %s", type(error).__name__)
@@ -302,7 +306,7 @@ def _run(sessions: Sessions, session: Any, query: EngineQuery) -> pa.Table:
     def work() -> pa.Table:
         _add_tables(sessions, session, query.tables)
         over = threading.Event()
-        threading.Thread(target=_cancel_late, args=(sessions, session, tag, over), daemon=True).start()
+        threading.Thread(target=_cancel_late, args=(sessions, session, tag, over, query.seconds), daemon=True).start()
         try:
             with sessions.tagged(session, tag):
                 return _narrowed(session.sql(query.text).toArrow())
@@ -312,9 +316,9 @@ def _run(sessions: Sessions, session: Any, query: EngineQuery) -> pa.Table:
     return interruptible(work, lambda: sessions.cancel(session, tag))
 
 
-def _cancel_late(sessions: Sessions, session: Any, tag: str, over: threading.Event) -> None:
+def _cancel_late(sessions: Sessions, session: Any, tag: str, over: threading.Event, seconds: int) -> None:
     """Again and again until it is over: one query is several jobs, and Spark cancels only those that run."""
-    wait = float(TIMEOUT)
+    wait = float(seconds)
     while not over.wait(wait):
         with suppress(Exception):
             sessions.cancel(session, tag)

@@ -37,12 +37,11 @@ _HELD: ContextVar[list[HeldAnswer] | None] = ContextVar("held answers", default=
 
 
 @contextmanager
-def holding() -> Iterator[list[HeldAnswer]]:
-    """Holds the answers that are settled inside, in this thread or task."""
-    held: list[HeldAnswer] = []
+def holding(held: list[HeldAnswer]) -> Iterator[None]:
+    """Holds the answers that are settled inside, in this thread or task, with those that the request holds already."""
     token = _HELD.set(held)
     try:
-        yield held
+        yield
     finally:
         _HELD.reset(token)
 

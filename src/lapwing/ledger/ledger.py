@@ -208,17 +208,19 @@ class Ledger:
         *,
         analyst: str = "",
         content: bytes | None = None,
+        unless: str | None = None,
     ) -> tuple[Entry, bool]:
         """Records something that costs nothing, once: the entry with this key of a name, and whether it is new.
 
-        With `content` it is kept beside the entry, which has its hash; `kept` gives it back.
+        With `content` it is kept beside the entry, which has its hash; `kept` gives it back. Nothing is recorded if
+        there is an entry with the key `unless`: then it is that one.
         """
         if kind not in FREE or (content is not None) != (kind is EntryKind.KEEP):
             raise Bug(f"an entry of the kind {kind} is not recorded so")
         plain = checked_note(note)
         with self._writing(durable=kind not in UNSYNCED) as book:
             last = self._check(book)
-            earlier = book.with_key(analyst, key)
+            earlier = book.with_key(analyst, key) or (None if unless is None else book.with_key(analyst, unless))
             if earlier is None and content is not None:
                 return book.keep(last, analyst=analyst, key=key, note=plain, content=content), True
             if earlier is None:

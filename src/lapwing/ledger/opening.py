@@ -35,7 +35,7 @@ def open_ledger(
     `witness` names files beside the data that remember how far the ledger had come. `timeout` is how many seconds to
     wait for other processes.
     """
-    witnesses = _witnesses(witness)
+    witnesses = _witnesses(witness, timeout)
     if path is not None:
         store = _store(path, timeout)
         if not store.files:  # a ledger in a file makes its folder, in which a witness may be too
@@ -167,5 +167,5 @@ def _make_folders(witnesses: Sequence[Witness]) -> None:
             ) from None
 
 
-def _witnesses(files: Path | str | Sequence[Path | str]) -> list[Witness]:
-    return [Witness(Path(file)) for file in ([files] if isinstance(files, Path | str) else files)]
+def _witnesses(files: Path | str | Sequence[Path | str], timeout: float = 30.0) -> list[Witness]:
+    return [Witness(Path(file), timeout) for file in ([files] if isinstance(files, Path | str) else files)]

@@ -15,7 +15,8 @@ In doubt:    if the connection is lost in a commit, or the server does not reply
              takes it as charged.
 Fencing:     `head` remembers where it is: system identifier and timeline of the server, and the numbers that it gave to
              the database and to this table. A promoted replica, a recovery to a point in time or a dump that was
-             restored, on whichever server, has others, and is refused until the steward accepts it. What an image of
+             restored, on whichever server, has others, and is refused until the steward accepts it, as
+             the owner of the tables: the role that charges has no right to write there. What an image of
              the disk brings back has the same; the witness refuses it.
 Refused:     a replica, a read-only server, one with synchronous_commit, fsync or full_page_writes off.
 No session:  every setting is local to its transaction; no prepared statement, no lock of a session.
@@ -105,10 +106,19 @@ class PostgresStore:
             with self._undone_on_error(link):
                 yield book
                 if self._moved and book.mark is not None:
-                    book.accept_server()
+                    self._accept(book)
             self._commit(link, book.mark)
         if durable and book.mark is not None:
             self._make_durable(book.mark)
+
+    def _accept(self, book: PostgresBook) -> None:
+        try:
+            book.accept_server()
+        except errors.InsufficientPrivilege:
+            raise Misconfigured(
+                f"Only the owner of the tables of the ledger {self.name} may accept its server. Run `lapwing ledger "
+                "accept` as that role, for example with PGUSER=lapwing_owner. Nothing was accepted."
+            ) from None
 
     @contextmanager
     def reading(self) -> Iterator[PostgresBook]:

@@ -6,7 +6,8 @@ line does not pass its check and the other one still counts: so one sync suffice
 Order: a head is written here only after its entry is durable in the ledger, and under a lock on the file; the file is
 made under the ledger's write lock. So the ledger is never behind its witness, and the witness never goes back, unless
 someone put an older ledger there. Whoever waits for the lock and finds a later head there writes nothing: that head
-proves the entry too. So processes that charge at the same time share a sync.
+proves the entry too. So processes that charge at the same time share a sync. A process that hangs while it has the
+lock keeps others waiting for `timeout` seconds, and then they give no answer.
 Checked by: tests/ledger/test_witness.py
 """
 
@@ -17,6 +18,7 @@ import fcntl
 import json
 import os
 import stat
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -26,6 +28,7 @@ from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.entry import Head, canonical
 
 _LINE = 256
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds between two attempts to get the lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class Witness:
     """One witness file."""
 
     path: Path
+    timeout: float = 30.0
+    """How many seconds to wait for other processes."""
 
     @property
     def name(self) -> str:
@@ -97,7 +102,7 @@ class Witness:
 
     def _overwrite(self, head: Head) -> None:
         with open(self.path, "r+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            self._lock(file.fileno())
             try:
                 if not os.fstat(file.fileno()).st_nlink:
                     raise OSError(errno.ENOENT, "it was removed meanwhile")
@@ -109,6 +114,23 @@ class Witness:
                     _sync(file.fileno())
             finally:
                 fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open too
+
+    def _lock(self, handle: int) -> None:
+        """The system has no lock that is waited for no longer than some time, so it is tried again and again."""
+        deadline, pause = time.monotonic() + self.timeout, _SHORTEST_PAUSE
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    break
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise LedgerFailed(
+            f"The witness {self.path} was locked by another process for more than {self.timeout:g} seconds. No answer "
+            "is given. Look for a process that hangs and end it; the lock ends with it."
+        )
 
     def _failure(self, what: str, error: OSError) -> LedgerFailed:
         return LedgerFailed(

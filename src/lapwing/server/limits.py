@@ -87,31 +87,43 @@ class Rates:
 
 
 class Turns:
-    """How many questions are answered at a time: some of every principal, so that nobody takes all threads."""
+    """How many questions are under way at a time: `at_once` of all, and `each` of one principal, who never takes all.
 
-    def __init__(self, each: int, waiting: int, total: int) -> None:
+    A turn lasts until its answer leaves, so who waits for one waits for times of the grid, never for rows.
+    """
+
+    def __init__(self, *, at_once: int, each: int, waiting: int, total: int) -> None:
         self._each, self._waiting, self._total = each, waiting, total
+        self._all = asyncio.Semaphore(at_once)
         self._queues: dict[str, tuple[asyncio.Semaphore, list[None]]] = {}
         self._count = 0
 
-    async def enter(self, principal: str) -> None:
-        """Waits for a place; refused if too many wait."""
+    async def enter(self, principal: str) -> bool:
+        """Waits for a turn, and tells whether it had to; refused if too many wait."""
         if self._count >= self._total:
             raise ServerProblem("busy", retry_after=1)
-        turn, inside = self._queues.setdefault(principal, (asyncio.Semaphore(self._each), []))
+        own, inside = self._queues.setdefault(principal, (asyncio.Semaphore(self._each), []))
         if len(inside) >= self._each + self._waiting:
             raise ServerProblem("rate-limited", retry_after=1)
+        waited = own.locked() or self._all.locked()
         inside.append(None)
         self._count += 1
         try:
-            await turn.acquire()
+            await own.acquire()
+            try:
+                await self._all.acquire()
+            except BaseException:
+                own.release()
+                raise
         except BaseException:
             self._leave(principal)
             raise
+        return waited
 
     def leave(self, principal: str) -> None:
-        """Gives a place back."""
+        """Gives a turn back."""
         self._queues[principal][0].release()
+        self._all.release()
         self._leave(principal)
 
     def _leave(self, principal: str) -> None:

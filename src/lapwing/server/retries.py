@@ -5,11 +5,13 @@ is sent in the end is kept under the claim before it leaves.
 
 Guarantee:  under one key of one principal at most one request is charged, once, and every answer to it has the same
             bytes, as long as the ledger keeps what it committed.
-Proof:      a claim is an entry under a unique key, so one process makes it. A claim with a reply is answered by the
-            bytes of that reply; another request under the same key is refused. A claim without one is running until
-            its time is over; then its process is taken for dead, and the next one claims anew. It asks the curator
-            under the same retry key: charges that were made are found again by it and never made twice, and one
-            without an answer is told as lost and never run again (curator/charging.py).
+Proof:      a claim is an entry under a unique key, so one process makes it, before anything is charged. A claim with a
+            reply is answered by the bytes of that reply; another request under the same key is refused. A claim without
+            one is running until its time is over; then its process is taken for dead, and the next one claims anew. It
+            asks the curator under the same retry key: charges that were made are found again by it and never made
+            twice, and one without an answer is told as lost and never run again (curator/charging.py).
+Free:       what costs nothing needs no claim. Its reply is kept in one entry, unless the key was claimed meanwhile, and
+            a claim is not made where a reply is kept: one transaction decides. A refusal writes nothing.
 Power:      a reply is committed and not synced on its own. If the power fails right after, the answer is still stored,
             and is told again at price 0.
 Checked by: tests/server/test_retries.py
@@ -26,19 +28,31 @@ from lapwing.ledger import Entry, EntryKind, Ledger
 from lapwing.server.problems import ServerProblem
 
 _FREE = b""
+_REMEMBERED = 4096  # keys of which is known how often they were given up
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyClaim:
-    """A key that this process answers for."""
+    """A key that a process answers for, from when the claim is made."""
 
     analyst: str
     name: str
+    written: str
+    """A hash of the request."""
+
+    @property
+    def key(self) -> str:
+        return f"claim:{self.name}"
 
     @property
     def reply_key(self) -> str:
         return f"reply:{self.name}"
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody claimed the key before, so that nothing was charged under it."""
+        return self.name.endswith(":0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +70,79 @@ class Retries:
 
     def __init__(self, ledger: Ledger, *, patience: float) -> None:
         self._ledger, self._patience = ledger, patience
+        self._given_up: dict[tuple[str, str], int] = {}
+        """For a key up to which claim all but the first were given up, which no later entry changes."""
 
-    def claim(self, analyst: str, key: str, written: str, now: datetime) -> KeyClaim | KeptReply:
-        """The claim of a key, or what was sent under it before; refused if it is in use, or was for another request."""
+    def find(self, analyst: str, key: str, written: str, now: datetime) -> KeyClaim | KeptReply:
+        """What was sent under a key before, or else the claim that nobody has made yet. Writes nothing.
+
+        Refused if the key is in use, or was used for another request.
+        """
         first, turn = sha256(key.encode()).hexdigest(), 0
+        known = self._given_up.get((analyst, first), 0)
         while True:
-            name = f"{first}:{turn}"
-            claimed, replied, _ = self._ledger.recorded(f"claim:{name}", f"reply:{name}", analyst=analyst)
-            if claimed is None:
-                claimed, new = self._ledger.record(
-                    EntryKind.CLAIM,
-                    f"claim:{name}",
-                    {"written": written, "seconds": ceil(self._patience)},
-                    analyst=analyst,
-                )
-                if new:
-                    return KeyClaim(analyst, name)
-            if claimed.remark("written") != written:
-                raise ServerProblem("key-reused")
-            content = None if replied is None else self._ledger.kept(replied)
-            if replied is not None and content:
-                return KeptReply(int(replied.remark("status")), content)
-            if content is None and not self._is_over(claimed, now):
-                raise ServerProblem("key-running", retry_after=1)
-            turn += 1
+            claim = KeyClaim(analyst, f"{first}:{turn}", written)
+            claimed, replied, _ = self._ledger.recorded(claim.key, claim.reply_key, analyst=analyst)
+            if claimed is None and replied is None:
+                return claim
+            if found := self._reply(claimed, replied, written, now):
+                return found
+            if turn == known + 1 and replied is not None:
+                known = self._remember(analyst, first, turn)
+            turn = 1 + (known if turn == 0 else turn)
+
+    def make(self, claim: KeyClaim, now: datetime) -> KeptReply | None:
+        """Makes a claim, or finds what was sent under it meanwhile; refused as by `find`."""
+        found, new = self._ledger.record(
+            EntryKind.CLAIM,
+            claim.key,
+            {"written": claim.written, "seconds": ceil(self._patience)},
+            analyst=claim.analyst,
+            unless=claim.reply_key,
+        )
+        return None if new else self._meanwhile(claim, found, now)
+
+    def keep_free(self, claim: KeyClaim, status: int, content: bytes, now: datetime) -> KeptReply:
+        """Keeps what was told without a charge, under a claim that was not made; what is kept in the end."""
+        note = {"status": status, "written": claim.written}
+        found, new = self._ledger.record(
+            EntryKind.KEEP, claim.reply_key, note, analyst=claim.analyst, content=content, unless=claim.key
+        )
+        return KeptReply(status, content) if new else self._meanwhile(claim, found, now)
 
     def keep(self, claim: KeyClaim, status: int, content: bytes) -> None:
-        """Keeps what will be sent under a claim."""
+        """Keeps what will be sent under a claim that was made."""
         self._ledger.record(EntryKind.KEEP, claim.reply_key, {"status": status}, analyst=claim.analyst, content=content)
 
     def give_up(self, claim: KeyClaim) -> None:
         """Frees a claim under which nothing was charged: the next request with its key is answered anew."""
         self._ledger.record(EntryKind.KEEP, claim.reply_key, {"status": 0}, analyst=claim.analyst, content=_FREE)
+
+    def _remember(self, analyst: str, first: str, turn: int) -> int:
+        if len(self._given_up) >= _REMEMBERED:
+            self._given_up.clear()
+        self._given_up[analyst, first] = turn
+        return turn
+
+    def _meanwhile(self, claim: KeyClaim, found: Entry, now: datetime) -> KeptReply:
+        """What was sent under a claim since it was looked for."""
+        is_reply = found.kind == EntryKind.KEEP
+        reply = self._reply(None if is_reply else found, found if is_reply else None, claim.written, now)
+        if reply is None:  # it was given up just now
+            raise ServerProblem("key-running", retry_after=1)
+        return reply
+
+    def _reply(self, claimed: Entry | None, replied: Entry | None, written: str, now: datetime) -> KeptReply | None:
+        """What was sent, if anything was and its claim was not given up; refused if it is running."""
+        first = replied if claimed is None else claimed
+        if first is None or first.remark("written") != written:
+            raise ServerProblem("key-reused")
+        content = None if replied is None else self._ledger.kept(replied)
+        if replied is not None and content:
+            return KeptReply(int(replied.remark("status")), content)
+        if content is None and claimed is not None and not self._is_over(claimed, now):
+            raise ServerProblem("key-running", retry_after=1)
+        return None
 
     def _is_over(self, claimed: Entry, now: datetime) -> bool:
         return claimed.at < (now - timedelta(seconds=int(claimed.remark("seconds")))).strftime(_TIME)

@@ -1,11 +1,13 @@
 """One curator, asked by many: from a request over HTTP to the bytes that leave, and when they leave.
 
 Threads:    one curator is shared by the threads of a worker. Its ledger is one connection behind one lock, every query
-            runs on a cursor of its own, and what it remembers is looked up in single steps.
+            runs on a cursor of its own, and what it remembers is looked up in single steps. What reads no rows, charges
+            among it, has threads of its own, and never waits for one that reads rows.
 Waiting:    an answer that is ready early waits as a timer, not as a thread.
 Gone:       work that has begun goes on when its client leaves: it may have been charged, and is stored.
-Seen:       an answer is stored when it leaves, not when it is ready: else whoever asks the same, or sends the same key
-            again, would see how long it took (ledger/held.py). Who asks the same on this worker meanwhile waits for it.
+Seen:       charges are made when a turn begins, and an answer is stored when it leaves, not when it is ready: else
+            whoever sees the budget, asks the same, or sends the same key again, would see how long it took (timing.py,
+            ledger/held.py). Who asks the same on this worker meanwhile waits for it.
 Checked by: tests/server/test_service.py, tests/server/test_processes.py
 """
 
@@ -16,13 +18,15 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from lapwing.answers.formats.json import dump
 from lapwing.curator import Curator
 from lapwing.curator.charging import LOST
-from lapwing.errors import LapwingError, LedgerFailed, PriceChanged
+from lapwing.curator.steps import AfterSearch, BeforeCharge, BeforeRows, RequestSteps, Stop
+from lapwing.errors import LapwingError, LedgerFailed
 from lapwing.ledger.held import HeldAnswer, holding, settle_held
 from lapwing.privacy.budget import Cost
 from lapwing.server.bodies import Asking
@@ -34,7 +38,7 @@ from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, i
 from lapwing.server.releases import NewRelease, Releases, new_release
 from lapwing.server.retries import KeptReply, KeyClaim, Retries, retry_key
 from lapwing.server.settings import ANSWER_TIME, ServeSettings
-from lapwing.server.timing import ServedAnswer, leave_at, longest, slot_of
+from lapwing.server.timing import ServedAnswer, leave_at, longest, pass_time, slot_of
 from lapwing.server.tokens import Principal, TokenBook
 
 _T = TypeVar("_T")
@@ -54,6 +58,8 @@ class Outcome:
     code: str | None = None
     price: Cost | None = None
     retry_after: int | None = None
+    problem: ProblemDetails | None = None
+    """What went wrong, to be written when it leaves."""
     slot: float | None = None
     """T of the grid on which it leaves; None if it leaves at once."""
     held: tuple[HeldAnswer, ...] = ()
@@ -66,11 +72,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A request that must be paid: its claim, its retry key, and the price that was agreed to."""
+    """A request that must be paid: where it stands, its claim, and the answers that it holds."""
 
+    steps: RequestSteps[ServedAnswer]
+    stop: Stop
     claim: KeyClaim | None
-    key: str | None
-    agreed: Cost | None
+    held: list[HeldAnswer] = field(default_factory=list)
 
 
 class Service:
@@ -89,7 +96,7 @@ class Service:
         self._times = dict(times or {})
         slowest = max(self._times.values(), default=ANSWER_TIME)
         self._longest = longest(max(slowest, ANSWER_TIME))
-        self.retries = Retries(self.ledger, patience=self._longest)
+        self.retries = Retries(self.ledger, patience=2 * self._longest)
         self._names = PreviewNames(self.ledger)
         self._waiting: set[asyncio.Future[None]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -97,11 +104,13 @@ class Service:
         self._sent: dict[int, tuple[ServedAnswer, bytes]] = {}
         self.dummy = DummyAnswers(curator)
         threads = self.settings.threads
-        self._turns = Turns(max(1, threads - 1), _WAITING, _TOTAL)
+        at_once = self.settings.at_once
+        self._turns = Turns(at_once=at_once, each=max(1, at_once - 1), waiting=_WAITING, total=_TOTAL)
+        self._closing = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answer")
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="quick")
         self._door = ThreadPoolExecutor(2, thread_name_prefix="door")
-        self._trials = Turns(1, _TRIALS, _TOTAL)
+        self._trials = Turns(at_once=_TOTAL, each=1, waiting=_TRIALS, total=_TOTAL)
         self._trial = ThreadPoolExecutor(1, thread_name_prefix="dummy")  # one, so that they hold up nobody else
 
     def close(self) -> None:
@@ -138,120 +147,169 @@ class Service:
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
     ) -> tuple[Outcome, float | None]:
         """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
-        same, mine = body.digest(), (principal.name, key)
-        begun = await self._in_thread(self._without_rows, principal, body, key, preview, None)
-        while isinstance(begun, _Begun) and not body.refresh and await self._twin(same, mine):
-            begun = await self._in_thread(self._without_rows, principal, body, key, preview, begun.claim)
+        same, mine, end = body.digest(), (principal.name, key), arrived + self._longest
+        begin = partial(self._begin, principal, body, key, preview)
+        begun = await self._in_thread(begin, None)
+        while isinstance(begun, _Begun) and not body.refresh and (twin := self._twin(same, mine)) is not None:
+            await asyncio.wait({twin}, timeout=max(0.0, end - time.monotonic()))
+            if not twin.done():
+                await self._give_up(begun)
+                return await self._still_running()
+            self._forget(same, twin)
+            begun = await self._in_thread(begin, begun.claim)
         if isinstance(begun, Outcome):
             return begun, None
-        task = asyncio.create_task(self._finish(principal, body, begun, arrived))
+        task = asyncio.create_task(self._take_turn(principal, body, begun, begin))
         self._running[same] = task, mine
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._forget(same, done))
         try:
-            return await asyncio.wait_for(asyncio.shield(task), max(0.0, arrived + self._longest - time.monotonic()))
+            return await asyncio.wait_for(asyncio.shield(task), max(0.0, end - time.monotonic()))
         except TimeoutError:
-            return self._problem(of_server(ServerProblem("still-running"))), self._longest
+            return await self._still_running()
 
-    async def _finish(
-        self, principal: Principal, body: Asking, begun: _Begun, arrived: float
+    async def _still_running(self) -> tuple[Outcome, float]:
+        return await self._in_thread(self._problem, of_server(ServerProblem("still-running"))), self._longest
+
+    async def _take_turn(
+        self,
+        principal: Principal,
+        body: Asking,
+        begun: _Begun,
+        begin: Callable[[KeyClaim | None], Outcome | _Begun],
     ) -> tuple[Outcome, float | None]:
-        """Does the work, waits for the grid, and only then stores the answer: from then on it is free for all."""
+        """Answers in a turn of its own, which ends when the answer leaves. Who had to wait for it begins once more:
+        the data, the budget and what is stored may have changed."""
         try:
-            await self._turns.enter(principal.name)
-        except ServerProblem:
-            if begun.claim is not None:
-                await self._in_thread(self.retries.give_up, begun.claim)
-            raise
+            async with asyncio.timeout(self._longest / 2):
+                waited = await self._turns.enter(principal.name)
+        except (ServerProblem, TimeoutError) as error:
+            await self._give_up(begun)
+            raise error if isinstance(error, ServerProblem) else ServerProblem("busy", retry_after=1) from None
         try:
-            work = asyncio.get_running_loop().run_in_executor(self._pool, self._answer, principal, body, begun)
-            outcome = await work
+            if self._closing:
+                await self._give_up(begun)
+                raise ServerProblem("busy", retry_after=1)
+            again = await self._in_thread(begin, begun.claim) if waited else begun
+            return (again, None) if isinstance(again, Outcome) else await self._finish(principal, body, again)
         finally:
             self._turns.leave(principal.name)
-        if outcome.slot is None:
-            return outcome, None
-        place = leave_at(time.monotonic() - arrived, outcome.slot)
+
+    async def _finish(self, principal: Principal, body: Asking, begun: _Begun) -> tuple[Outcome, float | None]:
+        """Charges, reads the rows, waits for the grid, and only then stores the answer: from then on it is free."""
+        began = on_time = time.monotonic()
+        go_on, slot = partial(self._go_on, principal, body, begun), ANSWER_TIME
+        reached: Outcome | Stop = begun.stop
+        while not isinstance(reached, Outcome):
+            match reached:
+                case BeforeRows():
+                    reached = await asyncio.get_running_loop().run_in_executor(self._pool, go_on, slot)
+                    continue
+                case AfterSearch(table):  # what was found may show in the next charge, which comes on time
+                    on_time += leave_at(time.monotonic() - on_time, pass_time(table, self._times, ANSWER_TIME))
+                    await self._wait_until(on_time)
+                case BeforeCharge():
+                    slot = slot_of(reached, self._times, ANSWER_TIME)
+            reached = await self._in_thread(go_on, None)
+        place = None if reached.slot is None else leave_at(time.monotonic() - began, reached.slot)
+        if place is not None:
+            await self._wait_until(began + place)
+        return await self._in_thread(self._store, reached), place
+
+    async def _wait_until(self, moment: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(woken)
-        await asyncio.wait({woken}, timeout=max(0.0, arrived + place - time.monotonic()))
+        await asyncio.wait({woken}, timeout=max(0.0, moment - time.monotonic()))
         self._waiting.discard(woken)
-        return await self._in_thread(self._store, outcome), place
+
+    async def _give_up(self, begun: _Begun) -> None:
+        if begun.claim is not None:
+            await self._in_thread(self.retries.give_up, begun.claim)
 
     async def drain(self) -> None:
-        """Stores what waits for its time, before the server stops."""
+        """Stores what waits for its time, before the server stops. Who still waits for a turn is refused."""
+        self._closing = True
         while self._tasks:
             for woken in self._waiting:
                 if not woken.done():
                     woken.set_result(None)
             await asyncio.wait(set(self._tasks), timeout=0.1)
 
-    async def _twin(self, same: str, mine: tuple[str, str | None]) -> bool:
-        """Waits for whoever asks the same: its answer is stored then, and free. False if nobody else does."""
+    def _twin(self, same: str, mine: tuple[str, str | None]) -> asyncio.Task[Any] | None:
+        """Whoever else asks the same: when it is done, its answer is stored, and free."""
         twin, whose = self._running.get(same, (None, None))
-        if twin is None or (whose == mine and mine[1] is not None):
-            return False
-        await asyncio.wait({twin})
-        self._forget(same, twin)
-        return True
+        return None if whose == mine and mine[1] is not None else twin
 
     def _forget(self, same: str, done: asyncio.Task[Any]) -> None:
         self._tasks.discard(done)
         if self._running.get(same, (None, None))[0] is done:
             del self._running[same]
 
-    def _without_rows(
-        self, principal: Principal, body: Asking, key: str | None, preview: str | None, claim: KeyClaim | None
+    def _begin(
+        self, principal: Principal, body: Asking, key: str | None, preview: str | None, made: KeyClaim | None
     ) -> Outcome | _Begun:
-        """What can be told without reading rows: a stored answer or a refusal. Otherwise what the work begins with.
-
-        It never waits for a thread that reads rows: how long it waited would tell how long they take.
-        """
+        """What can be told for nothing: a stored answer or a refusal. Otherwise what is to be charged."""
+        now, written, claim = self.tokens.now(), body.digest(), made
         try:
-            now, written = self.tokens.now(), body.digest()
             if key is not None and claim is None:
-                found = self.retries.claim(principal.name, key, written, now)
+                found = self.retries.find(principal.name, key, written, now)
                 if isinstance(found, KeptReply):
-                    kind = "application/json" if found.status == 200 else MEDIA_TYPE
-                    return Outcome(found.status, found.content, kind, code="repeated")
+                    return _repeated(found)
                 claim = found
             agreed = None
             if preview is not None:
                 seen = self.curator.preview_request(body.request(principal.name))
                 agreed = self._names.agreed(preview, seen, principal=principal.name, written=written, now=now)
-            begun = _Begun(claim, None if key is None else retry_key(key), agreed)
-            free = self.ledger.total - self.ledger.total
+            retry = None if key is None else retry_key(key)
+            steps = self.curator.steps(body.request(principal.name, retry, agreed))
             try:
-                answer = self.curator.answer(body.request(principal.name, begun.key, free))
-            except PriceChanged as changed:
-                if agreed is not None and not changed.asked.fits(agreed):
-                    raise
-                if begun.key is None or not self.ledger.knows_key(principal.name, begun.key):
-                    self.ledger.check_fits(changed.asked, analyst=principal.name)
-                return begun
-            content, release = self._content(answer, principal, body)
-            outcome = Outcome(200, content, price=answer.cost, release=release, final=True)
+                stop = next(steps)
+            except StopIteration as end:
+                return self._free(end.value, principal, body, claim, is_made=made is not None)
+            if claim is None or made is not None:
+                return _Begun(steps, stop, claim)
+            if claim.is_first and isinstance(stop, BeforeCharge):  # else it may have been charged before
+                self.ledger.check_fits(stop.price, analyst=principal.name)
+            reply = self.retries.make(claim, now)
+            return _Begun(steps, stop, claim) if reply is None else _repeated(reply)
         except ServerProblem as problem:
             outcome = self._problem(of_server(problem))
         except LapwingError as error:
             outcome = self._problem(of_error(error))
         except Exception as error:  # noqa: BLE001 (its words may hold data)
             outcome = self._problem(of_bug(note_incident(error)))
-        return self._store(replace(outcome, claim=claim))
+        return self._store(replace(outcome, claim=made))
 
-    def _answer(self, principal: Principal, body: Asking, begun: _Begun) -> Outcome:
-        """The work that reads rows, in a thread. All that comes of it is held until it may be seen."""
-        with holding() as held:
+    def _free(
+        self, answer: ServedAnswer, principal: Principal, body: Asking, claim: KeyClaim | None, *, is_made: bool
+    ) -> Outcome:
+        """An answer that cost nothing, kept for retries of its key."""
+        content, release = self._content(answer, principal, body)
+        outcome = Outcome(200, content, price=answer.cost, release=release, final=True)
+        if claim is None or is_made:
+            return self._store(replace(outcome, claim=claim))
+        stored = self._store(outcome)
+        reply = self.retries.keep_free(claim, stored.status, stored.content, self.tokens.now())
+        return stored if reply.content == stored.content else _repeated(reply)
+
+    def _go_on(self, principal: Principal, body: Asking, begun: _Begun, slot: float | None) -> Outcome | Stop:
+        """The next step of a request, in a thread: up to where it stops, or to its end. If it reads rows, it has T.
+
+        All that comes of it is held until it may be seen. What fails while rows are read leaves on the grid.
+        """
+        with holding(begun.held):
             try:
-                answer = self.curator.answer(body.request(principal.name, begun.key, begun.agreed))
+                try:
+                    return next(begun.steps)
+                except StopIteration as end:
+                    answer: ServedAnswer = end.value
                 content, release = self._content(answer, principal, body)
-                slot = slot_of(answer, self._times, ANSWER_TIME)
-                outcome = Outcome(200, content, price=answer.cost, slot=slot, release=release, final=True)
+                outcome = Outcome(200, content, price=answer.cost, release=release, final=True)
             except LapwingError as error:
-                failed = self._problem(of_error(error))
-                outcome = replace(failed, slot=self._slot(principal, body), final=is_final(error))
+                outcome = replace(_unwritten(of_error(error)), final=is_final(error))
             except Exception as error:  # noqa: BLE001
-                outcome = replace(self._problem(of_bug(note_incident(error))), slot=ANSWER_TIME)
-        return replace(outcome, held=tuple(held), claim=begun.claim)
+                outcome = _unwritten(of_bug(note_incident(error)))
+        return replace(outcome, slot=slot, held=tuple(begun.held), claim=begun.claim)
 
     def _store(self, outcome: Outcome) -> Outcome:
         """Stores what was held and keeps what is sent, before it leaves."""
@@ -263,6 +321,8 @@ class Service:
             lost = LedgerFailed(LOST.format(entry=outcome.held[0].reservation.seq if outcome.held else 0, why=error))
             lost.charged = outcome.price
             outcome = replace(self._problem(of_error(lost)), claim=outcome.claim)
+        if outcome.problem is not None:
+            outcome = replace(outcome, content=outcome.problem.to_bytes(self._remaining()), problem=None)
         if outcome.claim is not None:
             with suppress(LapwingError):
                 if outcome.final:
@@ -284,13 +344,6 @@ class Service:
                 self._sent.clear()
             self._sent[id(answer)] = answer, release.content
         return release.content, release
-
-    def _slot(self, principal: Principal, body: Asking) -> float:
-        """T of a request that failed after its charge."""
-        try:
-            return slot_of(self.curator.preview_request(body.request(principal.name)), self._times, ANSWER_TIME)
-        except LapwingError:
-            return ANSWER_TIME
 
     def _preview(self, principal: Principal, body: Asking) -> dict[str, Any]:
         seen = self.curator.preview_request(body.request(principal.name))
@@ -318,13 +371,12 @@ class Service:
             return self._problem(of_bug(note_incident(error)))
 
     def _problem(self, problem: ProblemDetails) -> Outcome:
-        remaining = None
+        return replace(_unwritten(problem), content=problem.to_bytes(self._remaining()), problem=None)
+
+    def _remaining(self) -> Cost | None:
         with suppress(LapwingError):
-            remaining = self.ledger.remaining
-        content = problem.to_bytes(remaining)
-        return Outcome(
-            problem.status, content, MEDIA_TYPE, problem.code, problem.charged, retry_after=problem.retry_after
-        )
+            return self.ledger.remaining
+        return None
 
     async def _in_thread(self, work: Callable[..., _T], *values: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._quick, work, *values)
@@ -332,3 +384,14 @@ class Service:
 
 def _kind(body: Asking) -> str:
     return type(body).__name__.removesuffix("Body").lower()
+
+
+def _unwritten(problem: ProblemDetails) -> Outcome:
+    """A problem that says what is left of the budget when it leaves."""
+    known = problem.status, b"", MEDIA_TYPE, problem.code, problem.charged, problem.retry_after
+    return Outcome(*known, problem=problem)
+
+
+def _repeated(reply: KeptReply) -> Outcome:
+    kind = "application/json" if reply.status == 200 else MEDIA_TYPE
+    return Outcome(reply.status, reply.content, kind, code="repeated")

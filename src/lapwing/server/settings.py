@@ -4,7 +4,8 @@
 host = "127.0.0.1"
 port = 8470
 workers = 1                    # processes
-threads = 4                    # questions that a worker answers at a time
+threads = 4                    # questions of which a worker reads rows at a time
+at_once = 32                   # fresh answers under way on a worker, until they leave; the rest wait
 rate = 20                      # requests a second of one principal, on each worker
 burst = 100                    # requests at once
 tls_certificate = "cert.pem"   # and tls_key; without them it listens on loopback only
@@ -36,6 +37,7 @@ class ServeSettings:
     port: int = 8470
     workers: int = 1
     threads: int = 4
+    at_once: int = 32
     rate: int = 20
     burst: int = 100
     tls_certificate: Path | None = None
@@ -44,7 +46,7 @@ class ServeSettings:
     log_questions: bool = False
 
     def __post_init__(self) -> None:
-        for name, least, most in (("port", 0, 65535), ("workers", 1, 64), ("threads", 1, 64)):
+        for name, least, most in (("port", 0, 65535), ("workers", 1, 64), ("threads", 1, 64), ("at_once", 1, 512)):
             _check_whole(name, getattr(self, name), least, most)
         for name in ("rate", "burst"):
             _check_whole(name, getattr(self, name), 1, 1_000_000)

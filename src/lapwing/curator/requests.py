@@ -1,0 +1,227 @@
+"""From a request to its answer: one that is at hand or stored, or a new one, prepared, charged and read in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from lapwing.answers.answer import Release, declared_answer
+from lapwing.answers.combine import check_combinable
+from lapwing.answers.computed import Computed
+from lapwing.asking.batch import BatchRequest
+from lapwing.asking.batch_answer import Batch, batch_of
+from lapwing.asking.request import QuestionRequest, Request, StatementPart, WorkloadRequest
+from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, combine, nothing, release_of
+from lapwing.curator.charging import after_charge, buy
+from lapwing.curator.checks import PlannedCheck, prepare_check
+from lapwing.curator.missing import find_missing, price_of
+from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
+from lapwing.curator.private_data import PrivateData
+from lapwing.curator.statements import StatementFinder, parts_request
+from lapwing.curator.steps import BeforeCharge, RequestSteps
+from lapwing.errors import Misconfigured, PriceChanged
+from lapwing.ledger import Ledger
+from lapwing.privacy.budget import Cost
+
+
+class Requests:
+    """Answers requests, in steps (steps.py)."""
+
+    def __init__(
+        self, ledger: Ledger, private_data: PrivateData, planner: Planner, statements: StatementFinder
+    ) -> None:
+        self._ledger, self._private_data, self._planner = ledger, private_data, planner
+        self._statements, self._answers = statements, PaidAnswers(ledger, private_data)
+        self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
+
+    def answer(self, asked: QuestionRequest, request: Request) -> RequestSteps[Release | Computed]:
+        """The answer to a question, or to a statement that is computed from the answers to several."""
+        found = self._statements.find(asked.question, request.today)
+        if found is None:
+            return (yield from self.answer_one(asked, request))
+        text, statement = found
+        confidence = self._planner.confidence(statement.parts[0], request.terms)
+        parts = parts_request(text, statement, request, confidence)
+        self._private_data.prepare_steps(statement, confidence)
+        releases: Sequence[Release]
+        if isinstance(parts.asked, BatchRequest):
+            batch = yield from self.answer_batch(parts.asked, parts)
+            releases, cost = batch.releases, batch.cost
+        else:
+            answer = yield from self.answer_one(QuestionRequest(StatementPart(text, 0)), parts)
+            releases, cost = (answer,), answer.cost
+        computed = Computed(statement, releases, cost, confidence)
+        with after_charge(cost):
+            computed.table()  # what takes too long is said now
+        return computed
+
+    def answer_one(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> RequestSteps[Release]:
+        """The answer to one question, or a workload."""
+        question = asked.question if isinstance(asked, QuestionRequest) else None
+        plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
+        name = (question, request.today, repr(request.terms)) if plain else None
+        if name is not None and (kept := self._kept_answer(name)) is not None:
+            return kept
+        before = None if name is None else self._ledger.state
+        planned = self._planner.plan(asked, request)
+        request = request.canonical(planned.facts)
+        if request.key is not None:
+            self._ledger.check_key(request.analyst, request.key, request.body())
+        marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
+        answer = yield from self._answer(asked.title(planned.plan), planned, request)
+        if name is not None and not answer.cost:
+            settled = not answer.found and (planned.check is None or not planned.check.missing)
+            self._keep(name, before, marks, answer, settled=settled)
+        return answer
+
+    def answer_batch(self, asked: BatchRequest, request: Request) -> RequestSteps[Batch]:
+        """The answers to several questions."""
+        planned = self._planner.plan_batch(asked, request)
+        batch = planned.batch
+        request = request.canonical(*(one.outline.question.facts for one in batch.merged))
+        charges = charges_of(batch, asked, request)
+        for charge in charges:
+            if charge.key is not None:
+                self._ledger.check_key(request.analyst, charge.key, charge.body)
+        for plan in batch.plans:
+            self._private_data.check(plan.table)
+        found = self.find_stored(planned, asked, request)
+        missing = [place for place, answer in enumerate(found) if answer is None]
+        stop = BeforeCharge(nothing(self._ledger.total), tuple(batch.plans), sum(map(bool, planned.checks)))
+        new, checks, more = yield from self._buy(
+            [charges[p] for p in missing], batch.costs(missing), [planned.checks[p] for p in missing], request, stop
+        )
+        told = [None if one is None else checks.get(one, one).told for one in planned.checks]
+        paid = iter(new)
+        answers = [next(paid) if answer is None else answer for answer in found]
+        return batch_of(asked.names, batch, answers, told, more)
+
+    def find_stored(self, planned: PlannedBatch, asked: BatchRequest, request: Request) -> list[Release | None]:
+        """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
+        charges, find = (
+            charges_of(planned.batch, asked, request),
+            partial(self._answers.find_stored, analyst=request.analyst),
+        )
+        found = [None if request.refresh else find(one.plan, one.confidence, key=one.key) for one in charges]
+        if request.refresh or planned.lesser is None or None not in found:
+            return found
+        lesser = charges_of(planned.lesser(), asked, request)
+        pairs = zip(found, lesser, strict=True)
+        return [find(one.plan, one.confidence) if answer is None else answer for answer, one in pairs]
+
+    def find_least(self, planned: PlannedRequest) -> Release | None:
+        """The stored answer to a question that will do."""
+        return self._answers.find_stored(planned.least, planned.confidence)
+
+    def _answer(self, title: str, planned: PlannedRequest, request: Request) -> RequestSteps[Release]:
+        """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
+        if planned.plan.outline.is_declared:
+            return declared_answer(planned.plan, nothing(self._ledger.total), planned.confidence)
+        if request.combine:
+            _check_combine(planned, request)
+        self._private_data.check(planned.plan.table)
+        if planned.missing:
+            price = price_of(planned, self._ledger.budget)
+            _check_at_most(price, request)
+            self._ledger.check_fits(price, analyst=request.analyst)
+            planned = yield from find_missing(planned, request, self._planner, self._ledger, self._private_data)
+        answer = None if request.refresh else self._stored(planned, request)
+        if answer is None:  # not by its truth: an answer without rows is false
+            with after_charge(planned.charged):
+                planned, answer = yield from self._pay(title, planned, request)
+        check = None if planned.check is None else planned.check.checked
+        if not planned.found and check is None:
+            return answer
+        return replace(answer, found=planned.found, check=check, cost=answer.cost + planned.charged)
+
+    def _pay(
+        self, title: str, planned: PlannedRequest, request: Request
+    ) -> RequestSteps[tuple[PlannedRequest, Release]]:
+        """A new answer, with its check."""
+        charge = PlannedCharge(planned.plan, planned.confidence, title, request.body(), request.key)
+        cost, check = self._ledger.budget.cost(planned.plan.loss), planned.check
+        known = self._answers.find_all(planned.plan.outline) if request.combine else []
+        stop = BeforeCharge(planned.charged, (planned.plan,), len(planned.found) + (check is not None))
+        (answer,), paid, more = yield from self._buy([charge], [cost], [check], request, stop)
+        with after_charge(more):
+            answer = combine(answer, known) if request.combine else answer
+        check = None if check is None else paid.get(check, check)
+        return replace(planned, check=check, charged=planned.charged + more), answer
+
+    def _buy(
+        self,
+        charges: Sequence[PlannedCharge],
+        costs: Sequence[Cost],
+        checks: Sequence[PlannedCheck | None],
+        request: Request,
+        stop: BeforeCharge,
+    ) -> RequestSteps[tuple[list[Release], dict[PlannedCheck, PlannedCheck], Cost]]:
+        """New answers, the checks that they lack, and what those cost: all prepared, then all charged at once.
+
+        `stop` has what was charged for them before, and what is asked.
+        """
+        if not charges:
+            return [], {}, nothing(self._ledger.total)
+        lacking = list(dict.fromkeys(self._lacking(charges, checks, request)))
+        price = sum([*costs, *(self._ledger.budget.cost(one.price) for one in lacking)], nothing(self._ledger.total))
+        _check_at_most(stop.price + price, request)
+        answers = self._answers.prepare(charges, costs)
+        new = [prepare_check(one, request, self._ledger, self._private_data) for one in lacking]
+        yield replace(stop, price=price)
+        paid = yield from buy(self._ledger, [*new, *answers], request.analyst)
+        first, rest = paid[: len(new)], paid[len(new) :]
+        results = {one: replace(one, result=p.answer, own=True) for one, p in zip(lacking, first, strict=True)}
+        releases = [release_of(charge, one) for charge, one in zip(charges, rest, strict=True)]
+        return releases, results, sum((one.cost for one in first), nothing(self._ledger.total))
+
+    def _lacking(
+        self, charges: Sequence[PlannedCharge], checks: Sequence[PlannedCheck | None], request: Request
+    ) -> Iterable[PlannedCheck]:
+        """The checks that are missing. A key that was charged before buys no new answer, and so no check."""
+        for charge, check in zip(charges, checks, strict=True):
+            new = charge.key is None or not self._ledger.knows_key(request.analyst, charge.key)
+            if new and check is not None and check.missing:
+                yield check
+
+    def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
+        """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
+        return self._answers.find_stored(
+            planned.plan, planned.confidence, lesser=planned.lesser, analyst=request.analyst, key=request.key
+        )
+
+    def _kept_answer(self, name: Hashable) -> Release | None:
+        """The answer that is kept for these words, if nothing has changed since."""
+        match, seen, kept = self._kept.get(name, (None, None, None))
+        if kept is None or seen != (self._stamp(match), self._private_data.fingerprints(kept.plan.table)):
+            return None
+        return kept
+
+    def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release, *, settled: bool) -> None:
+        """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
+        table is declared anew and the data stay as they were. Where more may be said of it later, since it has searches
+        or no check serves it yet, it is not settled: it is kept as long as nothing is written at all."""
+        match = answer.plan.outline.identity.text if settled else None
+        seen = self._stamp(match), marks
+        if self._ledger.state != before:
+            return  # an answer may have come since this one was chosen
+        if len(self._kept) >= REMEMBERED:
+            self._kept.clear()
+        for column in (*answer.released.keys, *(cell for cells in answer.released.cells for cell in cells)):
+            column.flags.writeable = False  # everybody who asks gets this answer
+        self._kept[name] = match, seen, answer
+
+    def _stamp(self, match: str | None) -> Hashable:
+        return self._ledger.state if match is None else self._ledger.answer_stamp(match)
+
+
+def _check_at_most(price: Cost, request: Request) -> None:
+    if request.at_most is not None and not price.fits(request.at_most):
+        why = f"it now costs {price}, and {request.at_most} was agreed to."
+        raise PriceChanged("price-changed", "the price", why, "Preview it again.", asked=price)
+
+
+def _check_combine(planned: PlannedRequest, request: Request) -> None:
+    if not request.refresh:
+        raise Misconfigured("`combine` joins a new answer with stored ones. Pass refresh=True. Nothing was charged.")
+    check_combinable(planned.plan.outline)
