@@ -168,10 +168,10 @@ def test_a_claim_has_the_time_of_the_server_that_made_it() -> None:
     """Another one, whose tables answer sooner, does not take it for lost."""
     ledger, now = open_ledger(None, Budget(1)), datetime.now(UTC)
     slow, quick = Retries(ledger, patience=600), Retries(ledger, patience=1)
-    assert isinstance(slow.claim("ann", "k", "body", now), KeyClaim)
+    assert isinstance(claim_key(slow, "body", now), KeyClaim)
     with pytest.raises(ServerProblem, match="key-running"):
-        quick.claim("ann", "k", "body", now + timedelta(seconds=500))
-    assert isinstance(quick.claim("ann", "k", "body", now + timedelta(seconds=700)), KeyClaim)
+        claim_key(quick, "body", now + timedelta(seconds=500))
+    assert isinstance(claim_key(quick, "body", now + timedelta(seconds=700)), KeyClaim)
 
 
 def test_a_kept_reply_is_given_back() -> None:
