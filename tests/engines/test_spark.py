@@ -551,14 +551,20 @@ PURCHASES = Table(
 )
 
 
-def steps_of(spark: Any) -> str:
+def test_rows_of_a_unit_cross_the_network_once_where_few_are_in_a_group(spark: Any) -> None:
+    """The other order that the page tells of: no totals before the groups are chosen."""
+    plan = steps_of(spark, replace(PURCHASES, rows_per_unit=5))
+    assert re.findall(r"Exchange by .*", plan) == ["Exchange by k0", "Exchange by lw_unit"]
+
+
+def steps_of(spark: Any, table: Table = PURCHASES) -> str:
     """The plan of the question on the page, one line a step, without expressions."""
     from lapwing.cells.bounding import queries
 
     data = spark.createDataFrame(pa.table({"uid": [1], "category": [1], "amount": [1.0]}))
-    engine = SparkEngine([(PURCHASES, SparkFrame(data))], salt=SALT)
+    engine = SparkEngine([(table, SparkFrame(data))], salt=SALT)
     text = "SELECT category, COUNT(*) AS n, SUM(amount) AS s FROM purchases GROUP BY category"
-    (query,) = queries(plan_of(text, PURCHASES)).prepared(engine.prepare).all
+    (query,) = queries(plan_of(text, table)).prepared(engine.prepare).all
     with engine._sessions.fresh() as session:
         session.conf.set("spark.sql.adaptive.enabled", "false")
         engine._make_views(session)
