@@ -159,6 +159,18 @@ def test_every_setting_that_gives_meaning_is_set_in_the_session_of_an_answer(spa
         assert session.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
+def test_a_cluster_in_another_zone_changes_no_meaning(spark: Any) -> None:
+    """New sessions begin with the settings of the cluster, not with those of the caller's session."""
+    cluster, name = spark.sparkContext._jsc.sc().conf(), "spark.sql.session.timeZone"
+    cluster.set(name, "Asia/Kolkata")
+    try:
+        assert spark.newSession().conf.get(name) == "Asia/Kolkata"
+        with Sessions(spark).fresh() as session:
+            assert session.conf.get(name) == "UTC"
+    finally:
+        cluster.remove(name)
+
+
 def test_times_with_a_zone_are_read_in_utc(odd: Any) -> None:
     """As DuckDB reads TIMESTAMP WITH TIME ZONE, whatever the zone of the caller's session is."""
     data = odd.sql("SELECT 1L AS pid, CAST('2020-01-01 03:00:00+05:30' AS TIMESTAMP_LTZ) AS at")

@@ -235,8 +235,8 @@ ENGINES: tuple[Mutant, ...] = (
     Mutant(
         "shared ledger: an entry need not continue the last one",
         "ledger/postgres_book.py",
-        "WHERE seq = NEW.seq - 1 AND hash = NEW.previous;",
-        "WHERE seq = NEW.seq - 1;",
+        "  IF NOT FOUND THEN {_REFUSE}; END IF;\n  RETURN NULL;\n",
+        "  RETURN NULL;\n",
         "whoever has the role's password can fork the chain",
         SHARED,
     ),

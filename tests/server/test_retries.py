@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lapwing.errors import EngineFailed
+from lapwing.errors import EngineFailed, LedgerFailed
 from lapwing.ledger import open_ledger
 from lapwing.opening import open_data
 from lapwing.privacy import Accounting, Budget, Cost
@@ -168,10 +168,10 @@ def test_a_claim_has_the_time_of_the_server_that_made_it() -> None:
     """Another one, whose tables answer sooner, does not take it for lost."""
     ledger, now = open_ledger(None, Budget(1)), datetime.now(UTC)
     slow, quick = Retries(ledger, patience=600), Retries(ledger, patience=1)
-    assert isinstance(slow.claim("ann", "k", "body", now), KeyClaim)
+    assert isinstance(claim_key(slow, "body", now), KeyClaim)
     with pytest.raises(ServerProblem, match="key-running"):
-        quick.claim("ann", "k", "body", now + timedelta(seconds=500))
-    assert isinstance(quick.claim("ann", "k", "body", now + timedelta(seconds=700)), KeyClaim)
+        claim_key(quick, "body", now + timedelta(seconds=500))
+    assert isinstance(claim_key(quick, "body", now + timedelta(seconds=700)), KeyClaim)
 
 
 def test_a_kept_reply_is_given_back() -> None:
@@ -265,6 +265,38 @@ def test_a_key_that_was_given_up_often_is_looked_up_as_fast(monkeypatch: pytest.
     assert isinstance(claim, KeyClaim)
     retries.keep(claim, 200, b"answer")
     assert claim_key(retries, "body", now) == KeptReply(200, b"answer")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, StopIteration])
+def test_what_fails_while_an_answer_is_stored_holds_up_nobody(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The key is free again, and so is the turn; a task whose thread ends with StopIteration would never end."""
+    with monkeypatch.context() as broken:
+
+        def fail(_: Any) -> None:
+            raise error
+
+        broken.setattr(asked.service.releases, "keep", fail)
+        broken.setattr(asked.service, "_longest", 5.0)
+        failed = asked.ask(COUNT, key="k")
+        assert (failed.status_code, failed.json()["code"]) == (503, "bug")
+    assert not asked.service._tasks
+    again = asked.ask(COUNT, key="k")
+    assert (again.status_code, again.json()["price"]["epsilon"]) == (200, 0)
+    assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_a_ledger_that_cannot_be_read_is_told(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked.token()
+
+    def fail() -> None:
+        raise LedgerFailed("It cannot be read.")
+
+    monkeypatch.setattr(asked.service.tokens, "now", fail)
+    failed = asked.ask(COUNT, key="k")
+    assert (failed.status_code, failed.json()["code"]) == (503, LedgerFailed.code)
+    assert not asked.spent
 
 
 def test_what_does_not_fit_the_budget_writes_nothing(asked: Asked) -> None:

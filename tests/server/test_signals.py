@@ -153,10 +153,11 @@ def test_a_hangup_with_broken_settings_changes_nothing_and_is_told(tmp_path: Pat
         settings.write_text(settings.read_text().replace("rows_per_unit", "rows_for_unit"))
         with load.going_on():
             os.kill(server.process.pid, signal.SIGHUP)
-            until(lambda: '"failed": "start"' in server.log())
+            until(lambda: "keeping worker" in server.log())  # said when the new process is gone
             load.wait_for_answers(CLIENTS)
         assert load.odd == []
         assert server.workers == before
+        assert '"failed": "start"' in server.log()
         assert "rows_for_unit" in server.log()
         assert "Traceback" not in server.log()
 

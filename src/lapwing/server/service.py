@@ -224,7 +224,8 @@ class Service:
 
     async def _give_up(self, begun: _Begun) -> None:
         if begun.claim is not None:
-            await self._in_thread(self.retries.give_up, begun.claim)
+            with suppress(LapwingError):
+                await self._in_thread(self.retries.give_up, begun.claim)
 
     async def drain(self) -> None:
         """Stores what waits for its time, before the server stops. Who still waits for a turn is refused."""
@@ -249,8 +250,9 @@ class Service:
         self, principal: Principal, body: Asking, key: str | None, preview: str | None, made: KeyClaim | None
     ) -> Outcome | _Begun:
         """What can be told for nothing: a stored answer or a refusal. Otherwise what is to be charged."""
-        now, written, claim = self.tokens.now(), body.digest(), made
+        written, claim = body.digest(), made
         try:
+            now = self.tokens.now()
             if key is not None and claim is None:
                 found = self.retries.find(principal.name, key, written, now)
                 if isinstance(found, KeptReply):
@@ -321,10 +323,12 @@ class Service:
             lost = LedgerFailed(LOST.format(entry=outcome.held[0].reservation.seq if outcome.held else 0, why=error))
             lost.charged = outcome.price
             outcome = replace(self._problem(of_error(lost)), claim=outcome.claim)
+        except Exception as error:  # noqa: BLE001
+            outcome = replace(self._problem(of_bug(note_incident(error))), claim=outcome.claim)
         if outcome.problem is not None:
             outcome = replace(outcome, content=outcome.problem.to_bytes(self._remaining()), problem=None)
         if outcome.claim is not None:
-            with suppress(LapwingError):
+            with suppress(Exception):
                 if outcome.final:
                     self.retries.keep(outcome.claim, outcome.status, outcome.content)
                 else:
