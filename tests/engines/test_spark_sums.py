@@ -68,3 +68,11 @@ def test_sums_of_parts_do_not_add_decimals(most: int) -> None:
     text = SPARK.write(forms.ExactSum(this=exp.column("x"), most=most)).text
     assert "TRY_SUM(CAST" not in text
     assert text.count("TRY_SUM(") == (1 if most == 1 else 3)
+
+
+def test_a_long_number_is_written_once() -> None:
+    """Its text in every part would make the query several times as long, and Spark takes seconds to read it."""
+    node = forms.Greatest(expressions=[exp.column("x" * 100) for _ in range(30)])
+    text = SPARK.write(forms.ExactSum(this=node, most=2**40)).text
+    assert text.count("TRY_SUM(") == 1
+    assert "DECIMAL" in text

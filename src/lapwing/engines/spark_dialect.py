@@ -28,6 +28,7 @@ SALT_TABLE = "lw_salt"
 
 _NAN = "DOUBLE('NaN')"
 _PART = 16  # bits
+_LONG = 2000  # characters of a number that is not written once for each of its parts: Spark would read for seconds
 _WIDE = "DECIMAL(38, 0)"
 
 
@@ -96,7 +97,7 @@ def _exact_sum(writer: Writer, form: exp.Expression) -> str:
     """Numbers of up to 62 bits are cut into parts of 16, each of which is added up as BIGINT: sums of decimals take
     three times as long. A part is at most 2^16 in absolute value, so below 2^47 rows no sum overflows."""
     value, most = writer.sql(form.this), form.args.get("most")
-    if most is None or most >= 1 << 62:
+    if most is None or most >= 1 << 62 or len(value) > _LONG:
         return f"TRY_SUM(CAST({value} AS {_WIDE}))"
     value = f"TRY_CAST({value} AS BIGINT)"
     places = range(0, max(1, most.bit_length()), _PART)
