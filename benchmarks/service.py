@@ -9,7 +9,7 @@ cores. The rest is Lapwing's own. The data are the bundled health data, 20,190 r
 
     stored      one question over and over: the token, the ledger, the stored answer
     keyed       the same with a retry key for each request, as lw.connect sends: the ledger records key and reply
-    fresh       every request is charged, read from the rows and noised; 64 clients that wait for T get at most 64 / T
+    fresh       every request is charged, read from the rows and noised; 32 on each worker are under way at a time
     previews    price and error of a question that differs every time
 
 Work is the processor time of all workers, divided by the requests. After the run the ledger must hold exactly as many
@@ -156,7 +156,7 @@ def serving(folder: Path, workers: int) -> Iterator[tuple[str, subprocess.Popen[
     port = spare_port()
     file, _ = write_neighbours(folder / "data", (port, 0))
     text = file.read_text().replace("answer_time = 0.05", "answer_time = 0.1")
-    file.write_text(f"{text}workers = {workers}\nthreads = 8\n")
+    file.write_text(f"{text}workers = {workers}\nthreads = 8\nat_once = 32\n")
     command = [sys.executable, "-W", "ignore", "-m", "lapwing", "serve", "--file", str(file)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)

@@ -131,7 +131,7 @@ def test_a_failure_after_the_charge_leaves_on_the_grid(monkeypatch: pytest.Monke
 def test_waiting_holds_no_thread() -> None:
     """Six answers with one thread: if one held it while it waits, the next could not be ready at the same place."""
     asks = [{"sql": f"SELECT COUNT(*) AS n FROM visits WHERE age < {i}", "share": 0.01} for i in range(6)]
-    with serving(open_visits(), {"visits": 4.0}, threads=1) as asked:
+    with serving(open_visits(), {"visits": 4.0}, threads=1, at_once=8) as asked:
         answers = asked.calls([("POST", "/v1/ask", {"json": body}) for body in asks])
         assert [one.status_code for one in answers] == [200] * 6
         assert [line["left_after"] for line in asked.lines] == [4.0] * 6
@@ -302,7 +302,7 @@ def test_who_waits_for_a_turn_is_charged_when_an_answer_leaves(monkeypatch: pyte
 
 def test_a_charge_waits_for_no_thread_that_reads_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """threat:A9: five questions and one thread, which reads for as long as it likes: all are charged on arrival."""
-    with serving(open_visits(), {"visits": 0.05}, threads=1) as asked:
+    with serving(open_visits(), {"visits": 0.05}, threads=1, at_once=8) as asked:
         engine, going = asked.service.curator._engine, threading.Event()
         real = engine.fetch
 

@@ -104,8 +104,8 @@ class Service:
         self._sent: dict[int, tuple[ServedAnswer, bytes]] = {}
         self.dummy = DummyAnswers(curator)
         threads = self.settings.threads
-        at_once = self.settings.at_once
-        self._turns = Turns(at_once=at_once, each=max(1, at_once - 1), waiting=_WAITING, total=_TOTAL)
+        turns = self.settings.turns
+        self._turns = Turns(at_once=turns, each=max(1, turns - 1), waiting=_WAITING, total=_TOTAL)
         self._closing = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answer")
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="quick")
