@@ -146,8 +146,9 @@ class Requests:
         (answer,), paid, more = yield from self._buy([charge], [cost], [check], request, stop)
         with after_charge(more):
             answer = combine(answer, known) if request.combine else answer
-        check = None if check is None else paid.get(check, check)
-        return replace(planned, check=check, charged=planned.charged + more), answer
+        if check is None or not paid:
+            return planned, answer
+        return replace(planned, check=paid[check], charged=planned.charged + more), answer
 
     def _buy(
         self,
