@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import UNIT_ID, Field, Table
+from lapwing.catalog.table import UNIT_ID, Catalog, Field, Table
 from lapwing.engines.postgres import PostgresEngine, stored_types
+from lapwing.engines.postgres_columns import LONGEST
 from lapwing.engines.source import PostgresTable, read_source
 from lapwing.errors import Misconfigured
+from lapwing.language.emission import emit
 from lapwing.language.types import Type
+from lapwing.planning.question import Question
+from lapwing.reading.sql import read_sql
 from support.cells import run
 from support.hosts import PostgresHost
 from support.postgres import PostgresServer
@@ -70,6 +74,44 @@ def test_decimals_have_no_end_that_fails(host: PostgresHost) -> None:
     assert read(source, "x", Type.INTEGER) == [None] * 5 + [0, 0, 3, None, None]
     narrow = made(host, "narrow", "x numeric(5, 2)", "1.005", "'NaN'")
     assert read(narrow, "x", Type.REAL)[0] == 1.01
+
+
+@pytest.mark.parametrize("digits", ["10, -300", "300, -300", "300, 300", "300, 0", "310, 5"])
+def test_decimals_with_a_scale_below_zero_have_no_end_that_fails(host: PostgresHost, digits: str) -> None:
+    """threat:A12 numeric(10, -300) holds 10^309, which no float64 does."""
+    name = f"scaled{digits.replace(', -', 'm').replace(', ', 'p')}"
+    precision, scale = map(int, digits.split(","))
+    largest = f"{'9' * precision}e{-scale}"
+    source = made(host, name, f"x numeric({digits})", largest, f"-{largest}", "NULL")
+    assert read(source, "x", Type.REAL) == [float(largest), -float(largest), None]
+
+
+LONG = [
+    "s || s = 'a'",
+    "UPPER(s) = 'A'",
+    "TRIM(s) = 'a'",
+    "s ILIKE 'a%'",
+    "REGEXP_MATCHES(s, 'b$')",
+    "CAST(s AS INTEGER) > 1",
+    "CAST(s AS DATE) > DATE '2020-01-01'",
+]
+
+
+def test_texts_of_any_length_fail_no_function(host: PostgresHost) -> None:
+    """threat:A12 functions of text need more memory than the text: one long text would be a charged failure."""
+    source = made(host, "long", "p integer, s text, v varchar", f"1, repeat('x', {2**27}), repeat('x', {2**27})")
+    table = Table("t", tuple(Field(name, Type.TEXT) for name in "sv"), None)
+    engine = PostgresEngine([(table, source)], salt=1)
+    question = read_sql(f"SELECT COUNT(*) AS n FROM t WHERE {' OR '.join(LONG)}", Catalog((table,)))
+    assert isinstance(question, Question)
+    assert question.where is not None
+    shown = exp.alias_(emit(question.where, lambda leaf: exp.column(leaf.name, quoted=True)), "w")
+    query = exp.select(shown, exp.alias_(exp.column("v"), "v")).from_("t")
+    assert run(engine, query).to_pylist() == [{"w": None, "v": None}]
+    engine.close()
+    host.run(f"UPDATE long SET s = repeat('x', {LONGEST}), v = 'b'")
+    assert len(read(source, "s", Type.TEXT)[0]) == LONGEST
+    assert read(source, "v", Type.TEXT) == ["b"]
 
 
 def test_dates_leave_as_integers_and_endless_ones_as_null(host: PostgresHost) -> None:

@@ -51,6 +51,8 @@ class Writer:
     def __init__(self, grammar: Generator, salt: str) -> None:
         self._grammar, self.salt = grammar, salt
         self.tables: dict[str, pa.Table] = {}
+        self.rounded: dict[str, str] = {}
+        """Texts that round a number, and the number: engines whose rounding is of float64 read whole ones as they are."""
 
     def sql(self, node: exp.Expression | None) -> str:
         """The text of a node whose forms are written already."""

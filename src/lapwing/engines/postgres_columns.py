@@ -4,7 +4,8 @@ Guarantee:  reading a declared column fails on no row. Every column has the engi
             particular never float4, in which integers above 2^24 equal their neighbours, never a domain, and never a
             collation but "C".
 Proof:      stored types are of a closed list; for each and each declared type the text is a cast that PostgreSQL
-            defines for all values, or one behind a condition (postgres_reading.py).
+            defines for all values, or one behind a condition (postgres_reading.py). A text is at most LONGEST bytes,
+            or as long as its type allows; a longer one is NULL, so that no function of it needs too much memory.
 Checked by: tests/engines/test_postgres_columns.py
 """
 
@@ -42,6 +43,8 @@ _READ_AS = {
 }
 """As which declared types a stored one can be read."""
 _NARROW = 300  # digits of a decimal on either side of the point that float64 always holds
+LONGEST = 1 << 23
+"""Bytes of a text that is read. LOWER, TRIM and patterns need up to 8 times as much, and fail from 2^30 bytes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ class StoredColumn:
     @property
     def kind(self) -> Type | None:
         return Type.TEXT if self.is_enum else _KINDS.get(self.type)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it is text of any length. A length is at most 10,485,760 characters, of up to 4 bytes."""
+        return self.type == "text" or (self.type == "varchar" and self.modifier < 0)
 
     @property
     def unit_type(self) -> str:
@@ -167,6 +175,8 @@ def _as_declared(column: StoredColumn, declared: Type, kind: Type) -> str:
         value = f"({name} AT TIME ZONE 'UTC')"
     elif kind is Type.TEXT:
         value = f"(CAST({name} AS TEXT) {C})"
+        if column.is_endless:
+            value = f"CASE WHEN OCTET_LENGTH({name}) <= {LONGEST} THEN {value} END"
     else:
         value = f"CAST({name} AS {SQL_TYPES[kind]})"
     if declared is kind:
@@ -183,8 +193,8 @@ def _decimal(name: str, modifier: int, declared: Type) -> str:
     if declared is Type.INTEGER:
         rounded = f"ROUND({name})"
         return f"CASE WHEN {rounded} BETWEEN {-(2**63)} AND {2**63 - 1} THEN CAST({rounded} AS BIGINT) END"
-    digits, scale = ((modifier - 4) >> 16) & 0xFFFF, ((modifier - 4) & 0x7FF) ^ 1024
-    if modifier > 0 and digits <= _NARROW and abs(scale - 1024) <= _NARROW:
+    digits, scale = ((modifier - 4) >> 16) & 0xFFFF, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
+    if modifier > 0 and max(digits, digits - scale, scale) <= _NARROW:
         return f"CAST({name} AS DOUBLE PRECISION)"
     cast = f"CAST({name} AS DOUBLE PRECISION)"
     return f"CASE WHEN {name} = 'NaN' THEN FLOAT8 'NaN' ELSE {decimal_as_real(name, cast)} END"
