@@ -168,6 +168,32 @@ def test_other_types_are_read_as_text_or_refused(host: PostgresHost) -> None:
         read(source, "moood", Type.TEXT)
 
 
+def test_a_type_that_has_the_name_of_a_builtin_one_is_not_read_as_it(host: PostgresHost) -> None:
+    """Its casts are functions of the database, which may fail on some values."""
+    host.run("CREATE SCHEMA odd")
+    host.run("CREATE TYPE odd.int4 AS (a integer)")
+    host.run("CREATE TYPE odd.text AS ENUM ('x', 'y')")
+    source = made(host, "shadowed", "p integer, c odd.int4, e odd.text", "1, ROW(1), 'x'")
+    assert list(stored_types(source)) == ["p", "e"]
+    assert read(source, "e", Type.TEXT) == ["x"]
+    with pytest.raises(Misconfigured, match=r"`c` is stored as odd\.int4, which is not supported"):
+        read(source, "c", Type.INTEGER)
+
+
+def test_names_are_written_as_they_are_stored(host: PostgresHost) -> None:
+    host.run('CREATE SCHEMA "Mixed Case"')
+    host.run(f'GRANT USAGE ON SCHEMA "Mixed Case" TO {host.user}')
+    host.run('CREATE TABLE "Mixed Case"."Ünï.""Tab" AS SELECT 1 AS p, 2 AS "Wert €", 3 AS "select"')
+    host.run(f'GRANT SELECT ON "Mixed Case"."Ünï.""Tab" TO {host.user}')
+    for name in ('"Mixed Case"."Ünï.""Tab"', 'Mixed Case."Ünï.""Tab"'):
+        source = read_source(host.url, name)
+        assert isinstance(source, PostgresTable)
+        assert read(source, "Wert €", Type.INTEGER) == [2]
+        assert read(source, "select", Type.INTEGER) == [3]
+    with pytest.raises(Misconfigured, match="stands in double quotes"):
+        read_source(host.url, "Mixed Case.Ünï.Tab")
+
+
 def test_units_are_compared_in_one_type(host: PostgresHost) -> None:
     """threat:A34 one person must not be two units."""
     small = made(host, "small", "p smallint", "7")

@@ -52,7 +52,7 @@ class Writer:
         self._grammar, self.salt = grammar, salt
         self.tables: dict[str, pa.Table] = {}
         self.rounded: dict[str, str] = {}
-        """Texts that round a number, and the number: engines whose rounding is of float64 read whole ones as they are."""
+        """Texts that round a number, and the number: where rounding is of float64, whole ones are read as they are."""
 
     def sql(self, node: exp.Expression | None) -> str:
         """The text of a node whose forms are written already."""

@@ -53,7 +53,7 @@ class StoredColumn:
 
     name: str
     type: str
-    """PostgreSQL's name; of a domain that of its base."""
+    """PostgreSQL's name; of a domain that of its base. One that is not PostgreSQL's own has its schema before it."""
     is_enum: bool
     modifier: int
     ignores: bool
@@ -84,7 +84,10 @@ class DescribedTable:
 
 
 _RELATION = """
-SELECT c.oid::bigint, d.oid::bigint, c.relkind::text, a.attname::text, COALESCE(b.typname, t.typname)::text,
+SELECT c.oid::bigint, d.oid::bigint, c.relkind::text, a.attname::text,
+       CASE WHEN COALESCE(b.typnamespace, t.typnamespace) = 'pg_catalog'::regnamespace THEN ''
+            ELSE COALESCE(b.typnamespace, t.typnamespace)::regnamespace || '.' END
+            || COALESCE(b.typname, t.typname)::text,
        COALESCE(b.typtype, t.typtype)::text, CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        NOT COALESCE(l.collisdeterministic, true), t.oid::bigint,
        CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) ELSE '' END
