@@ -94,7 +94,7 @@ def test_nothing_stays_in_a_session(host: PostgresHost) -> None:
     held = sessions(host)
     with held.begin() as session:
         session.parse("SELECT 1")
-        assert session.rows("SHOW search_path") == [("pg_catalog",)]
+        assert session.rows("SHOW search_path") == [("pg_catalog, pg_temp",)]
         assert session.rows("SHOW transaction_read_only") == [("on",)]
         assert session.rows("SHOW transaction_isolation") == [("repeatable read",)]
     [connection] = held._idle
