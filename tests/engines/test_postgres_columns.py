@@ -180,6 +180,19 @@ def test_a_type_that_has_the_name_of_a_builtin_one_is_not_read_as_it(host: Postg
         read(source, "c", Type.INTEGER)
 
 
+def test_a_cast_that_the_database_defines_is_not_used(host: PostgresHost) -> None:
+    """threat:A12 it may fail on some values, or give two of them one text."""
+    host.run("CREATE TYPE tone AS ENUM ('low', 'high')")
+    host.run(
+        "CREATE FUNCTION tone_text(tone) RETURNS text LANGUAGE plpgsql AS "
+        "$$ BEGIN IF $1 = 'high' THEN RAISE EXCEPTION 'boom'; END IF; RETURN 'z'; END $$"
+    )
+    host.run("CREATE CAST (tone AS text) WITH FUNCTION tone_text(tone)")
+    source = made(host, "tones", "e tone", "'low'", "'high'", "NULL")
+    assert read(source, "e", Type.TEXT) == ["low", "high", None]
+    assert read(source, "e", Type.TEXT, column=UNIT_ID, unit="e") == ["low", "high", None]
+
+
 def test_names_are_written_as_they_are_stored(host: PostgresHost) -> None:
     host.run('CREATE SCHEMA "Mixed Case"')
     host.run(f'GRANT USAGE ON SCHEMA "Mixed Case" TO {host.user}')

@@ -177,7 +177,7 @@ def _as_declared(column: StoredColumn, declared: Type, kind: Type) -> str:
     if column.type == "timestamptz":
         value = f"({name} AT TIME ZONE 'UTC')"
     elif kind is Type.TEXT:
-        value = f"(CAST({name} AS TEXT) {C})"
+        value = _as_text(column)
         if column.is_endless:
             value = f"CASE WHEN OCTET_LENGTH({name}) <= {LONGEST} THEN {value} END"
     else:
@@ -204,8 +204,15 @@ def _decimal(name: str, modifier: int, declared: Type) -> str:
 
 
 def _unit(column: StoredColumn) -> str:
+    return _as_text(column) if column.unit_type == "text" else f"CAST({identifier(column.name)} AS {column.unit_type})"
+
+
+def _as_text(column: StoredColumn) -> str:
+    """An enum by its label: whoever owns its type may have defined a cast, which may fail."""
     name = identifier(column.name)
-    return f"(CAST({name} AS TEXT) {C})" if column.unit_type == "text" else f"CAST({name} AS {column.unit_type})"
+    if column.is_enum:
+        return f"(CASE WHEN {name} IS NOT NULL THEN CONCAT({name}) END {C})"
+    return f"(CAST({name} AS TEXT) {C})"
 
 
 def identifier(name: str) -> str:
