@@ -111,6 +111,7 @@ def test_init_drafts_a_table_of_a_server(host: PostgresHost, tmp_path: Path) -> 
     assert f'source = "{plain}"\ntable = "clinic.visits"\n' in text
     assert 'unit = "pid"' in text
     assert "note" not in text
+    assert "change this whenever rows change" in text
     file = tmp_path / "lapwing.toml"
     file.write_text(text)
     with load(file) as curator:

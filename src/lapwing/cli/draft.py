@@ -99,7 +99,7 @@ def _declared(
         hints.once(_UNIT) + f"unit = {_quote(unit)}\n",
         *([] if unit == ROW else [hints.once(_ROWS) + "# rows_per_unit = 5\n"]),
         *([] if unit == ROW else [hints.once(_GROUPS) + "# groups_per_unit = 3\n"]),
-        hints.once(_VERSION) + 'version = "1"\n',
+        hints.once(_PROMISED if "\ntable = " in where else _VERSION) + 'version = "1"\n',
         f"\n[tables.{name}.columns]\n",
         *([hints.once(_GUESSED)] if guessed else []),
         *(_column(column, kind, column == unit, hints) for column, kind in types.items()),
@@ -128,6 +128,7 @@ _UNIT = "# Who is protected: adding or removing all rows of one unit changes no 
 _ROWS = "# REVIEW: how many rows of one unit count in one group; without it, COUNT(*) and SUM are refused."
 _GROUPS = "# REVIEW: in how many groups one unit counts; without it, in all of them, which means more noise."
 _VERSION = "# Change this when the data change; changed data under an old version are not served."
+_PROMISED = "# REVIEW: change this whenever rows change; in a database nothing else notices it."
 _GUESSED = "# REVIEW: types were guessed from the first rows."
 _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
