@@ -7,21 +7,29 @@ W4 users by day and category, 18,250 keys that nobody declared, at most 10 group
 queries: what the engine needs without limits and noise, and with the same step for each user, which is the least that
 any bounded answer can take. Rows are in millions. PostgreSQL is a server of its own, started here and removed, with one
 worker per query as Lapwing's process has; its memory is the most that a backend of it held. Spark has two threads
-(local[2]), and its memory is the most that its JVM held. Wall seconds, the median of
-rounds in turns: read ratios, since the machine may be busy. The result is benchmarks/results/engines.md.
+(local[2]), and its memory is the most that its JVM held. Wall seconds, medians of rounds in turns: read ratios, since
+the machine may be busy. With `--peer tumult` Tumult Analytics does the same work, in an environment of its own under
+benchmarks/.venvs/, made on first use. `--write` puts each row into benchmarks/results/engines.md as soon as it is
+measured, and keeps those of other engines, works and sizes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import platform
 import resource
+import subprocess
 import sys
+import tempfile
 import threading
 import time
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,7 +42,14 @@ from lapwing.privacy import Budget
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "tests"))
-RESULTS, ROUNDS = HERE / "results" / "engines.md", 3
+RESULTS = HERE / "results" / "engines.md"
+
+
+SPARK_SETTINGS = {
+    "spark.driver.memory": "4g",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.default.parallelism": "8",
+}
 
 
 @dataclass(frozen=True)
@@ -165,8 +180,7 @@ def watched(parent: int) -> Iterator[Callable[[], float]]:
 def spark_place(millions: int) -> Iterator[Place]:
     from support.spark import running
 
-    settings = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8", "spark.default.parallelism": "8"}
-    with running("local[2]", settings) as session:
+    with running("local[2]", SPARK_SETTINGS) as session:
         data = session.read.parquet(str(events(millions)))
         data.createOrReplaceTempView("events")
         status = Path(f"/proc/{session.sparkContext._gateway.proc.pid}/status")
@@ -188,17 +202,20 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure(place: Place, work: Work, folder: Path) -> tuple[float, float, float]:
+def measure(place: Place, work: Work, rounds: int) -> tuple[float, float, float]:
     """Seconds of the answer and of both exact queries, in turns."""
-    source = {**place.source, "ledger": folder / f"{time.monotonic_ns()}.db"}
-    texts = [text.format(table=place.table, hash=place.hash) for text in (work.plain, work.stepwise)]
+    source = dict(place.source)
     found: list[list[float]] = [[], [], []]
+    texts = [text.format(table=place.table, hash=place.hash) for text in (work.plain, work.stepwise)]
     if isinstance(source["data"], Path):  # a ledger for each work, so its file has no witness of another
         source["data"].with_name(f"{source['data'].name}.lapwing").unlink(missing_ok=True)
-    with open_data(source.pop("data"), check=0, **source, **work.terms) as curator:
-        for turn in range(1 + ROUNDS):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_data(source.pop("data"), check=0, ledger=Path(folder) / "ledger.db", **source, **work.terms) as curator,
+    ):
+        for turn in range(1 + rounds):
             times = [
-                seconds(lambda turn=turn: curator.sql(work.question, epsilon=1 + turn)),  # another price, so not stored
+                seconds(lambda: curator.sql(work.question, epsilon=1, refresh=True)),
                 *(seconds(lambda text=text: place.run(text)) for text in texts),
             ]
             for column, one in zip(found, times, strict=True):
@@ -207,37 +224,105 @@ def measure(place: Place, work: Work, folder: Path) -> tuple[float, float, float
     return ours, plain, stepwise
 
 
-def main() -> None:
-    import tempfile
+Row = tuple[str, ...]
+HEADER: Row = (
+    *(
+        "engine",
+        "rows",
+        "work",
+        "answer s",
+        "exact s",
+        "exact, same step s",
+        "times exact",
+        "times same step",
+        "peak MB",
+    ),
+)
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--engine", action="append", choices=ENGINES, help="one of them; all without it")
-    parser.add_argument("--rows", action="append", type=int, help="millions; 10 without it")
-    parser.add_argument("--write", action="store_true", help=f"to {RESULTS.relative_to(HERE.parent)}")
-    given = parser.parse_args()
-    lines = [
-        "# Questions beside exact queries, on each engine",
-        "",
-        f"`python benchmarks/engines.py`, {platform.processor() or platform.machine()}, {time.strftime('%B %Y')}.",
-        "Wall seconds, medians in turns on a shared machine: read the ratios. The same step bounds each user exactly.",
-        "",
-        "| engine | rows | work | Lapwing s | exact s | exact, same step s | times exact | times same step | peak MB |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+
+def rows_of(engine: str, millions: int, works: dict[str, Work], rounds: int) -> Iterator[Row]:
+    with ENGINES[engine](millions) as place:
+        for name, work in works.items():
+            ours, plain, stepwise = measure(place, work, rounds)
+            ratios = f"{ours / plain:.1f}", f"{ours / stepwise:.1f}"
+            times = f"{ours:.2f}", f"{plain:.2f}", f"{stepwise:.2f}", *ratios, f"{place.memory():.0f}"
+            yield engine, f"{millions} M", f"{name}: {work.title}", *times
+
+
+def rows_of_tumult(millions: int, works: dict[str, Work], rounds: int) -> Iterator[Row]:
+    """Tumult Analytics in an environment of its own, on the newest Spark that it runs on."""
+    home = HERE / ".venvs" / "engines-tumult"
+    python = home / "bin" / "python"
+    if not python.exists():
+        venv.create(home, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "tmlt.analytics"], check=True)
+    from support.spark import java_home
+
     with tempfile.TemporaryDirectory() as folder:
-        for engine in given.engine or ENGINES:
-            for millions in given.rows or [10]:
-                with ENGINES[engine](millions) as place:
-                    for name, work in WORKS.items():
-                        ours, plain, stepwise = measure(place, work, Path(folder))
-                        times = (
-                            f"{ours:.2f} | {plain:.2f} | {stepwise:.2f} | {ours / plain:.1f} | {ours / stepwise:.1f}"
-                        )
-                        title = f"{engine} | {millions} M | {name}: {work.title}"
-                        lines.append(f"| {title} | {times} | {place.memory():.0f} |")
-                        print(lines[-1], flush=True)
-    if given.write:
-        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        script = HERE / "peers" / "engines_tumult.py"
+        command = [python, script, events(millions), str(rounds), folder, json.dumps(SPARK_SETTINGS), *works]
+        env = {**os.environ, "JAVA_HOME": str(java_home())}
+        env.pop("PYTHONPATH", None)
+        with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout or ():
+                told = json.loads(line)
+                engine = f"Tumult {told['version']}, Spark {told['spark']}"
+                work = f"{told['work']}: {works[told['work']].title}"
+                yield engine, f"{millions} M", work, f"{told['seconds']:.2f}", *"----", f"{told['peak']:.0f}"
+        if process.returncode:
+            raise SystemExit(f"Tumult ended with {process.returncode}.")
+
+
+PEERS = {"tumult": rows_of_tumult}
+
+
+def write(rows: list[Row]) -> None:
+    """To the table of results, in place of rows for the same work; all others stay."""
+    text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
+    lines = [
+        tuple(part.strip() for part in line.strip("|").split("|")) for line in text.splitlines() if line[:1] == "|"
+    ]
+    kept = {line[:3]: line for line in lines[2:] if len(line) == len(HEADER)}
+    kept.update({row[:3]: row for row in rows})
+    listed = sorted(kept.values(), key=lambda row: (row[0].lower(), int(row[1].split()[0]), row[2]))
+    RESULTS.write_text(
+        "\n".join([*TITLE, *map(shown, [HEADER, ("---",) * len(HEADER), *listed])]) + "\n", encoding="utf-8"
+    )
+
+
+def shown(row: Row) -> str:
+    return "|---" * len(row) + "|" if set(row) == {"---"} else f"| {' | '.join(row)} |"
+
+
+TITLE = (
+    "# Questions beside exact queries, on each engine",
+    "",
+    f"`python benchmarks/engines.py`, {platform.processor() or platform.machine()}, {time.strftime('%B %Y')}.",
+    "Wall seconds, medians in turns on a shared machine: read the ratios. The same step bounds each user exactly.",
+    "Tumult runs on the same machine, data and settings, on the newest Spark that it supports.",
+    "",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="one of them; all without it and --peer")
+    parser.add_argument("--peer", action="append", choices=PEERS, default=[], help="another library on the same work")
+    parser.add_argument("--rows", action="append", type=int, help="millions, also several times; 10 without it")
+    parser.add_argument("--work", action="append", choices=WORKS, help="one of them; all without it")
+    parser.add_argument("--rounds", type=int, default=3, help="of which the median is taken")
+    parser.add_argument("--write", action="store_true", help=f"to {RESULTS.relative_to(HERE.parent)}, row by row")
+    given = parser.parse_args()
+    works = {name: WORKS[name] for name in given.work or WORKS}
+    print(shown(HEADER), shown(("---",) * len(HEADER)), sep="\n")
+    for millions in given.rows or [10]:
+        runs = [
+            rows_of(name, millions, works, given.rounds) for name in given.engine or (() if given.peer else ENGINES)
+        ]
+        for row in chain(*runs, *(PEERS[name](millions, works, given.rounds) for name in given.peer)):
+            print(shown(row), flush=True)
+            if given.write:
+                write([row])
 
 
 if __name__ == "__main__":

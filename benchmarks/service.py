@@ -2,13 +2,14 @@
 
     python benchmarks/service.py [--seconds 10] [--clients 64] [--workers 2]
 
-wrk asks over HTTP on loopback. The null handler runs on the same web server with the same number of workers and sends
-as many bytes without any work: what it takes is the wire, the web server and wrk, which shares the cores. The rest is
-Lapwing's own. The data are the bundled health data, 20,190 rows; T, after which an answer leaves, is 0.1 s.
+wrk asks over HTTP on loopback. The null handler runs on the same web server and the same kind of socket with as many
+workers, and sends as many bytes without any work: what it takes is the wire, the web server and wrk, which shares the
+cores. The rest is Lapwing's own. The data are the bundled health data, 20,190 rows; T, after which an answer leaves, is
+0.1 s.
 
     stored      one question over and over: the token, the ledger, the stored answer
     keyed       the same with a retry key for each request, as lw.connect sends: the ledger records key and reply
-    fresh       every request is charged, read from the rows and noised; 64 clients that wait for T get at most 64 / T
+    fresh       every request is charged, read from the rows and noised; 32 on each worker are under way at a time
     previews    price and error of a question that differs every time
 
 Work is the processor time of all workers, divided by the requests. After the run the ledger must hold exactly as many
@@ -44,6 +45,13 @@ from lapwing.server.tokens import TokenBook
 EPSILON = "0.001"
 ASKED = ("COUNT(*) AS n", "AVG(visits) AS m")
 NULL = """
+import sys
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from lapwing.listening import listen
+
 BODY = b"x" * {size}
 
 async def app(scope, receive, send):
@@ -56,6 +64,12 @@ async def app(scope, receive, send):
     length = str(len(BODY)).encode()
     await send({{"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]}})
     await send({{"type": "http.response.body", "body": BODY}})
+
+if __name__ == "__main__":
+    port, workers = map(int, sys.argv[1:])
+    config = uvicorn.Config("null_app:app", workers=workers, log_level="error", access_log=False)
+    with listen("127.0.0.1", port) as at:
+        Multiprocess(config, sockets=[at]).run()
 """
 LUA = """
 wrk.method = "POST"
@@ -142,7 +156,7 @@ def serving(folder: Path, workers: int) -> Iterator[tuple[str, subprocess.Popen[
     port = spare_port()
     file, _ = write_neighbours(folder / "data", (port, 0))
     text = file.read_text().replace("answer_time = 0.05", "answer_time = 0.1")
-    file.write_text(f"{text}workers = {workers}\nthreads = 8\n")
+    file.write_text(f"{text}workers = {workers}\nthreads = 8\nat_once = 32\n")
     command = [sys.executable, "-W", "ignore", "-m", "lapwing", "serve", "--file", str(file)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -160,8 +174,7 @@ def null_server(folder: Path, workers: int, size: int) -> Iterator[tuple[str, su
     """The same web server around a handler that reads the request and sends as many bytes as an answer has."""
     (folder / "null_app.py").write_text(NULL.format(size=size))
     port = spare_port()
-    command = [sys.executable, "-m", "uvicorn", "null_app:app", "--port", str(port), "--workers", str(workers)]
-    command += ["--log-level", "error", "--no-access-log"]
+    command = [sys.executable, "null_app.py", str(port), str(workers)]
     process = subprocess.Popen(command, cwd=folder, start_new_session=True)
     try:
         wait_for(f"http://127.0.0.1:{port}/", process)

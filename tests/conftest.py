@@ -26,8 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_of_spark(item: pytest.Item) -> bool:
     call = getattr(item, "callspec", None)
-    hosts = () if call is None else (call.params.get("host"), call.params.get("suite_host"))
-    return "spark" in (*getattr(item, "fixturenames", ()), *hosts)
+    hosts = () if call is None else (call.params.get(name) for name in ("host", "suite_host", "place"))
+    return any(str(name).startswith("spark") for name in (*getattr(item, "fixturenames", ()), *hosts))
 
 
 @pytest.fixture

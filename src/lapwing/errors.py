@@ -254,7 +254,9 @@ class Disconnected(LapwingError):
 
     def __init__(self, address: str, key: str | None) -> None:
         again = "" if key is None else f" If it was charged, asking again with key={key!r} brings its answer, unpaid."
-        super().__init__(f"The server at {address} does not answer. Check the address, and that it runs.{again}")
+        super().__init__(
+            f"The server at {address} does not answer. Check the address, https:// or http://, and that it runs.{again}"
+        )
         self.key = key
 
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import isfinite, isqrt
 from numbers import Integral, Rational, Real
 
@@ -49,6 +50,8 @@ os.register_at_fork(after_in_child=_Precision.renew)  # a thread that does not e
 
 def exact(value: object, name: str) -> Fraction:
     """Reads a parameter as the number the user wrote."""
+    if type(value) is float and isfinite(value):
+        return _as_printed(value)
     match value:
         case bool():
             raise Misconfigured(
@@ -68,6 +71,11 @@ def exact(value: object, name: str) -> Fraction:
             raise Misconfigured(
                 f"`{name}` is {shown(value)}; it must be a number. Pass an int, float, Fraction or Decimal."
             )
+
+
+@lru_cache(maxsize=256)
+def _as_printed(value: float) -> Fraction:
+    return Fraction(str(value))
 
 
 def _printable(number: Fraction, name: str) -> Fraction:

@@ -9,9 +9,11 @@ import pytest
 
 from lapwing.client.problems import error_of
 from lapwing.errors import (
+    AnswerLost,
     BudgetExceeded,
     Bug,
     Code,
+    DataChanged,
     EngineFailed,
     Halted,
     LapwingError,
@@ -22,6 +24,7 @@ from lapwing.errors import (
     Unfinished,
 )
 from lapwing.privacy.budget import Accounting, Cost, read_cost
+from lapwing.server.problems import KINDS, ServerProblem, of_error, of_server
 
 PRICE = Cost(Accounting.PURE, 0.25)
 ERRORS = [
@@ -65,10 +68,28 @@ def test_what_was_asked_and_what_remains_come_back() -> None:
 
 
 def test_every_code_of_a_refusal_is_a_refusal() -> None:
-    own = {error.code for error in ERRORS[1:]} | {"output-failed"}
+    own = {error.code for error in ERRORS[1:]} | {"output-failed", "data-changed", "answer-lost"}
     for code in set(get_args(Code)) - own:
         told = {"code": code, "detail": "x", "part": "p", "why": "because.", "instead": "Do."}
         assert isinstance(error_of(422, told, None), Refused)
+
+
+@pytest.mark.parametrize("code", KINDS)
+def test_every_problem_of_the_server_keeps_its_words(code: str) -> None:
+    """What was charged is not for the client to say."""
+    told = json.loads(of_server(ServerProblem(code)).to_bytes())
+    assert str(error_of(told["status"], told, None)) == told["detail"]
+
+
+def test_data_that_changed_and_answers_that_are_lost_are_the_errors_of_the_curator() -> None:
+    for error in (DataChanged("The data changed."), AnswerLost("It stays charged.")):
+        error.charged = PRICE if isinstance(error, AnswerLost) else None
+        problem = of_error(error)
+        again = error_of(problem.status, json.loads(problem.to_bytes()), "key")
+        assert type(again) is type(error)
+        assert again.charged == error.charged
+        assert str(again) == problem.detail
+    assert "Nothing was charged" not in str(again)
 
 
 def test_a_problem_of_the_server_itself_is_told_with_its_code() -> None:

@@ -14,7 +14,7 @@ import pytest
 import lapwing as lw
 from lapwing.client import transport
 from lapwing.client.transport import ATTEMPTS, TOKEN, Transport, read_address, read_token
-from lapwing.errors import Disconnected, LapwingError, Misconfigured, NotServed
+from lapwing.errors import AnswerLost, Disconnected, LapwingError, Misconfigured, NotServed
 from support.scripted import Dropped, Reply, scripted
 
 SECRET = "lw_0123456789abcdef_SECRETSECRETSECRET"
@@ -65,7 +65,7 @@ def test_a_server_that_stays_busy_is_told_when_time_is_over(monkeypatch: pytest.
 
 def test_a_problem_that_does_not_pass_is_told_at_once() -> None:
     told = {"code": "answer-lost", "detail": "It stays charged.", "charged": {"epsilon": 0.1, "delta": 0}}
-    with scripted([Reply(told, 409)]) as server, pytest.raises(NotServed) as problem:
+    with scripted([Reply(told, 409)]) as server, pytest.raises(AnswerLost) as problem:
         sender(server.url).post("/v1/ask", {}, key="k")
     assert problem.value.code == "answer-lost"
     assert problem.value.charged.amount * 10 == 1

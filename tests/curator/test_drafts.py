@@ -104,14 +104,15 @@ def questions(seed: int) -> Iterator[Question]:
 def assert_drafts_are_what_is_made_alone(seeds: range) -> int:
     shared, random = 0, Random(1)
     for budget in BUDGETS:
-        found = Drafts()
+        found, seen = Drafts(), {}
         for seed in seeds:
             for question in questions(seed):
                 for terms in random.sample(TERMS, 4):
                     level, left = random.choice(LEVELS), Fraction(random.choice([1, 2, 3]), 10**7)
                     alone = by_itself(question, budget, terms, level, left)
                     assert from_draft(found, question, budget, terms, level, left) == alone
-        shared += sum(isinstance(draft, Draft) for draft in found._known.values())
+                    seen.update(found._known)  # also those that it forgets
+        shared += sum(isinstance(draft, Draft) for draft in seen.values())
     return shared
 
 
@@ -136,6 +137,21 @@ def test_questions_of_one_shape_share_a_draft_and_its_plans() -> None:
         plan = draft.plan(draft.outline_of(question), BUDGETS[0], TERMS[0], LEVELS[0], lambda: Fraction(0))
         assert plan.question is question
         assert len(draft._plans) == 1
+
+
+def test_a_question_without_where_has_a_draft_of_its_own() -> None:
+    table = make_table(Random(1), by_row=False)
+    question, found = read_sql("SELECT sex, SUM(cost) AS s FROM visits GROUP BY sex", Catalog((table,))), Drafts()
+    draft = found.find(question, TERMS[0], LEVELS[0])
+    assert draft is not None
+    assert found.find(question, TERMS[0], LEVELS[0]) is draft
+    assert draft.outline_of(question) is draft.outline_of(question)
+    assert draft.outline_of(question).question is question
+    where = read_sql("SELECT COUNT(*) AS n FROM visits WHERE age > 1", Catalog((table,))).where
+    other = found.find(replace(question, where=where), TERMS[0], LEVELS[0])
+    assert other is not None
+    assert other is not draft
+    assert found.find(question, TERMS[0], LEVELS[0]) is draft
 
 
 def test_what_follows_from_the_delta_that_is_left_is_not_kept() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
+from lapwing.catalog.likeness import likeness
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounding import Queries, queries
 from lapwing.curator import prepared as prepared_module
@@ -216,7 +217,35 @@ def test_no_more_is_remembered_than_said(monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(10):
         plan = plan_of(f"SELECT SUM(CLIP(cost, 0, {number + 1})) AS s FROM visits", catalog)
         assert texts(ready.rehearse(plan, LEVEL)) == in_full(plan)
-        assert max(len(ready._shared), len(ready._rehearsed)) <= 3
+        assert max(len(ready._shared), len(ready._rehearsed), len(ready._known)) <= 3
+
+
+def test_plans_of_the_same_parts_have_one_likeness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken once for plans that differ in nothing but WHERE, and anew if any other part is another object."""
+    taken: list[object] = []
+    monkeypatch.setattr(prepared_module, "likeness", lambda value: [taken.append(value), likeness(value)][1])
+    catalog = Catalog((make_table(Random(1), by_row=False),))
+    ready = Prepared(Writing())  # type: ignore[arg-type]
+    first = plan_of("SELECT sex, SUM(cost) AS s FROM visits WHERE cost < 1 GROUP BY sex", catalog)
+
+    def asked(plan: Plan, **parts: Any) -> Plan:
+        return replace(plan, outline=replace(plan.outline, question=replace(plan.question, **parts)))
+
+    for condition in ("cost < 2", "sex = 'F'", "age > 1 OR sick"):
+        plan = asked(first, where=with_where(first.question, condition, catalog).where)
+        assert texts(ready.rehearse(plan, LEVEL)) == in_full(plan)
+    assert len(taken) == 1
+    others = [asked(first, where=None), asked(first, keys=()), asked(first, limit=1), asked(first, notes=("a note",))]
+    others += [
+        replace(first, prices=replace(first.prices)),
+        replace(first, measures=(*first.measures, *first.measures)),
+    ]
+    others += [replace(first, outline=replace(first.outline, groups_per_unit=1 + first.groups_per_unit))]
+    for many, plan in enumerate(others):
+        ready._bare(plan)
+        assert len(taken) == 2 + many
+        ready._bare(plan)
+        assert len(taken) == 2 + many
 
 
 QUESTIONS = (

@@ -11,9 +11,10 @@ from lapwing.asking.automatic import read_automatic
 from lapwing.asking.batch import read_batch
 from lapwing.asking.pricing import Terms
 from lapwing.asking.request import DistributionRequest, MarginalsRequest, QuestionRequest, Request
-from lapwing.curator.steps import BeforeCharge, BeforeRows, run
+from lapwing.curator.steps import AfterSearch, BeforeCharge, BeforeRows, run
 from lapwing.errors import BudgetExceeded, PriceChanged
 from lapwing.privacy import Accounting, Budget, Cost
+from lapwing.server.timing import slot_of
 from support.visits import frame, open_visits
 
 COUNT, BY_SEX = "SELECT COUNT(*) AS n FROM visits", "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
@@ -28,8 +29,9 @@ ASKED: dict[str, Any] = {
     "distribution": (DistributionRequest("age", None, None, None), {}),
     "marginals": (MarginalsRequest(["sex", "age"], None, None, 2, 4), {}),
     "searched": (QuestionRequest("SELECT AVG(age) AS a FROM visits"), {"automatic": AUTO}),
+    "searched twice": (QuestionRequest("SELECT AVG(age) AS a, MEDIAN(cost) AS m FROM visits"), {"automatic": AUTO}),
 }
-SEARCHES = {"searched": 1}
+SEARCHES = {"searched": 1, "searched twice": 2}
 
 
 def request_of(name: str, **changes: Any) -> Request:
@@ -41,7 +43,7 @@ class Watched:
     """A curator whose queries are counted."""
 
     def __init__(self, name: str, **changes: Any) -> None:
-        bounds = {"bounds": {"cost": (0, 100)}} if name == "searched" else {}
+        bounds = {"searched": {"bounds": {"cost": (0, 100)}}, "searched twice": {"bounds": {}}}.get(name, {})
         self.curator = open_visits(
             frame(40), budget=Budget(epsilon=50), check=None, groups_per_unit=2, **bounds, **changes
         )
@@ -72,16 +74,19 @@ def test_charges_and_rows_never_come_in_one_step(name: str) -> None:
             answer = end.value
             break
         charged, read = watched.seen
-        if isinstance(stop, BeforeCharge):
-            assert charged == before[0]
-        else:
+        if isinstance(stop, BeforeRows):
             assert read == before[1]
+        else:
+            assert charged == before[0]
+        if isinstance(kinds[-1] if kinds else None, AfterSearch):
+            assert (charged, read) == before
         kinds.append(stop)
         before = watched.seen
     assert watched.seen[0] == before[0] == answer.cost.amount == 1
     assert watched.seen[1] > before[1]
-    assert [type(stop) for stop in kinds] == [BeforeCharge, BeforeRows] * (1 + SEARCHES.get(name, 0))
-    assert [stop.search is not None for stop in kinds[::2]] == [True] * SEARCHES.get(name, 0) + [False]
+    searched = [BeforeCharge, BeforeRows, AfterSearch] * SEARCHES.get(name, 0)
+    assert [type(stop) for stop in kinds] == [*searched, BeforeCharge, BeforeRows]
+    assert {slot_of(stop, {}, 2.0) for stop in kinds if isinstance(stop, BeforeCharge)} == {slot_of(answer, {}, 2.0)}
 
 
 @pytest.mark.parametrize("name", ASKED)

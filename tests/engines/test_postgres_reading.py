@@ -147,3 +147,18 @@ def test_the_largest_integers_stay_what_they_are(value: int | None, postgres: Po
     assert run(engine, exp.select(exp.alias_(node, "v")).from_("t")).column("v").to_pylist() == [value]
     engine.close()
     host.close()
+
+
+def test_reals_are_integers_where_they_fit_and_null_elsewhere(postgres: PostgresServer) -> None:
+    """No value fails: 2^63 is one more than the largest integer, and rounds to it as a float64. Halves go to even."""
+    host, table = PostgresHost(postgres), Table("t", (Field("i", Type.INTEGER), Field("x", Type.REAL)), None)
+    ends = [2.0**63, 2.0**63 - 1024, -(2.0**63), -(2.0**63) - 2048, 2.0**62, 1e300, float("inf"), float("-inf")]
+    reals = [*ends, float("nan"), 0.5, 1.5, 2.5, -0.5, -1.5, 5e-324, 999.5, 1000.5, None]
+    rows = pa.table({"i": pa.array(range(len(reals))), "x": pa.array(reals, pa.float64())})
+    engine = host.engine([(table, rows)])
+    node = TryRead(this=exp.column("x"), to=exp.DataType(this=exp.DType.BIGINT), known=Type.REAL)
+    found = run(engine, exp.select("i", exp.alias_(node, "v")).from_("t")).sort_by("i").column("v").to_pylist()
+    fits = [x is not None and -(2.0**63) <= x < 2.0**63 for x in reals]
+    assert found == [round(x) if fit else None for x, fit in zip(reals, fits, strict=True)]
+    engine.close()
+    host.close()

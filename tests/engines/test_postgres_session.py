@@ -157,16 +157,19 @@ def test_a_query_ends_when_its_time_is_up(host: PostgresHost) -> None:
 def test_control_c_ends_the_query_on_the_server(host: PostgresHost) -> None:
     held = sessions(host)
 
+    ended: list[bool] = []
+
     def interrupt() -> None:
         wait_for(host, 1)
         os.kill(os.getpid(), signal.SIGINT)
+        ended.append(wait_for(host, 0))  # before it would end by itself
 
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt), held.begin() as session:
         session.rows(SLEEP)
     thread.join()
-    assert wait_for(host, 0)
+    assert ended == [True]
     held.close()
 
 

@@ -182,6 +182,18 @@ def test_columns_that_are_no_functions_of_their_row_are_refused(chance: str, spa
             opened(frame)
 
 
+def test_a_cluster_in_another_zone_changes_no_meaning(spark: Any) -> None:
+    """New sessions begin with the settings of the cluster, not with those of the caller's session."""
+    cluster, name = spark.sparkContext._jsc.sc().conf(), "spark.sql.session.timeZone"
+    cluster.set(name, "Asia/Kolkata")
+    try:
+        assert spark.newSession().conf.get(name) == "Asia/Kolkata"
+        with Sessions(spark).fresh() as session:
+            assert session.conf.get(name) == "UTC"
+    finally:
+        cluster.remove(name)
+
+
 def test_times_with_a_zone_are_read_in_utc(odd: Any) -> None:
     """As DuckDB reads TIMESTAMP WITH TIME ZONE, whatever the zone of the caller's session is."""
     data = odd.sql("SELECT 1L AS pid, CAST('2020-01-01 03:00:00+05:30' AS TIMESTAMP_LTZ) AS at")
@@ -236,7 +248,8 @@ ODD_TABLE = Table(
 NUMBERS = (
     "n + n", "n * n * n", "n - 9000000000000000000", "ABS(n)", "x / n", "x % 2", "n % x", "x % n", "x / 0", "SQRT(x)",
     "ROUND(x)", "FLOOR(x)", "CEIL(x * 10)", "x * x * x", "CAST(x AS INTEGER)", "SIGN(x)", "LENGTH(s)", "GREATEST(x, n)",
-    "CAST(s AS DOUBLE)", "CLIP(LENGTH(UPPER(s)), 0, 3)", "COALESCE(x, n)", "NULLIF(n, 7)", "POWER(x, 2)",
+    "CAST(s AS DOUBLE)", "CAST(s AS INTEGER)", "CLIP(LENGTH(UPPER(s)), 0, 3)", "COALESCE(x, n)", "NULLIF(n, 7)",
+    "POWER(x, 2)",
 )  # fmt: skip
 
 
@@ -248,8 +261,15 @@ def test_odd_values_in_compiled_queries_give_the_cells_of_duckdb(spark: Any) -> 
     ]
     sums = ", ".join(f"SUM(CLIP({name}, -3, 3)) AS c{i}" for i, name in enumerate(NUMBERS))
     plan = plan_of(f"SELECT {sums} FROM t", ODD_TABLE)
+    kinds = [measure.kind for measure in plan.measures]  # in an order of their own, so each is looked up
+    places = {
+        name: kinds.index(plan_of(f"SELECT SUM(CLIP({name}, -3, 3)) FROM t", ODD_TABLE).measures[0].kind)
+        for name in NUMBERS
+    }
     mine, other = ([[c.tolist() for c in columns] for columns in exact_cells(one, plan).cells] for one in engines)
-    assert dict(zip(NUMBERS, mine, strict=True)) == dict(zip(NUMBERS, other, strict=True))
+    assert {name: mine[place] for name, place in places.items()} == {
+        name: other[place] for name, place in places.items()
+    }
 
 
 # What it shows.
@@ -554,14 +574,20 @@ PURCHASES = Table(
 )
 
 
-def steps_of(spark: Any) -> str:
+def test_rows_of_a_unit_cross_the_network_once_where_few_are_in_a_group(spark: Any) -> None:
+    """The other order that the page tells of: no totals before the groups are chosen."""
+    plan = steps_of(spark, replace(PURCHASES, rows_per_unit=5))
+    assert re.findall(r"Exchange by .*", plan) == ["Exchange by k0", "Exchange by lw_unit"]
+
+
+def steps_of(spark: Any, table: Table = PURCHASES) -> str:
     """The plan of the question on the page, one line a step, without expressions."""
     from lapwing.cells.bounding import queries
 
     data = spark.createDataFrame(pa.table({"uid": [1], "category": [1], "amount": [1.0]}))
-    engine = SparkEngine([(PURCHASES, SparkFrame(data))], salt=SALT)
+    engine = SparkEngine([(table, SparkFrame(data))], salt=SALT)
     text = "SELECT category, COUNT(*) AS n, SUM(amount) AS s FROM purchases GROUP BY category"
-    (query,) = queries(plan_of(text, PURCHASES)).prepared(engine.prepare).all
+    (query,) = queries(plan_of(text, table)).prepared(engine.prepare).all
     with engine._sessions.fresh() as session:
         session.conf.set("spark.sql.adaptive.enabled", "false")
         engine._make_views(session)

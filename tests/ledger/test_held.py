@@ -37,6 +37,21 @@ def test_a_held_answer_is_seen_by_its_own_request_only(place: Any) -> None:
         settle_held(held)
 
 
+def test_the_newest_of_what_a_request_holds_comes_first_and_only_of_its_own_ledger(another: Any) -> None:
+    """As for stored answers. Two ledgers are about different people, whatever is asked of both."""
+    ledger, other = another(Budget(1)), another(Budget(1))
+    with holding() as held:
+        for payload in (b"older", b"newer"):
+            reservation = ledger.reserve(Cost(Accounting.PURE, 0.1), analyst="ann", body=payload)
+            ledger.settle(reservation, payload, match="m")
+        other.reserve(Cost(Accounting.PURE, 0.1), analyst="ann", body="q")
+        assert [one.payload for one in ledger.find_answers("m")] == [b"newer", b"older"]
+        assert other.find_answers("m") == ()
+    settle_held(held)
+    assert [one.payload for one in ledger.find_answers("m")] == [b"newer", b"older"]
+    assert other.find_answers("m") == ()
+
+
 def test_a_question_is_not_free_before_its_answer_is_stored() -> None:
     question = "SELECT COUNT(*) AS n FROM visits"
     with open_visits() as curator:

@@ -337,20 +337,22 @@ def test_an_equal_charge_of_another_process_is_not_taken_for_ones_own(
 ) -> None:
     """ledger:B2: same analyst, question, price and second, so the same hash; two answers on one charge are refused."""
     monkeypatch.setattr(entry, "now", lambda: "2030-01-01T00:00:00Z")
-    ledger, other, made = through(base, proxy, 5.0), base.open(), []
+    ledger, other, made = through(base, proxy, 30.0), base.open(timeout=30.0), []
+
+    def meanwhile() -> None:
+        made.append(ask(other))
+        proxy.down = False
 
     def rule(data: bytes) -> str:
         if COMMIT not in data:
             return "pass"
-        proxy.rule = lambda _: "pass"
-        threading.Thread(target=lambda: made.append(ask(other))).start()
+        proxy.rule, proxy.down = lambda _: "pass", True  # who looks must wait until the other one has charged
+        threading.Thread(target=meanwhile).start()
         return "cut"
 
     proxy.rule = rule
-    with pytest.raises(LedgerFailed, match="Nothing was written"):
+    with pytest.raises(LedgerFailed, match=r"lost before the commit\. Nothing was written"):
         ask(ledger)
-    while not made:
-        time.sleep(0.01)
     assert made[0].fresh
     assert ledger.spent == Cost(PURE, 0.1)
 

@@ -159,7 +159,7 @@ def test_an_image_of_the_disk_that_is_put_back_is_refused(own_server: PostgresSe
     name, witness = own_server.new_database(), tmp_path / "witness"
     with open_ledger(own_server.url(name), Budget(1), witness=witness) as ledger:
         ask(ledger)
-        with copied(own_server, tmp_path / "image") as image:
+        with copied(own_server) as image:
             image.start()
             with open_ledger(image.url(name), Budget(1), witness=witness) as same:
                 assert same.spent == Cost(PURE, 0.1)
@@ -176,8 +176,8 @@ def test_a_replica_is_refused_and_a_stale_one_too_when_it_is_promoted(
     name, witness = own_server.new_database(), tmp_path / "witness"
     with open_ledger(own_server.url(name), Budget(1), witness=witness) as ledger:
         ask(ledger)
-        with copied(own_server, tmp_path / "replica", "-R") as replica:
-            conninfo = tmp_path / "replica" / "data" / "postgresql.auto.conf"
+        with copied(own_server, "-R") as replica:
+            conninfo = replica.folder / "data" / "postgresql.auto.conf"
             conninfo.write_text("primary_conninfo = ''\n")  # it never catches up
             replica.start()
             with pytest.raises(Misconfigured, match=r"is a replica.*Name the primary"):

@@ -47,12 +47,12 @@ def wait_until_streaming(primary: PostgresServer) -> None:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[PostgresServer, PostgresServer]]:
+def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[PostgresServer, PostgresServer]]:
     """A server and its synchronous standby."""
     monkeypatch.setattr(postgres_server, "_PATIENCE", 0.5)
-    with running() as primary, copied(primary, tmp_path / "standby", "-R") as standby:
+    with running() as primary, copied(primary, "-R") as standby:
         place = f"host=127.0.0.1 port={primary.port} user=postgres password={primary.password}"
-        settings = tmp_path / "standby" / "data" / "postgresql.auto.conf"
+        settings = standby.folder / "data" / "postgresql.auto.conf"
         settings.write_text(f"primary_conninfo = '{place} application_name=second'\n")
         standby.start()
         primary.run("ALTER SYSTEM SET synchronous_standby_names = 'second'", "SELECT pg_reload_conf()")

@@ -24,7 +24,7 @@ from lapwing.ledger import Ledger, Reservation, open_ledger, sqlite, verify_ledg
 from lapwing.ledger.postgres_server import Link
 from lapwing.privacy import Accounting, Budget, Cost
 
-STEPS = ("execute", "flock", "fdatasync", "fsync", "replace", "write", "read", "seek")
+STEPS = ("execute", "flock", "fdatasync", "fsync", "replace", "open", "write", "pwrite", "read")
 
 
 def paths(folder: str) -> tuple[Path | str, Path]:
@@ -177,7 +177,7 @@ def kill_at_every_step(folder: str) -> dict[str, Any]:
     return {"problems": problems, "kills": kills, "unanswered": unanswered, "sent": len(log.read_text().splitlines())}
 
 
-CREATING = (*STEPS, "connect", "mkdir", "open", "stat", "close")
+CREATING = (*STEPS, "connect", "mkdir", "stat", "close")
 
 
 def usable(folder: str) -> str | None:

@@ -122,7 +122,7 @@ ENGINES: tuple[Mutant, ...] = (
         "CASE WHEN {x} / '2' < '{2**62}' THEN CAST({x} AS BIGINT) END END",
         "CAST({x} AS BIGINT) END",
         "one row makes a question fail",
-        ("tests/engines/test_dialect.py",),
+        READ,
     ),
     Mutant(
         "PostgreSQL: numbers too small for float64 are cast",
@@ -235,8 +235,8 @@ ENGINES: tuple[Mutant, ...] = (
     Mutant(
         "shared ledger: an entry need not continue the last one",
         "ledger/postgres_book.py",
-        "WHERE seq = NEW.seq - 1 AND hash = NEW.previous;",
-        "WHERE seq = NEW.seq - 1;",
+        "  IF NOT FOUND THEN {_REFUSE}; END IF;\n  RETURN NULL;\n",
+        "  RETURN NULL;\n",
         "whoever has the role's password can fork the chain",
         SHARED,
     ),

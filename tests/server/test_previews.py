@@ -77,11 +77,11 @@ def test_a_changed_name_is_refused(asked: Asked) -> None:
         f"p2.{body}.{signature}",
         body,
         "p1..",
-        "p1.a.é",
         "x",
         name[:-2] + "AA",
     ):
         assert ask_with(asked, forged, COUNT).json()["code"] == "preview-invalid"
+    assert ask_with(asked, "p1.a.é", COUNT).json()["code"] == "invalid-request"
     assert not asked.spent
 
 

@@ -23,6 +23,7 @@ import pytest
 from lapwing.ledger import verify_ledger
 from lapwing.privacy import Accounting, Cost
 from lapwing.server.tokens import TokenBook
+from support.accepted import is_immediate
 from support.serving import BY_SEX, COUNT, Running, running, start, stop, wait_until_ready, write_settings
 
 
@@ -35,6 +36,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def question(number: int) -> dict[str, Any]:
     return {"sql": f"SELECT COUNT(*) AS n FROM visits WHERE age < {number}", "epsilon": 0.1}
+
+
+def test_a_worker_sends_at_once_what_it_writes(server: Running) -> None:
+    """With Nagle's algorithm on, every answer would wait some 40 ms for a delayed acknowledgement."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+        found = [is_immediate(worker, connection) for worker in server.workers]
+    assert sorted(found, key=str) == [None, True]
 
 
 def test_workers_share_one_ledger_and_its_answers(server: Running) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lapwing.errors import EngineFailed
+from lapwing.errors import EngineFailed, LedgerFailed
 from lapwing.ledger import open_ledger
 from lapwing.opening import open_data
 from lapwing.privacy import Accounting, Budget, Cost
@@ -142,7 +142,7 @@ def test_what_was_charged_and_lost_is_never_run_again(tmp_path: Path, monkeypatc
         assert (running.status_code, running.json()["code"]) == (409, "key-running")
         assert running.headers["retry-after"] == "1"
     with serving(open_data(path, name="visits", budget=Budget(1), check=0, **FACTS)) as later:
-        later.service.retries._patience = -1000  # its time is over
+        monkeypatch.setattr(Retries, "_is_over", lambda *_: True)
         lost = [later.ask(COUNT, key="k") for _ in range(3)]
         assert [(one.status_code, one.json()["code"]) for one in lost] == [(409, "answer-lost")] * 3
         assert len({one.content for one in lost}) == 1
@@ -162,6 +162,16 @@ def test_a_claim_is_running_until_its_time_is_over() -> None:
     assert isinstance(second, KeyClaim)
     retries.keep(second, 200, b"answer")
     assert claim_key(retries, "body", now + timedelta(seconds=70)) == KeptReply(200, b"answer")
+
+
+def test_a_claim_has_the_time_of_the_server_that_made_it() -> None:
+    """Another one, whose tables answer sooner, does not take it for lost."""
+    ledger, now = open_ledger(None, Budget(1)), datetime.now(UTC)
+    slow, quick = Retries(ledger, patience=600), Retries(ledger, patience=1)
+    assert isinstance(claim_key(slow, "body", now), KeyClaim)
+    with pytest.raises(ServerProblem, match="key-running"):
+        claim_key(quick, "body", now + timedelta(seconds=500))
+    assert isinstance(claim_key(quick, "body", now + timedelta(seconds=700)), KeyClaim)
 
 
 def test_a_kept_reply_is_given_back() -> None:
@@ -231,6 +241,71 @@ def test_a_claim_that_was_given_up_is_free_for_the_next(asked: Asked) -> None:
     second = claim_key(retries, "body", now)
     assert isinstance(second, KeyClaim)
     assert second.name != first.name
+
+
+def test_a_key_that_was_given_up_often_is_looked_up_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one client with one key could make the server read its ledger for minutes."""
+    ledger, looks = open_ledger(None, Budget(1)), []
+    retries, recorded = Retries(ledger, patience=60), ledger.recorded
+
+    def look(*keys: str, **names: Any) -> Any:
+        looks.append(keys)
+        return recorded(*keys, **names)
+
+    monkeypatch.setattr(ledger, "recorded", look)
+    now = datetime.now(UTC)
+    for _ in range(50):
+        claim = claim_key(retries, "body", now)
+        assert isinstance(claim, KeyClaim)
+        retries.give_up(claim)
+    with pytest.raises(ServerProblem, match="key-reused"):
+        claim_key(retries, "other", now)
+    assert len(looks) <= 4 * 51
+    claim = claim_key(Retries(ledger, patience=60), "body", now)  # after a restart
+    assert isinstance(claim, KeyClaim)
+    retries.keep(claim, 200, b"answer")
+    assert claim_key(retries, "body", now) == KeptReply(200, b"answer")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, StopIteration])
+def test_what_fails_while_an_answer_is_stored_holds_up_nobody(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The key is free again, and so is the turn; a task whose thread ends with StopIteration would never end."""
+    with monkeypatch.context() as broken:
+
+        def fail(_: Any) -> None:
+            raise error
+
+        broken.setattr(asked.service.releases, "keep", fail)
+        broken.setattr(asked.service, "_longest", 5.0)
+        failed = asked.ask(COUNT, key="k")
+        assert (failed.status_code, failed.json()["code"]) == (503, "bug")
+    assert not asked.service._tasks
+    again = asked.ask(COUNT, key="k")
+    assert (again.status_code, again.json()["price"]["epsilon"]) == (200, 0)
+    assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_a_ledger_that_cannot_be_read_is_told(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked.token()
+
+    def fail() -> None:
+        raise LedgerFailed("It cannot be read.")
+
+    monkeypatch.setattr(asked.service.tokens, "now", fail)
+    failed = asked.ask(COUNT, key="k")
+    assert (failed.status_code, failed.json()["code"]) == (503, LedgerFailed.code)
+    assert not asked.spent
+
+
+def test_what_does_not_fit_the_budget_writes_nothing(asked: Asked) -> None:
+    asked.token()
+    before = len(list(asked.service.ledger.entries()))
+    for _ in range(3):
+        refused = asked.ask({**COUNT, "epsilon": 2}, key="k")
+        assert (refused.status_code, refused.json()["code"]) == (409, "budget-exceeded")
+    assert list(asked.service.ledger.entries(before)) == []
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\tb", "é"])

@@ -74,7 +74,7 @@ def test_the_first_token_goes_to_a_file_of_its_owner(tmp_path: Path, monkeypatch
     token = place.read_text().strip()
     assert token not in done.stdout
     again = CliRunner().invoke(app, ["serve", "--check"], catch_exceptions=False)
-    assert (again.exit_code, again.stdout) == (0, "")
+    assert (again.exit_code, again.stdout.count("\n"), "can be served" in again.stdout) == (0, 1, True)
 
 
 def test_a_missing_certificate_is_said_before_a_worker_starts(tmp_path: Path) -> None:

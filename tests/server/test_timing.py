@@ -52,21 +52,24 @@ def test_a_plan_with_more_passes_takes_more_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "many"),
+    ("second", "reads", "plans"),
     [
-        ("SELECT AVG(age) AS a FROM visits", 1),  # the same rows and keys: one plan
-        ("SELECT MEDIAN(age) AS m FROM visits", 2),
-        ("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", 2),
+        ("SELECT AVG(age) AS a FROM visits", 1, 1),  # the same rows and keys
+        ("SELECT MEDIAN(age) AS m FROM visits", 2, 1),
+        ("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", 2, 2),
     ],
 )
-def test_a_batch_takes_the_time_of_its_plans(second: str, many: int) -> None:
+@pytest.mark.parametrize("check", [0, None])
+def test_a_batch_takes_the_time_of_its_plans(second: str, reads: int, plans: int, check: int | None) -> None:
+    """And of their checks, one for each plan."""
+    many = reads if check == 0 else reads + plans
     body = BatchBody(questions=["SELECT COUNT(*) AS n FROM visits", second], epsilon=0.5)
-    with open_visits() as curator:
+    with open_visits(check=check, groups_per_unit=2) as curator:
         seen = curator.preview_request(body.request("ann"))
         answer = curator.answer(body.request("ann"))
         assert slot_of(answer, {"visits": 3.0}, 2.0) == slot_of(seen, {"visits": 3.0}, 2.0) == 3.0 * many
         assert slot_of(answer, {}, 2.0) == 2.0 * many
-        assert max(passes(one.plan) for one in answer) <= many
+        assert max(passes(one.plan) for one in answer) <= reads
 
 
 @pytest.mark.parametrize("people", [2, 4000])
@@ -94,8 +97,9 @@ def outcome_slots(curator: Any, body: dict[str, Any]) -> list[float | None]:
         for one in bodies:
             begun: Any = service._begin(ann, one, None, None, None)
             if not isinstance(begun, Outcome):
-                assert isinstance(service._go_on(ann, one, begun, False), BeforeRows)
-                begun = service._store(service._go_on(ann, one, begun, True))  # type: ignore[arg-type]
+                slot = slot_of(begun.stop, {"visits": 0.05}, 2.0)
+                assert isinstance(service._go_on(ann, one, begun, None), BeforeRows)
+                begun = service._store(service._go_on(ann, one, begun, slot))  # type: ignore[arg-type]
             outcomes.append(begun)
         return [outcome.slot for outcome in outcomes]
 
@@ -127,7 +131,7 @@ def test_a_failure_after_the_charge_leaves_on_the_grid(monkeypatch: pytest.Monke
 def test_waiting_holds_no_thread() -> None:
     """Six answers with one thread: if one held it while it waits, the next could not be ready at the same place."""
     asks = [{"sql": f"SELECT COUNT(*) AS n FROM visits WHERE age < {i}", "share": 0.01} for i in range(6)]
-    with serving(open_visits(), {"visits": 4.0}, threads=1) as asked:
+    with serving(open_visits(), {"visits": 4.0}, threads=1, at_once=8) as asked:
         answers = asked.calls([("POST", "/v1/ask", {"json": body}) for body in asks])
         assert [one.status_code for one in answers] == [200] * 6
         assert [line["left_after"] for line in asked.lines] == [4.0] * 6
@@ -171,6 +175,36 @@ def test_who_asks_the_same_meanwhile_waits_and_pays_nothing() -> None:
         answers = asked.calls([("POST", "/v1/ask", {"json": COUNT})] * 40)
         assert sorted(one.json()["price"]["epsilon"] for one in answers) == [0.0] * 39 + [0.1]
         assert sum(line["left_after"] is not None for line in asked.lines) == 1
+        assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+def test_who_waits_for_a_twin_waits_no_longer_than_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its key is free again: nothing was charged under it."""
+    with serving(open_visits(), {"visits": 0.05}) as asked:
+        service, going = asked.service, threading.Event()
+        real = service.curator._engine.fetch
+
+        def slow(query: Any) -> Any:
+            going.wait(60)
+            return real(query)
+
+        monkeypatch.setattr(service.curator._engine, "fetch", slow)
+        monkeypatch.setattr(service, "_longest", 0.3)
+        told: list[tuple[int, float | None]] = []
+
+        async def run() -> None:
+            ann, body = Principal("ann", Role.ANALYST, "0"), AskBody(**COUNT)
+            for key in ("first", "second"):
+                with anyio.fail_after(30):
+                    outcome, place = await service.ask(ann, body, arrived=time.monotonic(), key=key)
+                told.append((outcome.status, place))
+            going.set()
+            await service.drain()
+            outcome, _ = await service.ask(ann, body, arrived=time.monotonic(), key="second")
+            told.append((outcome.status, None))
+
+        anyio.run(run)
+        assert told == [(503, 0.3), (503, 0.3), (200, None)]
         assert asked.spent == Cost(Accounting.PURE, 0.1)
 
 
@@ -268,7 +302,7 @@ def test_who_waits_for_a_turn_is_charged_when_an_answer_leaves(monkeypatch: pyte
 
 def test_a_charge_waits_for_no_thread_that_reads_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """threat:A9: five questions and one thread, which reads for as long as it likes: all are charged on arrival."""
-    with serving(open_visits(), {"visits": 0.05}, threads=1) as asked:
+    with serving(open_visits(), {"visits": 0.05}, threads=1, at_once=8) as asked:
         engine, going = asked.service.curator._engine, threading.Event()
         real = engine.fetch
 

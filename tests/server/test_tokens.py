@@ -13,11 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from lapwing.cli.main import app
-from lapwing.errors import BudgetExceeded, LedgerFailed, Misconfigured
+from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.privacy import Budget, Cost
 from lapwing.server import tokens
 from lapwing.server.tokens import Role, TokenBook, allow_share, write_secret
+from support.service import write_settings
 
 
 class Clock:
@@ -127,7 +128,7 @@ def test_a_clock_set_back_revives_no_token(tmp_path: Path, clock: Clock, back: f
     """gate:G37: neither one that was revoked, nor one that was seen expired; also after a restart."""
     ledger = open_at(tmp_path)
     book = TokenBook(ledger)
-    expired, revoked = book.add("ann", "analyst", days=10)[0], book.add("bob", "analyst", days=9000)[0]
+    expired, revoked = book.add("ann", "analyst", days=10)[0], book.add("bob", "analyst", days=3000)[0]
     book.revoke("bob")
     clock.move(11)
     assert book.find(expired) is None
@@ -164,6 +165,7 @@ def test_time_is_the_latest_that_was_seen(tmp_path: Path, clock: Clock) -> None:
         ({"name": "ann", "role": "root"}, "role"),
         ({"name": "ann", "role": "analyst", "team": "a@b"}, "team"),
         ({"name": "ann", "role": "analyst", "days": 0}, "days"),
+        ({"name": "ann", "role": "analyst", "days": 4000}, "at most 3,650"),
     ],
 )
 def test_odd_tokens_are_refused(facts: Any, message: str) -> None:
@@ -226,3 +228,24 @@ def test_the_command_line_adds_lists_and_revokes(tmp_path: Path, monkeypatch: py
     shown = CliRunner().invoke(app, ["token", "list"]).stdout
     assert "revoked" in shown
     assert made["token"] not in shown
+
+
+def test_a_command_that_fails_makes_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody has seen would stay valid for its whole time."""
+    monkeypatch.chdir(write_settings(tmp_path))
+    Path("there").write_text("x")
+    for words in (["--share", "20"], ["--share", "x"], ["--to", "there"], ["--to", "there/below"], ["--days", "0"]):
+        done = CliRunner().invoke(app, ["token", "add", "ann", *words])
+        assert isinstance(done.exception, LapwingError), words
+    assert [token["revoked"] is None for token in run("list")] in ([], [False])
+    assert Path("there").read_text() == "x"
+
+
+def test_teams_are_listed_and_a_name_that_nobody_has_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write_settings(tmp_path))
+    run("add", "ann", "--team", "heart")
+    said = CliRunner().invoke(app, ["token", "allow", "@heart", "--share", "0.5"]).stdout
+    assert "begins with @" not in said
+    said = CliRunner().invoke(app, ["token", "allow", "heart", "--share", "0.5"]).stdout
+    assert "Nobody has a token of that name" in said
+    assert "@heart may spend" in CliRunner().invoke(app, ["token", "list"]).stdout

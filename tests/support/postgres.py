@@ -134,12 +134,10 @@ def running(**settings: str) -> Iterator[PostgresServer]:
 
 
 @contextmanager
-def copied(server: PostgresServer, folder: Path, *options: str) -> Iterator[PostgresServer]:
-    """A copy of a running server as it is now, not started."""
-    folder.mkdir()
+def copied(server: PostgresServer, *options: str) -> Iterator[PostgresServer]:
+    """A copy of a running server as it is now, not started. Its folder is not pytest's, which only root may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="lapwing-postgres-"))
     user = _user()
-    for path in [folder, *folder.parents] if user else []:  # another user must get there
-        path.chmod(path.stat().st_mode | 0o055)
     if user:
         shutil.chown(folder, user["user"], user["group"])
     subprocess.run(
@@ -154,6 +152,7 @@ def copied(server: PostgresServer, folder: Path, *options: str) -> Iterator[Post
         yield copy
     finally:
         copy.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _user() -> dict[str, Any]:

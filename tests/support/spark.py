@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lapwing.engines.temp_folder import TempFolder
 from support.needs import missing
 
 LOGS = """
@@ -51,11 +50,12 @@ def running(master: str | None = None, settings: Mapping[str, str] | None = None
         from pyspark.sql import SparkSession
     except ImportError:
         missing("pyspark", "python3-pip; pip install 'lapwing[spark]'")
-    folder = Path(tempfile.mkdtemp(prefix="lapwing-spark-"))
+    owned = TempFolder()  # what a killed run leaves is removed by the next one
+    folder = owned.path
     (folder / "log4j2.properties").write_text(LOGS.format(folder=folder))
     known = {name: os.environ.get(name) for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON", "SPARK_HOME")}
     os.environ.update(JAVA_HOME=str(java_home()), SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
-    os.environ["SPARK_HOME"] = str(_spark_home(folder / "home"))
+    os.environ["SPARK_HOME"] = str(spark_home(folder / "home"))
     port = _spare_port()
     builder = SparkSession.builder.master(master).appName("lapwing-tests")
     for name, value in {**_settings(folder, port), **(settings or {})}.items():
@@ -72,7 +72,7 @@ def running(master: str | None = None, settings: Mapping[str, str] | None = None
             gateway.proc.stdin.close()
             gateway.proc.wait(60)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        owned.remove()
         for name, before in known.items():
             if before is None:
                 os.environ.pop(name, None)
@@ -86,7 +86,7 @@ def _spare_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _spark_home(home: Path) -> Path:
+def spark_home(home: Path) -> Path:
     """Spark as it is installed, under another path: executors of a local cluster work in the folder `work` there."""
     import pyspark
 
@@ -97,7 +97,10 @@ def _spark_home(home: Path) -> Path:
 
 
 def _settings(folder: Path, port: int) -> dict[str, str]:
-    options = f"-Dderby.system.home={folder} -Dlog4j2.configurationFile=file://{folder}/log4j2.properties"
+    options = (
+        f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder} "
+        f"-Dlog4j2.configurationFile=file://{folder}/log4j2.properties"
+    )
     return {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.port": str(port),

@@ -15,10 +15,11 @@ from typing import Any
 import httpx
 import uvicorn
 
+from lapwing.listening import listen
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.survey import Survey, public_description, randomize
 from lapwing.survey.app import make_app
-from lapwing.survey.serving import listen, settings
+from lapwing.survey.serving import settings
 from lapwing.survey.sqlite_store import SqliteSurveyStore
 from lapwing.survey.store import SurveyStore
 from lapwing.survey.wire import message_text

@@ -10,8 +10,8 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
+from lapwing.listening import listen
 from lapwing.survey import parse_survey
-from lapwing.survey.serving import listen
 from lapwing.survey.site import Site
 from support.browser import assert_accessible
 from support.respondent import ONE_QUESTION, UNSENT, Recorded, mark, press_send, see, send

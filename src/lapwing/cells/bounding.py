@@ -99,14 +99,14 @@ def queries(plan: Plan) -> Queries:
 
 def cells_query(plan: Plan) -> exp.Select:
     """The query whose rows are the cells: key columns k0, k1, ... and integer columns c0, c1, ..."""
-    cells: list[exp.Expression] = []
+    cells: list[tuple[exp.Expression, int]] = []
     totals: list[exp.Expression] = []
     for measure in (measure for measure in plan.measures if not measure.kind.apart):
         own, first = _totals_of(plan, measure), len(totals)
         totals += own
         inside = own if plan.table.by_row else [named(f"t{first + i}") for i in range(len(own))]
-        cells += measure.kind.unit_cells(measure.step, inside)
-    columns = [sum_units(cell, f"c{i}") for i, cell in enumerate(cells)]
+        cells += [(cell, measure.sensitivity) for cell in measure.kind.unit_cells(measure.step, inside)]
+    columns = [sum_units(cell, f"c{i}", most) for i, (cell, most) in enumerate(cells)]
     inner = _rows(plan) if plan.table.by_row else _chosen(plan, _totals(plan, totals))
     query = select(*_keys(plan), *columns, *_units(plan)).from_(inner.subquery("t", copy=False), copy=False)
     query = query.group_by(*_keys(plan), copy=False) if plan.question.keys else query
@@ -268,6 +268,7 @@ def _units(plan: Plan) -> list[exp.Expression]:
     weight = unit_weight(plan.selection)
     if weight is None:
         return [aliased(exp.Count(this=exp.Star()), UNITS)]
+    most = max(weight(k) for k in range(1, plan.groups_per_unit + 1))
     if not plan.outline.limit_groups:
         held: exp.Expression = exp.Literal.number(weight(1))  # rows are units, each in one group
     else:
@@ -277,7 +278,7 @@ def _units(plan: Plan) -> list[exp.Expression]:
         ]
         fewest = exp.Literal.number(weight(plan.groups_per_unit))
         held = exp.Case(this=named(HELD), ifs=branches, default=fewest) if branches else fewest
-    return [sum_units(held, UNITS)]
+    return [sum_units(held, UNITS, most)]
 
 
 def _listed(plan: Plan, query: exp.Select) -> exp.Select:

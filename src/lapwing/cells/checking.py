@@ -63,6 +63,14 @@ class CheckTarget:
     keys: tuple[Expression, ...]
     domain: tuple[tuple[Value, ...], ...] | None
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Taken once: it goes through all that is declared of the table."""
+        return hash((self.limits, self.keys, self.domain))
+
     @property
     def table(self) -> Table:
         return self.limits.table

@@ -23,5 +23,6 @@ def serve(
     settings, token = prepare(file)
     if token is not None:
         echo(f"The first steward's token is in {token}. Only its owner can read it; keep it that way.")
-    if not check:
-        run(file, settings, say=echo)
+    if check:
+        return echo(f"{file} can be served: {settings.workers} worker(s) on {settings.host}, port {settings.port}.")
+    run(file, settings, say=echo)

@@ -13,6 +13,7 @@ import typer
 from lapwing.cli.options import JsonOption, check_formats
 from lapwing.cli.output import echo, show
 from lapwing.errors import Misconfigured
+from lapwing.listening import listen
 
 if TYPE_CHECKING:
     from lapwing.survey.app import SurveyApp
@@ -74,7 +75,7 @@ def serve(
     kept = open_survey_store(file, store)
     _need_server()
     from lapwing.survey.app import make_app
-    from lapwing.survey.serving import Listening, listen
+    from lapwing.survey.serving import Listening
     from lapwing.survey.serving import serve as run
 
     made = make_app(survey, kept)
@@ -189,7 +190,7 @@ def demo(
     _need_server()
     from lapwing.survey.app import make_app
     from lapwing.survey.results import results as found_in
-    from lapwing.survey.serving import Listening, listen
+    from lapwing.survey.serving import Listening
     from lapwing.survey.serving import serve as run
 
     survey, kept, stop = class_survey(), MemorySurveyStore(), threading.Event()

@@ -11,6 +11,7 @@ import typer
 from lapwing.cli.opened import ledger_at
 from lapwing.cli.options import DEFAULT, FileOption, JsonOption, read_number
 from lapwing.cli.output import show
+from lapwing.errors import LapwingError, Misconfigured
 
 if TYPE_CHECKING:
     from lapwing.server.tokens import TokenBook
@@ -32,14 +33,21 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Make a token. It is shown once: the ledger has only its hash."""
-    from lapwing.server.tokens import allow_share, write_secret
+    from lapwing.server.tokens import allow_share, read_share, write_secret
 
-    part = None if share is None else read_number(share, "share")
-    token, facts = _book(file).add(name, role, team=team, days=days)
-    if to is not None:
-        write_secret(to, token)
-    if part is not None:
-        allow_share(ledger_at(file), facts.name, part)
+    part = None if share is None else read_share(read_number(share, "share"))
+    if to is not None and to.exists():
+        raise Misconfigured(f"{to} exists. Name another file for the token. No token was made.")
+    book = _book(file)
+    token, facts = book.add(name, role, team=team, days=days)
+    try:
+        if part is not None:
+            allow_share(ledger_at(file), facts.name, part)
+        if to is not None:
+            write_secret(to, token)
+    except LapwingError:
+        book.revoke(facts.id)  # nobody will ever see it
+        raise
     shown = {**asdict(facts), "token": None if to else token, "file": None if to is None else str(to)}
     text = f"The token of {facts.name} ({facts.role}, id {facts.id}) is valid until {facts.expires}."
     show(shown, as_json, f"{text}\n{f'It is in {to}.' if to else token}")
@@ -66,7 +74,11 @@ def listed(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
         for t in tokens
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return show(None, False, "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows))
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    teams = sorted({f"@{t.name.partition('@')[2]}" for t in tokens if "@" in t.name})
+    limits = [(team, limit) for team in teams if (limit := ledger.allowance(team)) is not None]
+    lines += [f"{team} may spend {limit}, and has spent {ledger.spent_by(team)}." for team, limit in limits]
+    return show(None, False, "\n".join(lines))
 
 
 @app.command("revoke")
@@ -92,7 +104,11 @@ def allow(
     from lapwing.server.tokens import allow_share
 
     limit = allow_share(ledger_at(file), name, read_number(share, "share"))
-    show({"name": name, "allowance": str(limit)}, as_json, f"{name} may spend {limit}, as part of the whole budget.")
+    said = f"{name} may spend {limit}, as part of the whole budget."
+    known = {token.name for token in _book(file).all()}
+    if name not in known | {f"@{one.partition('@')[2]}" for one in known if "@" in one}:
+        said += " Nobody has a token of that name yet; the name of a team begins with @."
+    show({"name": name, "allowance": str(limit)}, as_json, said)
 
 
 def _book(file: Path) -> TokenBook:

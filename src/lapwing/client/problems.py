@@ -12,9 +12,11 @@ from typing import Any, get_args
 
 from lapwing.errors import (
     NOTHING,
+    AnswerLost,
     BudgetExceeded,
     Bug,
     Code,
+    DataChanged,
     EngineFailed,
     Halted,
     LapwingError,
@@ -26,7 +28,8 @@ from lapwing.errors import (
 )
 from lapwing.privacy.budget import Cost, read_cost
 
-_PLAIN: dict[str, type[LapwingError]] = {kind.code: kind for kind in (Halted, LedgerFailed, Misconfigured)}
+_MESSAGES = (AnswerLost, DataChanged, Halted, LedgerFailed, Misconfigured)
+_PLAIN: dict[str, type[LapwingError]] = {kind.code: kind for kind in _MESSAGES}
 """Errors that consist of a message."""
 _INCIDENT = re.compile(r"\bincident ([0-9a-f]+)\b")
 
@@ -61,7 +64,7 @@ def _made(code: str, detail: str, body: Mapping[str, Any]) -> LapwingError:
         return Bug(detail.removesuffix(f" {NOTHING}"), free=detail.endswith(NOTHING))
     if code in _PLAIN:
         return _PLAIN[code](detail)
-    if code in get_args(Code) and why:
+    if code in get_args(Code) and part and why:
         return Refused(code, part, why, instead)  # type: ignore[arg-type]
     served = NotServed(code, detail)
     served.part, served.why, served.instead = part or None, why or None, instead or None

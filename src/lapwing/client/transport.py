@@ -149,8 +149,11 @@ class Transport:
         while lost < ATTEMPTS:
             try:
                 status, headers, content = self._once(method, path, body, more)
-            except ssl.SSLCertVerificationError:
-                break  # it does not get better
+            except ssl.SSLCertVerificationError as error:  # it does not get better
+                raise Misconfigured(
+                    f"The certificate of {self.address} is not trusted ({error.verify_message}). If your own authority "
+                    'made it, pass ca="our-ca.pem", its certificate; else ask the steward.'
+                ) from None
             except (OSError, http.client.HTTPException):
                 lost += 1
                 if lost < ATTEMPTS:

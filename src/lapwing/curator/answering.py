@@ -9,7 +9,7 @@ from fractions import Fraction
 from hashlib import sha256
 
 from lapwing.answers.answer import Release
-from lapwing.answers.combine import combined
+from lapwing.answers.combine import Stored, combined
 from lapwing.answers.prices import best_terms, enough_terms, prices_in, terms_of
 from lapwing.answers.stored import decode
 from lapwing.asking.batch import BatchPlan, BatchRequest
@@ -82,13 +82,10 @@ class PaidAnswers:
         """New answers at these costs, with whatever they need that needs no rows."""
         return [self._purchase(one, cost) for one, cost in zip(charges, costs, strict=True)]
 
-    def combine_stored(self, newest: Release) -> Release:
-        """The answer joined with all that are stored for the same question, itself among them."""
-        outline = newest.plan.outline
-        with after_charge(newest.cost), saying(UNJOINED, newest.entry):
-            found = self._ledger.find_answers(outline.identity.text)
-            known = [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
-            return combined(newest, known)
+    def find_all(self, outline: Outline) -> list[Stored]:
+        """All answers that are stored for a question."""
+        found = self._ledger.find_answers(outline.identity.text)
+        return [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
 
     def _again(self, outline: Outline, seq: int, payload: bytes, confidence: Fraction) -> Release:
         """A stored answer, for nothing."""
@@ -111,6 +108,13 @@ def release_of(charge: PlannedCharge, paid: PaidAnswer[tuple[Plan, Released]]) -
     """What a paid answer is to the one who asked."""
     made, released = paid.answer
     return Release(made, released, paid.cost, paid.entry, charge.confidence)
+
+
+def combine(newest: Release, known: Sequence[Stored]) -> Release:
+    """A new answer joined with those that were stored before it."""
+    others = [one for one in known if one[0] != newest.entry]
+    with after_charge(newest.cost), saying(UNJOINED, newest.entry):
+        return combined(newest, [(newest.entry, newest.plan, newest.released), *others])
 
 
 def charges_of(batch: BatchPlan, asked: BatchRequest, request: Request) -> list[PlannedCharge]:

@@ -1,12 +1,13 @@
-"""Plans of questions that differ only in WHERE, made once.
+"""Plans of questions that differ only in WHERE, or in nothing, made once.
 
 Guarantee:  outline, check and plan are those that are made for the question by itself.
 Proof:      they are made of a question that has `Unseen` in place of its WHERE: whoever looks at it, beyond whether
             there is one, is stopped (language/holes.py), and then nothing is shared. So nothing in them follows from a
-            WHERE. A question is found by the parts that it is made of, each of which must be the same object, not an
-            equal one; these objects are kept, so that no other can take the place of one. Questions of one shape have
-            them in common (reading/sql/shapes.py). Plans are found by what the terms name, with its type. A plan for
-            which it was asked what is left of the delta is not kept. Plans are frozen values: they hold no noise.
+            WHERE. Without a WHERE they are made of the question itself. A question is found by the parts that it is
+            made of, each of which must be the same object, not an equal one; these objects are kept, so that no other
+            can take the place of one. Questions of one shape have them in common (reading/sql/shapes.py), and so does
+            a question that is read once and asked again. Plans are found by what the terms name, with its type. A plan
+            for which it was asked what is left of the delta is not kept. Plans are frozen values: they hold no noise.
 Checked by: tests/curator/test_drafts.py
 """
 
@@ -65,7 +66,8 @@ class Draft:
 
     def outline_of(self, question: Question) -> Outline:
         """The outline of one of the questions."""
-        return replace(self._outline, question=question)
+        made = self._outline
+        return made if made.question is question else replace(made, question=question)
 
     @cached_property
     def target(self) -> CheckTarget | None:
@@ -103,9 +105,9 @@ class Drafts:
 
     def find(self, question: Question, terms: Terms, confidence: Fraction) -> Draft | None:
         """The draft of a question on terms that name a price; None if it has none. Raises Refused."""
-        if question.where is None or terms.within is not None or terms.intervals is not True:
+        if terms.within is not None or terms.intervals is not True:
             return None
-        key = _Parts(question), confidence
+        key = _Parts(question), question.where is None, confidence
         known = self._known.get(key)
         if known is None and key not in self._known:
             _make_room(self._known)
@@ -115,8 +117,9 @@ class Drafts:
 
 def _draft_of(question: Question, terms: Terms, confidence: Fraction) -> Draft | None:
     unseen: Any = Unseen()
+    bare = question if question.where is None else replace(question, where=unseen)
     try:
-        draft = Draft(outline_on_terms(replace(question, where=unseen), terms, confidence))
+        draft = Draft(outline_on_terms(bare, terms, confidence))
         return draft if draft.target is None or draft.target.names else None
     except Looked:
         return None

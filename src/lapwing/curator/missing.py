@@ -13,7 +13,7 @@ from lapwing.curator.charging import Purchase, after_charge, buy
 from lapwing.curator.planner import PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.search import Search, search_key
-from lapwing.curator.steps import BeforeCharge, RequestSteps
+from lapwing.curator.steps import AfterSearch, BeforeCharge, RequestSteps
 from lapwing.errors import Bug
 from lapwing.ledger import Charge, Ledger
 from lapwing.privacy.budget import Budget, Cost
@@ -26,11 +26,12 @@ def find_missing(
     while planned.missing:
         if planned.search is None:
             raise Bug("something is missing and nobody looks for it")
-        table, price = planned.plan.table, price_of(planned, ledger.budget)
+        more = len(planned.found) + len(planned.missing) + (planned.check is not None)
         with after_charge(planned.charged):
             search = prepare_search(planned.search, planned.missing[0], request, ledger, private_data)
-            yield BeforeCharge(price, table)
+            yield BeforeCharge(price_of(planned, ledger.budget), (planned.plan,), more)
             (paid,) = yield from buy(ledger, [search], request.analyst)
+        yield AfterSearch(planned.plan.table)
         planned.search.paid.add(paid.entry)
         charged = planned.charged + paid.cost
         with after_charge(charged):  # a refusal by what was found, which is public now

@@ -9,14 +9,19 @@ Proof:      text and rehearsal are made of a plan that has a mark in place of it
             in the pattern of the query its pattern. Where the mark is not
             found exactly once, as where an analyst wrote it too, and for plans without a likeness, everything is
             written in full. Salt and dialect are those of the one engine.
+Parts:      a plan whose parts, but for the WHERE, are the same objects as those of an earlier one has its likeness, as
+            plans are frozen; drafts.py makes such plans. These objects are kept, so that no other can take the place of
+            one, and nothing is compared by value there.
 Checked by: tests/curator/test_prepared.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields, replace
 from fractions import Fraction
+from operator import attrgetter, is_
+from typing import Any
 
 from lapwing.answers.rehearsal import rehearse
 from lapwing.catalog.likeness import likeness
@@ -30,7 +35,7 @@ from lapwing.language.operators.base import call
 from lapwing.language.operators.logic import IS_NULL
 from lapwing.language.types import Type
 from lapwing.measures.columns import source
-from lapwing.planning.plan import Plan
+from lapwing.planning.plan import Outline, Plan
 from lapwing.planning.question import Question
 
 REMEMBERED = 256
@@ -47,6 +52,50 @@ class _Unknown:
 _UNKNOWN = _Unknown()
 
 
+class _Key:
+    """A likeness that is hashed once."""
+
+    __slots__ = ("_hash", "_likeness")
+
+    def __init__(self, found: Hashable) -> None:
+        self._likeness, self._hash = found, hash(found)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Key) and self._likeness == other._likeness)
+
+
+class _Parts:
+    """The parts of a plan but its WHERE: the same if each is the same object."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, plan: Plan) -> None:
+        outline, question = plan.outline, plan.outline.question
+        self._parts = (*_RATES(plan), *_OUTLINE(outline), *_QUESTION(question), question.where is None)
+        self._hash = hash(tuple(map(id, self._parts)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Parts) and all(map(is_, self._parts, other._parts))
+
+
+def _fields_but(kind: type, left_out: str) -> Callable[[Any], tuple[Any, ...]]:
+    """Reads every field of a dataclass but one."""
+    return attrgetter(*(field.name for field in fields(kind) if field.name != left_out))
+
+
+_RATES, _OUTLINE, _QUESTION = (
+    _fields_but(Plan, "outline"),
+    _fields_but(Outline, "question"),
+    _fields_but(Question, "where"),
+)
+
+
 class Prepared:
     """The queries of plans as the engine runs them, after an answer from no rows."""
 
@@ -57,17 +106,18 @@ class Prepared:
         self._shared: dict[Hashable, Queries | None] = {}
         """What plans of one likeness share; None where nothing is shared."""
         self._rehearsed: set[Hashable] = set()
+        self._known: dict[_Parts, tuple[Plan, _Key]] = {}
+        """For the parts of a plan the plan without its WHERE, and its likeness."""
 
     def queries(self, plan: Plan) -> Queries:
         """The queries of a plan as the engine runs them."""
-        bare = _bare_plan(plan)
-        return self._queries(plan, bare, _key_of(bare))
+        return self._queries(plan, *self._bare(plan))
 
     def rehearse(self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None) -> Queries:
         """The same, after its own question, or these, were answered without rows; raises what would go wrong."""
-        bare = _bare_plan(plan)
-        key, others = _key_of(bare), None if questions is None else tuple(map(_bare_question, questions))
-        made, seen = self._queries(plan, bare, key), likeness((confidence, others))
+        bare, key = self._bare(plan)
+        others = None if questions is None else tuple(map(_bare_question, questions))
+        made, seen = self._queries(plan, bare, key), confidence if others is None else likeness((confidence, others))
         if key is None or seen is None or (key, seen) not in self._rehearsed:
             rehearse(bare, confidence, (bare.question,) if others is None else others)
             if len(self._rehearsed) >= REMEMBERED:
@@ -75,7 +125,24 @@ class Prepared:
             self._rehearsed.add((key, seen))
         return made
 
-    def _queries(self, plan: Plan, bare: Plan, key: Hashable | None) -> Queries:
+    def _bare(self, plan: Plan) -> tuple[Plan, _Key | None]:
+        """The plan with a mark in place of its WHERE, and its likeness; None if it has none."""
+        if sum(map(len, plan.domain)) > _MOST_VALUES:
+            return _bare_plan(plan), None
+        parts = _Parts(plan)
+        known = self._known.get(parts)
+        if known is not None:
+            return known
+        bare = _bare_plan(plan)
+        found = likeness(bare)
+        if found is None:
+            return bare, None
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        made = self._known[parts] = bare, _Key(found)
+        return made
+
+    def _queries(self, plan: Plan, bare: Plan, key: _Key | None) -> Queries:
         where = plan.question.where
         if key is None:
             return self._in_full(plan)
@@ -119,7 +186,3 @@ def _bare_plan(plan: Plan) -> Plan:
 
 def _bare_question(question: Question) -> Question:
     return question if question.where is None else replace(question, where=_MARK)
-
-
-def _key_of(bare: Plan) -> Hashable | None:
-    return None if sum(map(len, bare.domain)) > _MOST_VALUES else likeness(bare)

@@ -12,7 +12,7 @@ from lapwing.answers.computed import Computed
 from lapwing.asking.batch import BatchRequest
 from lapwing.asking.batch_answer import Batch, batch_of
 from lapwing.asking.request import QuestionRequest, Request, StatementPart, WorkloadRequest
-from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, nothing, release_of
+from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, combine, nothing, release_of
 from lapwing.curator.charging import after_charge, buy
 from lapwing.curator.checks import PlannedCheck, prepare_check
 from lapwing.curator.missing import find_missing, price_of
@@ -88,8 +88,9 @@ class Requests:
             self._private_data.check(plan.table)
         found = self.find_stored(planned, asked, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
+        stop = BeforeCharge(nothing(self._ledger.total), tuple(batch.plans), sum(map(bool, planned.checks)))
         new, checks, more = yield from self._buy(
-            [charges[place] for place in missing], batch.costs(missing), [planned.checks[p] for p in missing], request
+            [charges[p] for p in missing], batch.costs(missing), [planned.checks[p] for p in missing], request, stop
         )
         told = [None if one is None else checks.get(one, one).told for one in planned.checks]
         paid = iter(new)
@@ -140,9 +141,11 @@ class Requests:
         """A new answer, with its check."""
         charge = PlannedCharge(planned.plan, planned.confidence, title, request.body(), request.key)
         cost, check = self._ledger.budget.cost(planned.plan.loss), planned.check
-        (answer,), paid, more = yield from self._buy([charge], [cost], [check], request, planned.charged)
+        known = self._answers.find_all(planned.plan.outline) if request.combine else []
+        stop = BeforeCharge(planned.charged, (planned.plan,), len(planned.found) + (check is not None))
+        (answer,), paid, more = yield from self._buy([charge], [cost], [check], request, stop)
         with after_charge(more):
-            answer = self._answers.combine_stored(answer) if request.combine else answer
+            answer = combine(answer, known) if request.combine else answer
         check = None if check is None else paid.get(check, check)
         return replace(planned, check=check, charged=planned.charged + more), answer
 
@@ -152,17 +155,20 @@ class Requests:
         costs: Sequence[Cost],
         checks: Sequence[PlannedCheck | None],
         request: Request,
-        charged: Cost | None = None,
+        stop: BeforeCharge,
     ) -> RequestSteps[tuple[list[Release], dict[PlannedCheck, PlannedCheck], Cost]]:
-        """New answers, the checks that they lack, and what those cost: all prepared, then all charged at once."""
+        """New answers, the checks that they lack, and what those cost: all prepared, then all charged at once.
+
+        `stop` has what was charged for them before, and what is asked.
+        """
         if not charges:
             return [], {}, nothing(self._ledger.total)
         lacking = list(dict.fromkeys(self._lacking(charges, checks, request)))
         price = sum([*costs, *(self._ledger.budget.cost(one.price) for one in lacking)], nothing(self._ledger.total))
-        _check_at_most(price if charged is None else charged + price, request)
+        _check_at_most(stop.price + price, request)
         answers = self._answers.prepare(charges, costs)
         new = [prepare_check(one, request, self._ledger, self._private_data) for one in lacking]
-        yield BeforeCharge(price)
+        yield replace(stop, price=price)
         paid = yield from buy(self._ledger, [*new, *answers], request.analyst)
         first, rest = paid[: len(new)], paid[len(new) :]
         results = {one: replace(one, result=p.answer, own=True) for one, p in zip(lacking, first, strict=True)}

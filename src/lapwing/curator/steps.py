@@ -1,10 +1,11 @@
-"""A request in steps: it stops before each charge and before rows are read, and goes on when it is told to.
+"""A request in steps: it stops before each charge, before rows are read and after a search, and goes on when told to.
 
 A request is a generator that returns its answer. A program runs it at once; a server goes on at times that tell nothing
 of the rows, since whoever sees the budget sees when something is charged.
 
 Guarantee:  before the first stop nothing is charged and no row is read. After `BeforeCharge` everything is charged in
-            one transaction, and no row is read; after `BeforeRows` rows are read, and nothing is charged.
+            one transaction, and no row is read; after `BeforeRows` rows are read, nothing is charged, and nothing is
+            looked up in the ledger: what comes of it does not tell what else had happened by then.
 Checked by: tests/curator/test_steps.py
 """
 
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lapwing.catalog.table import Table
+from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
 
 _T = TypeVar("_T")
@@ -26,8 +28,10 @@ class BeforeCharge:
 
     price: Cost
     """Of all that the request will charge from here on."""
-    search: Table | None = None
-    """The table that is searched for bounds or a limit; another charge follows then, at a price that is known now."""
+    plans: tuple[Plan, ...]
+    """Of all that is asked."""
+    more: int
+    """How many more passes over the rows find and check what they need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,16 @@ class BeforeRows:
     """Everything up to here is charged. What follows reads rows, and charges nothing."""
 
 
-RequestSteps = Generator[BeforeCharge | BeforeRows, None, _T]
+@dataclass(frozen=True, slots=True)
+class AfterSearch:
+    """Bounds or a limit were found. What follows plans with them, looks at the ledger, and reads no rows."""
+
+    table: Table
+    """What was searched."""
+
+
+Stop = BeforeCharge | BeforeRows | AfterSearch
+RequestSteps = Generator[Stop, None, _T]
 
 
 def run(steps: RequestSteps[_T]) -> _T:

@@ -48,15 +48,22 @@ class EngineQuery:
 class Writer:
     """Writes one query, and collects the tables of public values it uses."""
 
-    def __init__(self, grammar: Generator, salt: str) -> None:
-        self._grammar, self.salt = grammar, salt
+    def __init__(self, name: str, salt: str) -> None:
+        self._name, self.salt = name, salt
+        self._grammar: Generator | None = None
         self.tables: dict[str, pa.Table] = {}
         self.rounded: dict[str, str] = {}
         """Texts that round a number, and the number: where rounding is of float64, whole ones are read as they are."""
 
     def sql(self, node: exp.Expression | None) -> str:
         """The text of a node whose forms are written already."""
-        return "" if node is None else self._grammar.generate(node, copy=False)
+        if node is None:
+            return ""
+        if type(node) is exp.Var:  # such as a constant: what is written already needs no grammar
+            return node.name
+        if self._grammar is None:
+            self._grammar = _grammar(self._name).generator(**_CLOSED)
+        return self._grammar.generate(node, copy=False)
 
 
 Write = Callable[[Writer, Any], str]
@@ -88,7 +95,7 @@ class Dialect:
     def write(self, query: exp.Expression, *, salt: str = "", copy: bool = True) -> EngineQuery:
         """The query as text. Its keyed hashes depend on the secret salt. Without `copy` the tree is consumed."""
         tree = query.copy() if copy else query
-        writer = Writer(_grammar(self.name).generator(**_CLOSED), salt)
+        writer = Writer(self.name, salt)
         for node in reversed(list(tree.walk())):  # what is inside a form comes before it
             form = form_of(node)
             if form is not None:

@@ -170,11 +170,11 @@ class DuckDBEngine:
         if self._statements is not None and not query.tables:
             general, arguments = _general(query) if self._small else ("", "")
             with self._statements.entered(query.text, general, arguments) as (cursor, run):
-                return interruptible(lambda: run().to_arrow_table(), cursor.interrupt)
+                return interruptible(lambda: _as_table(run()), cursor.interrupt)
         with self._connection.cursor() as cursor:
             for name, values in query.tables.items():
                 cursor.register(name, values)
-            return interruptible(lambda: cursor.execute(query.text).to_arrow_table(), cursor.interrupt)
+            return interruptible(lambda: _as_table(cursor.execute(query.text)), cursor.interrupt)
 
     @contextmanager
     def snapshot(self) -> Iterator[Fetch]:
@@ -243,6 +243,11 @@ class DuckDBEngine:
     def _rows(self, table: Table) -> int:
         found = self._connection.execute(f"SELECT COUNT(*) FROM {identifier(table.name)}").fetchone()
         return int(found[0]) if found else 0
+
+
+def _as_table(result: duckdb.DuckDBPyConnection) -> pa.Table:
+    """The rows of a result. For few rows this takes half as long as DuckDB's own way to a table."""
+    return result.to_arrow_reader().read_all()
 
 
 def _general(query: EngineQuery) -> tuple[str, str]:

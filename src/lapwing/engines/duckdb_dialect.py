@@ -65,7 +65,7 @@ DUCKDB = Dialect(
         forms.RoundTo: _call("ROUND"),
         forms.Greatest: _call("GREATEST"),
         forms.Least: _call("LEAST"),
-        forms.ExactSum: _call("SUM"),  # of 128 bits
+        forms.ExactSum: lambda writer, form: f"SUM({writer.sql(form.this)})",  # of 128 bits
         forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS DECIMAL(38, 0))",
         forms.WideProduct: lambda writer, form: (
             f"CAST({writer.sql(form.this)} AS INT128) * {writer.sql(form.expression)}"

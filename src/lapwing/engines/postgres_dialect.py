@@ -199,7 +199,7 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.RoundTo: arithmetic.round_to,
             forms.Greatest: _call("GREATEST"),
             forms.Least: _call("LEAST"),
-            forms.ExactSum: _call("SUM"),  # of bigint and numeric it is numeric
+            forms.ExactSum: lambda writer, form: f"SUM({writer.sql(form.this)})",  # of bigint and numeric it is numeric
             forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS NUMERIC(38, 0))",
             forms.WideProduct: lambda writer, form: (
                 f"CAST({writer.sql(form.this)} AS NUMERIC) * {writer.sql(form.expression)}"

@@ -14,21 +14,22 @@ Checked by: tests/engines/test_dialect.py, tests/engines/test_spark.py
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines.dialect import Dialect, Lacking, Write, Writer
 from lapwing.engines.key_tables import write_listed
+from lapwing.engines.spark_reading import cast_to, named
 from lapwing.language import forms
-from lapwing.language.types import Type
 
 SALT_TABLE = "lw_salt"
 
 _NAN = "DOUBLE('NaN')"
+_PART = 16  # bits
+_LONG = 2000  # characters of a number that is not written once for each of its parts: Spark would read for seconds
 _WIDE = "DECIMAL(38, 0)"
-_SHORT = 200  # characters of a text that is repeated rather than named
 
 
 def _call(name: str) -> Write:
@@ -39,13 +40,6 @@ def _call(name: str) -> Write:
 
 def _between(sign: str) -> Write:
     return lambda writer, form: f"({writer.sql(form.this)} {sign} {writer.sql(form.expression)})"
-
-
-def _named(text: str, body: Callable[[str], str]) -> str:
-    """The body, with the text in several places. A long one is computed once, by a one-element list."""
-    if len(text) <= _SHORT:
-        return body(text)
-    return f"GET(TRANSFORM(ARRAY({text}), lw_once -> {body('lw_once')}), 0)"
 
 
 def _call_of_two(name: str) -> Write:
@@ -78,7 +72,7 @@ def _whole_beside(sign: str, beyond: str) -> Write:
 
     def write(writer: Writer, node: exp.Expression) -> str:
         body = "(RINT({0}) {1} CASE WHEN RINT({0}) {2} {0} THEN 1e0D ELSE 0e0D END)"
-        return _named(f"({writer.sql(node.this)})", lambda x: body.format(x, sign, beyond))
+        return named(f"({writer.sql(node.this)})", lambda x: body.format(x, sign, beyond))
 
     return write
 
@@ -89,7 +83,7 @@ def _round_to(writer: Writer, form: exp.Expression) -> str:
     if digits is not None:
         return f"ROUND({value}, {writer.sql(digits)})"
     half = "CASE WHEN {0} > 0 AND {0} - RINT({0}) = 5e-1D THEN 1e0D WHEN {0} < 0 AND RINT({0}) - {0} = 5e-1D THEN -1e0D"
-    return _named(value, lambda x: f"(RINT({x}) + {half.format(x)} ELSE 0e0D END)")
+    return named(value, lambda x: f"(RINT({x}) + {half.format(x)} ELSE 0e0D END)")
 
 
 def _whole_quotient(writer: Writer, form: exp.Expression) -> str:
@@ -100,7 +94,20 @@ def _whole_quotient(writer: Writer, form: exp.Expression) -> str:
 
 
 def _exact_sum(writer: Writer, form: exp.Expression) -> str:
-    return f"TRY_SUM(CAST({writer.sql(form.this)} AS {_WIDE}))"
+    """Numbers of up to 62 bits are cut into parts of 16, each of which is added up as BIGINT: sums of decimals take
+    three times as long. A part is at most 2^16 in absolute value, so below 2^47 rows no sum overflows."""
+    value, most = writer.sql(form.this), form.args.get("most")
+    if most is None or most >= 1 << 62 or len(value) > _LONG:
+        return f"TRY_SUM(CAST({value} AS {_WIDE}))"
+    value = f"TRY_CAST({value} AS BIGINT)"
+    places = range(0, max(1, most.bit_length()), _PART)
+    if len(places) == 1:
+        return f"TRY_SUM({value})"
+    *lower, last = (f"SHIFTRIGHT({value}, {place})" if place else value for place in places)
+    parts = [*(f"({part} & {(1 << _PART) - 1})" for part in lower), last]  # only the last one can be negative
+    sums = [f"CAST(TRY_SUM({part}) AS {_WIDE})" for part in parts]
+    scaled = [f"TRY_MULTIPLY({one}, {1 << place})" if place else one for one, place in zip(sums, places, strict=True)]
+    return reduce(lambda one, two: f"TRY_ADD({one}, {two})", scaled)
 
 
 def _wide_product(writer: Writer, form: exp.Expression) -> str:
@@ -110,32 +117,8 @@ def _wide_product(writer: Writer, form: exp.Expression) -> str:
 # Casts
 
 
-_NUMBER = r"\\A *+[+-]?(?:[0-9]++(?:[.][0-9]*+)?|[.][0-9]++)(?:[eE][+-]?[0-9]++)? *+\\z"
-_ODD = r"\\A *+[+-]?(?i:inf|infinity|nan) *+\\z"
-_DAY = r"\\A *+[0-9]{1,6}+-[0-9]{1,2}+-[0-9]{1,2}+"
-_TIME = r"[0-9]{1,2}+:[0-9]{1,2}+(?::[0-9]{1,2}+(?:[.][0-9]*+)?)?"
-_SHAPES = {
-    "DOUBLE": (_NUMBER, _ODD),
-    "DATE": (rf"{_DAY}(?: .*)?\\z",),
-    "TIMESTAMP_NTZ": (rf"{_DAY}(?:[ T]{_TIME})? *+\\z",),
-}
-"""Which texts are read as a type. No part of a pattern gives up what it has matched."""
-
-
 def _try_read(writer: Writer, form: exp.Expression) -> str:
-    """What Spark reads but other engines do not, such as '1.5f' or '2020' as a date, is NULL."""
-    value, kind, known = writer.sql(form.this), writer.sql(form.args["to"]), form.args.get("known")
-    if kind == "BIGINT" and known is Type.REAL:  # 2^63 is not a BIGINT, but Spark takes it for the largest
-        body = "CASE WHEN {0} < 9223372036854775808e0D THEN TRY_CAST(RINT({0}) AS BIGINT) END"
-        return _named(f"({value})", body.format)
-    if known is not Type.TEXT or kind not in _SHAPES:
-        return f"TRY_CAST({value} AS {kind})"
-
-    def read(text: str) -> str:
-        shaped = " OR ".join(f"{text} RLIKE '{shape}'" for shape in _SHAPES[kind])
-        return f"CASE WHEN {shaped} THEN TRY_CAST({text} AS {kind}) END"
-
-    return _named(value, read)
+    return cast_to(writer.sql(form.this), form.args.get("known"), writer.sql(form.args["to"]))
 
 
 # Text
@@ -148,7 +131,7 @@ def _letters(name: str) -> Write:
         each = f"lw_c -> CASE WHEN LENGTH({name}(lw_c)) = 1 THEN {name}(lw_c) ELSE lw_c END"
         joined = f"ARRAY_JOIN(TRANSFORM(SPLIT({{0}}, ''), {each}), '')"
         body = f"CASE WHEN LENGTH({{0}}) = OCTET_LENGTH({{0}}) THEN {name}({{0}}) ELSE {joined} END"
-        return _named(writer.sql(form.this), body.format)
+        return named(writer.sql(form.this), body.format)
 
     return write
 
@@ -194,7 +177,7 @@ def _start_of(writer: Writer, form: exp.Expression) -> str:
         return _time(f"TRUNC({_day(value)}, '{unit}')")
     minutes = "MINUTE({0})" if unit == "HOUR" else "0"
     seconds = "EXTRACT(SECOND FROM {0})" + (" - SECOND({0})" if unit == "SECOND" else "")
-    return _named(value, lambda t: f"({t} - MAKE_DT_INTERVAL(0, 0, {minutes}, {seconds}))".format(t))
+    return named(value, lambda t: f"({t} - MAKE_DT_INTERVAL(0, 0, {minutes}, {seconds}))".format(t))
 
 
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}

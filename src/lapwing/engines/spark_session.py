@@ -194,12 +194,19 @@ class Sessions:
 
     def _taken_over(self) -> dict[str, str]:
         """What the caller set in the running session: speed, catalogs, access to storage."""
-        known = {} if self._owned else self.base.conf.getAll
+        known = {} if self._owned else self._settings()
         return {
             name: value
             for name, value in known.items()
             if name.startswith((*_SPEED, *_PLACES)) or not name.startswith("spark.")
         }
+
+    def _settings(self) -> dict[str, str]:
+        """In one call: `getAll` of PySpark makes three for each setting, which takes longer than a small query."""
+        if self.is_connect:
+            return dict(self.base.conf.getAll)
+        listed = self.base._jsparkSession.conf().getAll().mkString("\0").split("\0")
+        return dict(tuple(one.split(" -> ", 1)) for one in listed if " -> " in one)
 
 
 @cache
@@ -262,7 +269,7 @@ def _start(classic: Any, address: SparkAddress, folder: TempFolder | None) -> An
             "spark.sql.catalogImplementation": "in-memory",
             "spark.sql.warehouse.dir": str(folder.path / "warehouse"),
             "spark.local.dir": str(folder.path),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder.path}",
+            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder.path} -Djava.io.tmpdir={folder.path}",
         }
         for name, value in local.items():
             builder = builder.config(name, value)

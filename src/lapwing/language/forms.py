@@ -127,8 +127,12 @@ class Least(_OfSeveral):
 # Whole numbers
 
 
-class ExactSum(_OfOne):
-    """The sum of integers over rows or a window. It never wraps or fails, however many there are."""
+class ExactSum(Form):
+    """The sum of integers over rows or a window. It never wraps or fails, however many there are.
+
+    `most`, if it is there, is the largest absolute value that one of them can have, and the sum is over rows."""
+
+    arg_types: ClassVar[dict[str, Any]] = {"this": True, "most": False}
 
 
 class Wide(_OfOne):

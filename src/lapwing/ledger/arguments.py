@@ -26,9 +26,13 @@ def check_names(analyst: object, key: object) -> None:
 
 def checked_note(note: Mapping[str, Any] | None) -> dict[str, Any]:
     """A note that can be written as canonical JSON."""
+    note_text(note)
+    return dict(note or {})
+
+
+def note_text(note: Mapping[str, Any] | None) -> str:
+    """A note as canonical JSON."""
     try:
-        plain = dict(note or {})
-        canonical(plain)
+        return canonical(dict(note or {}))
     except (TypeError, ValueError, RecursionError):
         raise Misconfigured("`note` must be texts, whole numbers and lists of them under names. Pass those.") from None
-    return plain

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
 from hashlib import sha256
 
 from lapwing.errors import LedgerFailed, Misconfigured
@@ -16,6 +17,8 @@ from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
 
 _FAR = 2
+_REMEMBERED = 64
+"""Entries in memory."""
 
 
 class CheckedBook:
@@ -134,9 +137,11 @@ class CheckedBook:
             problem = None if known == first else head_fault(self._book, self._head(rows), source, known)
             if problem is not None:
                 raise Misconfigured(f"{problem.text} Nothing is served.")
-        last, *later = [intact(rows[0] if rows else None), *map(_read, rows[1:])]
-        for entry in later:
-            problem = link_fault(last, entry) or sum_fault(last, entry, self._accounting)
+        last = intact(rows[0] if rows else None)
+        for row in rows[1:]:
+            equal = _KNOWN.find(row)
+            entry = equal or _read(row)
+            problem = link_fault(last, entry, intact=equal is not None) or sum_fault(last, entry, self._accounting)
             if problem is not None:
                 raise _damage_error(str(problem))
             last = entry
@@ -151,7 +156,7 @@ class CheckedBook:
         analyst: str = "",
         key: str | None = None,
         body: str = "",
-        note: object = None,
+        note: Mapping[str, object] | str | None = None,
         at: str | None = None,
     ) -> Entry:
         """Writes the entry after the last one, with the sums that follow."""
@@ -162,6 +167,7 @@ class CheckedBook:
             last, kind, spent=spent, own=own, cost=cost, analyst=analyst, key=key, body=body, note=note, at=at
         )
         self._book.append(entry)
+        _KNOWN.add(entry)
         return entry
 
     def store(self, charge: Entry, settle: Entry, payload: bytes) -> None:
@@ -223,19 +229,41 @@ def team_of(analyst: str) -> str | None:
     return f"@{team}" if name and at and team else None
 
 
+class _KnownEntries:
+    """The last entries whose content was found to match its hash, or was hashed here.
+
+    Whether it does follows from the row alone, so an equal row, of the same types, need not be checked again.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, Entry] = {}
+
+    def find(self, row: Row) -> Entry | None:
+        """The entry in an equal row; None if there was none."""
+        return self._entries.get((row, *map(type, row)))
+
+    def add(self, entry: Entry) -> None:
+        """Keeps an entry in place of the oldest."""
+        row = entry.row
+        self._entries[row, *map(type, row)] = entry
+        if len(self._entries) > _REMEMBERED:
+            with suppress(StopIteration, RuntimeError, KeyError):  # another thread may make room too
+                del self._entries[next(iter(self._entries))]
+
+
+_KNOWN = _KnownEntries()
+
+
 def intact(row: Row | None) -> Entry:
     """The entry in a row, if its content matches its hash."""
     if row is None:
         raise _damage_error("An entry is missing.")
-    return _intact(*row)
-
-
-@lru_cache(maxsize=64, typed=True)
-def _intact(*row: object) -> Entry:
-    """The same; it follows from the row alone, so an equal row of the same types is not checked again."""
-    entry = _read(row)
-    if entry.hash != entry.digest:
-        raise _damage_error(f"Entry {entry.seq}: its content does not match its hash.")
+    entry = _KNOWN.find(row)
+    if entry is None:
+        entry = _read(row)
+        if entry.hash != entry.digest:
+            raise _damage_error(f"Entry {entry.seq}: its content does not match its hash.")
+        _KNOWN.add(entry)
     return entry
 
 

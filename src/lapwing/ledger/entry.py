@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Self
 
 from lapwing.errors import Bug, Misconfigured
@@ -103,11 +105,16 @@ class Entry:
     @property
     def digest(self) -> str:
         """What `hash` must be."""
-        return sha256((self.previous + self.content).encode()).hexdigest()
+        return _digest(self.previous, self.content)
 
     def seal(self) -> Entry:
         """The same entry with its hash."""
         return replace(self, hash=self.digest)
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """Its columns in their order."""
+        return _ROW(self)
 
     def remark(self, name: str) -> Any:
         """One value of the note; None if the note has no such name."""
@@ -118,6 +125,7 @@ class Entry:
 COLUMNS = tuple(field.name for field in fields(Entry))
 _CONTENT = tuple(name for name in COLUMNS if name not in ("previous", "hash"))
 _TYPES = {"seq": (int,), "key": (str, type(None))}
+_ROW = attrgetter(*COLUMNS)
 _AMOUNTS = tuple(name for name in COLUMNS if name.endswith(("amount", "delta")))
 
 
@@ -174,6 +182,10 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 def canonical(value: object) -> str:
     """The one JSON text of a value: sorted names, no blanks, ASCII only, no NaN."""
     return _ENCODER.encode(value)
+
+
+def _digest(previous: str, content: str) -> str:
+    return sha256((previous + content).encode()).hexdigest()
 
 
 def ratio(value: Fraction) -> str:
@@ -236,27 +248,27 @@ def follow(
     analyst: str = "",
     key: str | None = None,
     body: str = "",
-    note: object = None,
+    note: Mapping[str, Any] | str | None = None,
     at: str | None = None,
 ) -> Entry:
-    """The entry that comes after another one, sealed."""
+    """The entry that comes after another one, with its hash. A note that is text is canonical JSON already."""
     price = cost if cost is not None else spent - spent
     if before is None and kind is not EntryKind.OPEN:
         raise Bug("A chain must begin with an entry that opens it.")
-    return Entry(
-        seq=1 if before is None else before.seq + 1,
-        kind=kind.value,
-        analyst=analyst,
-        key=key,
-        body=body,
-        amount=ratio(price.amount),
-        delta=ratio(price.delta),
-        spent_amount=ratio(spent.amount),
-        spent_delta=ratio(spent.delta),
-        own_amount=ratio(own.amount),
-        own_delta=ratio(own.delta),
-        note=canonical({} if note is None else note),
-        at=max(now() if at is None else at, "" if before is None else before.at),
-        previous=START if before is None else before.hash,
-        hash="",
-    ).seal()
+    content: dict[str, Any] = {
+        "seq": 1 if before is None else before.seq + 1,
+        "kind": kind.value,
+        "analyst": analyst,
+        "key": key,
+        "body": body,
+        "amount": ratio(price.amount),
+        "delta": ratio(price.delta),
+        "spent_amount": ratio(spent.amount),
+        "spent_delta": ratio(spent.delta),
+        "own_amount": ratio(own.amount),
+        "own_delta": ratio(own.delta),
+        "note": note if isinstance(note, str) else canonical(note or {}),
+        "at": max(now() if at is None else at, "" if before is None else before.at),
+    }
+    previous = START if before is None else before.hash
+    return Entry(**content, previous=previous, hash=_digest(previous, canonical(content)))

@@ -35,7 +35,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from lapwing.errors import BudgetExceeded, Bug, LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger.arguments import check_names, checked_note, digest
+from lapwing.ledger.arguments import check_names, checked_note, digest, note_text
 from lapwing.ledger.checked import CheckedBook, intact
 from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import (
@@ -122,7 +122,7 @@ class Ledger:
 
         With keys, either all were made before, and are given back, or none was.
         """
-        made = [(self._price(c.cost), digest(c.body), c.key, checked_note(c.note)) for c in charges]
+        made = [(self._price(c.cost), digest(c.body), c.key, note_text(c.note)) for c in charges]
         for charge in charges:
             check_names(analyst, charge.key)
         total = reduce(add_costs, (price for price, *_ in made))

@@ -108,7 +108,7 @@ class SqliteBook:
         return self._one("WHERE analyst = ? AND key = ?", analyst, key)
 
     def append(self, entry: Entry) -> None:
-        self._connection.execute(_INSERT, tuple(getattr(entry, name) for name in COLUMNS))
+        self._connection.execute(_INSERT, entry.row)
 
     def answer(self, seq: int) -> AnswerRow | None:
         row = self._connection.execute(f"SELECT {_ANSWER} FROM answer WHERE seq = ?", (seq,)).fetchone()

@@ -51,9 +51,8 @@ class Witness:
 
     def advance(self, head: Head) -> None:
         """Makes it know this head durably, unless it knows a newer one. To create it takes the ledger's lock."""
-        lines = self._lines()
         try:
-            if lines is None:
+            if not self.exists():
                 self._create(head)
             else:  # what another process has written may not be synced yet; the lock waits for that
                 self._overwrite(head)
@@ -61,8 +60,14 @@ class Witness:
             raise self._failure("written", error) from None
 
     def exists(self) -> bool:
-        """Whether there is such a file."""
-        return self.path.exists()
+        """Whether there is such a file; an error if it is something else, since to open a pipe would wait forever."""
+        try:
+            _check_kind(os.stat(self.path))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._failure("read", error) from None
+        return True
 
     def _knows(self, lines: list[Head | None], head: Head) -> bool:
         known = self._newest(lines)
@@ -74,14 +79,17 @@ class Witness:
 
     def _lines(self) -> list[Head | None] | None:
         try:
-            if not stat.S_ISREG(self.path.stat().st_mode):  # to open a pipe would wait without end
-                raise OSError(errno.EINVAL, "it is not a regular file")
-            raw = self.path.read_bytes()
+            handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)  # to open a pipe would wait without end
+            try:
+                _check_kind(os.fstat(handle))
+                raw = os.read(handle, 2 * _LINE)
+            finally:
+                os.close(handle)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._failure("read", error) from None
-        return [_parse(raw[:_LINE]), _parse(raw[_LINE : 2 * _LINE])]
+        return [_parse(raw[:_LINE]), _parse(raw[_LINE:])]
 
     def _newest(self, lines: list[Head | None]) -> Head:
         heads = [head for head in lines if head is not None]
@@ -101,19 +109,23 @@ class Witness:
         sync_folder(self.path.parent)
 
     def _overwrite(self, head: Head) -> None:
-        with open(self.path, "r+b", buffering=0) as file:
-            self._lock(file.fileno())
+        handle = os.open(self.path, os.O_RDWR)
+        try:
+            self._lock(handle)
             try:
-                if not os.fstat(file.fileno()).st_nlink:
+                if not os.fstat(handle).st_nlink:
                     raise OSError(errno.ENOENT, "it was removed meanwhile")
-                raw = file.read(2 * _LINE)
+                raw = os.read(handle, 2 * _LINE)
                 lines = [_parse(raw[:_LINE]), _parse(raw[_LINE:])]
                 if not self._knows(lines, head):
-                    file.seek(_LINE * (1 - lines.index(self._newest(lines))))
-                    file.write(_format(head))
-                    _sync(file.fileno())
+                    place = _LINE * (1 - lines.index(self._newest(lines)))
+                    if os.pwrite(handle, _format(head), place) < _LINE:
+                        raise OSError(errno.EIO, "a part of it was not written")
+                    _sync(handle)
             finally:
-                fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open too
+                fcntl.flock(handle, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open too
+        finally:
+            os.close(handle)
 
     def _lock(self, handle: int) -> None:
         """The system has no lock that is waited for no longer than some time, so it is tried again and again."""
@@ -180,6 +192,11 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _check_kind(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _sync(handle: int) -> None:

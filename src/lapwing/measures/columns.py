@@ -80,9 +80,9 @@ def select(*columns: exp.Expression) -> exp.Select:
     return exp.Select(expressions=list(columns))
 
 
-def sum_units(node: exp.Expression, name: str) -> exp.Alias:
-    """A sum over units as an integer of 38 digits: no engine wraps or rounds it."""
-    return aliased(Wide(this=zero_if_null(ExactSum(this=node))), name)
+def sum_units(node: exp.Expression, name: str, most: int | None = None) -> exp.Alias:
+    """A sum over units, each of at most so much, as an integer of 38 digits: no engine wraps or rounds it."""
+    return aliased(Wide(this=zero_if_null(ExactSum(this=node, most=most))), name)
 
 
 def number_rows(number: exp.Expression, within: list[exp.Expression], order: list[exp.Expression]) -> exp.Expression:

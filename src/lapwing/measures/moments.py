@@ -59,7 +59,7 @@ class RowShares(Kind):
 
     def unit_totals(self, step: Fraction, read: Read) -> list[exp.Expression]:
         parts = self.parts(read)
-        return [*(zero_if_null(ExactSum(this=part)) for part in parts[:-1]), exp.Count(this=parts[0].copy())]
+        return [*(zero_if_null(ExactSum(this=part, most=GRID)) for part in parts[:-1]), exp.Count(this=parts[0].copy())]
 
     def row_parts(self, step: Fraction, read: Read) -> list[exp.Expression]:
         parts = self.parts(read)

@@ -107,7 +107,9 @@ class TotalKind(Kind):
     def unit_totals(self, step: Fraction, read: Read) -> list[exp.Expression]:
         if self.argument is None:
             return [exp.Count(this=exp.Star())]
-        return [ExactSum(this=self._amount(step, read))] if self.summed else [exp.Count(this=read(0))]
+        if not self.summed:
+            return [exp.Count(this=read(0))]
+        return [ExactSum(this=self._amount(step, read), most=self._most(step))]
 
     def row_parts(self, step: Fraction, read: Read) -> list[exp.Expression]:
         if self.argument is None:
@@ -127,11 +129,20 @@ class TotalKind(Kind):
         """An integer column in steps of 1 is clipped as an integer, so that nothing is lost beyond 2^53."""
         return step == 1 and isinstance(self.argument, Column) and self.argument.type is Type.INTEGER
 
-    def _amount(self, step: Fraction, read: Read) -> exp.Expression:
-        """What one row adds to a sum, in whole steps, clipped; NULL where it is missing."""
+    def _bounds(self) -> Interval:
+        """Of one value."""
         bounds = None if self.argument is None else bounds_of(self.argument)
         if bounds is None:
             raise Bug("a sum without bounds was planned")
+        return bounds
+
+    def _most(self, step: Fraction) -> int:
+        """The most that one row adds to a sum, in whole steps. Twice the bounds, whose ends may have been rounded."""
+        return 2 * math.ceil(self._bounds().magnitude / step)
+
+    def _amount(self, step: Fraction, read: Read) -> exp.Expression:
+        """What one row adds to a sum, in whole steps, clipped; NULL where it is missing."""
+        bounds = self._bounds()
         if self._is_whole_column(step):
             sides = exp.Literal.number(math.floor(bounds.low)), exp.Literal.number(math.ceil(bounds.high))
             return where_present(read(0), cut(read(0), *sides))

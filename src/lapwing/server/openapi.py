@@ -7,9 +7,9 @@ from typing import Any
 from lapwing.server.access import is_open
 from lapwing.server.problems import KINDS, MEDIA_TYPE, STATUSES
 
-_AMOUNTS = {"type": ["object", "null"], "additionalProperties": {"type": "number"}}
+_AMOUNTS: dict[str, Any] = {"anyOf": [{"$ref": "#/components/schemas/Amounts"}, {"type": "null"}]}
 _TEXT = {"type": ["string", "null"]}
-PROBLEM: dict[str, Any] = {
+_PROBLEM: dict[str, Any] = {
     "type": "object",
     "description": "Problem details (RFC 9457).",
     "required": ["type", "title", "status", "detail", "code", "charged", "remaining"],
@@ -31,7 +31,23 @@ _DESCRIPTIONS = {
     status: " ".join(dict.fromkeys(kind.why for kind in KINDS.values() if kind.status == status)) for status in STATUSES
 }
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
-_PRICE = {"type": "object", "additionalProperties": {"type": "number"}}
+_PRICE = {"$ref": "#/components/schemas/Amounts"}
+_TABLE = {
+    "release": {"type": "string", "description": "Its name, to read and to verify it."},
+    "columns": {"type": "array", "items": {"type": "string"}},
+    "rows": {"type": "array", "items": {"type": "object"}, "description": "A row for each group, with its intervals."},
+    "answers": {"type": "object", "description": "Of several questions, each by its name."},
+    "notes": {"type": "array", "items": {"type": "string"}},
+}
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "Problem": _PROBLEM,
+    "Amounts": {
+        "type": "object",
+        "description": "A price or a balance: epsilon or rho, and delta.",
+        "additionalProperties": {"type": "number"},
+    },
+}
+"""What has a name of its own, so that programs that write clients make one class of it."""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -39,16 +55,23 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {
         status: {
             "description": _DESCRIPTIONS[status],
-            "content": {MEDIA_TYPE: {"schema": PROBLEM}},
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
             **({"headers": _RETRY} if status in (409, 429, 503) else {}),
         }
         for status in statuses or STATUSES
     }
 
 
-def _answers(description: str, properties: dict[str, Any], links: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
-    schema = {"type": "object", "required": list(properties), "properties": properties}
-    return {200: {"description": description, "content": {"application/json": {"schema": schema}}, "links": links}}
+def _answers(
+    name: str,
+    description: str,
+    properties: dict[str, Any],
+    links: dict[str, Any],
+    optional: dict[str, Any] | None = None,
+) -> dict[int | str, dict[str, Any]]:
+    _SCHEMAS[name] = {"type": "object", "required": list(properties), "properties": properties | (optional or {})}
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+    return {200: {"description": description, "content": content, "links": links}}
 
 
 _TO_RELEASE = {
@@ -63,19 +86,21 @@ _TO_ASK = {
     }
     for name in ("ask", "batch", "distribution", "marginals")
 }
-ANSWERED = _answers("The answer, with its price.", {"price": _PRICE}, _TO_RELEASE)
+ANSWERED = _answers("Answer", "The answer, with its price.", {"price": _PRICE}, _TO_RELEASE, _TABLE)
 PREVIEWED = _answers(
+    "Previewed",
     "Price and error, and a name to ask at that price.",
     {"preview": {"type": "string"}, "expires": {"type": "string"}, "price": _PRICE},
     _TO_ASK,
 )
-VERIFIED = _answers("Whether it is what was released.", {"is_what_was_released": {"type": "boolean"}}, {})
-LISTED = _answers("The releases.", {"releases": {"type": "array", "items": {"type": "object"}}}, {})
+VERIFIED = _answers("Verified", "Whether it is what was released.", {"is_what_was_released": {"type": "boolean"}}, {})
+LISTED = _answers("Releases", "The releases.", {"releases": {"type": "array", "items": {"type": "object"}}}, {})
 
 
 def complete(schema: dict[str, Any]) -> dict[str, Any]:
-    """The description with the token that addresses need."""
-    schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    """The description with what has a name of its own, and the token that addresses need."""
+    schema.setdefault("components", {}).setdefault("schemas", {}).update(_SCHEMAS)
+    schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in schema["paths"].items():
         for operation in operations.values():
             if not is_open(path):

@@ -78,7 +78,9 @@ KINDS = {
         503, "The server has too much to do.", "Send it again after the seconds that Retry-After names."
     ),
     "data-changed": ProblemKind(
-        503, "The data changed without a new version, so nothing is answered.", "The steward declares a new `version`."
+        503,
+        "The data are not those of the version that was declared last, so nothing is answered.",
+        "The steward declares a new `version`; or starts this server again, if another one declared it.",
     ),
     "still-running": ProblemKind(
         503,
@@ -139,9 +141,10 @@ class ProblemDetails:
 def of_server(problem: ServerProblem) -> ProblemDetails:
     """The details of a problem of the server."""
     kind = KINDS[problem.code]
-    detail = f"{kind.why} {kind.instead} Nothing was charged."
-    if problem.code in ("answer-lost", "still-running"):
-        detail = f"{kind.why} {kind.instead}"
+    where = "" if problem.part is None else f" It is about {problem.part}."
+    detail = f"{kind.why}{where} {kind.instead}"
+    if problem.code not in ("answer-lost", "still-running"):
+        detail += " Nothing was charged."
     return ProblemDetails(
         problem.code, kind.status, detail, problem.part, kind.why, kind.instead, retry_after=problem.retry_after
     )

@@ -22,11 +22,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from math import ceil
 
 from lapwing.ledger import Entry, EntryKind, Ledger
 from lapwing.server.problems import ServerProblem
 
 _FREE = b""
+_REMEMBERED = 4096  # keys of which is known how often they were given up
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -47,6 +49,11 @@ class KeyClaim:
     def reply_key(self) -> str:
         return f"reply:{self.name}"
 
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody claimed the key before, so that nothing was charged under it."""
+        return self.name.endswith(":0")
+
 
 @dataclass(frozen=True, slots=True)
 class KeptReply:
@@ -57,10 +64,14 @@ class KeptReply:
 
 
 class Retries:
-    """The keys of one ledger. A claim without a reply counts as running for `patience` seconds."""
+    """The keys of one ledger. A claim without a reply counts as running for the seconds that its server gave it.
+
+    They stand in the claim: another server may have tables that answer sooner."""
 
     def __init__(self, ledger: Ledger, *, patience: float) -> None:
         self._ledger, self._patience = ledger, patience
+        self._given_up: dict[tuple[str, str], int] = {}
+        """For a key up to which claim all but the first were given up, which no later entry changes."""
 
     def find(self, analyst: str, key: str, written: str, now: datetime) -> KeyClaim | KeptReply:
         """What was sent under a key before, or else the claim that nobody has made yet. Writes nothing.
@@ -68,6 +79,7 @@ class Retries:
         Refused if the key is in use, or was used for another request.
         """
         first, turn = sha256(key.encode()).hexdigest(), 0
+        known = self._given_up.get((analyst, first), 0)
         while True:
             claim = KeyClaim(analyst, f"{first}:{turn}", written)
             claimed, replied, _ = self._ledger.recorded(claim.key, claim.reply_key, analyst=analyst)
@@ -75,12 +87,18 @@ class Retries:
                 return claim
             if found := self._reply(claimed, replied, written, now):
                 return found
-            turn += 1
+            if turn == known + 1 and replied is not None:
+                known = self._remember(analyst, first, turn)
+            turn = 1 + (known if turn == 0 else turn)
 
     def make(self, claim: KeyClaim, now: datetime) -> KeptReply | None:
         """Makes a claim, or finds what was sent under it meanwhile; refused as by `find`."""
         found, new = self._ledger.record(
-            EntryKind.CLAIM, claim.key, {"written": claim.written}, analyst=claim.analyst, unless=claim.reply_key
+            EntryKind.CLAIM,
+            claim.key,
+            {"written": claim.written, "seconds": ceil(self._patience)},
+            analyst=claim.analyst,
+            unless=claim.reply_key,
         )
         return None if new else self._meanwhile(claim, found, now)
 
@@ -99,6 +117,12 @@ class Retries:
     def give_up(self, claim: KeyClaim) -> None:
         """Frees a claim under which nothing was charged: the next request with its key is answered anew."""
         self._ledger.record(EntryKind.KEEP, claim.reply_key, {"status": 0}, analyst=claim.analyst, content=_FREE)
+
+    def _remember(self, analyst: str, first: str, turn: int) -> int:
+        if len(self._given_up) >= _REMEMBERED:
+            self._given_up.clear()
+        self._given_up[analyst, first] = turn
+        return turn
 
     def _meanwhile(self, claim: KeyClaim, found: Entry, now: datetime) -> KeptReply:
         """What was sent under a claim since it was looked for."""
@@ -121,7 +145,7 @@ class Retries:
         return None
 
     def _is_over(self, claimed: Entry, now: datetime) -> bool:
-        return claimed.at < (now - timedelta(seconds=self._patience)).strftime(_TIME)
+        return claimed.at < (now - timedelta(seconds=int(claimed.remark("seconds")))).strftime(_TIME)
 
 
 def retry_key(key: str) -> str:

@@ -17,7 +17,12 @@ from lapwing.server.tokens import Principal, Role
 router = APIRouter()
 
 PreviewQuery = Annotated[
-    str | None, Query(description="The name of a preview: charge at most its price.", max_length=60_000)
+    str | None,
+    Query(
+        description="The name of a preview: charge at most its price.",
+        max_length=60_000,
+        pattern="^[A-Za-z0-9._~-]*$",  # none that an address would write as several characters: it must fit into 64 KB
+    ),
 ]
 DummyQuery = Annotated[bool, Query(description="Answer from made-up rows, for nothing.")]
 KeyHeader = Annotated[
@@ -73,7 +78,7 @@ async def tables(request: Request) -> Response:
 
 @router.get("/v1/budget", tags=["ledger"], responses=problems())
 async def budget(request: Request) -> Response:
-    """What was spent of the whole budget, and of your own allowance."""
+    """What was spent of the whole budget, of your own allowance and of that of your team."""
     service, principal = _who(request)
     return _send(request, await service.quickly(lambda: _budget(service, principal)))
 
@@ -180,10 +185,16 @@ def _verdict(same: bool) -> dict[str, Any]:
 
 
 def _budget(service: Service, principal: Principal) -> dict[str, Any]:
-    book = service.ledger
-    allowance = book.allowance(principal.name)
-    own = {"name": principal.name, "spent": str(book.spent_by(principal.name))}
+    _, at, team = principal.name.partition("@")
     return {
         **service.curator.budget.to_dict(),
-        "own": {**own, "allowance": None if allowance is None else str(allowance)},
+        "own": _allowed(service, principal.name),
+        "team": _allowed(service, f"@{team}") if at else None,
     }
+
+
+def _allowed(service: Service, name: str) -> dict[str, str | None]:
+    """What a name or a team has spent, and the most it may."""
+    allowance = service.ledger.allowance(name)
+    limit = None if allowance is None else str(allowance)
+    return {"name": name, "spent": str(service.ledger.spent_by(name)), "allowance": limit}

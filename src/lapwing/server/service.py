@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from lapwing.answers.formats.json import dump
 from lapwing.curator import Curator
 from lapwing.curator.charging import LOST
-from lapwing.curator.steps import BeforeCharge, BeforeRows, RequestSteps
+from lapwing.curator.steps import AfterSearch, BeforeCharge, BeforeRows, RequestSteps, Stop
 from lapwing.errors import LapwingError, LedgerFailed
 from lapwing.ledger.held import HeldAnswer, holding, settle_held
 from lapwing.privacy.budget import Cost
@@ -58,6 +58,8 @@ class Outcome:
     code: str | None = None
     price: Cost | None = None
     retry_after: int | None = None
+    problem: ProblemDetails | None = None
+    """What went wrong, to be written when it leaves."""
     slot: float | None = None
     """T of the grid on which it leaves; None if it leaves at once."""
     held: tuple[HeldAnswer, ...] = ()
@@ -73,7 +75,7 @@ class _Begun:
     """A request that must be paid: where it stands, its claim, and the answers that it holds."""
 
     steps: RequestSteps[ServedAnswer]
-    stop: BeforeCharge | BeforeRows
+    stop: Stop
     claim: KeyClaim | None
     held: list[HeldAnswer] = field(default_factory=list)
 
@@ -102,8 +104,8 @@ class Service:
         self._sent: dict[int, tuple[ServedAnswer, bytes]] = {}
         self.dummy = DummyAnswers(curator)
         threads = self.settings.threads
-        at_once = self.settings.at_once
-        self._turns = Turns(at_once=at_once, each=max(1, at_once - 1), waiting=_WAITING, total=_TOTAL)
+        turns = self.settings.turns
+        self._turns = Turns(at_once=turns, each=max(1, turns - 1), waiting=_WAITING, total=_TOTAL)
         self._closing = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answer")
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="quick")
@@ -145,10 +147,15 @@ class Service:
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
     ) -> tuple[Outcome, float | None]:
         """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
-        same, mine = body.digest(), (principal.name, key)
+        same, mine, end = body.digest(), (principal.name, key), arrived + self._longest
         begin = partial(self._begin, principal, body, key, preview)
         begun = await self._in_thread(begin, None)
-        while isinstance(begun, _Begun) and not body.refresh and await self._twin(same, mine):
+        while isinstance(begun, _Begun) and not body.refresh and (twin := self._twin(same, mine)) is not None:
+            await asyncio.wait({twin}, timeout=max(0.0, end - time.monotonic()))
+            if not twin.done():
+                await self._give_up(begun)
+                return await self._still_running()
+            self._forget(same, twin)
             begun = await self._in_thread(begin, begun.claim)
         if isinstance(begun, Outcome):
             return begun, None
@@ -157,9 +164,12 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._forget(same, done))
         try:
-            return await asyncio.wait_for(asyncio.shield(task), max(0.0, arrived + self._longest - time.monotonic()))
+            return await asyncio.wait_for(asyncio.shield(task), max(0.0, end - time.monotonic()))
         except TimeoutError:
-            return self._problem(of_server(ServerProblem("still-running"))), self._longest
+            return await self._still_running()
+
+    async def _still_running(self) -> tuple[Outcome, float]:
+        return await self._in_thread(self._problem, of_server(ServerProblem("still-running"))), self._longest
 
     async def _take_turn(
         self,
@@ -188,17 +198,19 @@ class Service:
     async def _finish(self, principal: Principal, body: Asking, begun: _Begun) -> tuple[Outcome, float | None]:
         """Charges, reads the rows, waits for the grid, and only then stores the answer: from then on it is free."""
         began = on_time = time.monotonic()
-        go_on, searched = partial(self._go_on, principal, body, begun), None
-        reached: Outcome | BeforeCharge | BeforeRows = begun.stop
+        go_on, slot = partial(self._go_on, principal, body, begun), ANSWER_TIME
+        reached: Outcome | Stop = begun.stop
         while not isinstance(reached, Outcome):
-            if isinstance(reached, BeforeRows):
-                reached = await asyncio.get_running_loop().run_in_executor(self._pool, go_on, True)
-                continue
-            if searched is not None:  # what was found may show in the next charge, which comes on time
-                on_time += leave_at(time.monotonic() - on_time, pass_time(searched, self._times, ANSWER_TIME))
-                await self._wait_until(on_time)
-            searched = reached.search
-            reached = await self._in_thread(go_on, False)
+            match reached:
+                case BeforeRows():
+                    reached = await asyncio.get_running_loop().run_in_executor(self._pool, go_on, slot)
+                    continue
+                case AfterSearch(table):  # what was found may show in the next charge, which comes on time
+                    on_time += leave_at(time.monotonic() - on_time, pass_time(table, self._times, ANSWER_TIME))
+                    await self._wait_until(on_time)
+                case BeforeCharge():
+                    slot = slot_of(reached, self._times, ANSWER_TIME)
+            reached = await self._in_thread(go_on, None)
         place = None if reached.slot is None else leave_at(time.monotonic() - began, reached.slot)
         if place is not None:
             await self._wait_until(began + place)
@@ -212,7 +224,8 @@ class Service:
 
     async def _give_up(self, begun: _Begun) -> None:
         if begun.claim is not None:
-            await self._in_thread(self.retries.give_up, begun.claim)
+            with suppress(LapwingError):
+                await self._in_thread(self.retries.give_up, begun.claim)
 
     async def drain(self) -> None:
         """Stores what waits for its time, before the server stops. Who still waits for a turn is refused."""
@@ -223,14 +236,10 @@ class Service:
                     woken.set_result(None)
             await asyncio.wait(set(self._tasks), timeout=0.1)
 
-    async def _twin(self, same: str, mine: tuple[str, str | None]) -> bool:
-        """Waits for whoever asks the same: its answer is stored then, and free. False if nobody else does."""
+    def _twin(self, same: str, mine: tuple[str, str | None]) -> asyncio.Task[Any] | None:
+        """Whoever else asks the same: when it is done, its answer is stored, and free."""
         twin, whose = self._running.get(same, (None, None))
-        if twin is None or (whose == mine and mine[1] is not None):
-            return False
-        await asyncio.wait({twin})
-        self._forget(same, twin)
-        return True
+        return None if whose == mine and mine[1] is not None else twin
 
     def _forget(self, same: str, done: asyncio.Task[Any]) -> None:
         self._tasks.discard(done)
@@ -241,8 +250,9 @@ class Service:
         self, principal: Principal, body: Asking, key: str | None, preview: str | None, made: KeyClaim | None
     ) -> Outcome | _Begun:
         """What can be told for nothing: a stored answer or a refusal. Otherwise what is to be charged."""
-        now, written, claim = self.tokens.now(), body.digest(), made
+        written, claim = body.digest(), made
         try:
+            now = self.tokens.now()
             if key is not None and claim is None:
                 found = self.retries.find(principal.name, key, written, now)
                 if isinstance(found, KeptReply):
@@ -258,7 +268,11 @@ class Service:
                 stop = next(steps)
             except StopIteration as end:
                 return self._free(end.value, principal, body, claim, is_made=made is not None)
-            reply = None if claim is None or made is not None else self.retries.make(claim, now)
+            if claim is None or made is not None:
+                return _Begun(steps, stop, claim)
+            if claim.is_first and isinstance(stop, BeforeCharge):  # else it may have been charged before
+                self.ledger.check_fits(stop.price, analyst=principal.name)
+            reply = self.retries.make(claim, now)
             return _Begun(steps, stop, claim) if reply is None else _repeated(reply)
         except ServerProblem as problem:
             outcome = self._problem(of_server(problem))
@@ -280,10 +294,8 @@ class Service:
         reply = self.retries.keep_free(claim, stored.status, stored.content, self.tokens.now())
         return stored if reply.content == stored.content else _repeated(reply)
 
-    def _go_on(
-        self, principal: Principal, body: Asking, begun: _Begun, reading: bool
-    ) -> Outcome | BeforeCharge | BeforeRows:
-        """The next step of a request, in a thread: up to where it stops, or to its end.
+    def _go_on(self, principal: Principal, body: Asking, begun: _Begun, slot: float | None) -> Outcome | Stop:
+        """The next step of a request, in a thread: up to where it stops, or to its end. If it reads rows, it has T.
 
         All that comes of it is held until it may be seen. What fails while rows are read leaves on the grid.
         """
@@ -294,14 +306,12 @@ class Service:
                 except StopIteration as end:
                     answer: ServedAnswer = end.value
                 content, release = self._content(answer, principal, body)
-                slot = slot_of(answer, self._times, ANSWER_TIME)
-                outcome = Outcome(200, content, price=answer.cost, slot=slot, release=release, final=True)
+                outcome = Outcome(200, content, price=answer.cost, release=release, final=True)
             except LapwingError as error:
-                failed = replace(self._problem(of_error(error)), final=is_final(error))
-                outcome = replace(failed, slot=self._slot(principal, body)) if reading else failed
+                outcome = replace(_unwritten(of_error(error)), final=is_final(error))
             except Exception as error:  # noqa: BLE001
-                outcome = replace(self._problem(of_bug(note_incident(error))), slot=ANSWER_TIME if reading else None)
-        return replace(outcome, held=tuple(begun.held), claim=begun.claim)
+                outcome = _unwritten(of_bug(note_incident(error)))
+        return replace(outcome, slot=slot, held=tuple(begun.held), claim=begun.claim)
 
     def _store(self, outcome: Outcome) -> Outcome:
         """Stores what was held and keeps what is sent, before it leaves."""
@@ -313,8 +323,12 @@ class Service:
             lost = LedgerFailed(LOST.format(entry=outcome.held[0].reservation.seq if outcome.held else 0, why=error))
             lost.charged = outcome.price
             outcome = replace(self._problem(of_error(lost)), claim=outcome.claim)
+        except Exception as error:  # noqa: BLE001
+            outcome = replace(self._problem(of_bug(note_incident(error))), claim=outcome.claim)
+        if outcome.problem is not None:
+            outcome = replace(outcome, content=outcome.problem.to_bytes(self._remaining()), problem=None)
         if outcome.claim is not None:
-            with suppress(LapwingError):
+            with suppress(Exception):
                 if outcome.final:
                     self.retries.keep(outcome.claim, outcome.status, outcome.content)
                 else:
@@ -334,13 +348,6 @@ class Service:
                 self._sent.clear()
             self._sent[id(answer)] = answer, release.content
         return release.content, release
-
-    def _slot(self, principal: Principal, body: Asking) -> float:
-        """T of a request that failed after its charge."""
-        try:
-            return slot_of(self.curator.preview_request(body.request(principal.name)), self._times, ANSWER_TIME)
-        except LapwingError:
-            return ANSWER_TIME
 
     def _preview(self, principal: Principal, body: Asking) -> dict[str, Any]:
         seen = self.curator.preview_request(body.request(principal.name))
@@ -368,13 +375,12 @@ class Service:
             return self._problem(of_bug(note_incident(error)))
 
     def _problem(self, problem: ProblemDetails) -> Outcome:
-        remaining = None
+        return replace(_unwritten(problem), content=problem.to_bytes(self._remaining()), problem=None)
+
+    def _remaining(self) -> Cost | None:
         with suppress(LapwingError):
-            remaining = self.ledger.remaining
-        content = problem.to_bytes(remaining)
-        return Outcome(
-            problem.status, content, MEDIA_TYPE, problem.code, problem.charged, retry_after=problem.retry_after
-        )
+            return self.ledger.remaining
+        return None
 
     async def _in_thread(self, work: Callable[..., _T], *values: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._quick, work, *values)
@@ -382,6 +388,12 @@ class Service:
 
 def _kind(body: Asking) -> str:
     return type(body).__name__.removesuffix("Body").lower()
+
+
+def _unwritten(problem: ProblemDetails) -> Outcome:
+    """A problem that says what is left of the budget when it leaves."""
+    known = problem.status, b"", MEDIA_TYPE, problem.code, problem.charged, problem.retry_after
+    return Outcome(*known, problem=problem)
 
 
 def _repeated(reply: KeptReply) -> Outcome:

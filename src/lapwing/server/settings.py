@@ -5,7 +5,7 @@ host = "127.0.0.1"
 port = 8470
 workers = 1                    # processes
 threads = 4                    # questions of which a worker reads rows at a time
-at_once = 32                   # fresh answers under way on a worker, until they leave; the rest wait
+at_once = 4                    # fresh answers under way on a worker, until they leave; `threads` without it
 rate = 20                      # requests a second of one principal, on each worker
 burst = 100                    # requests at once
 tls_certificate = "cert.pem"   # and tls_key; without them it listens on loopback only
@@ -37,7 +37,7 @@ class ServeSettings:
     port: int = 8470
     workers: int = 1
     threads: int = 4
-    at_once: int = 32
+    at_once: int | None = None
     rate: int = 20
     burst: int = 100
     tls_certificate: Path | None = None
@@ -46,8 +46,9 @@ class ServeSettings:
     log_questions: bool = False
 
     def __post_init__(self) -> None:
-        for name, least, most in (("port", 0, 65535), ("workers", 1, 64), ("threads", 1, 64), ("at_once", 1, 512)):
+        for name, least, most in (("port", 0, 65535), ("workers", 1, 64), ("threads", 1, 64)):
             _check_whole(name, getattr(self, name), least, most)
+        _check_whole("at_once", self.turns, 1, 512)
         for name in ("rate", "burst"):
             _check_whole(name, getattr(self, name), 1, 1_000_000)
         for name in ("proxy", "log_questions"):
@@ -61,6 +62,11 @@ class ServeSettings:
                 'would cross the network in the clear. Write tls_certificate and tls_key, or host = "127.0.0.1"; or '
                 "proxy = true if a proxy speaks TLS to clients and only it can reach this address."
             )
+
+    @property
+    def turns(self) -> int:
+        """How many fresh answers are under way on a worker at a time."""
+        return self.threads if self.at_once is None else self.at_once
 
 
 def read_serve(found: Mapping[str, Any], folder: Path) -> ServeSettings:

@@ -5,13 +5,16 @@ never measured. An answer that is not ready at T leaves at 2T, and so on, so tha
 work overran, and the steward declares a T that it hardly ever does.
 
 Its time begins with its turn, and a turn ends when its answer leaves. All charges of a request are made when its turn
-begins; if bounds or limits are searched for first, each search takes a T of its own, and the next charge comes on time.
+begins; if bounds or limits are searched for first, each search takes a T of its own, and what follows it comes on time.
+What fails while rows are read leaves on the same grid.
 
 Guarantee:  a charged answer leaves T 2^k after its turn began, for some k. As long as the work of all turns takes less
             than T each, the times of charges and answers are functions of when requests came, of their plans and of
             declared facts alone.
-Proof:      `leave_at` has no other values, and T has no other arguments. A turn begins when a request comes or when
-            another turn ends (limits.py), and that is when its answer leaves: by induction over turns, at such times.
+Proof:      `leave_at` has no other values, and T has no other arguments: it is known before rows are read. A turn
+            begins when a request comes or when another turn ends (limits.py), and that is when its answer leaves: by
+            induction over turns, at such times. What is sent is made of the ledger as it was at such times too: the
+            step that reads rows looks nothing up (curator/steps.py).
 At once:    what read no rows leaves when it is ready: refusals, previews, and stored answers, which their price of 0
             tells anyway. Their work is done on the question, the ledger and released numbers.
 Checked by: tests/server/test_timing.py, benchmarks/timing.py
@@ -26,6 +29,8 @@ from lapwing.answers.computed import Computed
 from lapwing.asking.batch_answer import Batch, BatchPreview
 from lapwing.asking.preview import Preview
 from lapwing.catalog.table import Table
+from lapwing.cells.checking import check_target
+from lapwing.curator.steps import BeforeCharge
 from lapwing.planning.plan import Plan
 from lapwing.workloads.marginals import MarginalTables
 
@@ -48,8 +53,11 @@ def longest(slot: float) -> float:
     return slot * float(2 ** (SLOTS - 1))
 
 
-def slot_of(found: ServedAnswer | Preview | BatchPreview, times: Mapping[str, float], usual: float) -> float:
-    """T of an answer, or of what a preview is of: the time of its slowest table, once for every pass over the rows."""
+def slot_of(
+    found: ServedAnswer | Preview | BatchPreview | BeforeCharge, times: Mapping[str, float], usual: float
+) -> float:
+    """T of an answer, of what a preview is of, or of what is about to be charged: the time of its slowest table, once
+    for every pass over the rows."""
     parts = list(_parts(found))
     slowest = max((pass_time(plan.table, times, usual) for plan, _ in parts), default=usual)
     return slowest * max(1, sum(passes(plan) + more for plan, more in parts))
@@ -70,7 +78,7 @@ def _private(table: Table) -> Iterable[Table]:
     return (base for base in table.bases if not base.public)
 
 
-def _parts(found: ServedAnswer | Preview | BatchPreview) -> Iterable[tuple[Plan, int]]:
+def _parts(found: ServedAnswer | Preview | BatchPreview | BeforeCharge) -> Iterable[tuple[Plan, int]]:
     """Each plan once, and how many more passes find and check what it needs."""
     match found:
         case Release():
@@ -85,7 +93,11 @@ def _parts(found: ServedAnswer | Preview | BatchPreview) -> Iterable[tuple[Plan,
             yield found.plan, len(found.missing) + (found.check is not None or found.checked is not None)
         case BatchPreview():
             for one in {id(one.plan.measures): one for one in found.previews}.values():  # read off one plan
-                yield from _parts(one)
+                is_checked = bool(found.check) and check_target(one.plan.outline) is not None
+                yield one.plan, is_checked or one.checked is not None
+        case BeforeCharge():
+            first, *rest = found.plans
+            yield from ((first, found.more), *((plan, 0) for plan in rest))
 
 
 def _once(releases: Iterable[Release]) -> Iterable[tuple[Plan, int]]:

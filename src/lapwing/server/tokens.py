@@ -21,6 +21,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 
@@ -81,7 +82,7 @@ class TokenBook:
         who = read_name(name, team)
         if role not in list(Role):
             raise Misconfigured(f"`role` is {role!r}; it must be one of {', '.join(Role)}.")
-        until = self._time(self._ledger.recorded()[-1]) + timedelta(days=min(count(days, "days"), _MOST_DAYS))
+        until = self._time(self._ledger.recorded()[-1]) + timedelta(days=_read_days(days))
         number = f"{SYSTEM.integer(64):016x}"
         secret = base64.urlsafe_b64encode(SYSTEM.integer(256).to_bytes(32, "big")).rstrip(b"=").decode()
         note = {"name": who, "role": str(role), "expires": until.strftime(_TIME), "hash": _hash(secret)}
@@ -129,13 +130,19 @@ class TokenBook:
 
 def allow_share(ledger: Ledger, name: str, share: Number) -> Cost:
     """Sets the most that a name or a team, `@cardiology`, may ever spend: the same share of capacity and delta."""
-    part = exact(share, "share")
-    if not 0 <= part <= 1:
-        raise Misconfigured("`share` must lie between 0 and 1. Pass for example 0.1 for a tenth of the budget.")
+    part = read_share(share)
     total = ledger.total
     limit = Cost(total.accounting, part * total.amount, part * total.delta)
     ledger.allow(name if name.startswith("@") else read_name(*_parts(name)), limit)
     return limit
+
+
+def read_share(share: Number) -> Fraction:
+    """A part of the budget."""
+    part = exact(share, "share")
+    if not 0 <= part <= 1:
+        raise Misconfigured("`share` must lie between 0 and 1. Pass for example 0.1 for a tenth of the budget.")
+    return part
 
 
 def read_name(name: str, team: str | None = None) -> str:
@@ -159,6 +166,12 @@ def write_secret(path: Path, token: str) -> None:
         raise Misconfigured(f"{path} exists. Name another file for the token.") from None
     except OSError as error:
         raise LedgerFailed(f"{path} cannot be written ({error.strerror}). Name another file.") from None
+
+
+def _read_days(days: int) -> int:
+    if count(days, "days") > _MOST_DAYS:
+        raise Misconfigured(f"`days` is {days}; it must be at most {_MOST_DAYS:,}. Make a new token when it ends.")
+    return days
 
 
 def _parts(name: str) -> tuple[str, str | None]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from lapwing.errors import Misconfigured
 from lapwing.survey.app import SurveyApp
 
 if TYPE_CHECKING:
@@ -49,21 +48,6 @@ def own_address() -> str:
             return str(probe.getsockname()[0])
         except OSError:
             return "127.0.0.1"
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound, so that its port is known before the server runs; port 0 takes any free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-        made.listen(512)
-    except (OSError, OverflowError) as error:
-        made.close()
-        why = getattr(error, "strerror", None) or "no such port"
-        raise Misconfigured(f"{host}:{port} cannot be listened on ({why}). Name another --port or --host.") from None
-    return made
 
 
 def settings(app: SurveyApp) -> uvicorn.Config:
