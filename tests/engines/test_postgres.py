@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lapwing as lw
+from lapwing.cli.draft import draft_served
 from lapwing.engines.postgres_dialect import postgres_dialect
 from lapwing.errors import EngineFailed, LapwingError, Misconfigured, Refused
 from lapwing.language.forms import Lower, Upper
@@ -99,6 +101,33 @@ def test_python_opens_a_table_of_a_server(host: PostgresHost, tmp_path: Path) ->
         assert curator.sql("SELECT SUM(cost) AS s FROM visits WHERE YEAR(day) > 1900", epsilon=1)
     with pytest.raises(Misconfigured, match="Say where their ledger is"):
         lw.open(place(host), table="clinic.visits", unit="pid", budget=lw.Budget(epsilon=1))
+
+
+def test_init_drafts_a_table_of_a_server(host: PostgresHost, tmp_path: Path) -> None:
+    """No value is read; what is drafted is served after its review."""
+    host.run("ALTER TABLE clinic.visits ADD COLUMN note jsonb")
+    plain = host.url.replace(f":{host.password}@", "@")
+    text = draft_served(plain, "clinic.visits", "PID", Decimal(1), Decimal(0))
+    assert f'source = "{plain}"\ntable = "clinic.visits"\n' in text
+    assert 'unit = "pid"' in text
+    assert "note" not in text
+    assert "change this whenever rows change" in text
+    file = tmp_path / "lapwing.toml"
+    file.write_text(text)
+    with load(file) as curator:
+        assert len(curator.sql("SELECT COUNT(DISTINCT pid) AS n FROM visits", epsilon=0.5)) == 1
+    with pytest.raises(Misconfigured, match="are left out: cast them in a view"):
+        draft_served(plain, "clinic.visits", "note", Decimal(1), Decimal(0))
+    with pytest.raises(Misconfigured, match="holds a password"):
+        draft_served(host.url, "clinic.visits", "pid", Decimal(1), Decimal(0))
+    with pytest.raises(Misconfigured, match="`--table` is for a PostgreSQL database"):
+        draft_served("visits.parquet", "visits", "pid", Decimal(1), Decimal(0))
+
+
+def test_a_unit_of_a_type_that_is_left_out_says_so(host: PostgresHost, tmp_path: Path) -> None:
+    host.run("ALTER TABLE clinic.visits ADD COLUMN note jsonb")
+    with pytest.raises(Misconfigured, match="are left out: cast the unit to text in a view"):
+        lw.open(host.url, table="clinic.visits", unit="note", budget=lw.Budget(1), ledger=tmp_path / "l.db")
 
 
 def test_a_password_in_a_file_is_refused_and_not_repeated(host: PostgresHost, tmp_path: Path) -> None:

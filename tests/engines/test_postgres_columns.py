@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import UNIT_ID, Field, Table
+from lapwing.catalog.table import UNIT_ID, Catalog, Field, Table
 from lapwing.engines.postgres import PostgresEngine, stored_types
+from lapwing.engines.postgres_columns import LONGEST
 from lapwing.engines.source import PostgresTable, read_source
 from lapwing.errors import Misconfigured
+from lapwing.language.emission import emit
 from lapwing.language.types import Type
+from lapwing.planning.question import Question
+from lapwing.reading.sql import read_sql
 from support.cells import run
 from support.hosts import PostgresHost
 from support.postgres import PostgresServer
@@ -72,6 +76,44 @@ def test_decimals_have_no_end_that_fails(host: PostgresHost) -> None:
     assert read(narrow, "x", Type.REAL)[0] == 1.01
 
 
+@pytest.mark.parametrize("digits", ["10, -300", "300, -300", "300, 300", "300, 0", "310, 5"])
+def test_decimals_with_a_scale_below_zero_have_no_end_that_fails(host: PostgresHost, digits: str) -> None:
+    """threat:A12 numeric(10, -300) holds 10^309, which no float64 does."""
+    name = f"scaled{digits.replace(', -', 'm').replace(', ', 'p')}"
+    precision, scale = map(int, digits.split(","))
+    largest = f"{'9' * precision}e{-scale}"
+    source = made(host, name, f"x numeric({digits})", largest, f"-{largest}", "NULL")
+    assert read(source, "x", Type.REAL) == [float(largest), -float(largest), None]
+
+
+LONG = [
+    "s || s = 'a'",
+    "UPPER(s) = 'A'",
+    "TRIM(s) = 'a'",
+    "s ILIKE 'a%'",
+    "REGEXP_MATCHES(s, 'b$')",
+    "CAST(s AS INTEGER) > 1",
+    "CAST(s AS DATE) > DATE '2020-01-01'",
+]
+
+
+def test_texts_of_any_length_fail_no_function(host: PostgresHost) -> None:
+    """threat:A12 functions of text need more memory than the text: one long text would be a charged failure."""
+    source = made(host, "long", "p integer, s text, v varchar", f"1, repeat('x', {2**27}), repeat('x', {2**27})")
+    table = Table("t", tuple(Field(name, Type.TEXT) for name in "sv"), None)
+    engine = PostgresEngine([(table, source)], salt=1)
+    question = read_sql(f"SELECT COUNT(*) AS n FROM t WHERE {' OR '.join(LONG)}", Catalog((table,)))
+    assert isinstance(question, Question)
+    assert question.where is not None
+    shown = exp.alias_(emit(question.where, lambda leaf: exp.column(leaf.name, quoted=True)), "w")
+    query = exp.select(shown, exp.alias_(exp.column("v"), "v")).from_("t")
+    assert run(engine, query).to_pylist() == [{"w": None, "v": None}]
+    engine.close()
+    host.run(f"UPDATE long SET s = repeat('x', {LONGEST}), v = 'b'")
+    assert len(read(source, "s", Type.TEXT)[0]) == LONGEST
+    assert read(source, "v", Type.TEXT) == ["b"]
+
+
 def test_dates_leave_as_integers_and_endless_ones_as_null(host: PostgresHost) -> None:
     """psycopg raises on the client for such dates, after the engine succeeded."""
     days = ["'infinity'", "'-infinity'", "'0044-03-15 BC'", "'5874897-12-31'", "'0001-01-01'", "'9999-12-31'", "NULL"]
@@ -124,6 +166,45 @@ def test_other_types_are_read_as_text_or_refused(host: PostgresHost) -> None:
         read(source, "b", Type.DATE)
     with pytest.raises(Misconfigured, match="no column `moood`"):
         read(source, "moood", Type.TEXT)
+
+
+def test_a_type_that_has_the_name_of_a_builtin_one_is_not_read_as_it(host: PostgresHost) -> None:
+    """Its casts are functions of the database, which may fail on some values."""
+    host.run("CREATE SCHEMA odd")
+    host.run("CREATE TYPE odd.int4 AS (a integer)")
+    host.run("CREATE TYPE odd.text AS ENUM ('x', 'y')")
+    source = made(host, "shadowed", "p integer, c odd.int4, e odd.text", "1, ROW(1), 'x'")
+    assert list(stored_types(source)) == ["p", "e"]
+    assert read(source, "e", Type.TEXT) == ["x"]
+    with pytest.raises(Misconfigured, match=r"`c` is stored as odd\.int4, which is not supported"):
+        read(source, "c", Type.INTEGER)
+
+
+def test_a_cast_that_the_database_defines_is_not_used(host: PostgresHost) -> None:
+    """threat:A12 it may fail on some values, or give two of them one text."""
+    host.run("CREATE TYPE tone AS ENUM ('low', 'high')")
+    host.run(
+        "CREATE FUNCTION tone_text(tone) RETURNS text LANGUAGE plpgsql AS "
+        "$$ BEGIN IF $1 = 'high' THEN RAISE EXCEPTION 'boom'; END IF; RETURN 'z'; END $$"
+    )
+    host.run("CREATE CAST (tone AS text) WITH FUNCTION tone_text(tone)")
+    source = made(host, "tones", "e tone", "'low'", "'high'", "NULL")
+    assert read(source, "e", Type.TEXT) == ["low", "high", None]
+    assert read(source, "e", Type.TEXT, column=UNIT_ID, unit="e") == ["low", "high", None]
+
+
+def test_names_are_written_as_they_are_stored(host: PostgresHost) -> None:
+    host.run('CREATE SCHEMA "Mixed Case"')
+    host.run(f'GRANT USAGE ON SCHEMA "Mixed Case" TO {host.user}')
+    host.run('CREATE TABLE "Mixed Case"."Ünï.""Tab" AS SELECT 1 AS p, 2 AS "Wert €", 3 AS "select"')
+    host.run(f'GRANT SELECT ON "Mixed Case"."Ünï.""Tab" TO {host.user}')
+    for name in ('"Mixed Case"."Ünï.""Tab"', 'Mixed Case."Ünï.""Tab"'):
+        source = read_source(host.url, name)
+        assert isinstance(source, PostgresTable)
+        assert read(source, "Wert €", Type.INTEGER) == [2]
+        assert read(source, "select", Type.INTEGER) == [3]
+    with pytest.raises(Misconfigured, match="stands in double quotes"):
+        read_source(host.url, "Mixed Case.Ünï.Tab")
 
 
 def test_units_are_compared_in_one_type(host: PostgresHost) -> None:

@@ -159,7 +159,7 @@ def check_left_settings(url: str, tmp_path: Path) -> None:
                 shell.close()
         held = Connections(read_address(url))
         with held.begin() as session:
-            assert session.rows("SHOW search_path") == [("pg_catalog",)]
+            assert session.rows("SHOW search_path") == [("pg_catalog, pg_temp",)]
             assert session.rows("SHOW timezone") == [("UTC",)]
             assert session.rows("SHOW statement_timeout") == [("1h",)]
         held.close()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 import pytest
 from sqlglot import exp
 
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.engine import Engine
-from lapwing.language.forms import TryRead
+from lapwing.language.forms import RoundTo, TryRead
 from lapwing.language.types import Type
 from support.cells import run
 from support.hosts import DuckDBHost, PostgresHost
@@ -110,6 +112,29 @@ def test_constants_are_read_without_a_failure(text: str, postgres: PostgresServe
         query = exp.select(exp.alias_(node, "v")).from_("t")
         assert run(engine, query.copy()).to_pylist() == run(ours, query.copy()).to_pylist()
     engine.close()
+    host.close()
+
+
+LARGE = [2**63 - 1, -(2**63), -(2**63) + 1, 2**53 + 1, 2**52, -(2**52), 7, 0, None]
+
+
+def test_whole_numbers_are_rounded_to_themselves(postgres: PostgresServer) -> None:
+    """A key such as COALESCE(x, 0) is rounded and read as an integer; float64 has no 2^53 + 1."""
+    host, fields = PostgresHost(postgres), (Field("x", Type.INTEGER), Field("y", Type.REAL))
+    reals = [2.0**63, -(2.0**63), 0.5, -2.5, 2.0**52 + 1, -0.49999999999999994, math.nan, math.inf, None]
+    data = pa.table({"x": pa.array(LARGE, pa.int64()), "y": pa.array(reals, pa.float64(), from_pandas=False)})
+    table = Table("t", fields, None)
+    engine, ours = host.engine([(table, data)]), DuckDBHost().engine([(table, data)])
+    to = exp.DataType(this=exp.DType.BIGINT)
+    for name in ("x", "y"):
+        known = Type.INTEGER if name == "x" else Type.REAL
+        node = TryRead(this=RoundTo(this=exp.column(name)), to=to, known=known)
+        query = exp.select(exp.alias_(node, "v")).from_("t")
+        found = run(engine, query.copy()).column("v").to_pylist()
+        assert found == run(ours, query.copy()).column("v").to_pylist()
+        assert name == "y" or found == LARGE
+    engine.close()
+    ours.close()
     host.close()
 
 

@@ -94,11 +94,11 @@ def test_nothing_stays_in_a_session(host: PostgresHost) -> None:
     held = sessions(host)
     with held.begin() as session:
         session.parse("SELECT 1")
-        assert session.rows("SHOW search_path") == [("pg_catalog",)]
+        assert session.rows("SHOW search_path") == [("pg_catalog, pg_temp",)]
         assert session.rows("SHOW transaction_read_only") == [("on",)]
         assert session.rows("SHOW transaction_isolation") == [("repeatable read",)]
     [connection] = held._idle
-    assert connection.execute("SHOW search_path").fetchone() != ("pg_catalog",)
+    assert connection.execute("SHOW search_path").fetchone() != ("pg_catalog, pg_temp",)
     assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)
     assert connection.execute("SELECT COUNT(*) FROM pg_prepared_statements").fetchone() == (0,)
     held.close()
@@ -111,6 +111,39 @@ def test_functions_of_the_database_do_not_take_the_place_of_builtin_ones(host: P
     with held.begin() as session:
         assert session.rows("SELECT SIGN(CAST(5 AS BIGINT))") == [(1.0,)]
     held.close()
+
+
+def test_types_of_a_session_do_not_take_the_place_of_builtin_ones(host: PostgresHost, postgres: PostgresServer) -> None:
+    """threat:A10 PostgreSQL looks for types among the temporary ones first, and a pooler may hand over a session."""
+    held = Connections(read_address(postgres.url(host.database)))
+    with held.begin() as session:
+        pass
+    [connection] = held._idle
+    connection.execute("CREATE DOMAIN pg_temp.float8 AS integer")
+    with held.begin() as session:
+        assert session.rows("SELECT FLOAT8 '0.5'") == [(0.5,)]
+    held.close()
+
+
+SETTINGS = [
+    ("array_nulls = off", "SELECT '{NULL}'::text[] = ARRAY[NULL::text]"),
+    ("transform_null_equals = on", "SELECT (NULL = NULL) IS NULL"),
+    ("extra_float_digits = -15", "SELECT (0.1::float8 + 0.2::float8)::text = '0.30000000000000004'"),
+    ("intervalstyle = iso_8601", "SELECT INTERVAL '1 day'::text = '1 day'"),
+    ("quote_all_identifiers = on", "SELECT quote_ident('a') = 'a'"),
+    ("standard_conforming_strings = off", r"SELECT LENGTH('\\') = 2"),
+]
+
+
+@pytest.mark.parametrize(("setting", "question"), SETTINGS)
+def test_settings_of_the_role_do_not_change_what_a_query_means(host: PostgresHost, setting: str, question: str) -> None:
+    """threat:A10 public values with NULL would be other values, and failed after the charge."""
+    host.run(f"ALTER ROLE {host.user} SET {setting}")
+    held = sessions(host)
+    with held.begin() as session:
+        assert session.rows(question) == [(True,)]
+    held.close()
+    host.run(f"ALTER ROLE {host.user} RESET ALL")
 
 
 def test_a_query_ends_when_its_time_is_up(host: PostgresHost) -> None:

@@ -159,6 +159,29 @@ def test_every_setting_that_gives_meaning_is_set_in_the_session_of_an_answer(spa
         assert session.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
+@pytest.mark.parametrize("variable", ["${spark.sql.session.timeZone}", "${env:LAPWING_SECRET}", "${system:os.name}"])
+def test_variables_in_constants_and_names_stay_as_they_are(
+    variable: str, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """threat:A10 Spark would write its settings and the environment of its driver in their place, secrets too."""
+    monkeypatch.setenv("LAPWING_SECRET", "hunter2")
+    rows = pa.table({"pid": [1, 2, 3, 4], variable: ["UTC", os.environ["LAPWING_SECRET"], "Linux", variable]})
+    table = Table("visits", (Field("pid", Type.INTEGER), Field(variable, Type.TEXT)), "pid", 1)
+    engine = SparkEngine([(table, SparkFrame(spark.createDataFrame(rows)))], salt=SALT)
+    text = f"SELECT COUNT(*) AS n FROM visits WHERE \"{variable}\" = '{variable}'"
+    found = exact_cells(engine, plan_of(text, table))
+    assert [[column.tolist() for column in columns] for columns in found.cells] == [[[1]]]
+
+
+@pytest.mark.parametrize("chance", ["rand()", "rand(7)", "uuid()", "monotonically_increasing_id()", "randn(1)"])
+def test_columns_that_are_no_functions_of_their_row_are_refused(chance: str, spark: Any) -> None:
+    """threat:A34 without one person, the rows behind hers would have other values: anybody's contribution changes."""
+    data = spark.createDataFrame(ROWS).selectExpr("pid", "town", f"{chance} AS cost")
+    for frame in (data, data.where("cost IS NOT NULL").select("pid", "town")):
+        with pytest.raises(Misconfigured, match="not functions of the row"):
+            opened(frame)
+
+
 def test_a_cluster_in_another_zone_changes_no_meaning(spark: Any) -> None:
     """New sessions begin with the settings of the cluster, not with those of the caller's session."""
     cluster, name = spark.sparkContext._jsc.sc().conf(), "spark.sql.session.timeZone"

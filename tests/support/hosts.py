@@ -75,7 +75,7 @@ class PostgresHost:
     questions = 300
 
     def __init__(self, server: PostgresServer) -> None:
-        self._server, self._names = server, count(1)
+        self._server, self._names, self.password = server, count(1), server.password
         self.database, self.user = server.new_database(), f"reader_{next(_READERS)}"
         self._owner = server.connect(self.database)
         for statement in (

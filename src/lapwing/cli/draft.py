@@ -9,17 +9,34 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
 from lapwing.engines.backends import stored_types
-from lapwing.engines.source import Csv, file_source
-from lapwing.errors import Misconfigured
+from lapwing.engines.source import Csv, PostgresTable, file_source, read_source
+from lapwing.errors import Bug, Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
+from lapwing.postgres import is_postgres
 from lapwing.privacy.budget import Budget
 from lapwing.settings import ROW
+
+
+def draft_served(place: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:
+    """The text of a lapwing.toml for a table that stays in its PostgreSQL database."""
+    if not is_postgres(place):
+        raise Misconfigured(
+            "`--table` is for a PostgreSQL database: lapwing init postgresql://HOST/DATABASE --table ..."
+        )
+    source = read_source(place, table, public=True)
+    if not isinstance(source, PostgresTable):
+        raise Bug("an address is not PostgreSQL's")
+    Budget(epsilon, delta)
+    where = f"source = {_quote(place)}\ntable = {_quote(table or source.table)}\n"
+    types = stored_types(source)
+    tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints())
+    return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but="", tables=tables)
 
 
 def draft(files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, file: Path) -> str:
@@ -55,24 +72,36 @@ class _Hints:
 def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
     source = file_source(data)
     types = stored_types(source, guess=True)
+    unit = _unit_of(unit, types, data.name)
+    if isinstance(source, Csv) and unit in types and not alone:
+        types[unit] = Type.TEXT  # as it is stored: '7' and '7.0' must not become one unit in one of the files
+    where = f"source = {_quote(os.path.relpath(data.resolve(), file.resolve().parent))}\n"
+    return _declared(data.stem, where, unit, types, hints, guessed=isinstance(source, Csv))
+
+
+def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -> str:
+    """The unit as it is stored."""
     unit = next((name for name in types if unit != ROW and name.lower() == unit.lower()), unit)
     if unit != ROW and unit not in types:
         raise Misconfigured(
-            f'`--unit` is `{unit}`, but {data.name} has no such column. {nearest(unit, types)} Or write "row".'
+            f'`--unit` is `{unit}`, but {where} has no such column. {nearest(unit, types)} Or write "row".{more}'
         )
-    if isinstance(source, Csv) and unit in types and not alone:
-        types[unit] = Type.TEXT  # as it is stored: '7' and '7.0' must not become one unit in one of the files
-    name = _quote(data.stem)
-    guessed = [hints.once(_GUESSED)] if isinstance(source, Csv) else []
+    return unit
+
+
+def _declared(
+    title: str, where: str, unit: str, types: Mapping[str, Type], hints: _Hints, *, guessed: bool = False
+) -> str:
+    name = _quote(title)
     lines = [
         f"[tables.{name}]\n",
-        f"source = {_quote(os.path.relpath(data.resolve(), file.resolve().parent))}\n",
+        where,
         hints.once(_UNIT) + f"unit = {_quote(unit)}\n",
         *([] if unit == ROW else [hints.once(_ROWS) + "# rows_per_unit = 5\n"]),
         *([] if unit == ROW else [hints.once(_GROUPS) + "# groups_per_unit = 3\n"]),
-        hints.once(_VERSION) + 'version = "1"\n',
+        hints.once(_PROMISED if "\ntable = " in where else _VERSION) + 'version = "1"\n',
         f"\n[tables.{name}.columns]\n",
-        *guessed,
+        *([hints.once(_GUESSED)] if guessed else []),
         *(_column(column, kind, column == unit, hints) for column, kind in types.items()),
     ]
     return "".join(lines)
@@ -94,10 +123,12 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+_LEFT_OUT = " Columns of other types, such as json or arrays, are left out: cast them in a view."
 _UNIT = "# Who is protected: adding or removing all rows of one unit changes no answer by much."
 _ROWS = "# REVIEW: how many rows of one unit count in one group; without it, COUNT(*) and SUM are refused."
 _GROUPS = "# REVIEW: in how many groups one unit counts; without it, in all of them, which means more noise."
 _VERSION = "# Change this when the data change; changed data under an old version are not served."
+_PROMISED = "# REVIEW: change this whenever rows change; in a database nothing else notices it."
 _GUESSED = "# REVIEW: types were guessed from the first rows."
 _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;

@@ -154,7 +154,10 @@ def demo(as_json: JsonOption = False) -> None:
 
 @app.command()
 def init(
-    data: Annotated[list[Path], typer.Argument(help="Parquet, CSV or DuckDB files about the same units.")],
+    data: Annotated[
+        list[str], typer.Argument(help="Parquet, CSV or DuckDB files about the same units, or a PostgreSQL address.")
+    ],
+    table: Annotated[str | None, typer.Option(help="Of a PostgreSQL address: which table.")] = None,
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     epsilon: Annotated[str | None, typer.Option(help="How much may ever leak about one unit.")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
@@ -162,7 +165,8 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Draft a lapwing.toml for review. Reads column names and types from the data, no values."""
-    from lapwing.cli.draft import draft
+    from lapwing.cli.draft import draft, draft_served
+    from lapwing.postgres import is_postgres
     from lapwing.privacy.budget import Budget
 
     if unit is None:
@@ -172,7 +176,13 @@ def init(
     if file.exists():
         raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
     size, slip = read_number(epsilon, "epsilon"), read_number(delta, "delta")
-    text, weak = draft(data, unit, size, slip, file), Budget(size, slip).weakness
+    if table is not None or any(map(is_postgres, data)):
+        if len(data) > 1:
+            raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
+        text = draft_served(data[0], table, unit, size, slip)
+    else:
+        text = draft([Path(one) for one in data], unit, size, slip, file)
+    weak = Budget(size, slip).weakness
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

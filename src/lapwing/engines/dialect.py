@@ -52,6 +52,8 @@ class Writer:
         self._name, self.salt = name, salt
         self._grammar: Generator | None = None
         self.tables: dict[str, pa.Table] = {}
+        self.rounded: dict[str, str] = {}
+        """Texts that round a number, and the number: where rounding is of float64, whole ones are read as they are."""
 
     def sql(self, node: exp.Expression | None) -> str:
         """The text of a node whose forms are written already."""

@@ -245,16 +245,18 @@ def round_to(writer: Writer, form: exp.Expression) -> str:
     digits = form.args.get("digits")
     text = f"({writer.sql(form.this)})"
     if digits is None:
-        return named([text], _rounded)
+        written = named([text], rounded)
+        writer.rounded[written] = text
+        return written
     places = int(writer.sql(digits))
     step = float8(10.0 ** abs(places))
 
     def decimals(x: str) -> str:
-        scaled = computed_once([f"{x} * {step}"], _rounded)
+        scaled = computed_once([f"{x} * {step}"], rounded)
         return f"CASE WHEN ABS({x}) < FLOAT8 '1e290' THEN {scaled} / {step} ELSE {x} END"
 
     def multiples(x: str) -> str:
-        scaled = computed_once([f"{x} / {step}"], _rounded)
+        scaled = computed_once([f"{x} / {step}"], rounded)
         return (
             f"CASE WHEN {x} IS NULL THEN NULL WHEN ABS({x}) < {float8(10.0 ** abs(places) * 0.4)} "
             f"OR ABS({x}) >= {_INFINITY} THEN 0 WHEN ABS({x}) < FLOAT8 '1e290' THEN {scaled} * {step} ELSE {x} END"
@@ -263,5 +265,5 @@ def round_to(writer: Writer, form: exp.Expression) -> str:
     return named([text], decimals if places >= 0 else multiples)
 
 
-def _rounded(x: str) -> str:
+def rounded(x: str) -> str:
     return f"(TRUNC({x}) + CASE WHEN ABS({x} - TRUNC({x})) >= 0.5 THEN SIGN({x}) ELSE 0 END)"

@@ -4,7 +4,8 @@ Guarantee:  reading a declared column fails on no row. Every column has the engi
             particular never float4, in which integers above 2^24 equal their neighbours, never a domain, and never a
             collation but "C".
 Proof:      stored types are of a closed list; for each and each declared type the text is a cast that PostgreSQL
-            defines for all values, or one behind a condition (postgres_reading.py).
+            defines for all values, or one behind a condition (postgres_reading.py). A text is at most LONGEST bytes,
+            or as long as its type allows; a longer one is NULL, so that no function of it needs too much memory.
 Checked by: tests/engines/test_postgres_columns.py
 """
 
@@ -42,6 +43,8 @@ _READ_AS = {
 }
 """As which declared types a stored one can be read."""
 _NARROW = 300  # digits of a decimal on either side of the point that float64 always holds
+LONGEST = 1 << 23
+"""Bytes of a text that is read. LOWER, TRIM and patterns need up to 8 times as much, and fail from 2^30 bytes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class StoredColumn:
 
     name: str
     type: str
-    """PostgreSQL's name; of a domain that of its base."""
+    """PostgreSQL's name; of a domain that of its base. One that is not PostgreSQL's own has its schema before it."""
     is_enum: bool
     modifier: int
     ignores: bool
@@ -59,6 +62,11 @@ class StoredColumn:
     @property
     def kind(self) -> Type | None:
         return Type.TEXT if self.is_enum else _KINDS.get(self.type)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it is text of any length. A length is at most 10,485,760 characters, of up to 4 bytes."""
+        return self.type == "text" or (self.type == "varchar" and self.modifier < 0)
 
     @property
     def unit_type(self) -> str:
@@ -76,7 +84,10 @@ class DescribedTable:
 
 
 _RELATION = """
-SELECT c.oid::bigint, d.oid::bigint, c.relkind::text, a.attname::text, COALESCE(b.typname, t.typname)::text,
+SELECT c.oid::bigint, d.oid::bigint, c.relkind::text, a.attname::text,
+       CASE WHEN COALESCE(b.typnamespace, t.typnamespace) = 'pg_catalog'::regnamespace THEN ''
+            ELSE COALESCE(b.typnamespace, t.typnamespace)::regnamespace || '.' END
+            || COALESCE(b.typname, t.typname)::text,
        COALESCE(b.typtype, t.typtype)::text, CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        NOT COALESCE(l.collisdeterministic, true), t.oid::bigint,
        CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) ELSE '' END
@@ -166,7 +177,9 @@ def _as_declared(column: StoredColumn, declared: Type, kind: Type) -> str:
     if column.type == "timestamptz":
         value = f"({name} AT TIME ZONE 'UTC')"
     elif kind is Type.TEXT:
-        value = f"(CAST({name} AS TEXT) {C})"
+        value = _as_text(column)
+        if column.is_endless:
+            value = f"CASE WHEN OCTET_LENGTH({name}) <= {LONGEST} THEN {value} END"
     else:
         value = f"CAST({name} AS {SQL_TYPES[kind]})"
     if declared is kind:
@@ -183,16 +196,23 @@ def _decimal(name: str, modifier: int, declared: Type) -> str:
     if declared is Type.INTEGER:
         rounded = f"ROUND({name})"
         return f"CASE WHEN {rounded} BETWEEN {-(2**63)} AND {2**63 - 1} THEN CAST({rounded} AS BIGINT) END"
-    digits, scale = ((modifier - 4) >> 16) & 0xFFFF, ((modifier - 4) & 0x7FF) ^ 1024
-    if modifier > 0 and digits <= _NARROW and abs(scale - 1024) <= _NARROW:
+    digits, scale = ((modifier - 4) >> 16) & 0xFFFF, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
+    if modifier > 0 and max(digits, digits - scale, scale) <= _NARROW:
         return f"CAST({name} AS DOUBLE PRECISION)"
     cast = f"CAST({name} AS DOUBLE PRECISION)"
     return f"CASE WHEN {name} = 'NaN' THEN FLOAT8 'NaN' ELSE {decimal_as_real(name, cast)} END"
 
 
 def _unit(column: StoredColumn) -> str:
+    return _as_text(column) if column.unit_type == "text" else f"CAST({identifier(column.name)} AS {column.unit_type})"
+
+
+def _as_text(column: StoredColumn) -> str:
+    """An enum by its label: whoever owns its type may have defined a cast, which may fail."""
     name = identifier(column.name)
-    return f"(CAST({name} AS TEXT) {C})" if column.unit_type == "text" else f"CAST({name} AS {column.unit_type})"
+    if column.is_enum:
+        return f"(CASE WHEN {name} IS NOT NULL THEN CONCAT({name}) END {C})"
+    return f"(CAST({name} AS TEXT) {C})"
 
 
 def identifier(name: str) -> str:

@@ -17,7 +17,7 @@ from lapwing.engines import postgres_arithmetic as arithmetic
 from lapwing.engines.dialect import Dialect, Lacking, Write, Writer
 from lapwing.engines.key_tables import write_listed
 from lapwing.engines.postgres_patterns import translate
-from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, quote
+from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, nearest_whole, quote
 from lapwing.language import forms
 from lapwing.language.types import Type
 
@@ -37,7 +37,10 @@ def _call(name: str) -> Write:
 
 def _try_read(writer: Writer, form: exp.Expression) -> str:
     kind = _TYPES[writer.sql(form.args["to"]).replace("VARCHAR", "TEXT")]
-    read = cast_to(writer.sql(form.this), form.args.get("known"), kind)
+    value = writer.sql(form.this)
+    if kind is Type.INTEGER and value in writer.rounded:
+        return f"({nearest_whole(writer.rounded[value])})"
+    read = cast_to(value, form.args.get("known"), kind)
     return f"({read} {C})" if kind is Type.TEXT else f"({read})"
 
 

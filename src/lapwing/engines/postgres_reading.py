@@ -14,7 +14,7 @@ Checked by: tests/engines/test_postgres_reading.py, tests/engines/test_dialect.p
 
 from __future__ import annotations
 
-from lapwing.engines.postgres_arithmetic import computed_once, named
+from lapwing.engines.postgres_arithmetic import computed_once, named, rounded
 from lapwing.errors import Bug
 from lapwing.language.types import Type
 
@@ -94,6 +94,16 @@ def _whole(value: str) -> str:
         )
 
     return named([f"({value} + CAST(0 AS BIGINT))"], body)
+
+
+def nearest_whole(value: str) -> str:
+    """A bigint as it is; a float64 as the nearest bigint, halves away from 0. From 2^52 on every float64 is whole."""
+    most = 1 << 52
+
+    def body(x: str) -> str:
+        return f"CASE WHEN {x} < '{most}' AND {x} > '-{most}' THEN CAST({rounded(x)} AS BIGINT) ELSE {_whole(x)} END"
+
+    return computed_once([f"({value} + CAST(0 AS BIGINT))"], body)
 
 
 def _midnight(x: str) -> str:

@@ -6,7 +6,8 @@ Proof:      transactions are READ ONLY, and every setting is SET LOCAL, so that 
             that gives each transaction another session. Statements have no name. The server watches the client's socket
             while it works (client_connection_check_interval), and ends what exceeds statement_timeout, which
             follows from the question and what is declared (time_limit.py).
-Names are resolved in pg_catalog alone, so that no function of the database can take the place of a builtin one.
+Names are resolved in pg_catalog first, so that no function or type of the database can take the place of a builtin one.
+Temporary types would come before it, unless pg_temp is named behind it.
 Checked by: tests/engines/test_postgres_session.py
 """
 
@@ -32,10 +33,14 @@ OLDEST = 150_000
 
 _IDLE = 4  # connections that are kept
 _SETTINGS = {
-    "search_path": "pg_catalog",
     "timezone": "UTC",
     "datestyle": "ISO, YMD",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "1",
     "standard_conforming_strings": "on",
+    "array_nulls": "on",
+    "transform_null_equals": "off",
+    "quote_all_identifiers": "off",
     "lock_timeout": "30s",
     "idle_in_transaction_session_timeout": "300s",
     "client_connection_check_interval": "2s",
@@ -44,7 +49,7 @@ _SETTINGS = {
     "tcp_keepalives_count": "3",
     "jit": "off",
 }
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + " ".join(
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog, pg_temp; " + " ".join(
     f"SET LOCAL {name} = '{value}';" for name, value in _SETTINGS.items()
 )
 

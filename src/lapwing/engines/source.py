@@ -102,7 +102,10 @@ _PART = r'([^".]+|"(?:[^"]|"")+")'
 def _postgres_table(address: PostgresAddress, table: str | None) -> PostgresTable:
     found = None if table is None else re.fullmatch(rf"(?:{_PART}\.)?{_PART}", table)
     if found is None:
-        raise Misconfigured('say which table of the database: table = "visits", or table = "clinic.visits".')
+        raise Misconfigured(
+            'say which table of the database: table = "visits", or table = "clinic.visits". A name that has a dot or a '
+            "quote stands in double quotes: table = 'clinic.\"visits.2026\"'."
+        )
     schema, name = (None if part is None else _unquoted(part) for part in found.groups())
     return PostgresTable(address, schema or address.schema or "public", str(name))
 

@@ -56,6 +56,7 @@ _TYPES = {
 """The type that each stored type is read as. Others are not supported, nor is text with a collation, under which
 different texts can be one."""
 
+_BY_CHANCE = "not deterministic"
 _PATIENCE = 0.5  # seconds between two cancellations of a query that is late
 _TAGS = count(1)
 
@@ -222,12 +223,20 @@ def _look_up(sessions: Sessions, session: Any, source: Source) -> Any:
             case _:
                 raise Bug(f"{type(source).__name__} is not Spark's")
         found.schema  # noqa: B018 (a server looks it up when asked)
-        return found
+        if sessions.is_connect or found._jdf.queryExecution().analyzed().deterministic():
+            return found
+        failed = _BY_CHANCE
     except Bug:
         raise
     except Exception as error:  # noqa: BLE001 (Spark's messages quote paths and settings)
         failed = type(error).__name__
     place = f"`{source.table}`" if isinstance(source, SparkTable) else "the DataFrame"
+    if failed == _BY_CHANCE:
+        raise Misconfigured(
+            f"{place} has columns that are not functions of the row, such as rand(), uuid() or "
+            "monotonically_increasing_id(): without one person, other people's rows would change. Write it to a table, "
+            "and open that."
+        )
     raise Misconfigured(f"Spark cannot open {place} ({failed}). Check the name, the path and the permissions.")
 
 

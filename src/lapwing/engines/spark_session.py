@@ -42,16 +42,22 @@ MEANING = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.crossJoin.enabled": "true",
     "spark.sql.datetime.java8API.enabled": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.groupByAliases": "true",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.legacy.setopsPrecedence.enabled": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # Spark would replace ${env:NAME} and ${spark.setting}, also in the analyst's constants, and tell her secrets.
+    "spark.sql.variable.substitute": "false",
     # Parquet: dates as they are stored, and every row is read. Statistics of files leave NaN out, so a filter that goes
     # by them would keep or drop a row by what stands beside it, and the time would tell of other rows.
     "spark.sql.parquet.binaryAsString": "false",

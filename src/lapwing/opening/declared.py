@@ -9,7 +9,7 @@ from typing import Any
 from lapwing.asking.automatic import AUTO
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.backends import stored_types
-from lapwing.engines.source import Source
+from lapwing.engines.source import LocalSource, Source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
@@ -50,6 +50,11 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
                 raise Misconfigured(
                     f"`{what}` names `{column}`, but the data have no such column. {nearest(column, stored)}"
                 )
+    if unit is not None and _stored_name(unit, found) not in stored and not isinstance(source, LocalSource):
+        raise Misconfigured(
+            f"`unit` is `{unit}`, but `{title}` has no such column. {nearest(unit, stored)} Columns of other types, "
+            "such as json or arrays, are left out: cast the unit to text in a view."
+        )
     limits = {"rows_per_unit": facts.rows_per_unit, "groups_per_unit": facts.groups_per_unit}
     return Table(
         title,
