@@ -268,11 +268,10 @@ class Service:
                 stop = next(steps)
             except StopIteration as end:
                 return self._free(end.value, principal, body, claim, is_made=made is not None)
-            if claim is None or made is not None:
-                return _Begun(steps, stop, claim)
-            if claim.is_first and isinstance(stop, BeforeCharge):  # else it may have been charged before
+            may_be_paid = claim is not None and (made is not None or not claim.is_first)  # with its key, before
+            if isinstance(stop, BeforeCharge) and not may_be_paid:  # a refusal waits for no turn
                 self.ledger.check_fits(stop.price, analyst=principal.name)
-            reply = self.retries.make(claim, now)
+            reply = None if claim is None or made is not None else self.retries.make(claim, now)
             return _Begun(steps, stop, claim) if reply is None else _repeated(reply)
         except ServerProblem as problem:
             outcome = self._problem(of_server(problem))
