@@ -40,7 +40,8 @@ def test_a_held_answer_is_seen_by_its_own_request_only(place: Any) -> None:
 def test_the_newest_of_what_a_request_holds_comes_first_and_only_of_its_own_ledger(another: Any) -> None:
     """As for stored answers. Two ledgers are about different people, whatever is asked of both."""
     ledger, other = another(Budget(1)), another(Budget(1))
-    with holding() as held:
+    held: list[HeldAnswer] = []
+    with holding(held):
         for payload in (b"older", b"newer"):
             reservation = ledger.reserve(Cost(Accounting.PURE, 0.1), analyst="ann", body=payload)
             ledger.settle(reservation, payload, match="m")

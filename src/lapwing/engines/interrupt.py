@@ -19,7 +19,6 @@ Checked by: tests/engines/test_interrupt.py
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # what `signal` wraps, with an enum of handlers that takes its time
 import os
 import signal
 import threading
@@ -38,7 +37,7 @@ def interruptible(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
     """The result of the work. On an interrupt, `stop` is called until the work has ended."""
     if threading.current_thread() is not threading.main_thread():
         return work()
-    handler = _signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):  # interrupts are ignored, or not handled by Python
         return work()
     results: list[_T] = []
@@ -86,7 +85,7 @@ class _Watcher:
         The engine checks for interrupts too, and may wait for its own threads forever if it finds one.
         """
         ticket = _Ticket(stop)
-        handler = _signal.signal(signal.SIGINT, ticket.hear)
+        handler = signal.signal(signal.SIGINT, ticket.hear)
         outer, self._ticket = self._ticket, ticket  # a handler of another signal may ask while a question runs
         before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         self._elsewhere = self._elsewhere if before == self._writer else before
@@ -97,10 +96,10 @@ class _Watcher:
                 self._ticket = None
                 ticket.over.set()
             signal.set_wakeup_fd(before)
-            _signal.signal(signal.SIGINT, ticket.hear)  # runs the handler of a pending signal
+            signal.signal(signal.SIGINT, ticket.hear)  # runs the handler of a pending signal
             if ticket.heard:
                 self._drain()
-            _signal.signal(signal.SIGINT, handler)
+            signal.signal(signal.SIGINT, handler)
             self._ticket = outer
             if outer is not None and outer.heard:  # perhaps while it was away
                 with suppress(BlockingIOError):
