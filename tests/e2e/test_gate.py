@@ -24,7 +24,7 @@ from lapwing.answers.answer import Release
 from lapwing.asking.pricing import Terms
 from lapwing.asking.request import QuestionRequest, Request
 from lapwing.curator import Curator
-from lapwing.curator.steps import run
+from lapwing.curator.steps import run as run_steps
 from lapwing.errors import LapwingError
 from support.audit import assert_private
 from support.cells import run
@@ -240,7 +240,7 @@ def test_every_public_way_to_an_answer_is_paid() -> None:
         lambda: asked.sql("SELECT COUNT(*) AS c FROM t", epsilon=1),
         lambda: asked.ask(asked.table("t").x.sum(), epsilon=1),
         lambda: asked.answer(Request(QuestionRequest("SELECT MEDIAN(x) AS c FROM t"), Terms(epsilon=1))),
-        lambda: run(asked.steps(Request(QuestionRequest("SELECT AVG(x) AS c FROM t"), Terms(epsilon=1)))),
+        lambda: run_steps(asked.steps(Request(QuestionRequest("SELECT AVG(x) AS c FROM t"), Terms(epsilon=1)))),
         lambda: asked.watch(threshold=10, epsilon=1),
         lambda: asked.batch(["SELECT COUNT(*) AS c FROM t WHERE x < 5"], epsilon=1),
         lambda: asked.distribution("n", epsilon=1),
