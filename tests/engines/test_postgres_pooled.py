@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +13,12 @@ import pytest
 import lapwing as lw
 from lapwing.engines.postgres_session import Connections
 from lapwing.postgres import read_address
+from support.ending import assert_control_c_ends, assert_ends_in_time, assert_ends_with_its_client
 from support.hosts import PostgresHost
 from support.pgbouncer import pooled
 from support.postgres import PostgresServer
 
 COUNT = "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
-SLEEP = "SELECT pg_sleep(30)"
 LOCAL = ("search_path", "timezone", "datestyle", "jit", "lock_timeout", "statement_timeout", "tcp_keepalives_idle")
 
 
@@ -63,21 +58,6 @@ def opened(url: str, folder: Path, name: str = "ledger.db") -> Any:
         budget=lw.Budget(10**7),
         ledger=folder / name,
     )
-
-
-def active(host: PostgresHost) -> int:
-    text = "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = %s AND state = 'active'"
-    return int(host.run(text, host.user).fetchone()[0])
-
-
-def wait_for(host: PostgresHost, many: int) -> bool:
-    """Waits for the server, as long as a query could take."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if active(host) == many:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_answers_of_many_threads_are_those_of_the_rows(url: str, tmp_path: Path) -> None:
@@ -168,45 +148,14 @@ def check_left_settings(url: str, tmp_path: Path) -> None:
 
 
 def test_a_query_ends_when_its_time_is_up(host: PostgresHost, url: str) -> None:
-    held = Connections(read_address(url), timeout=1)
-    with pytest.raises(psycopg.errors.QueryCanceled), held.begin() as session:
-        session.rows(SLEEP)
-    assert wait_for(host, 0)
-    held.close()
+    assert_ends_in_time(host, url)
 
 
 def test_control_c_ends_the_query_on_the_server(host: PostgresHost, url: str) -> None:
     """The pooler passes it on."""
-    held = Connections(read_address(url))
-
-    ended: list[bool] = []
-
-    def interrupt() -> None:
-        wait_for(host, 1)
-        os.kill(os.getpid(), signal.SIGINT)
-        ended.append(wait_for(host, 0))  # before it would end by itself
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt), held.begin() as session:
-        session.rows(SLEEP)
-    thread.join()
-    assert ended == [True]
-    held.close()
+    assert_control_c_ends(host, url)
 
 
 def test_a_client_that_is_gone_ends_its_query(host: PostgresHost, url: str) -> None:
-    """gate:G34 kill -9: the pooler ends the session, and the server sees its socket closed."""
-    program = (
-        "import sys\nfrom lapwing.engines.postgres_session import Connections\n"
-        "from lapwing.postgres import read_address\n"
-        f"with Connections(read_address(sys.stdin.readline().strip())).begin() as session: session.rows({SLEEP!r})"
-    )
-    client = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True)
-    assert client.stdin is not None
-    client.stdin.write(f"{url}\n")
-    client.stdin.close()
-    assert wait_for(host, 1)
-    client.kill()
-    client.wait()
-    assert wait_for(host, 0)
+    """gate:G34 the pooler ends the session, and the server sees its socket closed."""
+    assert_ends_with_its_client(host, url)

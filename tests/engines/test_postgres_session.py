@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -18,10 +11,9 @@ import pytest
 from lapwing.engines.postgres_session import Connections, parameters_of
 from lapwing.errors import Misconfigured
 from lapwing.postgres import read_address
+from support.ending import assert_control_c_ends, assert_ends_in_time, assert_ends_with_its_client
 from support.hosts import PostgresHost
 from support.postgres import PostgresServer
-
-SLEEP = "SELECT pg_sleep(30)"
 
 
 @pytest.fixture
@@ -35,22 +27,6 @@ def host(postgres: PostgresServer) -> Iterator[PostgresHost]:
 
 def sessions(host: PostgresHost, **more: int) -> Connections:
     return Connections(read_address(host.url), **more)
-
-
-def running(host: PostgresHost) -> int:
-    """How many statements of the role the server works on."""
-    text = "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = %s AND state = 'active'"
-    return int(host.run(text, host.user).fetchone()[0])
-
-
-def wait_for(host: PostgresHost, many: int) -> bool:
-    """Waits for the server, as long as a query could take."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if running(host) == many:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_one_transaction_sees_one_state(host: PostgresHost) -> None:
@@ -147,47 +123,16 @@ def test_settings_of_the_role_do_not_change_what_a_query_means(host: PostgresHos
 
 
 def test_a_query_ends_when_its_time_is_up(host: PostgresHost) -> None:
-    held = sessions(host, timeout=1)
-    with pytest.raises(psycopg.errors.QueryCanceled), held.begin() as session:
-        session.rows(SLEEP)
-    assert wait_for(host, 0)
-    held.close()
+    assert_ends_in_time(host, host.url)
 
 
 def test_control_c_ends_the_query_on_the_server(host: PostgresHost) -> None:
-    held = sessions(host)
-
-    ended: list[bool] = []
-
-    def interrupt() -> None:
-        wait_for(host, 1)
-        os.kill(os.getpid(), signal.SIGINT)
-        ended.append(wait_for(host, 0))  # before it would end by itself
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt), held.begin() as session:
-        session.rows(SLEEP)
-    thread.join()
-    assert ended == [True]
-    held.close()
+    assert_control_c_ends(host, host.url)
 
 
-def test_a_client_that_is_gone_ends_its_query(host: PostgresHost, tmp_path: Path) -> None:
-    """gate:G34 kill -9: nobody is left to cancel it, so the server watches the socket."""
-    program = (
-        "import sys\nfrom lapwing.engines.postgres_session import Connections\n"
-        "from lapwing.postgres import read_address\n"
-        f"with Connections(read_address(sys.stdin.readline().strip())).begin() as session: session.rows({SLEEP!r})"
-    )
-    client = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True)
-    assert client.stdin is not None
-    client.stdin.write(f"{host.url}\n")
-    client.stdin.close()
-    assert wait_for(host, 1)
-    client.kill()
-    client.wait()
-    assert wait_for(host, 0)
+def test_a_client_that_is_gone_ends_its_query(host: PostgresHost) -> None:
+    """gate:G34 nobody is left to cancel it, so the server watches the socket."""
+    assert_ends_with_its_client(host, host.url)
 
 
 def test_a_lost_connection_is_replaced_before_anything_is_read(host: PostgresHost) -> None:
