@@ -7,7 +7,6 @@ from mutant import Mutant
 _CHECKING = "cells/checking.py"
 _CELLS = "mechanisms/cells.py"
 _CHECKS = "curator/checks.py"
-_CURATOR = "curator/curator.py"
 _PLANNER = "curator/planner.py"
 _LIMITS = "planning/limits.py"
 _WORDS = "answers/left_out.py"
@@ -90,17 +89,17 @@ CHECKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a check is charged though the answer does not fit",
-        _CURATOR,
-        "            self._ledger.check_fits(price, analyst=request.analyst)\n        paid = {}",
-        "        paid = {}",
+        "curator/charging.py",
+        "ledger.reserve_all([one.charge for one in purchases], analyst=analyst) if purchases else ()",
+        "tuple(ledger.reserve_all([one.charge], analyst=analyst)[0] for one in purchases)",
         "a refused question is charged",
         ASKED,
     ),
     Mutant(
         "a check is paid for a key that buys nothing",
-        _CURATOR,
-        "        return key is None or not self._ledger.knows_key(request.analyst, key)\n",
-        "        return True\n",
+        "curator/requests.py",
+        "new = charge.key is None or not self._ledger.knows_key(request.analyst, charge.key)\n",
+        "new = True\n",
         "a refused retry is charged",
         ("tests/asking/test_request.py",),
     ),

@@ -16,7 +16,7 @@ _DISTINCT = "measures/distinct.py"
 _CELLS = "mechanisms/cells.py"
 _FITTING = "mechanisms/fitting.py"
 _BOUNDING = "cells/bounding.py"
-_CURATOR = "curator/curator.py"
+_REQUESTS = "curator/requests.py"
 _ANSWERING = "curator/answering.py"
 _PRIVATE_DATA = "curator/private_data.py"
 _FUNCTION = "measures/function.py"
@@ -334,17 +334,17 @@ QUESTIONS: tuple[Mutant, ...] = (
     # the charge
     Mutant(
         "read before the charge",
-        _ANSWERING,
-        "        made = self._ledger.reserve_all(priced_charges,",
-        "        [read() for read in ready]\n        made = self._ledger.reserve_all(priced_charges,",
+        "curator/charging.py",
+        "    made = ledger.reserve_all(",
+        "    [one.read() for one in purchases]\n    made = ledger.reserve_all(",
         "rows are read before the charge is durable",
         ("tests/test_curator.py",),
     ),
     Mutant(
         "charge nothing",
         _ANSWERING,
-        "[Charge(cost, one.body,",
-        "[Charge(nothing(cost), one.body,",
+        "Charge(cost, one.body,",
+        "Charge(nothing(cost), one.body,",
         "answers are free",
         ("tests/test_curator.py",),
     ),
@@ -374,7 +374,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "skip the version check",
-        _CURATOR,
+        _REQUESTS,
         "        self._private_data.check(planned.plan.table)\n",
         "",
         "changed data are served",
@@ -415,9 +415,9 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "find without the whole price",
-        _CURATOR,
-        "            self._ledger.check_fits(price, analyst=request.analyst)\n            planned = find",
-        "            planned = find",
+        _REQUESTS,
+        "            self._ledger.check_fits(price, analyst=request.analyst)\n            planned = yield from find",
+        "            planned = yield from find",
         "a question that does not fit is charged for findings",
         FINDING,
     ),
