@@ -100,8 +100,8 @@ CHECKS: tuple[Mutant, ...] = (
         "curator/requests.py",
         "new = charge.key is None or not self._ledger.knows_key(request.analyst, charge.key)\n",
         "new = True\n",
-        "a refused retry is charged",
-        ("tests/asking/test_request.py",),
+        "a retry after new data is told as one of another question",
+        ASKED,
     ),
     Mutant(
         "a check is forgotten by a retry",
