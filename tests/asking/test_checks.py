@@ -246,12 +246,12 @@ class TestStored:
     def test_a_key_of_older_data_buys_no_check_and_says_why(self, tmp_path: Path) -> None:
         """The check of the newer data is missing, and nobody pays for it: the key was used."""
         for version, people in (("1", 40), ("2", 50)):
-            curator = opened(data=write_visits(tmp_path, people), version=version)
-            if version == "2":
-                with pytest.raises(Misconfigured, match="before the data or their declaration changed"):
-                    curator.sql(BY_SEX, epsilon=1, key="k")
+            curator = opened(data=write_visits(tmp_path, people), version=version, groups_per_unit=1)
+            if version == "1":
+                curator.distribution("sex", epsilon=1, key="k")
             else:
-                curator.sql(BY_SEX, epsilon=1, key="k")
+                with pytest.raises(Misconfigured, match="before the data or their declaration changed"):
+                    curator.distribution("sex", epsilon=1, key="k")
             assert reserved(curator) == [Fraction(1, 20), Fraction(19, 20)]
             curator.close()
 
