@@ -23,6 +23,19 @@ from support.serving import BY_SEX, COUNT, serving
 from support.visits import frame, open_visits
 
 
+def hold_rows(service: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """No row is read until the event is set, or for a minute."""
+    engine, going = service.curator._engine, threading.Event()
+    real = engine.fetch
+
+    def slow(query: Any) -> Any:
+        going.wait(60)
+        return real(query)
+
+    monkeypatch.setattr(engine, "fetch", slow)
+    return going
+
+
 @given(st.floats(0, 1000), st.floats(0.01, 60))
 def test_an_answer_leaves_at_the_next_place_of_the_grid(elapsed: float, slot: float) -> None:
     """gate:G25: T times a power of two, never before it is ready, and not one place later."""
@@ -181,14 +194,7 @@ def test_who_asks_the_same_meanwhile_waits_and_pays_nothing() -> None:
 def test_who_waits_for_a_twin_waits_no_longer_than_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its key is free again: nothing was charged under it."""
     with serving(open_visits(), {"visits": 0.05}) as asked:
-        service, going = asked.service, threading.Event()
-        real = service.curator._engine.fetch
-
-        def slow(query: Any) -> Any:
-            going.wait(60)
-            return real(query)
-
-        monkeypatch.setattr(service.curator._engine, "fetch", slow)
+        service, going = asked.service, hold_rows(asked.service, monkeypatch)
         monkeypatch.setattr(service, "_longest", 0.3)
         told: list[tuple[int, float | None]] = []
 
@@ -227,14 +233,7 @@ def test_what_reads_no_rows_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) ->
     """threat:A9: stored answers and refusals leave while all threads read rows: else they would tell when one ends."""
     with serving(open_visits(), {"visits": 0.05}, threads=1) as asked:
         assert asked.ask(COUNT).status_code == 200
-        engine, going = asked.service.curator._engine, threading.Event()
-        real = engine.fetch
-
-        def slow(query: Any) -> Any:
-            going.wait(60)
-            return real(query)
-
-        monkeypatch.setattr(engine, "fetch", slow)
+        going = hold_rows(asked.service, monkeypatch)
         told: list[int] = []
 
         async def run() -> None:
@@ -303,14 +302,7 @@ def test_who_waits_for_a_turn_is_charged_when_an_answer_leaves(monkeypatch: pyte
 def test_a_charge_waits_for_no_thread_that_reads_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """threat:A9: five questions and one thread, which reads for as long as it likes: all are charged on arrival."""
     with serving(open_visits(), {"visits": 0.05}, threads=1, at_once=8) as asked:
-        engine, going = asked.service.curator._engine, threading.Event()
-        real = engine.fetch
-
-        def slow(query: Any) -> Any:
-            going.wait(60)
-            return real(query)
-
-        monkeypatch.setattr(engine, "fetch", slow)
+        going = hold_rows(asked.service, monkeypatch)
 
         def release_later() -> None:
             end = time.monotonic() + 60
