@@ -43,15 +43,14 @@ def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneou
 
 
 def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
-    """Each key's value in every group: of public keys all combinations in their order, otherwise the shown ones."""
+    """Each key's value in every group: of public keys the public groups in their order, otherwise the shown ones."""
     if plan.outline.domain is None:
         return released.keys
-    columns = []
-    after = size = plan.group_count or 1
-    for values in plan.domain:
-        after //= len(values)
-        columns.append(np.tile(np.repeat(objects(values), after), size // (len(values) * after)))
-    return tuple(columns)
+    codes, columns = np.array(plan.outline.groups or range(plan.group_count or 1)), []
+    for values in reversed(plan.domain):
+        columns.append(objects(values)[(codes % len(values)).astype(np.int64)])
+        codes = codes // len(values)
+    return tuple(reversed(columns))
 
 
 def is_bare(plan: Plan, expression: Expression) -> bool:

@@ -47,6 +47,8 @@ def _shortened(plan: Plan) -> Plan:
     if plan.outline.domain is None:
         return plan
     least = max(1, *(kind.chosen_groups for kind in plan.outline.kinds))
+    if plan.outline.groups is not None:
+        return replace(plan, outline=replace(plan.outline, groups=plan.outline.groups[:least]))
     return replace(plan, outline=replace(plan.outline, domain=_leading(plan.domain, least)))
 
 

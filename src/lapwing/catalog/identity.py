@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
+from hashlib import sha256
 from typing import assert_never
 
 from lapwing.catalog.derived import Joined, PerUnit, Selected, United
@@ -113,9 +114,12 @@ def rows_facts(table: Table) -> Facts:
             assert_never(table.source)
 
 
-def domain_facts(domain: tuple[tuple[Value, ...], ...] | None) -> Facts:
-    """The public values of each key, in order; None if keys are selected privately."""
-    return None if domain is None else tuple(tuple(map(value_facts, values)) for values in domain)
+def domain_facts(domain: tuple[tuple[Value, ...], ...] | None, groups: tuple[int, ...] | None = None) -> Facts:
+    """The public values of each key, in order, and which combinations are groups; None if keys are selected."""
+    if domain is None:
+        return None
+    values = tuple(tuple(map(value_facts, values)) for values in domain)
+    return values if groups is None else ("groups", values, sha256(repr(groups).encode()).hexdigest())
 
 
 def _side_facts(side: Selected) -> Facts:

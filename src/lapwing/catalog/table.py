@@ -5,6 +5,7 @@ Nothing here is read from rows, and no declaration is trusted: the engine enforc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -118,6 +119,8 @@ class Table:
     """True if its rows belong to no unit, so that private rows can be joined to them."""
     keys: tuple[tuple[str, ...], ...] = ()
     """For a public table: its unique keys, as checked by the engine when it was loaded."""
+    rows: Mapping[str, tuple[Value, ...]] | None = field(default=None, compare=False, repr=False)
+    """For a public table of few rows: its columns that can be keys. `version` is a hash of its content."""
     source: Derived | None = None
     """How its rows are derived from other tables; None if they are stored."""
     auto: frozenset[Limit] = field(default=frozenset(), repr=False)

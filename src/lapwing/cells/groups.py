@@ -72,11 +72,17 @@ class Groups:
 
     keys: tuple[Public | FoundGroups, ...]
     codes: Array | None
-    """The groups that occur, ascending; None for all combinations of the values."""
+    """The groups, ascending; None for all combinations of the values."""
 
     @property
     def size(self) -> int:
         return math.prod(map(len, self.keys)) if self.codes is None else self.codes.size
+
+    def listed(self, rows: pa.Table) -> pa.Table:
+        """The rows of these groups: of public keys not every combination need be one."""
+        if self.codes is None:
+            return rows
+        return rows.filter(pa.array(np.isin(_codes(self.keys, rows), self.codes)))
 
     def places(self, rows: pa.Table) -> npt.NDArray[np.int64]:
         """The number of the group that each row of the engine belongs to."""
@@ -90,9 +96,11 @@ class Groups:
 
 
 def public_groups(plan: Plan) -> Groups:
-    """Every combination of the public values."""
+    """Every combination of the public values, or those that are groups."""
     types = [key.type or Type.TEXT for key in plan.question.keys]
-    return Groups(tuple(Public(known, kind) for known, kind in zip(plan.domain, types, strict=True)), None)
+    keys = tuple(Public(known, kind) for known, kind in zip(plan.domain, types, strict=True))
+    codes = plan.outline.groups
+    return Groups(keys, None if codes is None else np.array(codes, _code_type(keys)))
 
 
 def found_groups(plan: Plan, rows: pa.Table) -> tuple[Groups, tuple[Array, ...]]:
@@ -132,10 +140,13 @@ def _ascending(column: pa.ChunkedArray) -> pa.Array:
     return values.take(pc.array_sort_indices(values, null_placement="at_end"))
 
 
+def _code_type(keys: Sequence[Public | FoundGroups]) -> npt.DTypeLike:
+    return object if math.prod(map(len, keys)) >= _NARROW else np.int64
+
+
 def _codes(keys: Sequence[Public | FoundGroups], rows: pa.Table) -> Array:
     """The places of the keys as the digits of one number for each row."""
-    wide = math.prod(map(len, keys)) >= _NARROW
-    codes = np.zeros(rows.num_rows, object if wide else np.int64)
+    codes = np.zeros(rows.num_rows, _code_type(keys))
     for i, key in enumerate(keys):
         digits = key.places(rows.column(f"k{i}"))
         if (digits < 0).any():

@@ -60,6 +60,8 @@ def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = 
         units: Cells | None = scatter(integers(rows.column(UNITS)), place, groups.size)
     else:
         groups, keys, units = public_groups(plan), (), None
+        rows = groups.listed(rows) if rows.num_columns else rows
+        others = {index: groups.listed(own) for index, own in (others or {}).items()}
         place = groups.places(rows) if rows.num_columns else np.zeros(0, np.int64)
     count = sum(measure.kind.cells for measure in plan.measures if not measure.kind.apart)
     found = iter(integers(rows.column(f"c{i}")) for i in range(count))

@@ -127,7 +127,7 @@ class Prepared:
 
     def _bare(self, plan: Plan) -> tuple[Plan, _Key | None]:
         """The plan with a mark in place of its WHERE, and its likeness; None if it has none."""
-        if sum(map(len, plan.domain)) > _MOST_VALUES:
+        if sum(map(len, plan.domain)) + len(plan.outline.groups or ()) > _MOST_VALUES:
             return _bare_plan(plan), None
         parts = _Parts(plan)
         known = self._known.get(parts)

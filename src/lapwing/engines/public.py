@@ -30,6 +30,8 @@ _LOG = logging.getLogger("lapwing.engine")
 
 MOST_VALUES = 1_000
 """A column with more distinct values has no list of them."""
+MOST_ROWS = 10_000
+"""The rows of a larger table are not listed as keys."""
 
 _ROWS = "lw_public"
 
@@ -86,7 +88,19 @@ def _read_rows(
     fields = tuple(_field(connection, field) for field in plain.fields)
     tried = dict.fromkeys([*([names] if names else []), *((field.name,) for field in fields)])
     keys = tuple(key for key in tried if is_key(connection, _ROWS, [plain.field(column) for column in key]))
-    return Table(plain.name, fields, None, version=_version(connection, plain), public=True, keys=keys)
+    version, rows = _version(connection, plain), _listed(connection, plain)
+    return Table(plain.name, fields, None, version=version, public=True, keys=keys, rows=rows)
+
+
+def _listed(connection: duckdb.DuckDBPyConnection, plain: Table) -> dict[str, tuple[Value, ...]] | None:
+    """The columns that can be keys, row by row; None if there are many rows."""
+    count = connection.execute(f"SELECT COUNT(*) FROM {_ROWS}").fetchone()
+    if count is None or count[0] > MOST_ROWS:
+        return None
+    columns = [field for field in plain.fields if field.type is not Type.REAL]
+    found = {f.name: connection.execute(f"SELECT {identifier(f.name)} FROM {_ROWS}").fetchall() for f in columns}
+    values = {name: tuple(value for (value,) in rows) for name, rows in found.items()}
+    return {f.name: values[f.name] for f in columns if all(v is None or _fits(v, f.type) for v in values[f.name])}
 
 
 def _known(column: str, table: Table, what: str) -> str:

@@ -37,8 +37,8 @@ from lapwing.measures.aggregates import choose_kinds
 from lapwing.measures.kind import Kind, Measure, Reading
 from lapwing.measures.selection import choose_selection, units_needed
 from lapwing.mechanisms.fitting import KeySelection
-from lapwing.planning.domain import domain_of
 from lapwing.planning.limits import limit_notes
+from lapwing.planning.public_groups import public_groups
 from lapwing.planning.question import Order, Question
 from lapwing.privacy.loss import Loss, Pure
 
@@ -66,6 +66,8 @@ class Outline:
     """The measure whose noisy cells come from the selection of the keys itself, if there is one."""
     intervals: bool = True
     """Whether quantiles were asked for with intervals."""
+    groups: tuple[int, ...] | None = None
+    """The public groups, if not every combination of values is one: the places of their values, as digits."""
 
     @property
     def table(self) -> Table:
@@ -74,6 +76,8 @@ class Outline:
     @property
     def group_count(self) -> int | None:
         """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
+        if self.groups is not None:
+            return len(self.groups)
         return None if self.domain is None else math.prod(map(len, self.domain))
 
     @property
@@ -127,7 +131,7 @@ class Outline:
             rows_facts(table),
             expression_facts(question.where, table),
             tuple(expression_facts(key, table) for key in question.keys),
-            domain_facts(self.domain),
+            domain_facts(self.domain, self.groups),
             tuple(aggregate_facts(aggregate, table) for aggregate in question.aggregates),
             tuple(kind.facts for kind in self.kinds),
             self.counted,
@@ -257,7 +261,8 @@ _DAYS = (Type.DATE, Type.TIMESTAMP)
 
 def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
     """The refusal of keys that are not public where no delta can be spent."""
-    key = next(key for key in question.keys if domain_of(key, question.table) is None)
+    public = public_groups(question.keys, question.table).values
+    key = next(key for key, values in zip(question.keys, public, strict=True) if values is None)
     names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
     clip = "" if isinstance(key, Column) or key.type is not Type.INTEGER else " Or clip it: CLIP(..., 0, 100)."
     day = next((part for part in walk(key) if isinstance(part, Column) and part.type in _DAYS), None)
@@ -277,10 +282,8 @@ def _outline(question: Question, counted: bool, confidence: Fraction | None) -> 
     table = question.table
     for key in question.keys:
         _check_key(key, table)
-    found = tuple(domain_of(key, table) for key in question.keys)
-    domain = tuple(values for values in found if values is not None)
-    known = len(domain) == len(found)
-    group_count = math.prod(map(len, domain)) if known else None
+    public = public_groups(question.keys, table)
+    domain, group_count = tuple(values for values in public.values if values is not None), public.count
     if group_count is not None and group_count > MOST_GROUPS:
         refuse(
             "too-many-groups",
@@ -292,13 +295,14 @@ def _outline(question: Question, counted: bool, confidence: Fraction | None) -> 
     kinds, readings = choose_kinds(table, question.aggregates, group_count=group_count, confidence=confidence)
     best = _best(question, kinds, groups, group_count)
     if best is not None and group_count is not None:
-        return Outline(question, (best,), readings, group_count, False, domain, None)
+        return Outline(question, (best,), readings, group_count, False, domain, None, groups=public.codes())
     if confidence is not None:
         kinds = _for_all_groups(kinds, _choosing(question, readings, group_count), group_count, confidence)
     counts = (i for i, kind in enumerate(kinds) if kind.counts_units(by_row=table.by_row))
-    count = next(counts, None) if counted and not known else None
-    shown = domain if known else None
-    return Outline(question, kinds, readings, groups, limit, shown, count, confidence is not None)
+    if group_count is None:
+        count = next(counts, None) if counted else None
+        return Outline(question, kinds, readings, groups, limit, None, count, confidence is not None)
+    return Outline(question, kinds, readings, groups, limit, domain, None, confidence is not None, public.codes())
 
 
 def _choosing(question: Question, readings: tuple[Reading, ...], group_count: int | None) -> frozenset[int]:
