@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,21 @@ NOT_SAMPLERS = ("SYSTEM", "BitSource", "Forks", "exp_is_sound", "exp_neg")
 WRITTEN_BY_USERS = ("lapwing.toml", "survey.toml")
 
 
+@cache
+def text(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+def broken(paths: Iterable[Path], rule: Callable[[Path], object]) -> dict[str, object]:
+    """What a rule finds, file by file."""
+    return {from_root(path): found for path in paths if (found := rule(path))}
+
+
 def inside(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
@@ -129,7 +145,7 @@ def imported(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
 def upward_imports(source: str, package: str, room: str) -> list[str]:
     """Imports of a room above this one, or of the package root."""
     allowed = ROOMS[: ROOMS.index(room) + 1]
-    own = [name.split(".") for name, _ in imported(ast.parse(source), package)]
+    own = [name.split(".") for name, _ in imported(parsed(source), package)]
     return [".".join(name) for name in own if name[0] == "lapwing" and not set(name[1:2]) & set(allowed)]
 
 
@@ -146,7 +162,7 @@ def dotted(node: ast.expr, names: dict[str, str]) -> str:
 
 def randomness(source: str) -> list[str]:
     """Every way to draw random values that the source imports, calls or opens."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     bound = list(imported(tree, "lapwing"))
     names = {local: local if name.startswith(f"{local}.") else name for name, local in bound}
     chains = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
@@ -159,7 +175,7 @@ def randomness(source: str) -> list[str]:
 
 def draws(source: str) -> list[str]:
     """Every call that draws noise from a mechanism: of a method that draws, or of the mechanism itself."""
-    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    calls = [node.func for node in ast.walk(parsed(source)) if isinstance(node, ast.Call)]
     methods = {call.attr for call in calls if isinstance(call, ast.Attribute)}
     names = {call.id for call in calls if isinstance(call, ast.Name)}
     return sorted(methods & {*DRAWING, *MECHANISMS} | names & set(MECHANISMS))
@@ -167,13 +183,13 @@ def draws(source: str) -> list[str]:
 
 def samplers(source: str) -> list[str]:
     """What the source imports of noise/ beyond random names and salts, the count of forks, and arithmetic."""
-    names = [name.split(".") for name, _ in imported(ast.parse(source), "lapwing")]
+    names = [name.split(".") for name, _ in imported(parsed(source), "lapwing")]
     return [".".join(n) for n in names if n[:2] == ["lapwing", "noise"] and n[-1] not in NOT_SAMPLERS]
 
 
 def told_apart(source: str) -> list[str]:
     """Kinds of losses and accountings that the source names, but to make a loss, or compares by their text."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     names = {local: name.split(".")[-1] for name, local in imported(tree, "lapwing") if name.startswith("lapwing.")}
     made = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.MatchValue)]
@@ -186,7 +202,7 @@ def told_apart(source: str) -> list[str]:
 
 def measures_told_apart(source: str) -> list[str]:
     """Kinds of measures and of mechanisms that the source asks for by isinstance, by type or by a pattern."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     names = {local: name for name, local in imported(tree, "lapwing")}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"]
     patterns = [node.cls for node in ast.walk(tree) if isinstance(node, ast.MatchClass)]
@@ -198,7 +214,7 @@ def measures_told_apart(source: str) -> list[str]:
 
 def engine_names(source: str) -> list[str]:
     """What ties a file to an engine: its driver, its functions by name, and the name of its SQL."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     drivers = [name for name, _ in imported(tree, "lapwing") if name.split(".")[0] in ENGINES]
     nodes = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "Anonymous"]
     words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in ENGINES]
@@ -213,7 +229,7 @@ def missing_files(source: str, path: Path) -> list[str]:
     """
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
-    words = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    words = [node.value for node in ast.walk(parsed(source)) if isinstance(node, ast.Expr)]
     docs = [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
     named = {name for text in (*comments, *docs) for name in re.findall(r"[\w./-]*\w\.(?:py|md|toml|png)\b", text)}
     starts = (path.parent, path.parent.parent, PACKAGE, ROOT / "docs", ROOT)
@@ -231,7 +247,7 @@ def rooms_of_the_map(section: str) -> list[list[str]]:
 
 def asserts(source: str) -> list[int]:
     """The lines with an assert statement."""
-    return [node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert)]
+    return [node.lineno for node in ast.walk(parsed(source)) if isinstance(node, ast.Assert)]
 
 
 def bound_by(nodes: list[ast.stmt]) -> list[str]:
@@ -269,7 +285,7 @@ def beyond_names(source: str) -> list[str]:
             case _:
                 return False
 
-    return [ast.unparse(node) for node in ast.parse(source).body if not plain(node)]
+    return [ast.unparse(node) for node in parsed(source).body if not plain(node)]
 
 
 def loaded_by(program: str) -> set[str]:
@@ -281,7 +297,7 @@ def loaded_by(program: str) -> set[str]:
 
 def declares_names(source: str) -> bool:
     """Whether the module has an `__all__`."""
-    stores = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+    stores = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.Name))
     return any(node.id == "__all__" and isinstance(node.ctx, ast.Store) for node in stores)
 
 
@@ -292,9 +308,7 @@ def idle_tests(source: str) -> list[str]:
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         return isinstance(node, ast.Assert) or bool(re.search(r"assert|check|expect|raises|warns", called))
 
-    functions = [
-        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    functions = [node for node in ast.walk(parsed(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     cases = [node for node in functions if node.name.startswith("test_")]
     return [case.name for case in cases if not any(map(checks, ast.walk(case)))]
 
@@ -308,7 +322,7 @@ def lectures_listed(page: str) -> list[tuple[str, str, list[str]]]:
 def type_names(source: str) -> set[str]:
     """The public classes and aliases of types that a file defines: names such as Budget, not BUDGET."""
     found = set()
-    for node in ast.parse(source).body:
+    for node in parsed(source).body:
         match node:
             case (
                 ast.ClassDef(name=name)
@@ -345,10 +359,12 @@ def test_every_module_belongs_to_a_room() -> None:
     assert {room(path) for path in SOURCES} - {"__init__", "__main__"} <= set(ROOMS)
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if room(path) in ROOMS], ids=inside)
-def test_imports_point_downwards(path: Path) -> None:
-    package = ".".join(["lapwing", *path.relative_to(PACKAGE).parent.parts])
-    assert upward_imports(path.read_text(), package, room(path)) == []
+def test_imports_point_downwards() -> None:
+    def rule(path: Path) -> object:
+        package = ".".join(["lapwing", *path.relative_to(PACKAGE).parent.parts])
+        return upward_imports(text(path), package, room(path))
+
+    assert broken([path for path in SOURCES if room(path) in ROOMS], rule) == {}
 
 
 @pytest.mark.parametrize(
@@ -372,9 +388,9 @@ def test_a_downward_import_is_allowed() -> None:
     assert upward_imports(planted, "lapwing.noise", "noise") == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=inside)
-def test_random_bits_come_from_one_place(path: Path) -> None:
-    assert randomness(path.read_text()) == RANDOM_ALLOWED.get(inside(path), [])
+def test_random_bits_come_from_one_place() -> None:
+    found = {inside(path): names for path in SOURCES if (names := randomness(text(path)))}
+    assert found == RANDOM_ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -400,14 +416,18 @@ def test_a_harmless_name_is_not_taken_for_randomness() -> None:
     assert randomness("import os\nimport numpy as np\nos.path.join('random')\nnp.sum(x)\nself.random = 1") == []
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if room(path) in DRAWING_ROOMS], ids=inside)
-def test_noise_is_drawn_behind_its_doors_only(path: Path) -> None:
-    assert set(draws(path.read_text())) <= set(DRAWING_ALLOWED.get(inside(path), []))
+def test_noise_is_drawn_behind_its_doors_only() -> None:
+    drawing = [path for path in SOURCES if room(path) in DRAWING_ROOMS]
+    assert broken(drawing, lambda path: set(draws(text(path))) - set(DRAWING_ALLOWED.get(inside(path), []))) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) != "engines"], ids=inside)
-def test_engines_are_known_in_their_room_only(path: Path) -> None:
-    assert engine_names(path.read_text()) == ENGINES_ALLOWED.get(inside(path), [])
+def test_engines_are_known_in_their_room_only() -> None:
+    found = {
+        inside(path): names
+        for path in [p for p in SOURCES if room(p) != "engines"]
+        if (names := engine_names(text(path)))
+    }
+    assert found == ENGINES_ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -424,9 +444,13 @@ def test_a_planted_engine_is_found(planted: str, found: list[str]) -> None:
     assert engine_names(planted) == found
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) not in SAMPLING_ROOMS], ids=inside)
-def test_only_mechanisms_call_samplers(path: Path) -> None:
-    assert samplers(path.read_text()) == SAMPLERS_ALLOWED.get(inside(path), [])
+def test_only_mechanisms_call_samplers() -> None:
+    found = {
+        inside(path): names
+        for path in [p for p in SOURCES if room(p) not in SAMPLING_ROOMS]
+        if (names := samplers(text(path)))
+    }
+    assert found == SAMPLERS_ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -448,9 +472,9 @@ def test_a_sampler_above_mechanisms_is_found() -> None:
     assert samplers(planted) == ["lapwing.noise.sample_laplace"]
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if room(path) not in KIND_ROOMS], ids=inside)
-def test_losses_are_used_by_their_methods(path: Path) -> None:
-    assert told_apart(path.read_text()) == []
+def test_losses_are_used_by_their_methods() -> None:
+    others = [path for path in SOURCES if room(path) not in KIND_ROOMS]
+    assert broken(others, lambda path: told_apart(text(path))) == {}
 
 
 @pytest.mark.parametrize(
@@ -474,9 +498,9 @@ def test_a_loss_that_is_told_apart_is_found(planted: str, found: list[str]) -> N
     assert told_apart(f"{loss}import lapwing as lw\nfrom lapwing.privacy import Accounting\n{planted}") == found
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if room(path) in ABOVE_MEASURES], ids=inside)
-def test_measures_are_used_by_their_methods(path: Path) -> None:
-    assert measures_told_apart(path.read_text()) == []
+def test_measures_are_used_by_their_methods() -> None:
+    above = [path for path in SOURCES if room(path) in ABOVE_MEASURES]
+    assert broken(above, lambda path: measures_told_apart(text(path))) == {}
 
 
 @pytest.mark.parametrize(
@@ -498,9 +522,8 @@ def test_a_measure_that_is_told_apart_is_found(planted: str, found: list[str]) -
     assert measures_told_apart(f"{kinds}{more}{planted}") == found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=inside)
-def test_files_named_in_docstrings_exist(path: Path) -> None:
-    assert missing_files(path.read_text(), path) == []
+def test_files_named_in_docstrings_exist() -> None:
+    assert broken(SOURCES, lambda path: missing_files(text(path), path)) == {}
 
 
 def test_a_file_that_is_not_there_is_found() -> None:
@@ -545,18 +568,16 @@ def test_a_package_that_needs_posix_does_not_claim_every_system() -> None:
     assert systems == {"MacOS", "POSIX :: Linux"}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=inside)
-def test_no_check_is_an_assert(path: Path) -> None:
-    assert asserts(path.read_text()) == []
+def test_no_check_is_an_assert() -> None:
+    assert broken(SOURCES, lambda path: asserts(text(path))) == {}
 
 
 def test_an_assert_is_found() -> None:
     assert asserts("def f(x):\n    assert x > 0") == [2]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=inside)
-def test_no_file_is_too_long(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MOST_LINES
+def test_no_file_is_too_long() -> None:
+    assert broken(SOURCES, lambda path: len(text(path).splitlines()) > MOST_LINES) == {}
 
 
 def test_the_package_root_holds_names_and_nothing_else() -> None:
@@ -621,22 +642,23 @@ def test_a_name_loads_no_more_than_it_needs(program: str, absent: set[str]) -> N
     assert loaded_by(program) & absent == set()
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if path.name == "__init__.py"], ids=inside)
-def test_every_package_says_what_is_public(path: Path) -> None:
-    assert declares_names(path.read_text())
+def test_every_package_says_what_is_public() -> None:
+    packages = [path for path in SOURCES if path.name == "__init__.py"]
+    assert broken(packages, lambda path: not declares_names(text(path))) == {}
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if declares_names(path.read_text())], ids=inside)
-def test_public_names_exist_once(path: Path) -> None:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    module = importlib.import_module(".".join(part for part in parts if part != "__init__"))
-    assert [name for name in module.__all__ if not hasattr(module, name)] == []
-    assert len(set(module.__all__)) == len(module.__all__)
+def test_public_names_exist_once() -> None:
+    def rule(path: Path) -> object:
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        module = importlib.import_module(".".join(part for part in parts if part != "__init__"))
+        missing = [name for name in module.__all__ if not hasattr(module, name)]
+        return missing or len(set(module.__all__)) != len(module.__all__)
+
+    assert broken([path for path in SOURCES if declares_names(text(path))], rule) == {}
 
 
-@pytest.mark.parametrize("path", TESTS, ids=from_root)
-def test_every_test_asserts_something(path: Path) -> None:
-    assert idle_tests(path.read_text()) == []
+def test_every_test_asserts_something() -> None:
+    assert broken(TESTS, lambda path: idle_tests(text(path))) == {}
 
 
 def test_a_test_without_assertion_is_found() -> None:
@@ -664,10 +686,12 @@ def test_a_lecture_without_proof_is_found() -> None:
     assert rows_without_proof(page) == ["L1 tests/test_shape.py", "L2"]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=from_root)
-def test_links_of_a_page_lead_somewhere(path: Path) -> None:
-    linked = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", path.read_text())
-    assert [name for name in linked if not (path.parent / name).exists()] == []
+def test_links_of_a_page_lead_somewhere() -> None:
+    def rule(path: Path) -> object:
+        linked = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text(path))
+        return [name for name in linked if not (path.parent / name).exists()]
+
+    assert broken(PAGES, rule) == {}
 
 
 def uncited_threats(page: str) -> list[str]:
@@ -697,7 +721,9 @@ def test_every_picture_is_shown_by_a_page() -> None:
     assert {path.name for path in (ROOT / "docs" / "pictures").glob("*.png")} - shown == set()
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=from_root)
-def test_named_test_files_exist(path: Path) -> None:
-    named = set(re.findall(r"\btests/[\w/]+\.py\b", path.read_text()))
-    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+def test_named_test_files_exist() -> None:
+    def rule(path: Path) -> object:
+        named = set(re.findall(r"\btests/[\w/]+\.py\b", text(path)))
+        return [name for name in sorted(named) if not (ROOT / name).exists()]
+
+    assert broken([*SOURCES, *PAGES], rule) == {}
