@@ -8,16 +8,17 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lapwing.collect import (
-    ChangeTree,
     DirectEncoding,
+    FrequencyProtocol,
     FrequentStrings,
     HybridMean,
     LocalHashing,
     OneBitMean,
-    OneEpoch,
+    Panel,
     Rappor,
     SubsetSelection,
     UnaryEncoding,
@@ -88,8 +89,10 @@ CASES: dict[type[LocalProtocol], list[LawCase]] = {
         LawCase(lambda: small_strings("abc", 1, 2), ["a", "b", "c"], [1, 16, 16, 16]),
         LawCase(lambda: small_strings("a", 3, 1), ["a", "aa", "aaa"], [3, 4, 4, 4, 4, 16]),
     ],
-    OneEpoch: [LawCase(lambda: OneEpoch(epochs=4, epsilon=1, width=3), HISTORIES, [4, 8, 8, 8, 8])],
-    ChangeTree: [LawCase(lambda: ChangeTree(epochs=4, changes=2, epsilon=1, width=3), HISTORIES, [6, 8, 8, 8, 8])],
+    Panel: [
+        LawCase(lambda: Panel(epochs=4, epsilon=1, width=3), HISTORIES, [4, 8, 8, 8, 8]),
+        LawCase(lambda: Panel(epochs=4, changes=2, epsilon=1, width=3), HISTORIES, [6, 8, 8, 8, 8]),
+    ],
 }
 
 
@@ -112,6 +115,23 @@ def assert_lawful(kind: type[LocalProtocol]) -> None:
 def test_no_report_tells_two_values_apart_by_more_than_epsilon(kind: type[LocalProtocol]) -> None:
     """lecture:L10 lecture:L21 threat:A33 all tapes, all pairs of values, all reports, as fractions."""
     assert_lawful(kind)
+
+
+@pytest.mark.parametrize("kind", concrete(FrequencyProtocol, *PACKAGES), ids=lambda kind: kind.__name__)
+def test_reports_support_values_as_often_as_stated(kind: type[FrequencyProtocol]) -> None:
+    """gate:G44 p and q are exact, so (y / n - q) / (p - q) is unbiased exactly."""
+    for case in CASES[kind]:
+        protocol = case.make()
+        assert isinstance(protocol, FrequencyProtocol)
+        many = len(protocol.values)
+        for held, value in enumerate(case.values):
+            law = law_of(protocol, value, case.tape)
+            rows = np.frombuffer(b"".join(law), np.uint8).reshape(len(law), protocol.size)
+            flags = protocol.supported(rows, range(many))
+            for other in range(many):
+                hits = zip(law.values(), flags[:, other], strict=True)
+                chance = sum((mass for mass, hit in hits if hit), Fraction(0))
+                assert chance == (protocol.p if other == held else protocol.q)
 
 
 def test_what_is_chosen_and_exported_is_found() -> None:

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import betaincinv
 
 from lapwing.arrays import Flags
-from lapwing.collect import ChangeTree, OneEpoch, PanelProtocol, Reports, choose_panel
+from lapwing.collect import Panel, PanelDevices, Reports, choose_panel
 from lapwing.errors import Misconfigured
 from lapwing.privacy.loss import Pure
 from support.local_laws import EveryTape, assert_private, law_of
@@ -21,24 +21,24 @@ from support.tape import SeededBits
 WIDTH = 3
 History = tuple[bool, ...]
 
-SMALL: dict[str, PanelProtocol] = {
-    "one epoch of 3": OneEpoch(epochs=3, epsilon=1, width=WIDTH),
-    "one epoch of 4, little epsilon": OneEpoch(epochs=4, epsilon=Fraction(3, 4), width=WIDTH),
-    "tree over 1": ChangeTree(epochs=1, changes=1, epsilon=1, width=WIDTH),
-    "tree over 3, a change": ChangeTree(epochs=3, changes=1, epsilon=Fraction(3, 2), width=WIDTH),
-    "tree over 4, a change": ChangeTree(epochs=4, changes=1, epsilon=1, width=WIDTH),
-    "tree over 4, 4 changes": ChangeTree(epochs=4, changes=4, epsilon=2, width=2),
-    "tree over 5, a change": ChangeTree(epochs=5, changes=1, epsilon=2, width=2),
+SMALL: dict[str, Panel] = {
+    "one epoch of 3": Panel(epochs=3, epsilon=1, width=WIDTH),
+    "one epoch of 4, little epsilon": Panel(epochs=4, epsilon=Fraction(3, 4), width=WIDTH),
+    "tree over 1": Panel(epochs=1, changes=1, epsilon=1, width=WIDTH),
+    "tree over 3, a change": Panel(epochs=3, changes=1, epsilon=Fraction(3, 2), width=WIDTH),
+    "tree over 4, a change": Panel(epochs=4, changes=1, epsilon=1, width=WIDTH),
+    "tree over 4, 4 changes": Panel(epochs=4, changes=4, epsilon=2, width=2),
+    "tree over 5, a change": Panel(epochs=5, changes=1, epsilon=2, width=2),
 }
 EVERY = pytest.mark.parametrize("name", SMALL)
-BOTH = [OneEpoch(epochs=16, epsilon=2), ChangeTree(epochs=16, changes=2, epsilon=2)]
+BOTH = [Panel(epochs=16, epsilon=2), Panel(epochs=16, changes=2, epsilon=2)]
 
 
-def sizes(panel: PanelProtocol) -> list[int]:
+def sizes(panel: Panel) -> list[int]:
     return [panel.lots] + [1 << panel.width] * panel.epochs
 
 
-def histories(panel: PanelProtocol) -> list[History]:
+def histories(panel: Panel) -> list[History]:
     return list(product((False, True), repeat=panel.epochs))
 
 
@@ -54,15 +54,16 @@ def test_no_two_histories_are_told_apart_by_more_than_epsilon(name: str) -> None
     assert panel.loss == Pure(panel.epsilon)
 
 
-def test_a_device_that_sent_every_change_would_be_refuted() -> None:
-    """The enumeration has power: a tree for one change that reports two of them exceeds its epsilon."""
+def test_a_device_that_sent_every_change_would_be_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The enumeration has power: a tree for one change that reports all of them exceeds its epsilon."""
 
-    class Every(ChangeTree):
-        def signs(self, device: Any, values: Flags) -> Any:
-            device.changed[:] = 0
-            return super().signs(device, values)
+    def every(device: PanelDevices, values: Flags) -> Any:
+        device.changed[:] = 0
+        return signs(device, values)
 
-    panel = Every(epochs=4, changes=1, epsilon=1, width=WIDTH)
+    signs = PanelDevices._signs
+    monkeypatch.setattr(PanelDevices, "_signs", every)
+    panel = Panel(epochs=4, changes=1, epsilon=1, width=WIDTH)
     with pytest.raises(AssertionError, match="ratio"):
         assert_private([law_of(panel, history, sizes(panel)) for history in histories(panel)], panel.epsilon)
 
@@ -72,7 +73,7 @@ def test_shares_are_unbiased(name: str) -> None:
     """gate:G44 averaged over every tape, the estimate of each epoch is the answer in it."""
     panel = SMALL[name]
     for history in histories(panel):
-        if changes(history) <= getattr(panel, "changes", panel.epochs):
+        if changes(history) <= (panel.changes or panel.epochs):
             tapes = EveryTape(sizes(panel))
             sent = Reports(panel.name, panel.randomize_all([history] * tapes.many, tapes))
             assert [one.mean for one in panel.estimate(sent)] == pytest.approx([float(held) for held in history])
@@ -80,13 +81,14 @@ def test_shares_are_unbiased(name: str) -> None:
 
 def test_changes_beyond_the_bound_leave_no_trace() -> None:
     """A history with more changes has the law of the one that stops at the bound."""
-    panel = ChangeTree(epochs=4, changes=1, epsilon=1, width=WIDTH)
-    many, stopped = (law_of(panel, history, sizes(panel)) for history in ((False, True, False, True), (False, *[True] * 3)))
+    panel = Panel(epochs=4, changes=1, epsilon=1, width=WIDTH)
+    beyond, bound = (False, True, False, True), (False, True, True, True)
+    many, stopped = (law_of(panel, history, sizes(panel)) for history in (beyond, bound))
     assert many == stopped
 
 
-@pytest.mark.parametrize("panel", BOTH, ids=lambda panel: panel.kind)
-def test_a_device_reports_in_every_epoch_and_knows_only_the_past(panel: PanelProtocol) -> None:
+@pytest.mark.parametrize("panel", BOTH, ids=["one epoch", "tree"])
+def test_a_device_reports_in_every_epoch_and_knows_only_the_past(panel: Panel) -> None:
     """threat:A33 reports have one size, and those of one tape are the same until the histories differ."""
     for common in range(panel.epochs):
         sent = []
@@ -97,7 +99,8 @@ def test_a_device_reports_in_every_epoch_and_knows_only_the_past(panel: PanelPro
             sent.append([device.report(answer, bits=bits) for answer in answers])
         assert {len(report) for reports in sent for report in reports} == {2}
         assert sent[0][:common] == sent[1][:common]
-        assert b"".join(sent[0]) == panel.respond((*[e % 3 == 0 for e in range(common)], *[False] * (16 - common)), bits=SeededBits(common))
+        whole = (*answers[:common], *[True] * (panel.epochs - common))
+        assert b"".join(sent[1]) == panel.respond(whole, bits=SeededBits(common))
     with pytest.raises(Misconfigured, match="all 16 epochs were reported"):
         device.report(True)
 
@@ -107,20 +110,20 @@ def test_a_change_is_not_told_from_none() -> None:
     runs, epochs = 20_000, 200
     never, once = np.zeros((runs, epochs), np.bool_), np.zeros((runs, epochs), np.bool_)
     once[:, epochs // 2 :] = True
-    for panel in (OneEpoch(epochs=epochs, epsilon=1), ChangeTree(epochs=epochs, changes=1, epsilon=1)):
+    for panel in (Panel(epochs=epochs, epsilon=1), Panel(epochs=epochs, changes=1, epsilon=1)):
         told = []
         for secret in (never, once):
             numbers = panel.respond(secret, bits=SeededBits(4)).rows.view("<u2").astype(np.int64)
             group, bit = numbers[:, 0] >> 1, numbers & 1
-            where = group if isinstance(panel, OneEpoch) else (epochs // 2 >> group << group) + (1 << group) - 1
+            where = group if panel.changes is None else (epochs // 2 >> group << group) + (1 << group) - 1
             told.append(int(bit[np.arange(runs), np.minimum(where, epochs - 1)].sum()))
         least, most = betaincinv(told[1], runs - told[1] + 1, 5e-4), betaincinv(told[0] + 1, runs - told[0], 1 - 5e-4)
-        assert 0.1 < math.log(least / most) <= 1, panel.kind
+        assert 0.1 < math.log(least / most) <= 1, panel.changes
 
 
-@pytest.mark.parametrize("panel", BOTH, ids=lambda panel: panel.kind)
+@pytest.mark.parametrize("panel", BOTH, ids=["one epoch", "tree"])
 @pytest.mark.parametrize("n", [12, 600])
-def test_intervals_hold(panel: PanelProtocol, n: int) -> None:
+def test_intervals_hold(panel: Panel, n: int) -> None:
     """gate:G44 100 panels, all epochs."""
     rng, bits, hits = np.random.default_rng(n), SeededBits(n), 0
     starts, ends = rng.integers(0, 16, n), rng.integers(0, 20, n)
@@ -139,15 +142,22 @@ def test_a_device_goes_on_where_it_stopped() -> None:
             resumed = panel.resume(resumed.to_json())
             assert device.report(epoch > 5, bits=bits) == resumed.report(epoch > 5, bits=again)
         with pytest.raises(Misconfigured, match="another panel"):
-            OneEpoch(epochs=3, epsilon=1).resume(device.to_json())
+            Panel(epochs=3, epsilon=1).resume(device.to_json())
+
+
+def test_shares_are_known_as_soon_as_their_epoch_is_reported() -> None:
+    for panel in BOTH:
+        reports = panel.respond([(False,) * 3 + (True,) * 13] * 60, bits=SeededBits(2))
+        for seen in (1, 5, 16):
+            assert panel.estimate([one[: 2 * seen] for one in reports.each()]) == panel.estimate(reports)[:seen]
+        with pytest.raises(Misconfigured, match="is 32 bytes"):
+            panel.estimate([bytes(2), bytes(4)])
 
 
 def test_the_panel_with_the_least_error_is_chosen() -> None:
-    assert isinstance(choose_panel(epochs=12, changes=1, epsilon=1), OneEpoch)
-    assert isinstance(choose_panel(epochs=365, changes=1, epsilon=1), ChangeTree)
-    assert isinstance(choose_panel(epochs=365, changes=2, epsilon=1), OneEpoch)
-    assert isinstance(choose_panel(epochs=365, epsilon=1), OneEpoch)
-    assert isinstance(choose_panel(epochs=3650, changes=2, epsilon=1), ChangeTree)
+    chosen = {(t, k): choose_panel(epochs=t, changes=k, epsilon=1).changes for t in (12, 365, 3650) for k in (1, 2, 3)}
+    assert {asked for asked, changes in chosen.items() if changes} == {(365, 1), (3650, 1), (3650, 2)}
+    assert choose_panel(epochs=3650, epsilon=1).changes is None
 
 
 @pytest.mark.parametrize(
@@ -176,7 +186,8 @@ def test_what_does_not_fit_is_refused(ask: Any, says: str) -> None:
 def test_one_respondent_moves_a_share_by_no_more_than_is_said() -> None:
     for panel in BOTH:
         reports = panel.respond([(True,) * 16] * 50, bits=SeededBits(1))
-        worst = np.array([[2 * group + bit for _ in range(16)] for group in range(panel.groups) for bit in (0, 1)], "<u2")
+        rows = np.array([[2 * group + bit] * 16 for group in range(panel.groups) for bit in (0, 1)], "<u2")
+        found = [panel.estimate(reports + Reports(panel.name, row.view(np.uint8)[None])) for row in rows]
         for epoch, said in enumerate(panel.estimate(reports)):
-            moved = [panel.estimate(reports + Reports(panel.name, row.view(np.uint8)[None]))[epoch].mean for row in worst]
+            moved = [one[epoch].mean for one in found]
             assert max(moved) - min(moved) <= said.moved_by(1) * 50 / 51 * (1 + 1e-9)

@@ -12,7 +12,7 @@ from lapwing.collect.hashing import LocalHashing
 from lapwing.collect.histogram import Histogram, histogram
 from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.means import HybridMean, MeanEstimate, OneBitMean, choose_mean
-from lapwing.collect.panel import ChangeTree, OneEpoch, PanelDevices, PanelProtocol, choose_panel
+from lapwing.collect.panel import Panel, PanelDevices, choose_panel
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.rappor import Rappor, RapporClient
 from lapwing.collect.reports import Reports, read_reports
@@ -23,7 +23,6 @@ from lapwing.collect.subset import SubsetSelection
 from lapwing.collect.unary import UnaryEncoding
 
 __all__ = [
-    "ChangeTree",
     "DirectEncoding",
     "Frequencies",
     "FrequencyProtocol",
@@ -35,9 +34,8 @@ __all__ = [
     "LocalHashing",
     "MeanEstimate",
     "OneBitMean",
-    "OneEpoch",
+    "Panel",
     "PanelDevices",
-    "PanelProtocol",
     "ProtocolComparison",
     "Rappor",
     "RapporClient",

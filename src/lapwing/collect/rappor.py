@@ -119,7 +119,7 @@ class Rappor(FrequencyProtocol):
 
 
 class RapporClient:
-    """What a respondent keeps: the permanent bits of the one value that they report, never the reports' own randomness."""
+    """What a respondent keeps: the permanent bits of one value, never the reports' own randomness."""
 
     def __init__(self, protocol: Rappor, value: Any, bits: BitSource = SYSTEM) -> None:
         self._protocol, self._place = protocol, protocol.places([value])
