@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lapwing.arrays import Flags, Floats, Integers
+from lapwing.arrays import Array, Flags, Floats, Integers
 from lapwing.collect.local import LocalProtocol
 from lapwing.collect.means import MeanEstimate, student_ends
 from lapwing.collect.reports import ReportRows, Reports, as_bytes
@@ -117,7 +117,7 @@ class Panel(LocalProtocol):
 
     def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         listed = [*values]
-        histories = np.array(listed) if len({np.size(one) for one in listed}) == 1 else np.empty(0)
+        histories: Array = np.array(listed) if len({np.size(one) for one in listed}) == 1 else np.empty(0)
         if histories.dtype != np.bool_ or histories.shape[1:] != (self.epochs,):
             raise Misconfigured(f"a history is not {self.epochs} times True or False. Pass one answer for each epoch.")
         devices = PanelDevices(self, len(histories), bits)
