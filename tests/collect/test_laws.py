@@ -18,10 +18,10 @@ from lapwing.collect import (
     HybridMean,
     LocalHashing,
     OneBitMean,
-    Panel,
     Rappor,
     SubsetSelection,
     UnaryEncoding,
+    YesNoPanel,
     histogram,
     means,
 )
@@ -89,9 +89,9 @@ CASES: dict[type[LocalProtocol], list[LawCase]] = {
         LawCase(lambda: small_strings("abc", 1, 2), ["a", "b", "c"], [1, 16, 16, 16]),
         LawCase(lambda: small_strings("a", 3, 1), ["a", "aa", "aaa"], [3, 4, 4, 4, 4, 16]),
     ],
-    Panel: [
-        LawCase(lambda: Panel(epochs=4, epsilon=1, width=3), HISTORIES, [4, 8, 8, 8, 8]),
-        LawCase(lambda: Panel(epochs=4, changes=2, epsilon=1, width=3), HISTORIES, [6, 8, 8, 8, 8]),
+    YesNoPanel: [
+        LawCase(lambda: YesNoPanel(epochs=4, epsilon=1, width=3), HISTORIES, [4, 8, 8, 8, 8]),
+        LawCase(lambda: YesNoPanel(epochs=4, changes=2, epsilon=1, width=3), HISTORIES, [6, 8, 8, 8, 8]),
     ],
 }
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import betaincinv
 
 from lapwing.arrays import Flags
-from lapwing.collect import Panel, PanelDevices, Reports, choose_panel
+from lapwing.collect import PanelDevices, Reports, YesNoPanel, choose_panel
 from lapwing.errors import Misconfigured
 from lapwing.privacy.loss import Pure
 from support.local_laws import EveryTape, assert_private, law_of
@@ -21,24 +21,24 @@ from support.tape import SeededBits
 WIDTH = 3
 History = tuple[bool, ...]
 
-SMALL: dict[str, Panel] = {
-    "one epoch of 3": Panel(epochs=3, epsilon=1, width=WIDTH),
-    "one epoch of 4, little epsilon": Panel(epochs=4, epsilon=Fraction(3, 4), width=WIDTH),
-    "tree over 1": Panel(epochs=1, changes=1, epsilon=1, width=WIDTH),
-    "tree over 3, a change": Panel(epochs=3, changes=1, epsilon=Fraction(3, 2), width=WIDTH),
-    "tree over 4, a change": Panel(epochs=4, changes=1, epsilon=1, width=WIDTH),
-    "tree over 4, 4 changes": Panel(epochs=4, changes=4, epsilon=2, width=2),
-    "tree over 5, a change": Panel(epochs=5, changes=1, epsilon=2, width=2),
+SMALL: dict[str, YesNoPanel] = {
+    "one epoch of 3": YesNoPanel(epochs=3, epsilon=1, width=WIDTH),
+    "one epoch of 4, little epsilon": YesNoPanel(epochs=4, epsilon=Fraction(3, 4), width=WIDTH),
+    "tree over 1": YesNoPanel(epochs=1, changes=1, epsilon=1, width=WIDTH),
+    "tree over 3, a change": YesNoPanel(epochs=3, changes=1, epsilon=Fraction(3, 2), width=WIDTH),
+    "tree over 4, a change": YesNoPanel(epochs=4, changes=1, epsilon=1, width=WIDTH),
+    "tree over 4, 4 changes": YesNoPanel(epochs=4, changes=4, epsilon=2, width=2),
+    "tree over 5, a change": YesNoPanel(epochs=5, changes=1, epsilon=2, width=2),
 }
 EVERY = pytest.mark.parametrize("name", SMALL)
-BOTH = [Panel(epochs=16, epsilon=2), Panel(epochs=16, changes=2, epsilon=2)]
+BOTH = [YesNoPanel(epochs=16, epsilon=2), YesNoPanel(epochs=16, changes=2, epsilon=2)]
 
 
-def sizes(panel: Panel) -> list[int]:
+def sizes(panel: YesNoPanel) -> list[int]:
     return [panel.lots] + [1 << panel.width] * panel.epochs
 
 
-def histories(panel: Panel) -> list[History]:
+def histories(panel: YesNoPanel) -> list[History]:
     return list(product((False, True), repeat=panel.epochs))
 
 
@@ -63,7 +63,7 @@ def test_a_device_that_sent_every_change_would_be_refuted(monkeypatch: pytest.Mo
 
     signs = PanelDevices._signs
     monkeypatch.setattr(PanelDevices, "_signs", every)
-    panel = Panel(epochs=4, changes=1, epsilon=1, width=WIDTH)
+    panel = YesNoPanel(epochs=4, changes=1, epsilon=1, width=WIDTH)
     with pytest.raises(AssertionError, match="ratio"):
         assert_private([law_of(panel, history, sizes(panel)) for history in histories(panel)], panel.epsilon)
 
@@ -81,14 +81,14 @@ def test_shares_are_unbiased(name: str) -> None:
 
 def test_changes_beyond_the_bound_leave_no_trace() -> None:
     """A history with more changes has the law of the one that stops at the bound."""
-    panel = Panel(epochs=4, changes=1, epsilon=1, width=WIDTH)
+    panel = YesNoPanel(epochs=4, changes=1, epsilon=1, width=WIDTH)
     beyond, bound = (False, True, False, True), (False, True, True, True)
     many, stopped = (law_of(panel, history, sizes(panel)) for history in (beyond, bound))
     assert many == stopped
 
 
 @pytest.mark.parametrize("panel", BOTH, ids=["one epoch", "tree"])
-def test_a_device_reports_in_every_epoch_and_knows_only_the_past(panel: Panel) -> None:
+def test_a_device_reports_in_every_epoch_and_knows_only_the_past(panel: YesNoPanel) -> None:
     """threat:A33 reports have one size, and those of one tape are the same until the histories differ."""
     for common in range(panel.epochs):
         sent = []
@@ -110,7 +110,7 @@ def test_a_change_is_not_told_from_none() -> None:
     runs, epochs = 20_000, 200
     never, once = np.zeros((runs, epochs), np.bool_), np.zeros((runs, epochs), np.bool_)
     once[:, epochs // 2 :] = True
-    for panel in (Panel(epochs=epochs, epsilon=1), Panel(epochs=epochs, changes=1, epsilon=1)):
+    for panel in (YesNoPanel(epochs=epochs, epsilon=1), YesNoPanel(epochs=epochs, changes=1, epsilon=1)):
         told = []
         for secret in (never, once):
             numbers = panel.respond(secret, bits=SeededBits(4)).rows.view("<u2").astype(np.int64)
@@ -123,7 +123,7 @@ def test_a_change_is_not_told_from_none() -> None:
 
 @pytest.mark.parametrize("panel", BOTH, ids=["one epoch", "tree"])
 @pytest.mark.parametrize("n", [12, 600])
-def test_intervals_hold(panel: Panel, n: int) -> None:
+def test_intervals_hold(panel: YesNoPanel, n: int) -> None:
     """gate:G44 100 panels, all epochs."""
     rng, bits, hits = np.random.default_rng(n), SeededBits(n), 0
     starts, ends = rng.integers(0, 16, n), rng.integers(0, 20, n)
@@ -142,7 +142,7 @@ def test_a_device_goes_on_where_it_stopped() -> None:
             resumed = panel.resume(resumed.to_json())
             assert device.report(epoch > 5, bits=bits) == resumed.report(epoch > 5, bits=again)
         with pytest.raises(Misconfigured, match="another panel"):
-            Panel(epochs=3, epsilon=1).resume(device.to_json())
+            YesNoPanel(epochs=3, epsilon=1).resume(device.to_json())
 
 
 def test_shares_are_known_as_soon_as_their_epoch_is_reported() -> None:

@@ -40,7 +40,7 @@ from lapwing.privacy.analysis.composition import compose_fixed
 from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import Amount
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.privacy.loss import Approximate, Loss, Pure
+from lapwing.privacy.loss import Loss, Pure
 
 MOST_QUESTIONS = 1_000
 UNKNOWN_GROUPS = 100
@@ -281,9 +281,8 @@ def _weigh(budget: Budget, prices: Sequence[Prices], delta: Fraction, *, named: 
     parts = _parts(prices)
     if len(parts) < 2:
         return False, ""
-    added, tight = sum((part.epsilon for part in parts), Fraction(0)), _composed(prices, delta)
-    saved = added - Fraction(min(tight, added))
-    paid = delta - sum((part.delta for part in parts), Fraction(0))
+    added, needed = (sum(amounts, Fraction(0)) for amounts in zip(*parts, strict=True))
+    saved, paid = added - Fraction(min(_composed(prices, delta), added)), delta - needed
     whole = budget.capacity
     shares = f"{_words(paid / whole.delta)} of the budget's delta for {_words(saved / whole.amount)} of its epsilon"
     if named or _is_worth(budget, saved, paid):
@@ -394,9 +393,11 @@ def _times(prices: Prices, factor: Fraction) -> Prices:
 def _composed(prices: Sequence[Prices], delta: Fraction) -> Amount:
     """The epsilon of all parts together at this delta: each counts as the worst mechanism of its price."""
     parts = _parts(prices)
-    worst = {part: PrivacyLoss.worst(epsilon=part.epsilon, delta=part.delta) for part in set(parts)}
+    worst = {part: PrivacyLoss.worst(epsilon=part[0], delta=part[1]) for part in set(parts)}
     return compose_fixed(worst[part] for part in parts).epsilon(delta)
 
 
-def _parts(prices: Sequence[Prices]) -> list[Approximate]:
-    return [part.to_approximate() for one in prices for part in (*one.measures, one.selection) if part is not None]
+def _parts(prices: Sequence[Prices]) -> list[tuple[Fraction, Fraction]]:
+    """Epsilon and delta of every part."""
+    losses = [part for one in prices for part in (*one.measures, one.selection) if part is not None]
+    return [(known.epsilon, known.delta) for known in (loss.to_approximate() for loss in losses)]

@@ -12,7 +12,7 @@ from lapwing.collect.hashing import LocalHashing
 from lapwing.collect.histogram import Histogram, histogram
 from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.means import HybridMean, MeanEstimate, OneBitMean, choose_mean
-from lapwing.collect.panel import Panel, PanelDevices, choose_panel
+from lapwing.collect.panel import PanelDevices, YesNoPanel, choose_panel
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.rappor import Rappor, RapporClient
 from lapwing.collect.reports import Reports, read_reports
@@ -34,7 +34,6 @@ __all__ = [
     "LocalHashing",
     "MeanEstimate",
     "OneBitMean",
-    "Panel",
     "PanelDevices",
     "ProtocolComparison",
     "Rappor",
@@ -43,6 +42,7 @@ __all__ = [
     "Respondent",
     "SubsetSelection",
     "UnaryEncoding",
+    "YesNoPanel",
     "central_epsilon",
     "choose",
     "choose_mean",

@@ -29,7 +29,7 @@ _BYTES = 2  # of the report of one epoch: 2 group + bit
 
 
 @dataclass(frozen=True, init=False)
-class Panel(LocalProtocol):
+class YesNoPanel(LocalProtocol):
     """Collects a yes or no in each of T declared epochs. A value is a history: one answer for each epoch.
 
     Law:        a device draws a lot, uniformly, once. In every epoch it sends the group of its lot and one bit: a fair
@@ -152,7 +152,7 @@ class Panel(LocalProtocol):
 class PanelDevices:
     """What devices keep between epochs. It decides bits, never whether or how much is sent."""
 
-    def __init__(self, panel: Panel, many: int, bits: BitSource) -> None:
+    def __init__(self, panel: YesNoPanel, many: int, bits: BitSource) -> None:
         self.panel, self.epoch = panel, 0
         self.lots: Integers = sample_uniform(panel.lots, many, bits=bits)
         self.held: Flags = np.zeros(many, np.bool_)
@@ -195,14 +195,14 @@ class PanelDevices:
         return np.where(ends, pending, 0)
 
 
-def choose_panel(*, epochs: int, epsilon: Number, changes: int | None = None) -> Panel:
+def choose_panel(*, epochs: int, epsilon: Number, changes: int | None = None) -> YesNoPanel:
     """The panel with the least error in its worst epoch; it may be one that allows any number of changes."""
 
-    def worst(panel: Panel) -> float:
+    def worst(panel: YesNoPanel) -> float:
         most = max(len(panel.counting(epoch)) for epoch in range(1, panel.epochs + 1))
         return panel.reach**2 * most / panel.groups
 
-    return min((Panel(epochs=epochs, epsilon=epsilon, changes=bound) for bound in (None, changes)), key=worst)
+    return min((YesNoPanel(epochs=epochs, epsilon=epsilon, changes=bound) for bound in (None, changes)), key=worst)
 
 
 def _numbers(rows: ReportRows) -> Integers:
