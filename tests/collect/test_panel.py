@@ -107,7 +107,7 @@ def test_a_device_reports_in_every_epoch_and_knows_only_the_past(panel: YesNoPan
 
 def test_a_change_is_not_told_from_none() -> None:
     """threat:A33 the attack on memoized bits, with the best statistic there is: the likelihood ratio of all reports."""
-    runs, epochs = 20_000, 200
+    runs, epochs = 6_000, 200
     never, once = np.zeros((runs, epochs), np.bool_), np.zeros((runs, epochs), np.bool_)
     once[:, epochs // 2 :] = True
     for panel in (YesNoPanel(epochs=epochs, epsilon=1), YesNoPanel(epochs=epochs, changes=1, epsilon=1)):

@@ -14,7 +14,7 @@ before the first answer, so it costs what `compose_fixed` says (privacy/analysis
 dominated by the worst mechanism of its epsilon and delta; the parts are rounded to powers of two, so that few of
 them differ, and scaled up by the largest factor for which the composition is still within the price. Composing takes
 delta, so it is done only if it saves a larger share of the budget's epsilon than it takes of its delta; the budget, the
-price and the questions decide that, not what was spent. A question that names a delta says that it may be taken.
+price and the questions decide that, not what was spent.
 Checked by: tests/asking/test_batch.py
 """
 
@@ -186,12 +186,13 @@ def split_price(
     split = partial(_split, merged, budget, (whole.minus(rules.loss(terms.taken)), limit), usual=usual)
     composed, note = rules.composes_lists and min(usual, budget.capacity.delta) > 0 and epsilon <= _LARGE, ""
     if composed:
-        composed, note = _weigh(budget, split(usual, composed=True), usual, named=terms.delta is not None)
+        composed, note = _weigh(budget, split(usual, composed=True), usual)
     prices = split(delta, composed=composed)
     if composed and delta:
         prices = _scaled(prices, limit, delta)
-    plans = tuple(priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True))
-    return BatchPlan(budget, tuple(merged), plans, tuple(items), delta if composed else Fraction(0), limit, note)
+    plans = [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
+    spent = delta if composed else Fraction(0)
+    return BatchPlan(budget, tuple(merged), tuple(plans), tuple(items), spent, limit, note)
 
 
 def _merge(
@@ -276,8 +277,8 @@ def _split(
     return [_with_delta(one, delta / max(1, parts)) for one in _shares(even, needs, whole, powers=composed)]
 
 
-def _weigh(budget: Budget, prices: Sequence[Prices], delta: Fraction, *, named: bool) -> tuple[bool, str]:
-    """Whether these parts are composed for this delta in all, since it was named or is worth it; and a sentence."""
+def _weigh(budget: Budget, prices: Sequence[Prices], delta: Fraction) -> tuple[bool, str]:
+    """Whether composing these parts is worth this delta in all, and a sentence that says so."""
     parts = _parts(prices)
     if len(parts) < 2:
         return False, ""
@@ -285,7 +286,7 @@ def _weigh(budget: Budget, prices: Sequence[Prices], delta: Fraction, *, named: 
     saved, paid = added - Fraction(min(_composed(prices, delta), added)), delta - needed
     whole = budget.capacity
     shares = f"{_words(paid / whole.delta)} of the budget's delta for {_words(saved / whole.amount)} of its epsilon"
-    if named or _is_worth(budget, saved, paid):
+    if _is_worth(budget, saved, paid):
         return True, f"Delta is paid to compose the list: at most {shares}."
     return False, f"No delta is paid to compose the list: it would be {shares}."
 
