@@ -90,8 +90,8 @@ CASES: dict[type[LocalProtocol], list[LawCase]] = {
         LawCase(lambda: small_strings("a", 3, 1), ["a", "aa", "aaa"], [3, 4, 4, 4, 4, 16]),
     ],
     YesNoPanel: [
-        LawCase(lambda: YesNoPanel(epochs=4, epsilon=1, width=3), HISTORIES, [4, 8, 8, 8, 8]),
-        LawCase(lambda: YesNoPanel(epochs=4, changes=2, epsilon=1, width=3), HISTORIES, [6, 8, 8, 8, 8]),
+        LawCase(lambda: YesNoPanel(epochs=4, epsilon=2, width=2), HISTORIES, [4, 4, 4, 4, 4]),
+        LawCase(lambda: YesNoPanel(epochs=4, changes=2, epsilon=2, width=2), HISTORIES, [6, 4, 4, 4, 4]),
     ],
 }
 

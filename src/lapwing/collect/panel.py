@@ -117,7 +117,11 @@ class YesNoPanel(LocalProtocol):
 
     def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         listed = [*values]
-        histories: Array = np.array(listed) if len({np.size(one) for one in listed}) == 1 else np.empty(0)
+        histories: Array = (
+            np.array(listed)
+            if len({len(one) if hasattr(one, "__len__") else -1 for one in listed}) == 1
+            else np.empty(0)
+        )
         if histories.dtype != np.bool_ or histories.shape[1:] != (self.epochs,):
             raise Misconfigured(f"a history is not {self.epochs} times True or False. Pass one answer for each epoch.")
         devices = PanelDevices(self, len(histories), bits)
