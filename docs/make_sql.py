@@ -300,7 +300,9 @@ precision (`within=`). The question decides how far the price goes.
   move a mean, or a sum of both signs, either way, so no direction is stated there.
 - Half of the price of a quantile pays for its interval. With `intervals=False` all of it goes to the estimate.
 - `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
-  keys are answered together, and shared parts are paid once.
+  keys are answered together, and shared parts are paid once. Under basic accounting the list may also pay delta to be
+  composed, but only if that saves a larger share of the budget's epsilon than it takes of its delta; the preview says
+  whether it does.
 - `curator.watch(threshold=100, epsilon=0.5)` opens a session: `session.above("SELECT COUNT(*) FROM ...")` tells of one
   count or sum after another whether it is above the threshold. You pay once, at the start, for a number of answers
   "above"; the many that are below cost nothing more.

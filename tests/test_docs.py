@@ -32,6 +32,9 @@ def test_the_readme_counts_the_mechanisms() -> None:
 def test_every_mechanism_says_when_to_use_it_and_states_a_true_figure(mechanism: Any) -> None:
     parts = MAKER["sections"](mechanism.__doc__)
     assert {"Use", "Law", "Guarantee", "Error", "Proof", "Figure", "Checked by"} <= parts.keys()
+    named = re.findall(r"tests/[\w/]+\.py", parts["Checked by"])
+    texts = [(DOCS.parent / path).read_text(encoding="utf-8") for path in named]
+    assert any(re.search(rf"\b{mechanism.__name__}\b", text) for text in texts), "no test that it names is about it"
     figures = MAKER["figures"](mechanism)
     assert figures
     for _, stated, value in figures:

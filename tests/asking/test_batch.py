@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import binom
 
 import lapwing as lw
 from lapwing.asking.batch import BatchPlan, read_batch
@@ -91,7 +95,7 @@ def test_a_weight_makes_a_question_that_much_more_exact() -> None:
 
 def test_a_fixed_list_is_composed_tightly_under_basic_accounting() -> None:
     """lecture:L30 a hundred counts: the parts add up to almost twice the price, and are within it together."""
-    asked = open_visits(frame(50), budget=BASIC)
+    asked = open_visits(frame(50), budget=lw.Budget(epsilon=8, delta=1e-6, accounting="basic"))
     questions = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(100)]
     made = shared(asked, questions)
     parts = [plan.prices.measures[0] for plan in made.plans]
@@ -103,6 +107,58 @@ def test_a_fixed_list_is_composed_tightly_under_basic_accounting() -> None:
     answers = asked.batch(questions, epsilon=1)
     assert answers.cost.fits(Cost(Accounting.BASIC, 1, made.delta))
     assert answers.cost == asked.ledger.spent
+
+
+def hundred_coins(delta: float) -> float:
+    """The epsilon of a hundred answers by coins of e^0.01 to 1, from their binomial law."""
+    heads, ks = math.e**0.01 / (1 + math.e**0.01), np.arange(101)
+    here, there, losses = binom.pmf(ks, 100, heads), binom.pmf(ks, 100, 1 - heads), 0.01 * (2 * ks - 100)
+
+    def excess(epsilon: float) -> float:
+        return float(np.where(losses > epsilon, here - math.e**epsilon * there, 0).sum()) - delta
+
+    return float(brentq(excess, 0, 1))
+
+
+@pytest.mark.parametrize("capacity", [2, 44, 48, 1000])
+def test_delta_is_paid_only_for_a_larger_share_of_epsilon(capacity: int) -> None:
+    """A hundredth of the delta for what a hundred counts at epsilon = 1 save, of budgets of different sizes."""
+    asked = open_visits(frame(50), budget=lw.Budget(epsilon=capacity, delta=1e-6, accounting="basic"))
+    questions = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(100)]
+    worth = (1 - hundred_coins(1e-8)) / capacity > 0.01
+    assert bool(shared(asked, questions).delta) == worth
+    seen = asked.preview_batch(questions, epsilon=1)
+    assert bool(seen.cost.delta) == worth
+    assert f"{'Delta' if worth else 'No delta'} is paid to compose the list: " in str(seen)
+
+
+def test_rollups_over_public_keys_pay_no_delta() -> None:
+    """They saved 2.4e-6 of epsilon together, and 63 % of the delta was gone after a hundred."""
+    asked = open_visits(frame(50), budget=lw.Budget(epsilon=8, delta=1e-6, accounting="basic"))
+    rollup = "SELECT sex, site, COUNT(*) AS n FROM visits WHERE age > {} GROUP BY ROLLUP(sex, site)"
+    assert "would be 1.00% of the budget's delta for less than 0.01% of its epsilon." in str(
+        asked.preview(rollup.format(1), epsilon=Fraction(1, 20))
+    )
+    for age in range(3):
+        asked.sql(rollup.format(age), epsilon=Fraction(1, 20))
+    assert asked.ledger.spent == Cost(Accounting.BASIC, Fraction(3, 20))
+
+
+def test_what_is_left_of_a_composed_list_pays_delta_by_the_same_rule() -> None:
+    asked = open_visits(frame(50), budget=lw.Budget(epsilon=8, delta=1e-6, accounting="basic"))
+    made = shared(asked, [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(100)])
+    whole, (one,) = made.costs(range(100)), made.costs([7])
+    assert 0 < sum(cost.delta for cost in whole) == made.delta
+    assert one == made.budget.cost(made.plans[7].loss)
+    assert sum(cost.amount for cost in made.costs(range(90))) <= 1  # which add up to more
+
+
+@pytest.mark.parametrize("capacity", [8, 1000])
+def test_a_delta_that_is_named_is_paid_by_the_same_rule(capacity: int) -> None:
+    asked = open_visits(frame(50), budget=lw.Budget(epsilon=capacity, delta=1e-6, accounting="basic"))
+    questions = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(100)]
+    seen = asked.preview_batch(questions, epsilon=1, delta=1e-8)
+    assert seen.cost.delta == (Fraction(1, 10**8) if capacity == 8 else 0)
 
 
 @pytest.mark.parametrize("name", ["zcdp", "basic"])
@@ -119,7 +175,7 @@ def test_keys_that_are_not_public_are_selected_in_a_batch(name: str) -> None:
 
 def test_the_delta_of_keys_does_not_grow_with_their_epsilon() -> None:
     """The parts of a fixed list are scaled up by more than 1 / delta here."""
-    asked = open_visits(frame(50), budget=lw.Budget(1000, 0.9, accounting="basic"), groups_per_unit=2)
+    asked = open_visits(frame(50), budget=lw.Budget(1, 0.9, accounting="basic"), groups_per_unit=2)
     counts = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(40)]
     made = shared(asked, [NAMES, *counts], delta=0.8)
     selections = [plan.prices.selection for plan in made.plans if plan.prices.selection is not None]
@@ -171,7 +227,7 @@ def test_the_same_choice_twice_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), 20, 10**4])
 def test_many_different_weights_and_prices_are_planned_quickly(epsilon: Any) -> None:
     """gate:G53 few of the parts differ, so that the composition of a hundred takes no longer than that of ten."""
-    asked = open_visits(frame(50), budget=lw.Budget(epsilon=10**7, delta=1e-6, accounting="basic"))
+    asked = open_visits(frame(50), budget=lw.Budget(epsilon=2 * epsilon, delta=1e-6, accounting="basic"))
     questions = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(100)]
     made = shared(asked, questions, epsilon, weights=[Fraction(n + 1, 7) for n in range(100)])
     parts = {plan.prices.measures[0] for plan in made.plans}

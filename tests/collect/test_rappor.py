@@ -7,8 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.special import betaincinv
 
 from lapwing.collect import Rappor
+from lapwing.collect.reports import ReportRows
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import ball, enclose
@@ -56,12 +58,39 @@ def test_averaging_a_thousand_reports_shows_the_permanent_bits_and_no_more(many:
     assert client.loss == Pure(1)
 
 
-def test_a_new_value_costs_forever_again() -> None:
-    client = Rappor(["a", "b", "c"], epsilon=1, forever=2).enroll("a")
-    client.report("a")
-    assert client.loss == Pure(2)
-    client.report("b")
-    assert client.loss == Pure(4)
+def test_a_second_value_is_refused_and_the_first_is_reported_on() -> None:
+    """threat:A33 on the same tape a client whose value changed sends what one whose value did not change sends."""
+    protocol = Rappor(["a", "b", "c"], epsilon=1, forever=2)
+    changed, unchanged = (protocol.enroll("a", bits=SeededBits(1)) for _ in range(2))
+    for client_bits in (SeededBits(5), SeededBits(6)):
+        with pytest.raises(Misconfigured, match=r"one value for ever.*silence shows.*choose_panel") as refused:
+            changed.report("b", bits=client_bits)
+        assert "'b'" not in str(refused.value)
+    here, there = SeededBits(7), SeededBits(7)
+    assert [changed.report(bits=here) for _ in range(20)] == [unchanged.report("a", bits=there) for _ in range(20)]
+    assert changed.loss == unchanged.loss == protocol.loss == Pure(2)
+
+
+def test_a_client_that_reported_a_second_value_would_show_when_it_changed() -> None:
+    """threat:A33 the attack that the refusal stops: an epsilon above 3 where two values at `forever` = 1 would be 2.
+
+    600 clients who change in the middle of 200 reports and 600 who do not; whether a bit's two halves differ is told by
+    a cut that no client who stays crosses.
+    """
+    protocol, runs, half = Rappor(["a", "b"], epsilon=0.9, forever=1), 600, 100
+    bits = SeededBits(11)
+    first, second = (protocol.permanent_rows(np.full(runs, place), bits) for place in (0, 1))
+
+    def told_apart(later: ReportRows) -> int:
+        means = [
+            sum(protocol.supported(protocol.report_rows(rows, bits), range(2)).astype(int) for _ in range(half)) / half
+            for rows in (first, later)
+        ]
+        return int((np.abs(means[0] - means[1]) > 0.35).any(axis=1).sum())
+
+    stayed, changed = told_apart(first), told_apart(second)
+    most, least = (betaincinv(stayed + 1, runs - stayed, 0.9995), betaincinv(changed, runs - changed + 1, 0.0005))
+    assert np.log(least / most) > 3
 
 
 def test_forever_must_exceed_one_report() -> None:

@@ -18,8 +18,10 @@ from lapwing.numbers import ball, enclose
 from lapwing.survey.numeric import Numeric
 from lapwing.survey.program import Program, run
 from lapwing.survey.question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
+from lapwing.survey.reading import _KINDS
 from lapwing.survey.several import Several, designs
 from lapwing.survey.wire import randomize
+from support.local_laws import concrete
 from support.tape import SeededBits, Tape
 
 VECTORS = Path(__file__).parent / "vectors.json"
@@ -80,6 +82,21 @@ def test_no_report_tells_two_answers_apart_by_more_than_epsilon(name: str) -> No
     assert all(set(one) == set(range(reports)) for one in laws)
     assert program.reports == reports
     assert 1 < max(a[report] / b[report] for a, b in product(laws, laws) for report in a) <= most
+
+
+def kinds_without_a_law() -> set[str]:
+    """Question kinds of the package, found by looking, that `SMALL` does not enumerate."""
+    tried = {type(question) for question, _, _ in SMALL.values()}
+    return {kind.__name__ for kind in concrete(SurveyQuestion, "lapwing.survey") if kind not in tried}  # type: ignore[type-abstract]
+
+
+def test_every_kind_of_question_is_enumerated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind that is added without a law here fails: one is planted, which sends the truth."""
+    assert kinds_without_a_law() == set()
+    assert {kind.kind for kind in concrete(SurveyQuestion, "lapwing.survey")} == set(_KINDS)  # type: ignore[type-abstract]
+    planted = type("Truthful", (YesNo,), {"__module__": "lapwing.survey.question"})
+    monkeypatch.setattr("lapwing.survey.question.Truthful", planted, raising=False)
+    assert kinds_without_a_law() == {"Truthful"}
 
 
 def test_a_randomizer_that_lets_no_answer_through_is_found() -> None:

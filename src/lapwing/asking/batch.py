@@ -12,7 +12,9 @@ depends on the data.
 Price. zCDP: the rhos add up to the price. Pure: the epsilons do. Basic accounting with a delta: the list is fixed
 before the first answer, so it costs what `compose_fixed` says (privacy/analysis/composition.py). Every part is
 dominated by the worst mechanism of its epsilon and delta; the parts are rounded to powers of two, so that few of
-them differ, and scaled up by the largest factor for which the composition is still within the price.
+them differ, and scaled up by the largest factor for which the composition is still within the price. Composing takes
+delta, so it is done only if it saves a larger share of the budget's epsilon than it takes of its delta; the budget, the
+price and the questions decide that, not what was spent.
 Checked by: tests/asking/test_batch.py
 """
 
@@ -36,6 +38,7 @@ from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outl
 from lapwing.planning.question import Order, Output, Question, moved
 from lapwing.privacy.analysis.composition import compose_fixed
 from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.profile import Amount
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss, Pure
 
@@ -131,6 +134,10 @@ class BatchPlan:
     items: tuple[BatchItem, ...]
     delta: Fraction
     """The delta that may be spent in all where the list is composed; 0 where prices add."""
+    limit: Fraction
+    """The epsilon that a composed list keeps within."""
+    note: str
+    """Whether delta is paid to compose the list, and why; empty where that is no choice."""
 
     def read_off(self) -> list[list[int]]:
         """For each plan the numbers of the questions that are read off it."""
@@ -152,8 +159,13 @@ class BatchPlan:
         total = reduce(add, (plan.loss for plan in plans))
         if not self.delta:
             return total
-        tight = compose_fixed(_worst([plan.prices for plan in plans])).epsilon(self.delta)
-        return total if tight >= total.to_approximate().epsilon else Pure(Fraction(tight)).with_delta(self.delta)
+        added, tight = total.to_approximate(), _composed([plan.prices for plan in plans], self.delta)
+        if tight >= added.epsilon:
+            return total
+        saved, paid = added.epsilon - Fraction(tight), self.delta - added.delta
+        if added.epsilon <= self.limit and not _is_worth(self.budget, saved, paid):
+            return total
+        return Pure(Fraction(tight)).with_delta(self.delta)
 
 
 def split_price(
@@ -166,14 +178,21 @@ def split_price(
     left: Left,
 ) -> BatchPlan:
     """The batch at this price; raises Refused if there is none."""
-    whole, epsilon = terms.price(budget), terms.price_in_epsilon(budget)
+    whole, epsilon, rules = terms.price(budget), terms.price_in_epsilon(budget), budget.accounting.rules
     merged, items = _merge(questions, named, confidences)
     delta = _batch_delta(merged, budget, terms.delta, left)
-    composed = budget.accounting.rules.composes_lists and epsilon <= _LARGE
     usual = _batch_delta(merged, budget, terms.delta, lambda: budget.capacity.delta)
-    left_over = whole.minus(budget.accounting.rules.loss(terms.taken)), epsilon - terms.taken if composed else epsilon
-    plans = tuple(_split(merged, budget, left_over, delta, usual, composed=composed))
-    return BatchPlan(budget, tuple(merged), plans, tuple(items), delta if composed else Fraction(0))
+    limit = epsilon - terms.taken if rules.composes_lists else epsilon
+    split = partial(_split, merged, budget, (whole.minus(rules.loss(terms.taken)), limit), usual=usual)
+    composed, note = rules.composes_lists and min(usual, budget.capacity.delta) > 0 and epsilon <= _LARGE, ""
+    if composed:
+        composed, note = _weigh(budget, split(usual, composed=True), usual)
+    prices = split(delta, composed=composed)
+    if composed and delta:
+        prices = _scaled(prices, limit, delta)
+    plans = [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
+    spent = delta if composed else Fraction(0)
+    return BatchPlan(budget, tuple(merged), tuple(plans), tuple(items), spent, limit, note)
 
 
 def _merge(
@@ -241,11 +260,11 @@ def _split(
     budget: Budget,
     price: tuple[Loss, Fraction],
     delta: Fraction,
-    usual: Fraction,
     *,
+    usual: Fraction,
     composed: bool,
-) -> list[Plan]:
-    """The plans at one price for all; raises Refused if noise for one of them cannot be drawn.
+) -> list[Prices]:
+    """The parts of one price for all.
 
     The shares are those of the usual delta, at which nothing is spent yet: as delta runs out no part gets more than it
     got before, where prices add up, and a batch that was paid is not charged again for a better part.
@@ -255,10 +274,30 @@ def _split(
     whole, epsilon = price
     even = [_even(one, budget, epsilon, usual / max(1, parts)) for one in merged]
     needs = [_needs(one, plan) for one, plan in zip(merged, even, strict=True)]
-    prices = [_with_delta(one, delta / max(1, parts)) for one in _shares(even, needs, whole, powers=composed)]
-    if composed and delta:
-        prices = _scaled(prices, epsilon, delta)
-    return [priced(one.outline, shares) for one, shares in zip(merged, prices, strict=True)]
+    return [_with_delta(one, delta / max(1, parts)) for one in _shares(even, needs, whole, powers=composed)]
+
+
+def _weigh(budget: Budget, prices: Sequence[Prices], delta: Fraction) -> tuple[bool, str]:
+    """Whether composing these parts is worth this delta in all, and a sentence that says so."""
+    parts = _parts(prices)
+    if len(parts) < 2:
+        return False, ""
+    added, needed = (sum(amounts, Fraction(0)) for amounts in zip(*parts, strict=True))
+    saved, paid = added - Fraction(min(_composed(prices, delta), added)), delta - needed
+    whole = budget.capacity
+    shares = f"{_words(paid / whole.delta)} of the budget's delta for {_words(saved / whole.amount)} of its epsilon"
+    if _is_worth(budget, saved, paid):
+        return True, f"Delta is paid to compose the list: at most {shares}."
+    return False, f"No delta is paid to compose the list: it would be {shares}."
+
+
+def _words(share: Fraction) -> str:
+    return f"{float(share):.2%}" if share >= Fraction(1, 10**4) else "less than 0.01%"
+
+
+def _is_worth(budget: Budget, saved: Fraction, paid: Fraction) -> bool:
+    """Whether the epsilon saved is a larger share of the budget's than the delta paid."""
+    return saved * budget.capacity.delta > paid * budget.capacity.amount
 
 
 def _batch_delta(merged: Sequence[MergedQuestion], budget: Budget, delta: Number | None, left: Left) -> Fraction:
@@ -335,8 +374,7 @@ def _scaled(prices: Sequence[Prices], epsilon: Fraction, delta: Fraction) -> lis
     """All parts larger by the largest factor at which they are together within (epsilon, delta)."""
 
     def is_within(factor: int) -> bool:
-        larger = [_times(one, Fraction(factor, _ONE)) for one in prices]
-        return compose_fixed(_worst(larger)).epsilon(delta) <= epsilon
+        return _composed([_times(one, Fraction(factor, _ONE)) for one in prices], delta) <= epsilon
 
     low, high = _ONE, 2 * _ONE
     while high <= _MOST and is_within(high):
@@ -353,8 +391,14 @@ def _times(prices: Prices, factor: Fraction) -> Prices:
     return Prices(measures, None if keys is None else keys.with_delta(0).scaled(factor).with_delta(keys.delta))
 
 
-def _worst(prices: Sequence[Prices]) -> list[PrivacyLoss]:
-    """For each part the worst mechanism of its price."""
-    parts = [part.to_approximate() for one in prices for part in (*one.measures, one.selection) if part is not None]
-    worst = {part: PrivacyLoss.worst(epsilon=part.epsilon, delta=part.delta) for part in set(parts)}
-    return [worst[part] for part in parts]
+def _composed(prices: Sequence[Prices], delta: Fraction) -> Amount:
+    """The epsilon of all parts together at this delta: each counts as the worst mechanism of its price."""
+    parts = _parts(prices)
+    worst = {part: PrivacyLoss.worst(epsilon=part[0], delta=part[1]) for part in set(parts)}
+    return compose_fixed(worst[part] for part in parts).epsilon(delta)
+
+
+def _parts(prices: Sequence[Prices]) -> list[tuple[Fraction, Fraction]]:
+    """Epsilon and delta of every part."""
+    losses = [part for one in prices for part in (*one.measures, one.selection) if part is not None]
+    return [(known.epsilon, known.delta) for known in (loss.to_approximate() for loss in losses)]

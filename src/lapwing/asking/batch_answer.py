@@ -71,7 +71,9 @@ def preview_of(
         )
         for item in batch.items
     )
-    return BatchPreview(names, previews, sum(costs.values(), start=check), remaining, check)
+    return BatchPreview(
+        names, previews, sum(costs.values(), start=check), remaining, check, batch.note if missing else ""
+    )
 
 
 def _part(cost: Cost, many: int) -> Cost:
@@ -98,6 +100,8 @@ class BatchPreview(PricePreview):
     remaining: Cost
     check: Cost
     """What of the price checks how much limits cut."""
+    note: str = ""
+    """Whether delta is paid to compose the list, and why."""
 
     def __len__(self) -> int:
         return len(self.previews)
@@ -117,7 +121,7 @@ class BatchPreview(PricePreview):
     def lines(self) -> list[str]:
         share = float(self.cost.amount / self.previews[0].budget.capacity.amount)
         price = f"Price of all {len(self)} together: {self.cost}, {share:.2%} of the budget."
-        lines = [price if self.cost else "Price: nothing, all are stored."]
+        lines = [price if self.cost else "Price: nothing, all are stored.", *([self.note] if self.note else [])]
         for name, preview in zip(self.names, self.previews, strict=True):
             lines += [f"{name}:", *(f"  {line}" for line in (*preview.accuracy(), *preview.notes()))]
         told = f"Of the price {self.check} tells how much limits cut; check=0 saves it."

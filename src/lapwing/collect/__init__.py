@@ -1,7 +1,8 @@
 """The local model: respondents randomize before anyone sees their answer, and the collector estimates from reports.
 
 `choose` picks the protocol for shares of declared values, `choose_mean` that for a number, `histogram` that for bins,
-`FrequentStrings` finds texts that nobody listed. `central_epsilon` tells what a trusted shuffler adds.
+`choose_panel` that for a yes or no that changes over time, `FrequentStrings` finds texts that nobody listed.
+`central_epsilon` tells what a trusted shuffler adds.
 """
 
 from lapwing.collect.choose import ProtocolComparison, choose, compare
@@ -11,6 +12,7 @@ from lapwing.collect.hashing import LocalHashing
 from lapwing.collect.histogram import Histogram, histogram
 from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.means import HybridMean, MeanEstimate, OneBitMean, choose_mean
+from lapwing.collect.panel import PanelDevices, YesNoPanel, choose_panel
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.rappor import Rappor, RapporClient
 from lapwing.collect.reports import Reports, read_reports
@@ -32,6 +34,7 @@ __all__ = [
     "LocalHashing",
     "MeanEstimate",
     "OneBitMean",
+    "PanelDevices",
     "ProtocolComparison",
     "Rappor",
     "RapporClient",
@@ -39,9 +42,11 @@ __all__ = [
     "Respondent",
     "SubsetSelection",
     "UnaryEncoding",
+    "YesNoPanel",
     "central_epsilon",
     "choose",
     "choose_mean",
+    "choose_panel",
     "compare",
     "estimate_joint",
     "histogram",

@@ -26,7 +26,7 @@ class DirectEncoding(FrequencyProtocol):
     Error:      n Var = q (1 - q) / (p - q)^2 for rare values; least of all protocols while k < 3 e^epsilon + 2.
     Proof:      a report r has probability p under the value r and q under any other, and q <= p <= e^epsilon q
                 (thresholds.py). It supports the value it names. [KBR16]
-    Checked by: tests/collect/test_protocols.py
+    Checked by: tests/collect/test_laws.py, tests/collect/test_protocols.py
     """
 
     kind: ClassVar[str] = "direct encoding"

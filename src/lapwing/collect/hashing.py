@@ -137,7 +137,7 @@ class LocalHashing(FrequencyProtocol):
     Error:      n Var = 4 e^epsilon / (e^epsilon - 1)^2 for rare values, as unary encoding, in 9 bytes whatever k is;
                 the collector hashes every value for every report.
     Proof:      `Hashing`. [WBLJ17]
-    Checked by: tests/collect/test_protocols.py
+    Checked by: tests/collect/test_laws.py, tests/collect/test_protocols.py
     """
 
     kind: ClassVar[str] = "local hashing"

@@ -120,20 +120,24 @@ class MeanProtocol(LocalProtocol):
         return scaled
 
     def _ends(self, added: Floats, outside: float) -> tuple[float, float, float]:
-        """Both ends for the mean of numbers in [-1, 1], and its standard error, by Student's law.
+        return student_ends(added, self.reach, outside)
 
-        With the two farthest reports added to the variance: where they are rare, few reports show too little of it.
-        """
-        from scipy.special import stdtrit  # slow import
 
-        n = len(added)
-        if n < 2:
-            return -1.0, 1.0, float(np.sqrt(self.worst_variance()))
-        error = float(added.std(ddof=1)) / np.sqrt(n)
-        wider = float(np.append(added, [-self.reach, self.reach]).std(ddof=1)) / np.sqrt(n)
-        reach = float(stdtrit(n - 1, 1 - outside / 2)) * wider
-        mean = float(added.mean())
-        return mean - reach, mean + reach, error
+def student_ends(added: Floats, reach: float, outside: float) -> tuple[float, float, float]:
+    """Both ends for the mean of what reports add, none farther than `reach` from 0, and its standard error: Student's.
+
+    With the two farthest reports added to the variance: where they are rare, few reports show too little of it.
+    """
+    from scipy.special import stdtrit  # slow import
+
+    n = len(added)
+    if n < 2:
+        return -reach, reach, reach
+    error = float(added.std(ddof=1)) / np.sqrt(n)
+    wider = float(np.append(added, [-reach, reach]).std(ddof=1)) / np.sqrt(n)
+    margin = float(stdtrit(n - 1, 1 - outside / 2)) * wider
+    mean = float(added.mean())
+    return mean - margin, mean + margin, error
 
 
 @dataclass(frozen=True, init=False)

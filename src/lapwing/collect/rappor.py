@@ -1,4 +1,4 @@
-"""RAPPOR: the same respondent reports again and again, and averaging the reports gives nothing away.
+"""RAPPOR: the same respondent reports one value again and again, and averaging shows no more than `forever` allows.
 
 [EPK14] Erlingsson, Pihur, Korolova: RAPPOR: randomized aggregatable privacy-preserving ordinal response.
 """
@@ -31,8 +31,9 @@ class Rappor(FrequencyProtocol):
 
     Law:        a respondent's k bits (1 for the value held) are each flipped with probability a, once, and kept: the
                 permanent bits. Every report flips each permanent bit with probability b, anew.
-    Guarantee:  pure DP with `epsilon` for one report and with `forever` for all reports of one value together, however
-                many; each further value that a respondent holds over time costs `forever` again.
+    Guarantee:  pure DP with `epsilon` for one report and with `forever` for all reports of one client together, however
+                many, for the one value that it was enrolled with. A change over time is not protected: a respondent
+                who enrols again, or stops, because their value changed shows when it did.
     Error:      that of unary encoding with p = 1 - r and q = r, r = a + b - 2 a b.
     Proof:      all reports are computed from the permanent bits, whose law for two values differs in two bits, by the
                 ratio ((1 - a) / a)^2 <= e^forever; one report has the ratio ((1 - r) / r)^2 <= e^epsilon. Both a and b
@@ -55,7 +56,7 @@ class Rappor(FrequencyProtocol):
 
     @property
     def loss(self) -> Pure:
-        """What all reports of one value lose together."""
+        """What all reports of one client lose together."""
         return Pure(self.forever)
 
     @property
@@ -88,9 +89,7 @@ class Rappor(FrequencyProtocol):
 
     def enroll(self, value: Any, *, bits: BitSource = SYSTEM) -> RapporClient:
         """A respondent who holds this value, with permanent bits of their own."""
-        client = RapporClient(self)
-        client.report(value, bits=bits)
-        return client
+        return RapporClient(self, value, bits)
 
     def permanent_rows(self, places: Integers, bits: BitSource) -> ReportRows:
         """Permanent bits of respondents who hold the values in these places."""
@@ -120,21 +119,23 @@ class Rappor(FrequencyProtocol):
 
 
 class RapporClient:
-    """What a respondent keeps: permanent bits for each value they ever held, never the reports' own randomness."""
+    """What a respondent keeps: the permanent bits of one value, never the reports' own randomness."""
 
-    def __init__(self, protocol: Rappor) -> None:
-        self._protocol = protocol
-        self._permanent: dict[int, ReportRows] = {}
+    def __init__(self, protocol: Rappor, value: Any, bits: BitSource = SYSTEM) -> None:
+        self._protocol, self._place = protocol, protocol.places([value])
+        self._permanent = protocol.permanent_rows(self._place, bits)
 
-    def report(self, value: Any, *, bits: BitSource = SYSTEM) -> bytes:
-        """A report of this value, from its permanent bits."""
-        places = self._protocol.places([value])
-        place = int(places[0])
-        if place not in self._permanent:
-            self._permanent[place] = self._protocol.permanent_rows(places, bits)
-        return self._protocol.report_rows(self._permanent[place], bits).tobytes()
+    def report(self, *value: Any, bits: BitSource = SYSTEM) -> bytes:
+        """A report from the permanent bits. A value is compared with the one enrolled with; another is refused."""
+        if value and self._protocol.places([*value]).tolist() != self._place.tolist():
+            raise Misconfigured(
+                "a client of RAPPOR reports one value for ever: reports of a second one would show when it changed. "
+                "Call report() to send the first again: silence shows the change too. For answers that change, use "
+                "lw.collect.choose_panel, or lw.collect.choose at epsilon / epochs, with a report in every epoch."
+            )
+        return self._protocol.report_rows(self._permanent, bits).tobytes()
 
     @property
     def loss(self) -> Pure:
-        """What all reports so far lose together, and all further ones of the same values."""
-        return Pure(self._protocol.forever * max(1, len(self._permanent)))
+        """What all reports lose together, for the value that the client was enrolled with."""
+        return self._protocol.loss

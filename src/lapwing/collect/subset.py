@@ -35,7 +35,7 @@ class SubsetSelection(FrequencyProtocol):
                 (w e^epsilon + k - w), and at least 1. Sets that hold both or neither have the same probability under
                 both. q = (p (w - 1) + (1 - p) w) / (k - 1) by symmetry. [YB18]
     [YB18] Ye, Barg: Optimal schemes for discrete distribution estimation under locally differential privacy.
-    Checked by: tests/collect/test_protocols.py
+    Checked by: tests/collect/test_laws.py, tests/collect/test_protocols.py
     """
 
     kind: ClassVar[str] = "subset selection"

@@ -28,7 +28,7 @@ class UnaryEncoding(FrequencyProtocol):
     Error:      n Var = 4 e^epsilon / (e^epsilon - 1)^2 for rare values, whatever k is.
     Proof:      values v and v' give reports that differ in the laws of two bits only. The ratio of their probabilities
                 is at most (p / q) ((1 - q) / (1 - p)) = (1 - q) / q <= e^epsilon (thresholds.py). [WBLJ17, OUE]
-    Checked by: tests/collect/test_protocols.py
+    Checked by: tests/collect/test_laws.py, tests/collect/test_protocols.py
     """
 
     kind: ClassVar[str] = "unary encoding"

@@ -27,6 +27,8 @@ class Survey:
                 the questions' epsilons, for a change of all answers together.
     Proof:      reports to different questions are randomized by different words, so their losses add up; a second
                 report of the same respondent is not made: the device keeps the first, and sends it again.
+    Again:      the same questions in another survey cost epsilon again, for the answers to both together. Whether
+                somebody answers again is visible: respondents who do so only after a change show the change.
     """
 
     title: str

@@ -1,0 +1,173 @@
+"""Every protocol of the local model, found by looking: its law by enumeration. One without a case here fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lapwing.collect import (
+    DirectEncoding,
+    FrequencyProtocol,
+    FrequentStrings,
+    HybridMean,
+    LocalHashing,
+    OneBitMean,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+    YesNoPanel,
+    histogram,
+    means,
+)
+from lapwing.collect.choose import PROTOCOLS
+from lapwing.collect.hashing import Hashing
+from lapwing.collect.histogram import Histogram
+from lapwing.collect.local import LocalProtocol
+from lapwing.collect.panel import PanelDevices
+from lapwing.collect.rappor import RapporClient
+from lapwing.collect.respondent import Collected, Respondent
+from lapwing.collect.thresholds import SymbolCoin, spread
+from lapwing.survey.question import LN_3, TwoCoins
+from support.local_laws import assert_private, classes_in, concrete, law_of
+
+PACKAGES = ("lapwing.collect", "lapwing.survey")
+
+
+@dataclass(frozen=True)
+class LawCase:
+    """A protocol so small that every tape can be tried."""
+
+    make: Callable[[], LocalProtocol]
+    values: Sequence[Any]
+    tape: int | Sequence[int]
+    """Bits, or how many values each word has."""
+
+
+def letters(kind: Any, many: int, epsilon: Any, tape: int | Sequence[int], **more: Any) -> LawCase:
+    values = "abcdefgh"[:many]
+    return LawCase(lambda: kind(list(values), epsilon=epsilon, width=4, **more), values, tape)
+
+
+def small_hashing() -> LocalHashing:
+    """Hashes of 2 bits instead of 16."""
+    protocol = LocalHashing(range(4), epsilon=1, width=4)
+    protocol.__dict__["hashing"] = replace(protocol.hashing, bits=2)
+    return protocol
+
+
+def small_strings(alphabet: str, length: int, bits: int) -> FrequentStrings:
+    protocol = FrequentStrings(epsilon=1, length=length, alphabet=alphabet, step=1)
+    protocol.__dict__["hashing"] = Hashing(3, spread(Fraction(1), 3, width=4), columns=length, bits=bits)
+    return protocol
+
+
+def small_histogram() -> Histogram:
+    made = histogram([0, 1, 2, 3], epsilon=1)
+    return replace(made, protocol=type(made.protocol)(made.protocol.values, epsilon=1, width=4))
+
+
+HYBRID = HybridMean((-1, 1), epsilon=Fraction(3, 2), width=4)  # of 6 cells a window has 2
+HISTORIES = [tuple(bool(n >> i & 1) for i in range(4)) for n in range(16)]
+
+CASES: dict[type[LocalProtocol], list[LawCase]] = {
+    DirectEncoding: [letters(DirectEncoding, k, e, [16]) for k, e in ((2, 1), (5, Fraction(1, 2)), (4, 2))],
+    UnaryEncoding: [letters(UnaryEncoding, k, e, [16] * k) for k, e in ((2, 1), (3, Fraction(1, 2)))],
+    SubsetSelection: [letters(SubsetSelection, k, e, 8) for k, e in ((3, Fraction(1, 2)), (5, 1))],
+    LocalHashing: [LawCase(small_hashing, range(4), [16, 16, 16])],
+    Rappor: [letters(Rappor, 2, 2, [16] * 4, forever=4)],
+    TwoCoins: [letters(TwoCoins, 2, LN_3, [16])],
+    Histogram: [LawCase(small_histogram, [-1, 0.5, 1, 2.5], [16])],
+    OneBitMean: [LawCase(lambda: OneBitMean((-1, 1), epsilon=1, width=8), [n / 8 for n in range(-8, 9)], [256])],
+    HybridMean: [LawCase(lambda: HYBRID, [-1, -0.6, 0, 0.3, 1], [16, 2, 2, 4, 16, 16])],
+    FrequentStrings: [
+        LawCase(lambda: small_strings("abc", 1, 2), ["a", "b", "c"], [1, 16, 16, 16]),
+        LawCase(lambda: small_strings("a", 3, 1), ["a", "aa", "aaa"], [3, 4, 4, 4, 4, 16]),
+    ],
+    YesNoPanel: [
+        LawCase(lambda: YesNoPanel(epochs=4, epsilon=2, width=2), HISTORIES, [4, 4, 4, 4, 4]),
+        LawCase(lambda: YesNoPanel(epochs=4, changes=2, epsilon=2, width=2), HISTORIES, [6, 4, 4, 4, 4]),
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of a window over 6 cells instead of 65,534, with one bit for the place between two."""
+    monkeypatch.setattr(means, "_CELLS", 6)
+    monkeypatch.setattr(means, "_FINE", 1)
+
+
+def assert_lawful(kind: type[LocalProtocol]) -> None:
+    assert kind in CASES, f"{kind.__name__} has no law case: add one to CASES in tests/collect/test_laws.py"
+    for case in CASES[kind]:
+        protocol = case.make()
+        assert type(protocol) is kind
+        assert_private([law_of(protocol, value, case.tape) for value in case.values], protocol.epsilon)
+
+
+@pytest.mark.parametrize("kind", concrete(LocalProtocol, *PACKAGES), ids=lambda kind: kind.__name__)
+def test_no_report_tells_two_values_apart_by_more_than_epsilon(kind: type[LocalProtocol]) -> None:
+    """lecture:L10 lecture:L21 threat:A33 all tapes, all pairs of values, all reports, as fractions."""
+    assert_lawful(kind)
+
+
+@pytest.mark.parametrize("kind", concrete(FrequencyProtocol, *PACKAGES), ids=lambda kind: kind.__name__)
+def test_reports_support_values_as_often_as_stated(kind: type[FrequencyProtocol]) -> None:
+    """gate:G44 p and q are exact, so (y / n - q) / (p - q) is unbiased exactly."""
+    for case in CASES[kind]:
+        protocol = case.make()
+        assert isinstance(protocol, FrequencyProtocol)
+        many = len(protocol.values)
+        for held, value in enumerate(case.values):
+            law = law_of(protocol, value, case.tape)
+            rows = np.frombuffer(b"".join(law), np.uint8).reshape(len(law), protocol.size)
+            flags = protocol.supported(rows, range(many))
+            for other in range(many):
+                hits = zip(law.values(), flags[:, other], strict=True)
+                chance = sum((mass for mass, hit in hits if hit), Fraction(0))
+                assert chance == (protocol.p if other == held else protocol.q)
+
+
+def test_what_is_chosen_and_exported_is_found() -> None:
+    import lapwing.collect as public
+
+    exported = {one for one in vars(public).values() if isinstance(one, type) and issubclass(one, LocalProtocol)}
+    found = set(concrete(LocalProtocol, *PACKAGES))
+    assert set(PROTOCOLS) <= found
+    assert {one for one in exported if not one.__abstractmethods__} <= found
+    assert found == set(CASES)
+
+
+def test_nothing_else_randomizes() -> None:
+    """What sends reports without being a protocol has its own law: hashes, permanent bits, devices of a panel."""
+    acts = ("respond", "randomize", "randomize_all", "report", "send", "answer")
+    sending = {one for one in classes_in("lapwing.collect") if any(callable(getattr(one, act, None)) for act in acts)}
+    others = {one for one in sending if not issubclass(one, LocalProtocol)}
+    assert others == {Hashing, RapporClient, PanelDevices, Respondent, Collected}
+
+
+class Truthful(DirectEncoding):
+    """Planted: of 16 words 15 give the truth, whatever epsilon it claims."""
+
+    __module__ = "lapwing.collect.direct"
+
+    @cached_property
+    def coin(self) -> SymbolCoin:
+        return SymbolCoin((1 << self.width) - 1, 1, self.width)
+
+
+def test_a_planted_protocol_is_found_and_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It claims epsilon = 1 and has ln 15: without a case it is named, with one it is refuted."""
+    monkeypatch.setattr("lapwing.collect.direct.Truthful", Truthful, raising=False)
+    assert Truthful in concrete(LocalProtocol, *PACKAGES)
+    with pytest.raises(AssertionError, match="Truthful has no law case"):
+        assert_lawful(Truthful)
+    monkeypatch.setitem(CASES, Truthful, [letters(Truthful, 2, 1, [16])])
+    with pytest.raises(AssertionError, match=r"ratio 15; epsilon = 1 allows 2.718"):
+        assert_lawful(Truthful)
