@@ -100,7 +100,7 @@ class Tabular(ABC):
         return plot(self.table(), path)
 
     def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column, such as `n` or `n_low`, a value for each row."""
+        """The values of a column, such as `n` or `n_low`, a value for each row; what limits cut is in `notes`."""
         named = self.table().by_name()
         if name not in named:
             raise Misconfigured(f"The answer has no column {name!r}. {nearest(str(name), list(named))}")
