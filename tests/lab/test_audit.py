@@ -265,7 +265,7 @@ def test_a_failure_that_tells_the_neighbours_apart_is_a_rejection() -> None:
 
 @pytest.mark.parametrize("early", [False, True])
 def test_a_function_that_returns_nothing_is_not_reported_as_unrefuted(early: bool) -> None:
-    with pytest.raises(Misconfigured, match="every run returned None. So nothing was released"):
+    with pytest.raises(Misconfigured, match="every run returned None"):
         audit(lambda _: None, ([1, 2], [1]), epsilon=1, runs=300, early=early)
 
 
