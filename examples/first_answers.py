@@ -37,7 +37,7 @@ def total() -> int:
 
 
 def smokers() -> tuple[int, lw.Release]:
-    """How many of five smoke and have lung cancer? The distance of the table without Ellen Jones, and a noisy answer."""
+    """How many of five smoke and have lung cancer? How far is the table without Ellen Jones?"""
     rows = [tuple(row.values()) for row in FIVE.to_pylist()]
     others = lw.classroom.Database([row for row in rows if row[0] != "Ellen Jones"])
     distance = lw.classroom.Database(rows).distance(others)

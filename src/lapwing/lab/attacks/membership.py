@@ -89,9 +89,9 @@ def run_model() -> Attacked:
         ),
         _scores(scores[UNPROTECTED], hidden, "How sure the tree is of a person's true label"),
         "A model that remembers its patients gives them away. This does not show what noise does to a model: the "
-        f"private one is of another kind, and neither has learned much. On other people it is right for "
+        "private one is of another kind, and neither has learned much. On other people it is right for "
         f"{right[LAPWING]:.0%}, always giving the commonest answer for {common:.0%}. Without noise it is right for "
-        f"{right[_EXACT]:.0%}, and the attack for {rates[_EXACT].value:.0%}: the kind of model protects, not the noise.",
+        f"{right[_EXACT]:.0%}, and the attack for {rates[_EXACT].value:.0%}: the kind of model protects, not noise.",
     )
 
 
