@@ -97,3 +97,17 @@ def test_the_site_check_reads_every_asset(
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(" is damaged")[0] for line in printed[:-1]] == ["a.svg", "b.json", "c.js"]
     assert printed[-1] == "0 pages, 5 files, 3 faults"
+
+
+def test_the_benchmark_of_collecting_calls_lacking_only_what_a_peer_lacks() -> None:
+    """multi-freq-ldpy has local hashing (LH) and subset selection (SS); pure-ldp has no subset selection."""
+    bench = runpy.run_path(str(DOCS.parent / "benchmarks" / "collect.py"))
+    head, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in bench["RESULTS"].read_text(encoding="utf-8").split("\n\n")[2].splitlines()
+        if not line.startswith("|---")
+    ]
+    lacking = {(head[i], row[0]) for row in rows for i, cell in enumerate(row) if cell == "not offered"}
+    assert lacking == bench["LACKING"] == {("pure-ldp", "subset selection")}
+    assert [row[0] for row in rows] == [kind.kind for kind in bench["KINDS"]]
+    assert bench["cell"]({}, False) == "not measured"
