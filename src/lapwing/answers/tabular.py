@@ -78,14 +78,18 @@ class Tabular(ABC):
         return to_polars(self.table(), intervals=intervals)
 
     @overload
-    def to_csv(self) -> str: ...
+    def to_csv(self, *, sheet: bool = False) -> str: ...
     @overload
-    def to_csv(self, path: str | Path) -> None: ...
-    def to_csv(self, path: str | Path | None = None) -> str | None:
-        """The answer with intervals as CSV: text, or a file if a path is given."""
+    def to_csv(self, path: str | Path, *, sheet: bool = False) -> None: ...
+    def to_csv(self, path: str | Path | None = None, *, sheet: bool = False) -> str | None:
+        """The answer with intervals as CSV: text, or a file if a path is given.
+
+        Texts are written as they are. Pass `sheet=True` for a spreadsheet, which would run one that begins with = + - @
+        as a formula: such a text gets a leading apostrophe.
+        """
         if path is None:
-            return to_csv(self.table())
-        write_csv(self.table(), Path(path))
+            return to_csv(self.table(), sheet=sheet)
+        write_csv(self.table(), Path(path), sheet=sheet)
         return None
 
     def to_dict(self) -> dict[str, Any]:
