@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import runpy
 from functools import reduce
@@ -111,3 +112,21 @@ def test_the_benchmark_of_collecting_calls_lacking_only_what_a_peer_lacks() -> N
     assert lacking == bench["LACKING"] == {("pure-ldp", "subset selection")}
     assert [row[0] for row in rows] == [kind.kind for kind in bench["KINDS"]]
     assert bench["cell"]({}, False) == "not measured"
+
+
+def test_the_page_on_epsilon_promises_what_the_promise_says() -> None:
+    """e^epsilon for being in the data, e^(2 epsilon) for what the record says; its table is computed."""
+    first, promise = (
+        " ".join((DOCS / page).read_text(encoding="utf-8").split()) for page in ("which-epsilon.md", "promise.md")
+    )
+    for page in (first, promise):
+        assert "odds that the person is in the data change by at most a factor of e^epsilon" in page
+        assert re.search(
+            r"odds of what the record says, given that the person is in( the data)?,.{0,10} by at most e\^\(2", page
+        )
+    assert "odds of anything" not in first
+    rows = re.findall(r"\| ([\d.]+)(?: and more)? \| ([\d.,]+)(?: and more)? \|", first)
+    assert len(rows) == 5
+    for epsilon, factor in rows:
+        digits = len(factor.partition(".")[2])
+        assert f"{math.exp(float(epsilon)):,.{digits}f}" == factor

@@ -294,6 +294,7 @@ def test_a_number_taken_out_of_an_answer_says_what_limits_cut() -> None:
         for shown in (str(taken), repr(taken), taken._repr_html_(), taken.to_json()):
             assert cut in shown
             assert "The true counts are higher." in shown
+    assert cut in str(curator.marginals(["age"], epsilon=200)["age"])
     assert answer.range(0, 99).value == pytest.approx(100)
     assert json.loads(answer.range(0, 9).to_json())["notes"] == list(answer.notes)
     assert answer.to_pandas().attrs["notes"] == list(answer.notes)
