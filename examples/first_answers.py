@@ -11,17 +11,12 @@ import numpy as np
 import pandas as pd
 
 import lapwing as lw
+from lapwing.data import five_people
 
 PATIENTS = 50
 SCORES = pd.DataFrame({"scores": [(37 * i) % 101 for i in range(200)]})
 AMOUNTS = np.arange(1_000) % 7
-FIVE = pd.DataFrame(
-    {
-        "name": ["John Doe", "Mary Major", "Ellen Jones", "Richard Roe", "Rachel Waters"],
-        "smoker": ["yes", "no", "yes", "no", "yes"],
-        "cancer": ["yes", "no", "yes", "no", "no"],
-    }
-)
+FIVE = five_people()
 
 
 def hospital() -> int:
@@ -42,12 +37,12 @@ def total() -> int:
 
 
 def smokers() -> tuple[int, lw.Release]:
-    """How many of five smoke and are ill? How far the table without Ellen Jones is, and a noisy answer for both."""
-    rows = list(FIVE.itertuples(index=False, name=None))
+    """How many of five smoke and have lung cancer? How far is the table without Ellen Jones?"""
+    rows = [tuple(row.values()) for row in FIVE.to_pylist()]
     others = lw.classroom.Database([row for row in rows if row[0] != "Ellen Jones"])
     distance = lw.classroom.Database(rows).distance(others)
     curator = lw.open(FIVE, name="people", unit=None, budget=lw.Budget(epsilon=1))
-    return distance, curator.sql("SELECT COUNT(*) AS n FROM people WHERE smoker = 'yes' AND cancer = 'yes'", epsilon=1)
+    return distance, curator.sql("SELECT COUNT(*) AS n FROM people WHERE smoker AND lung_cancer", epsilon=1)
 
 
 def main() -> None:

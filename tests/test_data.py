@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 import lapwing.data
-from lapwing.data import births, health
+from lapwing.data import births, five_people, health
+from lapwing.lab.attacks import advertiser
+from lapwing.lab.course import read_lecture
 
 FOLDER = Path(lapwing.data.__file__).parent
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -78,3 +80,23 @@ def test_data_files_stay_small() -> None:
     sizes = {path.name: path.stat().st_size for path in FOLDER.glob("*.parquet")}
     assert sizes.keys() == {"births2015.parquet", "randhie.parquet"}
     assert max(sizes.values()) < 300_000
+
+
+def test_the_five_people_are_those_of_the_lectures() -> None:
+    """lecture:L44 name, date of birth, sex, weight, smoker, lung cancer."""
+    rows = [tuple(row.values()) for row in five_people().to_pylist()]
+    told = [(n, f"{b.month}/{b.day}/{b:%y}", s, w, "NY"[smokes], "NY"[ill]) for n, b, s, w, smokes, ill in rows]
+    assert told == [
+        ("John Doe", "12/1/51", "M", 185, "Y", "N"),
+        ("Jane Smith", "3/3/46", "F", 140, "N", "N"),
+        ("Ellen Jones", "4/24/59", "F", 160, "Y", "Y"),
+        ("Jennifer Kim", "3/1/70", "F", 135, "N", "N"),
+        ("Rachel Waters", "9/5/43", "F", 140, "N", "N"),
+    ]
+
+
+def test_the_adverts_are_those_of_the_lectures() -> None:
+    """lecture:L43 in the attack and on the page."""
+    assert advertiser.ADVERTS == ("Kraft", "Stouffer's", "Pillsbury")
+    assert set(advertiser.LIKED[False]) == set(advertiser.LIKED[True]) == set(advertiser.ADVERTS)
+    assert 'permutations(["Kraft", "Stouffer\'s", "Pillsbury"])' in read_lecture("attacks").page

@@ -9,6 +9,8 @@ import time
 
 import numpy as np
 from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Aggregator_MI, GRR_Client
+from multi_freq_ldpy.pure_frequency_oracles.LH import LH_Aggregator_MI, LH_Client
+from multi_freq_ldpy.pure_frequency_oracles.SS import SS_Aggregator_MI, SS_Client
 from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Aggregator_MI, UE_Client
 
 
@@ -18,6 +20,8 @@ def main() -> None:
     tasks = {
         "direct encoding": (lambda v: GRR_Client(v, k, epsilon), lambda r: GRR_Aggregator_MI(r, k, epsilon)),
         "unary encoding": (lambda v: UE_Client(v, k, epsilon, True), lambda r: UE_Aggregator_MI(r, epsilon, True)),
+        "local hashing": (lambda v: LH_Client(v, k, epsilon), lambda r: LH_Aggregator_MI(r, k, epsilon)),
+        "subset selection": (lambda v: SS_Client(v, k, epsilon), lambda r: SS_Aggregator_MI(r, k, epsilon)),
     }
     found = {}
     for name, (client, server) in tasks.items():

@@ -51,8 +51,7 @@ def main() -> Path:
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE, dpi=150)
     plt.close(figure)
-    print("At epsilon = 1 a belief of 50 % that a person is in the data", end=" ")
-    print(f"becomes at least {low_end:.1%} and at most {high_end:.1%}.")
+    print(f"She is in the data, at epsilon = 1: {even}")
     return PICTURE
 
 

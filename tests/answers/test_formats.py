@@ -22,6 +22,7 @@ import pytest
 from matplotlib.text import Text
 
 from lapwing.answers.formats.arrow import to_arrow
+from lapwing.answers.formats.csv import to_csv
 from lapwing.answers.formats.from_json import read_table
 from lapwing.answers.formats.html import to_html
 from lapwing.answers.formats.json import to_dict, to_json
@@ -30,6 +31,7 @@ from lapwing.answers.formats.registry import FORMATS
 from lapwing.answers.formats.text import show, to_text
 from lapwing.answers.picture import arrange
 from lapwing.answers.table import CHOSEN, AnswerColumn, AnswerTable, fresh
+from lapwing.arrays import objects
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type
 from support.visits import open_visits
@@ -307,3 +309,29 @@ def test_json_has_the_intervals_of_its_own_table() -> None:
     assert (said["confidence"], said["rows"]) == (0.5, answer.intervals(0.5).to_pylist())
     assert said["rows"] != answer.to_dict()["rows"]
     assert list(said) == list(answer.to_dict())
+
+
+FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1+1"]
+
+
+def formulas() -> AnswerTable:
+    """Texts and names that a spreadsheet would run, beside harmless ones."""
+    texts = [*FORMULAS, "-5", "a=b", "", None]
+    columns = (
+        AnswerColumn("=key", Type.TEXT, objects(texts)),
+        AnswerColumn("n", Type.INTEGER, objects(list(range(-3, 8))), bare=True),
+    )
+    return AnswerTable(columns, Fraction(19, 20))
+
+
+def test_plain_csv_writes_texts_as_they_are() -> None:
+    read = list(csv.reader(io.StringIO(to_csv(formulas()), newline="")))
+    assert read[0] == ["=key", "n"]
+    assert [row[0] for row in read[1:]] == [*FORMULAS, "-5", "a=b", "", ""]
+
+
+def test_csv_for_a_sheet_guards_formulas_and_nothing_else() -> None:
+    read = list(csv.reader(io.StringIO(to_csv(formulas(), sheet=True), newline="")))
+    assert read[0] == ["'=key", "n"]
+    assert [row[0] for row in read[1:]] == [*(f"'{text}" for text in FORMULAS), "-5", "a=b", "", ""]
+    assert [row[1] for row in read[1:]] == list(map(str, range(-3, 8)))

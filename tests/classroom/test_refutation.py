@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.choice.exponential import Exponential
 from lapwing.mechanisms.choice.noisy_max import NoisyMax
+from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.privacy.neighbours import Neighbours
 
 CHANGE = Neighbours.CHANGE_ONE
@@ -150,3 +153,73 @@ def test_a_refutation_never_rounds_in_its_own_favour() -> None:
 def test_a_refutation_shows_some_of_many_outputs() -> None:
     uniform = lambda rows: {k: Fraction(1, 10) for k in range(10 * len(rows), 10 * len(rows) + 10)}  # noqa: E731
     assert "The output is one of 0, 1, 2, 3, 4, 5 and 4 others with" in str(lw.refute(uniform, "a", epsilon=1, size=1))
+
+
+def coin(epsilon: float, *, shorter: bool = False) -> Algorithm:
+    """Randomized response to one record, as a student writes it: floats, and the rest as 1 - p if `shorter`."""
+    yes = math.exp(epsilon) / (1 + math.exp(epsilon))
+    no = 1 - yes if shorter else 1 / (1 + math.exp(epsilon))
+    return lambda records: {"yes": yes, "no": no} if records[0] else {"yes": no, "no": yes}
+
+
+def one_record(law: Algorithm, epsilon: Any) -> Any:
+    return refute(law, [0, 1], epsilon=epsilon, size=1, least=1, neighbours=CHANGE)
+
+
+@pytest.mark.parametrize("shorter", [False, True])
+def test_correct_laws_in_floats_are_neither_refuted_nor_refused(shorter: bool) -> None:
+    """200 randomized responses at their own epsilon; one claimed 1 % too small is refuted."""
+    for k in range(1, 201):
+        epsilon = k / 10
+        law = coin(epsilon, shorter=shorter)
+        assert one_record(law, epsilon) is None
+        assert one_record(law, 0.99 * epsilon) is not None
+        assert one_record(coin(epsilon / 100), epsilon / 100) is None
+        assert one_record(coin(epsilon / 100), 0.99 * epsilon / 100) is not None
+
+
+@pytest.mark.parametrize("kind", [Exponential, NoisyMax, PermuteAndFlip])
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1 / 3, 1, 2.7, 5])
+def test_laws_of_mechanisms_in_floats_keep_their_epsilon(kind: Any, epsilon: float) -> None:
+    mechanism = kind(epsilon=epsilon, monotone=True)
+    law = lambda records: dict(enumerate(mechanism.probabilities([records.count(v) for v in range(3)])))  # noqa: E731
+    assert refute(law, range(3), epsilon=epsilon, size=3) is None
+
+
+@pytest.mark.parametrize("sides", range(2, 12))
+def test_laws_of_many_answers_in_floats_keep_their_epsilon(sides: int) -> None:
+    """lw.RandomizedResponse as it prints itself, and geometric noise on a count with its tails."""
+    response = lw.RandomizedResponse(answers=list(range(sides)), epsilon=sides / 7)
+    table = response.probabilities()
+    law = lambda records: dict(enumerate(table[records[0]]))  # noqa: E731
+    found = refute(law, range(sides), epsilon=response.loss.epsilon, size=1, least=1, neighbours=CHANGE)
+    assert found is None
+    ratio = math.exp(-sides / 7)
+
+    def noisy_count(records: list[int]) -> dict[Hashable, float]:
+        n = len(records)
+        inside = {y: (1 - ratio) / (1 + ratio) * ratio ** abs(y - n) for y in range(1, 4)}
+        return {**inside, 0: ratio**n / (1 + ratio), 4: ratio ** (4 - n) / (1 + ratio)}
+
+    assert refute(noisy_count, [0], epsilon=sides / 7, size=4) is None
+    assert refute(noisy_count, [0], epsilon=0.99 * sides / 7, size=4) is not None
+
+
+def test_floats_of_32_bits_have_the_slack_of_their_digits() -> None:
+    law = lambda records: {k: np.float32(p) for k, p in coin(1)(records).items()}  # noqa: E731
+    assert one_record(law, 1) is None
+    assert one_record(law, 0.99) is not None
+
+
+def test_what_is_left_out_or_exact_has_no_slack() -> None:
+    missing = lambda records: {"seen": 1e-12, "not": 1 - 1e-12} if records[0] else {"not": 1}  # noqa: E731
+    assert one_record(missing, 20) is not None
+    close = Fraction(1, 2) + Fraction(1, 10**12)
+    assert one_record(lambda records: {"a": close, "b": 1 - close} if records[0] else {"a": 1 - close, "b": close}, 0)
+
+
+@pytest.mark.parametrize("sampler", [lambda _: 3.7, lambda _: None, lambda _: ["yes", "no"], Laplace(epsilon=1), "law"])
+def test_a_sampler_is_told_what_a_law_is(sampler: Any) -> None:
+    with pytest.raises(Misconfigured, match="needs the law of the algorithm, not a draw from it") as caught:
+        refute(sampler, range(2), epsilon=1, size=1)
+    assert "`lapwing.lab.audit`" in str(caught.value)

@@ -70,6 +70,14 @@ def test_ask_in_json_and_csv(run: Any) -> None:
     assert len(lines) == 3
 
 
+def test_csv_on_a_terminal_holds_no_formulas(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipe texts are as they are; answers, batches and workloads alike."""
+    asked = ("ask", 'SELECT COUNT(*) AS "=1+1" FROM visits', "-e", "0.1", "--csv")
+    assert run(*asked).out.startswith('"=1+1"')
+    monkeypatch.setattr("lapwing.cli.output.sys.stdout.isatty", lambda: True, raising=False)
+    assert run(*asked).out.startswith('"\'=1+1"')
+
+
 def test_quantiles_without_intervals(run: Any) -> None:
     median = "SELECT MEDIAN(cost) AS m FROM visits"
     assert run("ask", median, "-e", "0.1", "--csv", "--no-intervals").out.splitlines()[0] == '"m"'
@@ -173,7 +181,7 @@ def test_preview_is_free_and_speaks_sql(run: Any) -> None:
 def test_budget_is_in_plain_words_with_odds(run: Any) -> None:
     run("ask", BY_SEX, "-e", "0.25")
     words = run("budget").out
-    for part in ("Spent: epsilon = 0.25, 25 % of the budget.", "Left: epsilon = 0.75", "the odds", "50 %", "73.2 %"):
+    for part in ("Spent: epsilon = 0.25, 25 % of the budget.", "Left: epsilon = 0.75", "the odds", "50 %", "73.11 %"):
         assert part in words
     found = run("budget", "--json").json
     assert (found["spent"]["epsilon"], found["total"]["epsilon"], found["share_spent"]) == (0.25, 1.0, 0.25)

@@ -18,6 +18,8 @@ NEIGHBOURS = (10, 13)
 count = lw.Laplace(epsilon=1, sensitivity=3)
 sloppy = lw.Laplace(epsilon=1)
 number = 3
+empty = lambda data: None
+constant = lambda data: 42
 """
 
 PROGRAM = """#!{python}
@@ -125,6 +127,17 @@ def test_audit_by_replay_compares_two_runs(run: Any) -> None:
         "the mechanisms lose epsilon = 1, and epsilon = 0.5 is claimed",
     ]
     assert run("audit", "--replay", "./program.py")[0] == 2
+
+
+@pytest.mark.parametrize("way", [(), ("--early",), ("--replay",), ("--json",)])
+def test_an_empty_submission_fails(run: Any, way: tuple[str, ...]) -> None:
+    code, out, err = run("audit", "audited:empty", "--epsilon", "1", "--runs", "300", *way)
+    assert code == 2
+    assert "returned None" in out + err
+    code, out, _ = run("audit", "audited:constant", "--epsilon", "1", "--runs", "300", *way)
+    assert code == 2
+    assert "Nothing to" in out
+    assert "No violation" not in out
 
 
 def test_attack_lists_what_there_is_and_runs_one(run: Any) -> None:

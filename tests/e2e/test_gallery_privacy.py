@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lapwing.classroom.sensitivity import local_sensitivity
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.local.propose_test_release import ProposedMedian
 from lapwing.mechanisms.local.smooth import SmoothMedian
 from lapwing.mechanisms.quantiles.single import Quantile
+from lapwing.privacy.neighbours import Neighbours
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 
@@ -29,7 +32,7 @@ def test_odds_are_painted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     """lecture:L7 posterior odds for a prior and an eps, with a picture."""
     _, picture = painted("odds", tmp_path)
     assert picture.stat().st_size > 20_000
-    assert "at least 26.9% and at most 73.1%" in capsys.readouterr().out
+    assert "between 26.89 % and 73.11 % after" in capsys.readouterr().out
 
 
 def test_local_sensitivity_is_painted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,3 +79,26 @@ def test_the_table_of_medians_holds_the_figures_of_the_mechanisms() -> None:
         shown = " | ".join(line.split(" | ")[2:]).replace("below 2,200 people", "")
         assert [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", shown)] == [round(n) for n in figures]
     assert proposed.distance(incomes(2_000)) < proposed.needed_distance(0.5) <= proposed.distance(incomes(2_200))
+
+
+def test_the_page_of_local_sensitivity_states_what_its_median_has(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its block, and its sentence on other medians and neighbours, by enumeration."""
+    page = (GALLERY.parent / "local-sensitivity.md").read_text(encoding="utf-8")
+    (code, printed), *_ = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", page, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert capsys.readouterr().out == printed
+    upper, changed = (lambda incomes: sorted(incomes)[len(incomes) // 2]), Neighbours.CHANGE_ONE
+    for median, relation in ((upper, Neighbours.ADD_OR_REMOVE), (names["lower_median"], changed)):
+        found = [
+            local_sensitivity(median, [*names["gap"], *[30_000] * more], [30_000, 60_000], neighbours=relation).value
+            for more in (1, 2)
+        ]
+        assert found == [30_000, 0]
+    assert (
+        "with the upper median, or if one person may change instead, 101 people still have 30,000, and 102 have 0"
+        in page
+    )
+    for more, gap in ((0, 30_000), (1, 0)):  # Lapwing's own median, on every income
+        grid = BoundedGrid((0, 1_000_000), step=1_000)
+        assert grid.order([*names["gap"], *[30_000] * more], Neighbours.ADD_OR_REMOVE).gap(0) * 1_000 == gap

@@ -232,7 +232,8 @@ def test_neighbours_are_a_pair() -> None:
 def test_runs_take_turns_and_are_counted() -> None:
     seen: list[int] = []
     calls: list[int] = []
-    audit(lambda x: calls.append(x), (0, 1), epsilon=1, runs=2_500, step=seen.append)
+    with pytest.raises(Misconfigured, match="every run returned None"):
+        audit(lambda x: calls.append(x), (0, 1), epsilon=1, runs=2_500, step=seen.append)
     assert seen == [1_000, 2_000, 2_500]
     assert calls[:1_000] == [0] * 1_000
     assert calls[1_000:2_000] == [1] * 1_000
@@ -260,3 +261,25 @@ def test_a_failure_that_tells_the_neighbours_apart_is_a_rejection() -> None:
         raise ValueError(f"{len(people)} people are too few")
 
     assert audit(telling, ([1, 2], [1]), epsilon=1, runs=200).rejected
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_function_that_returns_nothing_is_not_reported_as_unrefuted(early: bool) -> None:
+    with pytest.raises(Misconfigured, match="every run returned None"):
+        audit(lambda _: None, ([1, 2], [1]), epsilon=1, runs=300, early=early)
+
+
+@pytest.mark.parametrize("constant", [42, "", [], {"n": 1.0}, np.zeros(3), float("nan"), True])
+@pytest.mark.parametrize("early", [False, True])
+def test_outputs_of_one_kind_only_are_said(constant: Any, early: bool) -> None:
+    found = audit(lambda _: constant, ([1, 2], [1]), epsilon=1, runs=300, early=early)
+    assert not found.rejected
+    assert str(found).startswith("Nothing to audit: all 300 runs on each side gave the same output, ")
+    assert "No violation" not in str(found)
+    assert found.to_dict()["only_output"] == found.only
+
+
+def test_outputs_that_differ_once_are_audited() -> None:
+    one = iter([1] + [0] * 599)
+    found = audit(lambda _: next(one), ([1, 2], [1]), epsilon=1, runs=300)
+    assert (found.only, str(found).split(" of ")[0]) == (None, "No violation")

@@ -210,3 +210,11 @@ def test_replay_needs_a_pair() -> None:
 )
 def test_results_are_the_same_only_if_nobody_can_tell(left: Any, right: Any, equal: bool) -> None:
     assert same(left, right) is equal
+
+
+def test_a_replay_of_nothing_is_not_reported_as_unrefuted() -> None:
+    with pytest.raises(Misconfigured, match="the function returned None"):
+        replay(lambda _: None, PAIR, epsilon=1)
+    with pytest.raises(Misconfigured, match="the function raised ZeroDivisionError: division by zero"):
+        replay(lambda rows: len(rows) / 0, PAIR, epsilon=1)
+    assert str(replay(lambda _: 42, PAIR, epsilon=1)).startswith("Nothing to replay: the function uses no mechanism")

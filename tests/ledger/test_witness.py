@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
@@ -191,3 +192,27 @@ def test_the_lock_is_waited_for(witness: Witness) -> None:
         fcntl.flock(other, fcntl.LOCK_UN)
         waiting.join()
     assert witness.read() == head(2)
+
+
+def test_a_backup_put_back_is_refused_unless_the_witness_is_put_back_too(tmp_path: Path) -> None:
+    """So backups leave the witness out, and every page that speaks of backups says so."""
+    ledger, witness = tmp_path / "ledger.db", tmp_path / "w"
+
+    def charge() -> None:
+        with open_ledger(ledger, Budget(1), witness=witness) as opened:
+            opened.reserve(Cost(Accounting.PURE, 0.1), analyst="ann", body="q")
+
+    charge()
+    backup = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    charge()
+    ledger.write_bytes(backup[ledger])
+    with pytest.raises(Misconfigured, match="an older copy was put back"):
+        charge()
+    witness.write_bytes(backup[witness])
+    charge()
+    docs = Path(__file__).parents[2] / "docs"
+    said = {page.name: " ".join(page.read_text(encoding="utf-8").split()) for page in docs.rglob("*.md")}
+    assert "leave the witness out" in said["deploying.md"]
+    assert "Back it up *without* its witness" in said["threat-model.md"]
+    assert "back up the ledger without the small `.lapwing` file" in said["stewards-guide.md"]
+    assert [name for name, text in said.items() if re.search(r"back (it|up)[^.]*\b(together )?\*?with\b", text)] == []

@@ -1,9 +1,11 @@
 """Breaks the privacy core on purpose, one line at a time, and sees whether the tests notice.
 
     python tests/mutation/run.py [word ...]      only the mutants whose name holds one of the words
+    python tests/mutation/run.py --list          none: brings docs/mutants.md up to date with the list
 
 Each mutant is one changed line in a copy of the package; the tests named for it run against the copy until the first
-failure. A mutant that no test kills is a hole in the tests. The result is written to docs/mutants.md.
+failure. A mutant that no test kills is a hole in the tests. The result is written to docs/mutants.md, which keeps the
+rows of the mutants that were not tried now and counts those that never were.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from trial import PACKAGE, ROOT, OutOfTime, first_failure
 
 PAGE = ROOT / "docs" / "mutants.md"
 MARK = "<!-- What follows is made by tests/mutation/run.py -->\n"
+SURVIVED = "**survived**"
 LIMIT = 600  # seconds; a mutant that makes the tests hang is killed too
 WORKERS = int(os.environ.get("WORKERS", "2"))
 
@@ -37,18 +40,20 @@ class Verdict:
 
 
 def main() -> int:
-    """Runs them, prints the survivors, and writes the list if all of them ran."""
+    """Runs them, prints the survivors, and writes the page."""
     words = sys.argv[1:]
+    if words == ["--list"]:
+        PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), []), encoding="utf-8")
+        return 0
     chosen = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
     with ThreadPoolExecutor(WORKERS) as pool:
         verdicts = list(pool.map(_tried, chosen))
     survivors = [v for v in verdicts if not v.killed]
-    share = 1 - len(survivors) / len(verdicts)
+    share = 1 - len(survivors) / max(1, len(verdicts))
     print(f"{len(verdicts) - len(survivors)} of {len(verdicts)} mutants killed ({share:.0%})")
     for verdict in survivors:
         print(f"  survived: {verdict.mutant.name}: {verdict.mutant.why}")
-    if not words:
-        PAGE.write_text(_page(verdicts), encoding="utf-8")
+    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), verdicts), encoding="utf-8")
     return 0 if share >= 0.95 else 1
 
 
@@ -76,17 +81,26 @@ def _noticed_by(mutant: Mutant, text: str) -> str | None:
     return found.split(" - ")[0].split(" ", 1)[1]
 
 
-def _page(verdicts: list[Verdict]) -> str:
-    killed = sum(v.killed for v in verdicts)
-    rows = "\n".join(
-        f"| {v.mutant.name} | `{v.mutant.file}` | {v.mutant.why} | {_code(v.by) if v.killed else '**survived**'} |"
-        for v in verdicts
-    )
-    head = PAGE.read_text(encoding="utf-8").split(MARK)[0]
-    return (
-        f"{head}{MARK}\n{killed} of {len(verdicts)} are noticed ({killed / len(verdicts):.0%}).\n\n"
-        "| mutant | file | what it breaks | noticed by |\n|---|---|---|---|\n" + rows + "\n"
-    )
+def rows_of(page: str) -> dict[str, str]:
+    """The rows of the page, by the names of their mutants."""
+    lines = page.split(MARK)[1].splitlines()
+    return {line[2:].split(" | ")[0]: line for line in lines if line.startswith("| ") and line.endswith(" |")}
+
+
+def updated(page: str, verdicts: list[Verdict]) -> str:
+    """The page with a row for each mutant of the list that was ever tried, and the number of the others."""
+    rows = rows_of(page) | {v.mutant.name: _row(v) for v in verdicts}
+    tried = [rows[mutant.name] for mutant in MUTANTS if mutant.name in rows]
+    killed = sum(SURVIVED not in row for row in tried)
+    new = [mutant.name for mutant in MUTANTS if mutant.name not in rows]
+    said = f"Of {len(MUTANTS)} mutants {len(tried)} have been tried, and {killed} of them are noticed."
+    said += f" Not tried yet: {'; '.join(new)}." if new else ""
+    table = "\n".join(["| mutant | file | what it breaks | noticed by |", "|---|---|---|---|", *tried])
+    return f"{page.split(MARK)[0]}{MARK}\n{said}\n\n{table}\n"
+
+
+def _row(v: Verdict) -> str:
+    return f"| {v.mutant.name} | `{v.mutant.file}` | {v.mutant.why} | {_code(v.by) if v.killed else SURVIVED} |"
 
 
 def _code(text: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mutants import MUTANTS, Mutant
+from run import PAGE, rows_of, updated
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,3 +25,12 @@ def test_each_mutant_changes_one_line_that_is_there(mutant: Mutant) -> None:
 
 def test_names_are_different() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_the_page_counts_the_mutants_of_the_list() -> None:
+    """Run `python tests/mutation/run.py` on the new ones, or `... --list`, if this fails."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == updated(page, [])
+    tried = rows_of(page).keys() & {mutant.name for mutant in MUTANTS}
+    assert f"Of {len(MUTANTS)} mutants {len(tried)} have been tried" in page
+    assert all(mutant.name in page for mutant in MUTANTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
@@ -278,3 +279,37 @@ def test_an_answer_goes_everywhere(tmp_path: Path) -> None:
 def test_estimates_print_their_interval() -> None:
     assert str(Estimate(1234.5, 1000.0, 1500.25, Fraction(19, 20))) == "1,234 (1,000 to 1,500, 95% confidence)"
     assert str(Estimate("mid", "low", "high", Fraction(9, 10))) == "mid (low to high, 90% confidence)"
+
+
+def test_a_number_taken_out_of_an_answer_says_what_limits_cut() -> None:
+    """Everywhere it is shown: 3 of the 4 rows of each person are left out."""
+    rows = pa.table({"person": [i // 4 for i in range(400)], "age": [i % 100 for i in range(400)]})
+    curator = open_data(
+        rows, name="visits", unit="person", rows_per_unit=1, groups_per_unit=1, bounds={"age": (0, 99)}, budget=RICH
+    )
+    answer = curator.distribution("age", epsilon=200)
+    cut = "a person in at most 1 cell; the rest is left out."
+    for taken in (answer.range(0, 99), answer.cdf(50), answer.quantile(0.5)):
+        assert taken.notes == answer.notes
+        for shown in (str(taken), repr(taken), taken._repr_html_(), taken.to_json()):
+            assert cut in shown
+            assert "The true counts are higher." in shown
+    assert cut in str(curator.marginals(["age"], epsilon=200)["age"])
+    assert answer.range(0, 99).value == pytest.approx(100)
+    assert json.loads(answer.range(0, 9).to_json())["notes"] == list(answer.notes)
+    assert answer.to_pandas().attrs["notes"] == list(answer.notes)
+    assert json.loads(answer.intervals(0.9).schema.metadata[b"notes"]) == list(answer.notes)
+
+
+def test_numbers_of_the_tutorial_are_right() -> None:
+    """Asked at a price at which the noise is 0, they are those of the table."""
+    page = (Path(__file__).parents[2] / "docs" / "tutorials" / "analyst.md").read_text(encoding="utf-8")
+    first, *_ = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(first.replace("epsilon=2)", "epsilon=10**6)"), names)
+    asked = re.findall(r'distribution\("(\w+)".*?\.range\((\d+), (\d+)\)', page, flags=re.DOTALL)
+    assert asked
+    table = names["health"]().to_pandas()
+    for column, low, high in asked:
+        found = names["curator"].distribution(column, epsilon=500).range(int(low), int(high))
+        assert found.value == pytest.approx(table[column].between(int(low), int(high)).sum(), abs=1)

@@ -78,14 +78,18 @@ class Tabular(ABC):
         return to_polars(self.table(), intervals=intervals)
 
     @overload
-    def to_csv(self) -> str: ...
+    def to_csv(self, *, sheet: bool = False) -> str: ...
     @overload
-    def to_csv(self, path: str | Path) -> None: ...
-    def to_csv(self, path: str | Path | None = None) -> str | None:
-        """The answer with intervals as CSV: text, or a file if a path is given."""
+    def to_csv(self, path: str | Path, *, sheet: bool = False) -> None: ...
+    def to_csv(self, path: str | Path | None = None, *, sheet: bool = False) -> str | None:
+        """The answer with intervals as CSV: text, or a file if a path is given.
+
+        Texts are written as they are. Pass `sheet=True` for a spreadsheet, which would run one that begins with = + - @
+        as a formula: such a text gets a leading apostrophe.
+        """
         if path is None:
-            return to_csv(self.table())
-        write_csv(self.table(), Path(path))
+            return to_csv(self.table(), sheet=sheet)
+        write_csv(self.table(), Path(path), sheet=sheet)
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +104,7 @@ class Tabular(ABC):
         return plot(self.table(), path)
 
     def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column, such as `n` or `n_low`, a value for each row."""
+        """The values of a column, such as `n` or `n_low`, a value for each row; what limits cut is in `notes`."""
         named = self.table().by_name()
         if name not in named:
             raise Misconfigured(f"The answer has no column {name!r}. {nearest(str(name), list(named))}")

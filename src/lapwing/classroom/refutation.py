@@ -1,8 +1,12 @@
 """Refuting a claim of differential privacy by enumeration.
 
-An algorithm is given by its exact law: a function from the list of records to the probability of each output, as a
-number or as proven bounds (low, high). `refute` tries every pair of neighbours over a small universe. What it finds is
-a proof; finding nothing proves the claim only for these databases, and only up to the width of the bounds.
+An algorithm is given by its law: a function from the list of records to the probability of each output, as a number or
+as proven bounds (low, high). `refute` tries every pair of neighbours over a small universe. What it finds is a proof;
+finding nothing proves the claim only for these databases, and only up to the width of the bounds.
+
+Ints, fractions and decimals are exact. A float is rarely the number that was meant: 1 / (1 + e) is off by 1e-17, and
+1 - p by 1e-16 however small it is. So a float x stands for every number within 1e-9 x + 1e-15 of it, and a claim is
+refuted only if all of them refute it. An output that is left out has probability 0 exactly.
 
 Randomization is essential. A deterministic algorithm that is not constant has two databases with different outputs, and
 one can walk from one to the other in single steps. Somewhere on the way the output changes: there it has probability 1
@@ -17,10 +21,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from lapwing.classroom.database import Database, Record, databases, distinct, number_of_databases
 from lapwing.classroom.sensitivity import require_feasible
 from lapwing.errors import Misconfigured
-from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative
+from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative, shown
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.wording import at_least_text, at_most_text
 
@@ -30,7 +36,13 @@ Algorithm = Callable[[list[Any]], Mapping[Hashable, Chance]]
 _Law = dict[Hashable, tuple[Fraction, Fraction]]
 
 _SHOWN = 6  # outputs of an event that are printed
-_SLACK = Fraction(1, 10**9)  # probabilities that miss 1 by more are not a law
+_SLACK = Fraction(1, 10**9)  # of a float; probabilities that miss 1 by more are not a law
+_LEAST_SLACK = Fraction(1, 10**15)
+_ROUNDINGS = 4  # of a shorter float of numpy, whose slack is larger
+_NO_LAW = (
+    "{}; `refute` needs the law of the algorithm, not a draw from it. Return a dict with the probability of every "
+    'output, such as {{"yes": 0.75, "no": 0.25}}. A function that draws its outputs is tested by `lapwing.lab.audit`.'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +94,14 @@ def refute(
     """Breaks a mechanism: two neighbours of at most `size` records that refute (epsilon, delta)-DP, if there are any.
 
     Print what is returned to read it in words. The event is the best one there is: all outputs that are more than
-    e^epsilon times as likely on the first.
+    e^epsilon times as likely on the first. A probability x that is a float stands for all within 1e-9 x + 1e-15.
     """
     values, most, fewest = distinct(universe), count(size, "size", least=0), count(least, "least", least=0)
     claim = nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
     factor = _factor(claim[0])
     require_feasible(number_of_databases(len(values), up_to=most, least=fewest), len(values))
+    if not callable(algorithm):
+        raise Misconfigured(_NO_LAW.format(f"`algorithm` is {shown(algorithm)}"))
     laws = {x: _law(algorithm(list(x.records))) for x in databases(values, up_to=most, least=fewest)}
     pairs = ((x, y) for x in laws for y in x.neighbours(neighbours, values) if y in laws)
     return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, claim)) is not None), None)
@@ -117,7 +131,9 @@ def _outputs(event: tuple[Hashable, ...]) -> str:
     return f"one of {shown}" if len(event) <= _SHOWN else f"one of {shown} and {len(event) - _SHOWN} others"
 
 
-def _law(given: Mapping[Hashable, Chance]) -> _Law:
+def _law(given: object) -> _Law:
+    if not isinstance(given, Mapping):
+        raise Misconfigured(_NO_LAW.format(f"the algorithm returned {shown(given)}"))
     law = {output: _bounds(chance) for output, chance in given.items()}
     lows, highs = sum(low for low, _ in law.values()), sum(high for _, high in law.values())
     if any(not 0 <= low <= high for low, high in law.values()) or lows > 1 or highs < 1 - _SLACK:
@@ -128,8 +144,15 @@ def _law(given: Mapping[Hashable, Chance]) -> _Law:
 
 
 def _bounds(chance: Chance) -> tuple[Fraction, Fraction]:
-    low, high = chance if isinstance(chance, tuple) else (chance, chance)
-    return exact(low, "probability"), exact(high, "probability")
+    if isinstance(chance, tuple):
+        low, high = chance
+        return exact(low, "probability"), exact(high, "probability")
+    number = exact(chance, "probability")
+    if not isinstance(chance, float | np.floating) or number < 0:
+        return number, number
+    rounding = Fraction(float(np.finfo(type(chance)).eps)) * _ROUNDINGS
+    slack = max(_SLACK, rounding) * number + max(_LEAST_SLACK, rounding)
+    return max(Fraction(0), number - slack), number + slack
 
 
 def _factor(epsilon: Fraction) -> Fraction:

@@ -55,7 +55,7 @@ def audit(
     plot: Annotated[Path | None, typer.Option("--plot", help="Also draw the result to a .png or .svg file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try to refute a claim of privacy. Exit code 1 if it is rejected."""
+    """Try to refute a claim of privacy. Exit code 1 if it is rejected, 2 if there is nothing to audit."""
     _check_picture(plot)
     if write is not None:
         return _write_neighbours(write, as_json)
@@ -80,8 +80,8 @@ def audit(
     echo(json.dumps(found.to_dict()) if as_json else str(found))
     if plot is not None:
         found.plot(plot)
-    if found.rejected:
-        raise typer.Exit(1)
+    if found.rejected or found.only is not None:
+        raise typer.Exit(1 if found.rejected else 2)
 
 
 def attack(
@@ -210,8 +210,8 @@ def _replay(target: str, left: str | None, right: str | None, epsilon: str | Non
     claimed = None if epsilon is None else _number(epsilon, "epsilon")
     found = replay(function, pair, epsilon=claimed, delta=_number(delta, "delta"))
     echo(json.dumps(found.to_dict()) if as_json else str(found))
-    if found.rejected:
-        raise typer.Exit(1)
+    if found.rejected or not found.releases:
+        raise typer.Exit(1 if found.rejected else 2)
 
 
 def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float, as_json: bool) -> None:

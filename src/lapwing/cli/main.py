@@ -38,7 +38,7 @@ from lapwing.cli.options import (
     read_number,
     read_numbers,
 )
-from lapwing.cli.output import Unwritten, after_answer, echo, in_flags, show
+from lapwing.cli.output import Unwritten, after_answer, csv_of, echo, in_flags, show
 from lapwing.cli.progress import waiting
 from lapwing.cli.serve import serve
 from lapwing.cli.survey import app as survey_app
@@ -228,7 +228,7 @@ def ask(
         )
     with after_answer(release.cost):
         if as_csv:
-            echo(release.to_csv(), nl=False)
+            echo(csv_of(release), nl=False)
         else:  # each needs its own imports
             show(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))
         if plot is not None:
@@ -295,7 +295,7 @@ def batch(
         answers: Any = curator_at(file).answer(request)
     with after_answer(answers.cost):
         if as_csv:  # an empty line between tables
-            return echo("\n".join(one.to_csv() for one in answers), nl=False)
+            return echo("\n".join(map(csv_of, answers)), nl=False)
         show(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
 
 

@@ -13,7 +13,10 @@ DEFAULT = Path("lapwing.toml")
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="The settings file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV with intervals.")]
+CsvOption = Annotated[
+    bool,
+    typer.Option("--csv", help="Print CSV with intervals; formulas are guarded on a terminal."),
+]
 EpsilonOption = Annotated[str | None, typer.Option("--epsilon", "-e", help="The price to pay, such as 0.1.")]
 ShareOption = Annotated[
     str | None, typer.Option("--share", "-s", help="The part of the whole budget to pay, such as 0.05.")

@@ -55,6 +55,12 @@ def echo(text: str, *, nl: bool = True) -> None:
         raise Unwritten(f"The output could not be written ({error.strerror or error}).") from error
 
 
+def csv_of(answer: Any) -> str:
+    """CSV; for a terminal, from which it is pasted into spreadsheets, without formulas."""
+    text: str = answer.to_csv(sheet=sys.stdout.isatty())
+    return text
+
+
 def show(value: Any, as_json: bool, text: str) -> None:
     """Prints the value as JSON, or the text."""
     echo(json.dumps(value, default=str) if as_json else text)

@@ -24,7 +24,7 @@ from lapwing.cli.options import (
     read_number,
     read_numbers,
 )
-from lapwing.cli.output import after_answer, echo, in_flags, show
+from lapwing.cli.output import after_answer, csv_of, echo, in_flags, show
 from lapwing.cli.progress import waiting
 from lapwing.errors import Misconfigured
 
@@ -105,7 +105,7 @@ def _answer(request: Request, file: Path, only_preview: bool, as_json: bool, as_
     with after_answer(answer.cost):
         if as_csv:
             tables = list(answer.values()) if hasattr(answer, "values") else [answer]
-            echo("\n".join(one.to_csv() for one in tables), nl=False)
+            echo("\n".join(map(csv_of, tables)), nl=False)
         else:
             show(answer.to_dict() if as_json else None, as_json, "" if as_json else str(answer))
 

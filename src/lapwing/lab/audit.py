@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,8 @@ from lapwing.lab.event import Event, choose_event
 from lapwing.lab.outputs import Features, Outputs, counts_of, features
 from lapwing.lab.rate import lower, upper
 from lapwing.lab.report import Audit, Finding, Sketch
-from lapwing.numbers import Number, count, inside_unit
+from lapwing.lab.same import same
+from lapwing.numbers import Number, count, inside_unit, shown
 
 TRAINING_SHARE = 0.3
 RUNS = 30_000
@@ -80,13 +82,19 @@ def audit(
 
 
 def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
-    """The audit, unless every run failed alike: then nothing was released, and there is nothing to report."""
-    if found.rejected or not all(isinstance(output, Exception) for side in (left, right) for output in side):
+    """The audit, which says so if all outputs are the same; raises if nothing was released in any run."""
+    if found.rejected:
         return found
-    raise Misconfigured(
-        f"every run raised {type(left[0]).__qualname__}: {left[0]}. So nothing was released that could be audited. "
-        "Fix the function, or the neighbours passed to it."
-    )
+    first, outputs = left[0], (output for side in (left, right) for output in side)
+    if first is None or isinstance(first, Exception):
+        if any(output is not None and not isinstance(output, Exception) for output in outputs):
+            return found
+        did = "returned None" if first is None else f"raised {type(first).__qualname__}: {first}"
+        raise Misconfigured(
+            f"every run {did}. So nothing was released that could be audited. "
+            "Fix the function, or the neighbours passed to it."
+        )
+    return replace(found, only=shown(first)) if all(same(first, output) for output in outputs) else found
 
 
 def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float = ALPHA) -> Audit:

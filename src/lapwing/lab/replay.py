@@ -53,6 +53,8 @@ class Replay:
         }
 
     def __str__(self) -> str:
+        if not self.problems and not self.releases:
+            return "Nothing to replay: the function uses no mechanism, and its result is the same on both neighbours."
         lost = f"{self.releases} release{'s' if self.releases != 1 else ''}, {self.loss} in all"
         if not self.problems:
             return (
@@ -92,6 +94,9 @@ def replay(
             second.problems if second.stopped else [*second.problems, *_compare(first, seen, second, other_seen)]
         )
     problems += _overspent(recorded, epsilon, delta)
+    if not problems and (result is None or isinstance(result, Exception)):
+        did = "returned None" if result is None else f"raised {type(result).__qualname__}: {result}"
+        raise Misconfigured(f"the function {did}, so there is no result to compare. Fix it, or the neighbours.")
     total = _total(recorded.losses)
     return Replay(tuple(dict.fromkeys(problems)), len(recorded.calls), "nothing lost" if total is None else str(total))
 

@@ -58,6 +58,8 @@ class Audit:
     wealth: float | None = None
     """Of an audit that may stop early: what the bet against the claim is worth."""
     bet: str | None = None
+    only: str | None = None
+    """The output of all runs, if they all gave the same; then there was nothing to audit."""
 
     @property
     def best(self) -> Finding | None:
@@ -95,6 +97,7 @@ class Audit:
             "delta": self.best.delta if self.best is not None else None,
             "event": self.event,
             "wealth": self.wealth,
+            "only_output": self.only,
             "message": str(self),
         }
 
@@ -105,6 +108,11 @@ class Audit:
         return saved(draw_audit(self), path)
 
     def __str__(self) -> str:
+        if self.only is not None:
+            return (
+                f"Nothing to audit: all {self.runs:,} runs on each side gave the same output, {self.only}. "
+                "A constant is private and answers nothing. Audit a function whose output depends on its data."
+            )
         if self.wealth is not None:
             return self._early()
         best = self.best

@@ -161,7 +161,8 @@ def _answer_to(book: Book, row: Row) -> AnswerRow | None:
         of = json.loads(row[_NOTE])["of"]
     except (ValueError, TypeError, KeyError):
         return None
-    found = book.answer(of) if type(of) is int and 0 < of <= row[0] else None
+    known = type(of) is int and type(row[0]) is int and 0 < of <= row[0]
+    found = book.answer(of) if known else None
     return None if found is None else found._replace(payload=_digest(found.payload))
 
 

@@ -98,9 +98,9 @@ def _outside(epsilon: Fraction, delta: Fraction, slack: Fraction) -> Fraction:
 
 
 def _percent(share: Fraction, *, up: bool) -> str:
-    """A percentage with three digits of the share, or of its distance to 1, whichever is smaller."""
+    """A percentage with four digits of the share, or of its distance to 1, whichever is smaller."""
     rest = min(share, 1 - share)
-    places = next((p for p in range(1, _MOST_PLACES) if not rest or rest * 10**p >= 1), _MOST_PLACES)
+    places = next((p for p in range(2, _MOST_PLACES) if not rest or rest * 10**p >= 10), _MOST_PLACES)
     scaled = share * 100 * 10**places
     ticks = -(-scaled.numerator // scaled.denominator) if up else scaled.numerator // scaled.denominator
     return f"{Decimal(ticks).scaleb(-places).normalize():f} %"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.answers.formats.csv import guarded
 from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.reports import Reports
 from lapwing.errors import Misconfigured
@@ -96,7 +97,7 @@ class SurveyResults:
         rows.writerow(["question", "value", "estimate", "low", "high", "reports"])
         for name, found in self.estimated.items():
             for one in found.values:
-                rows.writerow([name, _safe(one.label), one.share, one.low, one.high, one.n])
+                rows.writerow([name, guarded(one.label), one.share, one.low, one.high, one.n])
             if found.mean:
                 rows.writerow([name, "(mean)", found.mean.mean, found.mean.low, found.mean.high, self.n])
         return written.getvalue()
@@ -130,21 +131,8 @@ def joint_csv(table: JointTable) -> str:
     labels = zip(first.values, second.values, strict=True)
     numbers = np.stack([share.values, np.asarray(share.low), np.asarray(share.high)], axis=1).tolist()
     for (one, two), line in zip(labels, numbers, strict=True):
-        rows.writerow([_safe(str(one)), _safe(str(two)), *line])
+        rows.writerow([guarded(str(one)), guarded(str(two)), *line])
     return written.getvalue()
-
-
-def _safe(text: str) -> str:
-    """Text that a spreadsheet does not take for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def results(survey: Survey, reports: Sequence[bytes]) -> SurveyResults:

@@ -6,15 +6,18 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
+from html import escape
 from typing import Any, overload
 
 import numpy as np
 
 from lapwing.answers.answer import Release
+from lapwing.answers.formats.html import small
+from lapwing.answers.formats.json import dump
 from lapwing.answers.formats.text import show
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
 from lapwing.arrays import Floats, objects
@@ -38,7 +41,7 @@ COUNT, SHARE = "n", "share_up_to"
 _NEAR = Fraction(1, 10**6)  # of a cell: an end that is so near to an edge means the edge
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """A noisy number, or a cell found by noisy numbers, with its interval."""
 
@@ -46,9 +49,25 @@ class Estimate:
     low: Any
     high: Any
     confidence: Fraction
+    notes: tuple[str, ...] = ()
+    """What to know of the answer it was taken from, such as what its limits leave out."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {**asdict(self), "confidence": float(self.confidence), "notes": list(self.notes)}
+
+    def to_json(self) -> str:
+        return dump(self.to_dict())
 
     def __str__(self) -> str:
-        return f"{show(self.value)} ({show(self.low)} to {show(self.high)}, {percent(self.confidence)} confidence)"
+        ends = f"{show(self.low)} to {show(self.high)}"
+        return "\n".join([f"{show(self.value)} ({ends}, {percent(self.confidence)} confidence)", *self.notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        number, *notes = str(self).split("\n")
+        return f"<p>{escape(number)}</p>{small(notes)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -79,7 +98,7 @@ class Distribution(Release):
         if first > last:
             raise Misconfigured("`low` exceeds `high`. Swap them.")
         level = self._level(confidence)
-        return Estimate(self.ranges.range(first, last), *self._interval(first, last, level), level)
+        return Estimate(self.ranges.range(first, last), *self._interval(first, last, level), level, self._notes())
 
     @overload
     def cdf(self) -> Floats: ...
@@ -99,7 +118,7 @@ class Distribution(Release):
             return shares
         level, last = self._level(confidence), _stop(self.axis, value, "value")
         share = float(shares[last - 1]) if last else 0.0
-        return Estimate(share, *self._share_interval(last, share, level), level)
+        return Estimate(share, *self._share_interval(last, share, level), level, self._notes())
 
     def quantile(self, q: Number, confidence: Number | None = None) -> Estimate:
         """The value below which a share q lies: of values the first at which it is reached, of cells within the cell.
@@ -113,7 +132,7 @@ class Distribution(Release):
         share, level = inside_unit(q, "q"), self._level(confidence)
         shares, (first, last) = self.cdf(), self._cells_of(share, level)
         cell = max(first, min(int(np.searchsorted(shares, float(share))), last))
-        return Estimate(self._within(cell, shares, share), *self._ends(first, last), level)
+        return Estimate(self._within(cell, shares, share), *self._ends(first, last), level, self._notes())
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""

@@ -1,7 +1,11 @@
-"""Arrow: typed columns, with the ends of intervals beside their numbers."""
+"""Arrow: typed columns, with the ends of intervals beside their numbers.
+
+What to know of the whole answer is in the schema's metadata, `notes`: a list as JSON, which Parquet files keep.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from lapwing.answers.table import AnswerTable
@@ -17,4 +21,5 @@ def to_arrow(table: AnswerTable, *, intervals: bool = True) -> pa.Table:
     from lapwing.engines.engine import ARROW_TYPES
 
     named = table.by_name(intervals=intervals)
-    return pa.table({name: pa.array(values, ARROW_TYPES[kind]) for name, (kind, values) in named.items()})
+    columns = {name: pa.array(values, ARROW_TYPES[kind]) for name, (kind, values) in named.items()}
+    return pa.table(columns, metadata={"notes": json.dumps(table.notes)})

@@ -11,9 +11,9 @@ from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, A
 from lapwing.lab.chance import draw_uniforms, flip_coins
 from lapwing.mechanisms import Exponential
 
-ADVERTS = ("Kraft", "Stouffer's", "Annie's")
+ADVERTS = ("Kraft", "Stouffer's", "Pillsbury")
 RANKINGS = tuple(permutations(ADVERTS))
-LIKED = {False: ("Annie's", "Kraft", "Stouffer's"), True: ("Stouffer's", "Kraft", "Annie's")}
+LIKED = {False: ("Pillsbury", "Kraft", "Stouffer's"), True: ("Stouffer's", "Kraft", "Pillsbury")}
 """What the young and the old click, the best first."""
 PEOPLE, LOADS, CHANCE, BUDGET = 400, 15, 0.3, 1.0
 
@@ -25,7 +25,7 @@ def run() -> Attacked:
     naive: Flags = np.where(swapped, ~old[:, None], old[:, None]).mean(axis=1) > 0.5
     mechanism = Exponential(epsilon=BUDGET, sensitivity=2)
     chosen = [mechanism.choose(RANKINGS, utilities(bool(age))) for age in old]
-    guess: Flags = np.array([ranking.index("Stouffer's") < ranking.index("Annie's") for ranking in chosen])
+    guess: Flags = np.array([ranking.index("Stouffer's") < ranking.index("Pillsbury") for ranking in chosen])
     epsilons = np.array([0.1, 0.25, 0.5, 1, 2, 3, 4, 6])
     found, liked = np.array([trade_off(float(epsilon)) for epsilon in epsilons]).T
     caps = np.array([presence_cap(float(epsilon)) for epsilon in epsilons])

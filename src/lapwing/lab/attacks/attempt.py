@@ -100,8 +100,8 @@ class Attacked:
         lines = [f"{self.title}. The secret: {self.secret}"]
         width = max(len(attempt.system) for attempt in self.attempts)
         for attempt in self.attempts:
-            cap = f"at most {attempt.cap:.1%} allowed" if attempt.cap is not None else "no promise"
-            lines.append(f"  {attempt.system:{width}}  {attempt.success!s:26} {cap:22} {attempt.how}")
+            cap = "no promise" if attempt.cap is None else f"at most {math.ceil(1e4 * attempt.cap) / 100:.2f}% allowed"
+            lines.append(f"  {attempt.system:{width}}  {attempt.success!s:26} {cap:23} {attempt.how}")
         return "\n".join([*lines, self.lesson])
 
 
