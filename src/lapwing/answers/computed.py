@@ -22,6 +22,7 @@ from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.postprocess.evaluate import evaluate
 from lapwing.answers.postprocess.rows import StepColumn, StepRows
+from lapwing.answers.present import UNFOUND
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked
@@ -68,7 +69,8 @@ class Computed(Tabular):
         """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level = self._level(confidence)
         if (level, simultaneous) not in self._made:
-            made = compute(self.statement, self._released, level, simultaneous=simultaneous)
+            unknown = any(part.nothing for part in self.parts)
+            made = _unknown(self.statement) if unknown else self._computed(level, simultaneous)
             self._made[level, simultaneous] = made
         title = asked(self.parts[0].plan.question) if len(self.parts) == 1 else ""
         selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
@@ -97,6 +99,9 @@ class Computed(Tabular):
             "methods": self.methods(),
         }
 
+    def _computed(self, level: Fraction, simultaneous: bool) -> tuple[AnswerColumn, ...]:
+        return compute(self.statement, self._released, level, simultaneous=simultaneous)
+
     def _released(self, place: int, level: Fraction, together: bool) -> AnswerTable:
         return self.parts[place].table(level, simultaneous=together)
 
@@ -124,6 +129,12 @@ def compute(
         _column(shown, seen[levels[name]], seen[levels[name]].columns[name], kind, levels[name])
         for shown, name, kind in statement.columns
     )
+
+
+def _unknown(statement: SplitStatement) -> tuple[AnswerColumn, ...]:
+    """One row of NULLs: what is computed from a part without an answer is not known."""
+    null = np.full(1, None, object)
+    return tuple(AnswerColumn(shown, kind, null, reason=UNFOUND) for shown, _, kind in statement.columns)
 
 
 @contextmanager

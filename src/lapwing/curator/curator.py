@@ -381,6 +381,9 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
+        if why := planned.nothing:
+            free, left = nothing(self._ledger.total), self._ledger.remaining
+            return Preview(planned.plan, self._ledger.budget, free, left, planned.confidence, nothing=why)
         if not planned.missing:
             self._private_data.check_forms(planned.plan)
         skipped = request.refresh or planned.missing or planned.plan.outline.is_declared

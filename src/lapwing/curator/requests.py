@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from lapwing.answers.answer import Release, declared_answer
+from lapwing.answers.answer import Release, declared_answer, null_answer
 from lapwing.answers.combine import check_combinable
 from lapwing.answers.computed import Computed
 from lapwing.asking.batch import BatchRequest
@@ -15,7 +15,7 @@ from lapwing.asking.request import QuestionRequest, Request, StatementPart, Work
 from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, combine, nothing, release_of
 from lapwing.curator.charging import after_charge, buy
 from lapwing.curator.checks import PlannedCheck, prepare_check
-from lapwing.curator.missing import find_missing, price_of
+from lapwing.curator.missing import check_search_keys, find_missing, price_of
 from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.statements import StatementFinder, parts_request
@@ -121,11 +121,14 @@ class Requests:
         if request.combine:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
-        if planned.missing:
+        if planned.missing and not planned.nothing:
             price = price_of(planned, self._ledger.budget)
             _check_at_most(price, request)
             self._ledger.check_fits(price, analyst=request.analyst)
             planned = yield from find_missing(planned, request, self._planner, self._ledger, self._private_data)
+        if why := planned.nothing:
+            check_search_keys(planned, request, self._ledger)
+            return null_answer(planned.plan, planned.found, planned.charged, planned.confidence, why)
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
             with after_charge(planned.charged):
