@@ -73,7 +73,7 @@ class PlannedRequest:
 
     @property
     def nothing(self) -> str:
-        """Why there is no answer: a search found nothing to rely on. A function of the plan and of what was released."""
+        """Why there is no answer: a search found nothing to rely on. By the plan and what was released alone."""
         one = next((found for found in self.found if found.is_nothing), None)
         return "" if one is None or self.search is None else nothing_found(one, self.search.again(one))
 

@@ -99,7 +99,7 @@ class Search:
         return replace(self._terms, taken=self._needs.many * self.cost_of_each.amount)
 
     def again(self, found: SearchResult) -> Fraction:
-        """A price, as epsilon, at which this question searches again, and may overlook fewer units than were counted."""
+        """An epsilon at which this question searches again, and may overlook fewer units than were counted."""
         times = max(Fraction(1), Fraction(found.beyond or 1, max(1, found.units or 1)) if found.may_overlook_all else 1)
         amount = self._budget.cost(Pure(times * found.epsilon)).amount * self._needs.many / self._terms.automatic.share
         return _above(self._budget.affordable(Cost(self._budget.accounting, amount)))
