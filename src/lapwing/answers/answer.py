@@ -59,6 +59,7 @@ class Release(Tabular):
             "" if question.where is None else condition(question.where),
             facts=self.to_dict,  # a joined answer says more than `facts`
             gaps=self.plan.selection is not None or question.having is not None or question.limit is not None,
+            null_because=self.nothing,
         )
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
@@ -75,14 +76,17 @@ class Release(Tabular):
         return {
             "price": price(self.cost),
             "ledger_entry": self.entry or None,
-            "measures": [] if self.nothing else describe(self.plan),
+            "measures": self.measures(),
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups_per_unit},
             "found": [_described_search(found) for found in self.found],
-            "null_because": self.nothing or None,
             "check": check_facts(self.check, self.confidence),
             "methods": self.methods(),
         }
+
+    def measures(self) -> list[dict[str, Any]]:
+        """Mechanism, scale and bounds of each measure."""
+        return [] if self.nothing else describe(self.plan)
 
     def methods(self) -> str:
         """A sentence to put into a paper."""

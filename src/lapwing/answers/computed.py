@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.answer import Release, describe
+from lapwing.answers.answer import Release
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.postprocess.evaluate import evaluate
@@ -69,15 +69,20 @@ class Computed(Tabular):
         """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level = self._level(confidence)
         if (level, simultaneous) not in self._made:
-            unknown = any(part.nothing for part in self.parts)
-            made = _unknown(self.statement) if unknown else self._computed(level, simultaneous)
+            made = self._computed(level, simultaneous) if not self._nothing else _unknown(self.statement)
             self._made[level, simultaneous] = made
         title = asked(self.parts[0].plan.question) if len(self.parts) == 1 else ""
         selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
         said = [*(note for part in self.parts for note in part.notes), *self.statement.notes, *selected]
         notes = tuple(dict.fromkeys(said))
         below = paid(self.cost, *self.entries)
-        return AnswerTable(self._made[level, simultaneous], level, below, notes, title, facts=self.to_dict)
+        made, why = self._made[level, simultaneous], self._nothing
+        return AnswerTable(made, level, below, notes, title, facts=self.to_dict, null_because=why)
+
+    @property
+    def _nothing(self) -> str:
+        """Why a part has no answer, and so nothing is computed from it."""
+        return next((part.nothing for part in self.parts if part.nothing), "")
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, price and methods, ready for JSON."""
@@ -86,6 +91,8 @@ class Computed(Tabular):
     def methods(self) -> str:
         """Sentences to put into a paper."""
         parts = [part.methods() for part in self.parts]
+        if self._nothing:
+            return " ".join(dict.fromkeys(parts))
         how = "The answer is computed from these released numbers, which costs nothing"
         shown = any(column.low is not None for column in self.columns)
         carried = f", and intervals are carried by interval arithmetic with {percent(self.confidence)} confidence"
@@ -95,7 +102,7 @@ class Computed(Tabular):
         return {
             "price": price(self.cost),
             "ledger_entries": list(self.entries),
-            "parts": [{"ledger_entry": part.entry or None, "measures": describe(part.plan)} for part in self.parts],
+            "parts": [{"ledger_entry": part.entry or None, "measures": part.measures()} for part in self.parts],
             "methods": self.methods(),
         }
 
@@ -134,7 +141,8 @@ def compute(
 def _unknown(statement: SplitStatement) -> tuple[AnswerColumn, ...]:
     """One row of NULLs: what is computed from a part without an answer is not known."""
     null = np.full(1, None, object)
-    return tuple(AnswerColumn(shown, kind, null, reason=UNFOUND) for shown, _, kind in statement.columns)
+    reasons = {True: UNFOUND, False: None}
+    return tuple(AnswerColumn(name, kind, null, reason=reasons[kind.is_number]) for name, _, kind in statement.columns)
 
 
 @contextmanager

@@ -46,8 +46,9 @@ def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneou
 def unanswered(plan: Plan) -> list[AnswerColumn]:
     """The columns of a question without an answer: NULL for every number, beside the public keys.
 
-    No group is left out by HAVING, since none of its numbers is known; keys that are not public are not shown."""
-    none = tuple(np.empty(0, object) for _ in plan.question.keys) if plan.outline.domain is None else ()
+    No group is left out by HAVING, since none of its numbers is known. Keys that are not public are one row of NULLs.
+    """
+    none = tuple(np.full(1, None, object) for _ in plan.question.keys) if plan.outline.domain is None else ()
     above = _Above(plan, Released(none, ()), Fraction(1, 2), False)
     columns = []
     for output in plan.question.outputs:

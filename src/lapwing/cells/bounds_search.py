@@ -55,6 +55,7 @@ LIMIT_POWERS = (0, 16)
 """The same for limits. A unit with 2^16 rows in a group is no longer one of many."""
 
 _COUNTED = Fraction(1, 10)  # the share of a search's epsilon that counts its units
+_CONFIDENCE = Fraction(19, 20)
 _VALUE, _MANY = "lw_value", "lw_many"
 _LOW, _HIGH = "low", "high"
 
@@ -166,7 +167,14 @@ class SearchResult:
         """Whether as many units may reach beyond as there are."""
         return self.beyond is not None and self.units is not None and self.beyond >= self.units
 
+    @property
+    def most_units(self) -> int:
+        """How many units there may be: those counted, and at least what their noise hides."""
+        return max(self.units or 0, SearchMechanism(self.target, self.epsilon).count.error(_CONFIDENCE), 1)
+
     def __str__(self) -> str:
+        if self.is_nothing:
+            return f"{self.target}, in vain"
         match self.target:
             case BoundsOf() as bounds:
                 text = f"{bounds}, {bounds.interval(*self.powers)}, where values are clipped"

@@ -99,8 +99,8 @@ class Search:
         return replace(self._terms, taken=self._needs.many * self.cost_of_each.amount)
 
     def again(self, found: SearchResult) -> Fraction:
-        """An epsilon at which this question searches again, and may overlook fewer units than were counted."""
-        times = max(Fraction(1), Fraction(found.beyond or 1, max(1, found.units or 1)) if found.may_overlook_all else 1)
+        """An epsilon at which this question searches again, and overlooks fewer units than there may be."""
+        times = max(Fraction(1), Fraction(found.beyond or 1, found.most_units)) if found.may_overlook_all else 1
         amount = self._budget.cost(Pure(times * found.epsilon)).amount * self._needs.many / self._terms.automatic.share
         return _above(self._budget.affordable(Cost(self._budget.accounting, amount)))
 
