@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.answers.answer import describe
+from lapwing.answers.doubts import useless
 from lapwing.answers.left_out import left_out
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.readings import half_width
@@ -126,12 +127,14 @@ class Preview(PricePreview):
         return [*self._numbers(), *many, *self._keys()]
 
     def notes(self) -> list[str]:
-        """What the answer will say of its limits, and what of the price says how much they cut."""
+        """What the answer will say of its limits, what of the price says how much they cut, and why it is refused."""
+        lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
+        refused = [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
         told = [] if self.checked is None else [left_out(self.plan.question, self.checked, self.confidence)]
         told += (
             [] if self.check is None else [f"Of the price {self.check} tells how much limits cut; check=0 saves it."]
         )
-        return [*self.plan.outline.notes, *told]
+        return [*refused, *self.plan.outline.notes, *told]
 
     def _epsilon(self) -> list[str]:
         """What the epsilon means where a budget has a delta: there it buys less, and more of them fit."""
