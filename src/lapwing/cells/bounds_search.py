@@ -195,7 +195,7 @@ class SearchMechanism:
     epsilon: Fraction
 
     @property
-    def loss(self) -> Pure:
+    def loss(self) -> Loss:
         return Pure(self.epsilon)
 
     @property
@@ -225,13 +225,14 @@ def mechanism_for(target: Target, epsilon: Fraction) -> SearchMechanism:
     return mechanism
 
 
-def release_search(mechanism: SearchMechanism, rows: pa.Table) -> SearchResult:
-    """What the mechanism finds in the engine's counts of units by power."""
+def release_search(search: SearchMechanism, rows: pa.Table) -> SearchResult:
+    """What is found in the engine's counts of units by power."""
+    mechanism = search.scan
     counts = [int(many) for many in rows.column(_MANY).to_pylist()]
     sides = [_side(rows, name, counts) for name in (_LOW, _HIGH) if name in rows.column_names]
-    powers = (mechanism.scan(*sides[0]),) if len(sides) == 1 else mechanism.scan.signed(*sides)
-    (units,) = mechanism.count.release([sum(counts)])
-    return SearchResult(mechanism.target, mechanism.epsilon, powers, units)
+    powers = (mechanism(*sides[0]),) if len(sides) == 1 else mechanism.signed(*sides)
+    (units,) = search.count.release([sum(counts)])
+    return SearchResult(search.target, search.epsilon, powers, units)
 
 
 def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list[int]]:
