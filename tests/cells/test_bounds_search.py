@@ -125,6 +125,7 @@ def test_units_are_counted_by_their_extremes_and_one_unit_changes_one_count(kind
             moved = [sum(side_moves(whole, fewer, side)) for side in (0, 1)]
             assert max(moved) <= (0 if unit is not None and gone is None else 1)
             assert sum(moved) <= target.values_per_unit
+            assert 0 <= sum(whole.values()) - sum(fewer.values()) <= 1
 
 
 def side_moves(one: dict[tuple[Any, ...], int], other: dict[tuple[Any, ...], int], side: int) -> list[int]:
