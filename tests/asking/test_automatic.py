@@ -121,7 +121,7 @@ def test_the_answer_says_what_was_found_and_at_which_price() -> None:
     assert f"Found privately at epsilon = 70: {what}." in str(answer)
     assert "Intervals do not cover what that cuts." in answer.methods()
     assert answer.to_dict()["found"] == [{"what": what, "epsilon": 70.0, "relied_on": True}]
-    assert answer.to_dict()["null_because"] is None
+    assert "null_because" not in answer.to_dict()
     assert abs(answer.to_arrow().column("s")[0].as_py() - sum(frame().column("cost").to_pylist())) < 10
 
 
@@ -349,7 +349,7 @@ def test_joined_answers_keep_the_bounds_of_the_first() -> None:
 
 
 def test_an_answer_without_rows_is_stored_too() -> None:
-    curator = opened(frame(1), budget=ZCDP, groups_per_unit=1)
+    curator = opened(budget=ZCDP, groups_per_unit=1)
     sql = "SELECT name, SUM(cost) AS s FROM visits GROUP BY name"
     first = curator.sql(sql, epsilon=0.1, bounds="auto")
     assert len(first) == 0

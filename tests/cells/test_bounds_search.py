@@ -215,13 +215,13 @@ def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.
     monkeypatch.setattr(AutoBounds, "signed", lambda _, *sides: (seen.append(sides), (3, 4))[1])
     rows = pa.table({"low": [1, None, 2], "high": [5, 5, None], "lw_many": [10, 20, 30]})
     target = column(Type.INTEGER)
-    monkeypatch.setattr(UnitCounts, "release", lambda _, counts: [many + 7 for many in counts])
+    monkeypatch.setattr(UnitCounts, "release", lambda _, counts: [many + 17 for many in counts])
     found = release_search(mechanism_for(target, Fraction(1)), rows)
     assert seen == [(([1, 2], [10, 30]), ([5, 5], [10, 20]))]
-    assert found == SearchResult(target, Fraction(1), (3, 4), 67)
+    assert found == SearchResult(target, Fraction(1), (3, 4), 77)
     assert decode_search(target, encode_search(found), 0) == found
     assert found.beyond == 74
-    assert "[-7, 15], where values are clipped (units beyond: at most 74 of about 67 on a side, 95% sure)" in str(found)
+    assert "[-7, 15], where values are clipped (units beyond: at most 74 of about 77 on a side, 95% sure)" in str(found)
     assert SearchResult(target, Fraction(1), (3, 62)).beyond is None
 
 
