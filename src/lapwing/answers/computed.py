@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,8 @@ class Computed(Tabular):
         """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level = self._level(confidence)
         if (level, simultaneous) not in self._made:
-            made = self._computed(level, simultaneous) if not self._nothing else _unknown(self.statement)
+            run = partial(compute, self.statement, self._released, level, simultaneous=simultaneous)
+            made = _unknown(self.statement) if self._nothing else run()
             self._made[level, simultaneous] = made
         title = asked(self.parts[0].plan.question) if len(self.parts) == 1 else ""
         selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
@@ -106,9 +108,6 @@ class Computed(Tabular):
             "methods": self.methods(),
         }
 
-    def _computed(self, level: Fraction, simultaneous: bool) -> tuple[AnswerColumn, ...]:
-        return compute(self.statement, self._released, level, simultaneous=simultaneous)
-
     def _released(self, place: int, level: Fraction, together: bool) -> AnswerTable:
         return self.parts[place].table(level, simultaneous=together)
 
@@ -140,9 +139,8 @@ def compute(
 
 def _unknown(statement: SplitStatement) -> tuple[AnswerColumn, ...]:
     """One row of NULLs: what is computed from a part without an answer is not known."""
-    null = np.full(1, None, object)
-    reasons = {True: UNFOUND, False: None}
-    return tuple(AnswerColumn(name, kind, null, reason=reasons[kind.is_number]) for name, _, kind in statement.columns)
+    null, columns = np.full(1, None, object), statement.columns
+    return tuple(AnswerColumn(n, kind, null, reason=UNFOUND if kind.is_number else None) for n, _, kind in columns)
 
 
 @contextmanager
