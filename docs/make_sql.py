@@ -291,7 +291,13 @@ precision (`within=`). The question decides how far the price goes.
 - With `bounds="auto"` (or where the steward declared it) a share of the price first finds the bounds of columns without
   any, on the stored table; with `limits="auto"`, how many rows of a unit count in a group, and in how many groups. The
   answer shows what was found. It is stored, and free for the next question. The share is `find_share`, 0.35 by default.
-  `within=` works once everything is found.
+  `within=` works once everything is found. If a search finds nothing to rely on, the answer is NULL, only the search
+  is charged, and the column `null_because` says why and at which price it searches again.
+- A question whose answer would say nothing is refused before it is charged. That is a sum, mean or other moment of
+  `DATE_DIFF` that nothing bounds, since its noise is thousands of years wide: write
+  `AVG(CLIP(DATE_DIFF('year', born, CURRENT_DATE), 0, 120))`. With `assume_rows` it is also a mean or spread whose
+  interval, in groups of so many rows, is as wide as its bounds allow. `anyway=True` asks it all the same (`--anyway`,
+  or the field `anyway` over HTTP), at the same price.
 - Where a limit can leave out rows, groups or values, every answer says so, and 5 % of the price (`within=`: 5 % more)
   tells how many units exceed it: `check=0` saves that, and a larger share buys a sharper figure. A check is about all
   rows under the keys, before WHERE, so for a filter it is an upper bound, and one serves every filter over the same

@@ -12,7 +12,7 @@ from lapwing.curator import Curator
 from lapwing.errors import BudgetExceeded, Bug, EngineFailed, Halted, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.witness import Witness
 from lapwing.privacy import Budget
-from support.visits import open_visits, write_visits
+from support.visits import crowd, open_visits, write_visits
 
 TOTAL = "SELECT COUNT(*) AS n FROM visits"
 SITES = "SELECT SUM(site) AS s FROM visits"  # the bounds of `site` must be found
@@ -25,7 +25,7 @@ WAYS: dict[str, Callable[[Curator], Any]] = {
     "batch": lambda curator: curator.batch([TOTAL, f"{TOTAL} WHERE age > 30"], epsilon=1, refresh=True),
     "distribution": lambda curator: curator.distribution("age", epsilon=1, refresh=True),
     "marginals": lambda curator: curator.marginals(["sex"], epsilon=1, refresh=True),
-    "find": lambda curator: curator.sql(SITES, epsilon=1, bounds="auto", refresh=True),
+    "find": lambda curator: curator.sql(SITES, epsilon=20, bounds="auto", refresh=True),
     "watch": lambda curator: curator.watch(threshold=10, epsilon=1).above(TOTAL),
 }
 
@@ -142,7 +142,7 @@ def test_a_session_says_that_it_stays_charged(tmp_path: Path, monkeypatch: pytes
 
 def test_what_was_found_is_said_to_stay_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else spends the rest between the finding and the answer."""
-    curator = open_visits(budget=Budget(epsilon=10))
+    curator = open_visits(crowd(), budget=Budget(epsilon=10))
     inner = curator._engine.fetch
 
     def spending(query: Any) -> Any:

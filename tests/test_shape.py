@@ -56,7 +56,7 @@ DRAWING = ("draw", "draw_noise", "release", "keep", "choose", "respond", "signed
 MECHANISMS = ("mechanism", "noise", "selection")
 DRAWING_ALLOWED = {
     "cells/release.py": ["release"],
-    "cells/bounds_search.py": ["draw_noise", "mechanism", "signed", "start"],
+    "cells/bounds_search.py": ["draw_noise", "mechanism", "release", "signed", "start"],
     "cells/checking.py": ["release"],
     "asking/watch.py": ["draw_noise", "start"],
 }

@@ -75,6 +75,7 @@ Code = Literal[
     "unsupported-function",
     "unsupported-join",
     "unsupported-union",
+    "useless-answer",
     "within-incomplete",
     "within-unattainable",
     "within-unsupported",

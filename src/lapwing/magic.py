@@ -58,7 +58,7 @@ def run(line: str, cell: str | None, names: dict[str, Any]) -> Any:
         return asked.describe()
     terms = {name: getattr(said, name) for name in ("within", *_NUMBERS, "assume_rows", "bounds", "limits")}
     given = {name: value for name, value in terms.items() if value is not None}
-    given |= {"refresh": True} if said.refresh else {}
+    given |= {name: True for name in ("refresh", "anyway") if getattr(said, name)}
     found = asked.preview(cell, **given) if said.preview else asked.sql(cell, **given)
     if said.to is not None:
         names[said.to] = found
@@ -74,6 +74,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--bounds", choices=["auto"], help="find bounds that are missing, for a share of the price")
     parser.add_argument("--limits", choices=["auto"], help="find limits that are missing, for a share of the price")
     parser.add_argument("--refresh", action="store_true", help="pay for a new answer even if one is stored")
+    parser.add_argument("--anyway", action="store_true", help="ask even if the answer would say nothing")
     parser.add_argument("--preview", action="store_true", help="show price and error instead; free")
     parser.add_argument("--dummy", action="store_true", help="ask made-up rows instead; free")
     parser.add_argument("--on", metavar="NAME", help="the variable to ask: a curator, or what lw.connect(...) gave")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lapwing.answers.doubts import doubt_of
+from lapwing.answers.doubts import nothing_found
 from lapwing.catalog.table import Field, Limit, Table
 from lapwing.cells.bounds_search import BoundsOf, LimitOf, SearchResult, overlooked
 from lapwing.curator import Curator
@@ -44,49 +44,60 @@ def test_an_answer_with_groups_says_nothing_of_the_kind() -> None:
     assert "No group" not in str(release)
 
 
+FIRST = (-20, -20)
+
+
 @pytest.mark.parametrize(
-    ("powers", "rows", "said"),
+    ("powers", "units", "said"),
     [
-        ((-20, 13), 344, "there are about 344 rows, and it may overlook 489 units"),
-        ((-20, 13), 489, "there are about 489 rows"),
-        ((-20, 13), -3, "there are about 0 rows"),
-        ((-20, -20), None, "no sign of a value of 9.53674e-07 or more, and of up to 489 units there may be none"),
-        ((-20, 13), 490, None),
+        ((-20, 13), 344, "nothing to rely on: there are about 344 units, and it may overlook 543"),
+        ((-20, 13), 543, "there are about 543 units"),
+        ((-20, 13), -3, "there are about 0 units"),
+        (FIRST, 5_000, "nothing: no sign of a value of 9.53674e-07 or more, and it may overlook 543 units"),
+        (FIRST, None, "nothing: no sign of a value"),
+        ((-20, 13), 544, None),
         ((-20, 13), None, None),
         ((-20, 62), 5, None),
     ],
 )
 def test_a_search_among_too_few_units_found_nothing(
-    powers: tuple[int, ...], rows: int | None, said: str | None
+    powers: tuple[int, ...], units: int | None, said: str | None
 ) -> None:
-    """The sentence is a function of the price, the released powers and a noisy count: nothing else comes in."""
-    found = SearchResult(MASS, Fraction(7, 100), powers)
-    assert overlooked(MASS, Fraction(7, 100)) == 489
-    doubt = doubt_of(found, rows)
-    assert doubt is None if said is None else said in str(doubt)
+    """Decided by the price, the released powers and the released number of units: nothing else comes in."""
+    found = SearchResult(MASS, Fraction(7, 100), powers, units)
+    assert overlooked(MASS, Fraction(7, 100)) == 543
+    assert found.is_nothing == (said is not None)
+    if said is not None:
+        words = nothing_found(found, Fraction(1, 4))
+        assert said in words
+        assert "Epsilon = 0.25 or more searches again" in words
 
 
-def test_limits_that_were_found_raise_no_doubt() -> None:
+def test_a_limit_that_no_unit_showed_was_not_found() -> None:
+    """A limit of one row stands for power 1; power 0 is no sign of any unit."""
     question = Question(MASS.table, None, (), (), ())
     for limit in Limit:
-        assert doubt_of(SearchResult(LimitOf(question, None, limit), Fraction(1), (0,)), 5) is None
+        target = LimitOf(question, None, limit)
+        none, one = (SearchResult(target, Fraction(1), (power,), 500) for power in (0, 1))
+        assert (none.is_nothing, one.is_nothing) == (True, False)
+        assert "no sign of any unit" in nothing_found(none, Fraction(2))
+        assert SearchResult(target, Fraction(1), (1,), 5).is_nothing
 
 
-def test_bounds_found_among_few_birds_are_not_used_in_silence() -> None:
-    """344 birds at this price: the mean is clipped somewhere, and the answer says that nothing was found."""
-    curator = birds()
-    seen = curator.preview("SELECT AVG(mass) AS m FROM birds", epsilon=0.05, bounds="auto")
+def test_a_preview_says_among_how_many_a_search_finds_nothing() -> None:
+    seen = birds().preview("SELECT AVG(mass) AS m FROM birds", epsilon=0.05, bounds="auto")
     least = seen.to_dict()["finds_nothing_below"]
     assert least > 344
-    assert f"Among fewer than about {least:,} units it may find nothing" in str(seen)
-    release = curator.sql("SELECT AVG(mass) AS m FROM birds", epsilon=0.05, bounds="auto")
-    assert "The search for the bounds of `mass` in `birds` found nothing" in str(release)
+    said = f"Among fewer than about {least:,} units it may find nothing: the answer is NULL then"
+    assert said in str(seen)
 
 
 def test_bounds_found_among_many_raise_no_doubt() -> None:
     frame = pd.DataFrame({"mass": np.full(20_000, 5000.0)})
     curator = open_data(frame, name="birds", unit=None, budget=Budget(epsilon=2))
-    assert "found nothing" not in str(curator.sql("SELECT AVG(mass) AS m FROM birds", epsilon=1, bounds="auto"))
+    release = curator.sql("SELECT AVG(mass) AS m FROM birds", epsilon=1, bounds="auto")
+    assert "found nothing" not in str(release)
+    assert "Intervals do not cover what that cuts." in str(release)
 
 
 def test_a_preview_says_when_the_answer_would_be_useless() -> None:

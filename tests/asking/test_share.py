@@ -12,7 +12,7 @@ from lapwing.asking.request import QuestionRequest, Request
 from lapwing.curator import Curator
 from lapwing.errors import BudgetExceeded, Misconfigured
 from lapwing.privacy.budget import Budget
-from support.visits import open_visits
+from support.visits import crowd, open_visits
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 MANY = "SELECT sex, COUNT(*) AS n, SUM(cost) AS c, AVG(cost) AS m FROM visits GROUP BY sex"
@@ -83,7 +83,7 @@ def test_a_session_takes_its_share_and_no_more(name: str, answers: int) -> None:
 @pytest.mark.parametrize("name", BUDGETS)
 def test_a_search_is_paid_from_the_share(name: str) -> None:
     """Bounds that are found, and the answer, cost the share together."""
-    curator = opened(name, bounds={})
+    curator = open_visits(crowd(), budget=BUDGETS[name], groups_per_unit=1, bounds={})
     assert curator.preview("SELECT SUM(cost) AS c FROM visits", share=0.5, bounds="auto").share == 0.5
     answer = curator.sql("SELECT SUM(cost) AS c FROM visits", share=0.5, bounds="auto")
     assert answer.cost.amount == curator.budget.total.amount / 2

@@ -28,6 +28,7 @@ from lapwing.cells.bounds_search import (
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Refused
 from lapwing.language.types import Interval, Type
+from lapwing.mechanisms.cells import UnitCounts
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql
@@ -124,6 +125,7 @@ def test_units_are_counted_by_their_extremes_and_one_unit_changes_one_count(kind
             moved = [sum(side_moves(whole, fewer, side)) for side in (0, 1)]
             assert max(moved) <= (0 if unit is not None and gone is None else 1)
             assert sum(moved) <= target.values_per_unit
+            assert 0 <= sum(whole.values()) - sum(fewer.values()) <= 1
 
 
 def side_moves(one: dict[tuple[Any, ...], int], other: dict[tuple[Any, ...], int], side: int) -> list[int]:
@@ -202,8 +204,10 @@ def test_findings_are_made_for_what_one_unit_adds() -> None:
     targets += [(limit_of(LIMITED[1], limit), 1) for limit in Limit]
     for target, most in targets:
         mechanism = mechanism_for(target, Fraction(1, 3))
-        assert (mechanism.values_per_unit, mechanism.loss.epsilon) == (most, Fraction(1, 3))
-        assert (mechanism.first, mechanism.last) == target.powers
+        scan, count = mechanism.scan, mechanism.count
+        assert mechanism.loss.epsilon == scan.loss.epsilon + count.noise.loss.epsilon == Fraction(1, 3)
+        assert (scan.values_per_unit, scan.first, scan.last) == (most, *target.powers)
+        assert count.noise.scale == 30
 
 
 def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,12 +215,13 @@ def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.
     monkeypatch.setattr(AutoBounds, "signed", lambda _, *sides: (seen.append(sides), (3, 4))[1])
     rows = pa.table({"low": [1, None, 2], "high": [5, 5, None], "lw_many": [10, 20, 30]})
     target = column(Type.INTEGER)
-    found = release_search(target, mechanism_for(target, Fraction(1)), rows)
+    monkeypatch.setattr(UnitCounts, "release", lambda _, counts: [many + 17 for many in counts])
+    found = release_search(mechanism_for(target, Fraction(1)), rows)
     assert seen == [(([1, 2], [10, 30]), ([5, 5], [10, 20]))]
-    assert found == SearchResult(target, Fraction(1), (3, 4))
-    assert decode_search(target, encode_search(found)) == found
-    assert found.beyond == 66
-    assert "[-7, 15], where values are clipped (units beyond: at most 66 on a side, 95% sure)" in str(found)
+    assert found == SearchResult(target, Fraction(1), (3, 4), 77)
+    assert decode_search(target, encode_search(found), 0) == found
+    assert found.beyond == 74
+    assert "[-7, 15], where values are clipped (units beyond: at most 74 of about 77 on a side, 95% sure)" in str(found)
     assert SearchResult(target, Fraction(1), (3, 62)).beyond is None
 
 

@@ -86,6 +86,7 @@ def test_quantiles_without_intervals(run: Any) -> None:
 
 
 def test_bounds_that_nobody_declared_are_found(run: Any) -> None:
+    write_visits(Path(), 20_000)
     terms = ("SELECT SUM(age) AS s FROM visits", "-e", "0.5", "--bounds", "auto", "--find-share", "0.2", "--json")
     assert run("preview", *terms).json["finds_first"] == ["the bounds of `age` in `visits`"]
     found = run("ask", *terms).json

@@ -15,7 +15,7 @@ from lapwing.curator.steps import AfterSearch, BeforeCharge, BeforeRows, run
 from lapwing.errors import BudgetExceeded, PriceChanged
 from lapwing.privacy import Accounting, Budget, Cost
 from lapwing.server.timing import slot_of
-from support.visits import frame, open_visits
+from support.visits import crowd, frame, open_visits
 
 COUNT, BY_SEX = "SELECT COUNT(*) AS n FROM visits", "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
 RATIO = "SELECT sex, n, n / SUM(n) OVER () AS part FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) AS t"
@@ -45,7 +45,12 @@ class Watched:
     def __init__(self, name: str, **changes: Any) -> None:
         bounds = {"searched": {"bounds": {"cost": (0, 100)}}, "searched twice": {"bounds": {}}}.get(name, {})
         self.curator = open_visits(
-            frame(40), budget=Budget(epsilon=50), check=None, groups_per_unit=2, **bounds, **changes
+            crowd() if bounds else frame(40),
+            budget=Budget(epsilon=50),
+            check=None,
+            groups_per_unit=2,
+            **bounds,
+            **changes,
         )
         self.read, inner = 0, self.curator._engine.fetch
 

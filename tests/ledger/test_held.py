@@ -70,7 +70,7 @@ def test_a_request_finds_what_it_holds_itself(more: dict[str, Any]) -> None:
     """Bounds that it found, its check, and the answer that it combines."""
     import pyarrow as pa
 
-    frame = pa.table({"pid": list(range(500)), "loose": [float(i % 7) for i in range(500)]})
+    frame = pa.table({"pid": range(5_000), "loose": [float(i % 7) for i in range(5_000)]})
     bounds = None if "bounds" in more else {"loose": (0, 10)}
     with open_data(frame, name="t", unit="pid", rows_per_unit=1, bounds=bounds, budget=Budget(5)) as curator:
         held: list[HeldAnswer] = []

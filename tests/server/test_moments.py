@@ -16,7 +16,7 @@ from lapwing.server.bodies import AskBody, Asking, BatchBody, DistributionBody, 
 from lapwing.server.service import Outcome
 from lapwing.server.tokens import Principal, Role
 from support.serving import COUNT, Asked, serving
-from support.visits import frame, open_visits
+from support.visits import crowd, open_visits
 
 ANN, BOB = Principal("ann", Role.ANALYST, "0"), Principal("bob", Role.ANALYST, "1")
 MOMENTS = ["before rows are read", "after rows were read"]
@@ -95,7 +95,7 @@ def test_a_failure_leaves_on_the_grid_of_its_answer(broken: str, sql: str, monke
     """threat:A9: on a finer grid it would tell when it failed, while an answer does not tell when it was ready."""
     left = []
     for fails in (False, True):
-        with serving(open_visits(bounds={"cost": (0, 100)}), {"visits": 500.0}) as asked:
+        with serving(open_visits(crowd(), bounds={"cost": (0, 100)}), {"visits": 500.0}) as asked:
 
             def fail(*_: Any) -> None:
                 raise RuntimeError
@@ -138,7 +138,7 @@ def test_a_step_that_reads_rows_does_not_look_at_the_ledger(
     """threat:A9 gate:G25: so nothing that comes of it, a price, a search, a stored answer that will do, depends on what
     others had stored or spent when the rows were read."""
     facts: dict[str, Any] = {"bounds": {"cost": (0, 100)}, "types": {"loose": "real"}, "check": None}
-    rows = frame().append_column("loose", pa.array([1.0] * 80))
+    rows = crowd().append_column("loose", pa.array([1.0] * 40_000))
     with serving(open_visits(rows, budget=Budget(epsilon=8), groups_per_unit=2, **facts)) as asked:
         if name == "combined":
             take_steps(asked, ASKED["question"], BOB, nothing)

@@ -148,7 +148,7 @@ def test_checks_and_searches_count_towards_the_limit() -> None:
     asks = {"sql": "SELECT SUM(loose) AS s FROM t", "epsilon": 0.4, "bounds": "auto"}
     import pyarrow as pa
 
-    frame = pa.table({"pid": list(range(500)), "loose": [float(i % 7) for i in range(500)]})
+    frame = pa.table({"pid": range(20_000), "loose": [float(i % 7) for i in range(20_000)]})
     with open_data(frame, name="t", unit="pid", rows_per_unit=1, budget=Budget(1)) as curator:
         body = service_module.Asking.__args__[0](**asks)  # type: ignore[attr-defined]
         with pytest.raises(Refused, match="was agreed to"):

@@ -20,7 +20,7 @@ from lapwing.server.service import Outcome
 from lapwing.server.timing import leave_at, longest, passes, slot_of
 from lapwing.server.tokens import Principal, Role
 from support.serving import BY_SEX, COUNT, serving
-from support.visits import frame, open_visits
+from support.visits import crowd, frame, open_visits
 
 
 def hold_rows(service: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -323,7 +323,7 @@ def test_a_charge_waits_for_no_thread_that_reads_rows(monkeypatch: pytest.Monkey
 def test_what_follows_a_search_is_charged_on_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """threat:A9 gate:G25: the second charge of a question would tell how long its search took."""
     body = {"sql": "SELECT AVG(age) AS a FROM visits", "epsilon": "0.5", "bounds": "auto"}
-    with serving(open_visits(bounds={"cost": (0, 100)}), {"visits": 0.5}) as asked:
+    with serving(open_visits(crowd(), bounds={"cost": (0, 100)}), {"visits": 0.5}) as asked:
         timed = Timed(asked.service, monkeypatch)
         answer = asked.ask(body)
         assert answer.status_code == 200

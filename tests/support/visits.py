@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,12 @@ def frame(people: int = 40) -> pa.Table:
             "age": pa.array([20 + i % 60 for i in rows], pa.int64()),
         }
     )
+
+
+@lru_cache
+def crowd() -> pa.Table:
+    """The same rows of so many people that a search finds their bounds at the prices of tests."""
+    return frame(20_000)
 
 
 FACTS: dict[str, Any] = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
-from lapwing.answers.doubts import doubt_of, none_shown, rows_counted
+from lapwing.answers.doubts import none_shown
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.left_out import check_facts, left_out
-from lapwing.answers.present import present
+from lapwing.answers.present import present, unanswered
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked, condition
@@ -39,6 +39,8 @@ class Release(Tabular):
     """Bounds and limits that were found privately for it, now or before."""
     check: Checked | None = field(default=None, kw_only=True)
     """How many units exceed its limits, as far as a check told, now or before."""
+    nothing: str = field(default="", kw_only=True)
+    """Why there is no answer: a search found nothing to rely on. Then all numbers are NULL, and `entry` is its own."""
 
     @classmethod
     def of(cls, other: Release, **more: Any) -> Self:
@@ -57,9 +59,12 @@ class Release(Tabular):
             "" if question.where is None else condition(question.where),
             facts=self.to_dict,  # a joined answer says more than `facts`
             gaps=self.plan.selection is not None or question.having is not None or question.limit is not None,
+            null_because=self.nothing,
         )
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
+        if self.nothing:
+            return unanswered(self.plan)
         return present(self.plan, self.released, confidence, simultaneous=simultaneous)
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,13 +76,17 @@ class Release(Tabular):
         return {
             "price": price(self.cost),
             "ledger_entry": self.entry or None,
-            "measures": describe(self.plan),
+            "measures": self.measures(),
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups_per_unit},
-            "found": [{"what": str(found), "epsilon": float(found.epsilon)} for found in self.found],
+            "found": [_described_search(found) for found in self.found],
             "check": check_facts(self.check, self.confidence),
             "methods": self.methods(),
         }
+
+    def measures(self) -> list[dict[str, Any]]:
+        """Mechanism, scale and bounds of each measure."""
+        return [] if self.nothing else describe(self.plan)
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
@@ -86,6 +95,8 @@ class Release(Tabular):
 
     def _methods(self, subject: str, noise: Sequence[str], condition: str = "") -> str:
         table = self.plan.table
+        if self.nothing:
+            return " ".join([*self._made_up(), f"{self._found()}{self.nothing} "])
         if self.plan.outline.is_declared:
             said = f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
             return " ".join([*self._made_up(), said])
@@ -99,7 +110,8 @@ class Release(Tabular):
 
     def _found(self) -> str:
         """What was found privately before the answer, and its price."""
-        return "".join(f"Found privately at {found.loss}: {found}. " for found in self.found)
+        found = "".join(f"Found privately at {one.loss}: {one}. " for one in self.found if not one.is_nothing)
+        return f"{found}Intervals do not cover what that cuts. " if found else ""
 
     def _covered(self, condition: str = "") -> str:
         """What intervals promise, if there is one."""
@@ -118,17 +130,14 @@ class Release(Tabular):
         found = self._found().strip()
         if self.plan.outline.is_declared:
             return (*self._made_up(), "Every public key is listed, whether or not a row has it.")
-        said = (*((found,) if found else ()), *self._doubts(), *self.plan.outline.notes, *self._check())
+        if self.nothing:
+            return (*self._made_up(), *filter(None, (found, self.nothing)))
+        none = [none_shown(self.plan.selection)] if self._shows_nothing() else []
+        said = (*((found,) if found else ()), *none, *self.plan.outline.notes, *self._check())
         return tuple(dict.fromkeys((*self._made_up(), *said)))
 
     def _made_up(self) -> tuple[str, ...]:
         return (MADE_UP,) if self.plan.table.made_up else ()
-
-    def _doubts(self) -> list[str]:
-        """Why nothing is shown, and which searches found nothing: by released numbers alone."""
-        rows = rows_counted(self.plan, self.released)
-        doubts = [doubt for found in self.found if (doubt := doubt_of(found, rows))]
-        return [*doubts, *([none_shown(self.plan.selection)] if self._shows_nothing() else [])]
 
     def _shows_nothing(self) -> bool:
         """Whether keys were selected and none was shown."""
@@ -145,6 +154,16 @@ class Release(Tabular):
 def declared_answer(plan: Plan, nothing: Cost, confidence: Fraction) -> Release:
     """The public keys of a question that asks for nothing else: read off the plan, so there is no entry either."""
     return Release(plan, Released((), ()), nothing, 0, confidence)
+
+
+def null_answer(plan: Plan, found: Sequence[SearchResult], cost: Cost, confidence: Fraction, why: str) -> Release:
+    """What a question is told whose search found nothing to rely on: every number is NULL."""
+    entry = max(one.entry for one in found if one.is_nothing)
+    return Release(plan, Released((), ()), cost, entry, confidence, found=tuple(found), nothing=why)
+
+
+def _described_search(found: SearchResult) -> dict[str, Any]:
+    return {"what": str(found), "epsilon": float(found.epsilon), "relied_on": not found.is_nothing}
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lapwing.answers.answer import Release, describe
+from lapwing.answers.answer import Release
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.postprocess.evaluate import evaluate
 from lapwing.answers.postprocess.rows import StepColumn, StepRows
+from lapwing.answers.present import UNFOUND
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.wording import asked
@@ -68,14 +70,21 @@ class Computed(Tabular):
         """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level = self._level(confidence)
         if (level, simultaneous) not in self._made:
-            made = compute(self.statement, self._released, level, simultaneous=simultaneous)
+            run = partial(compute, self.statement, self._released, level, simultaneous=simultaneous)
+            made = _unknown(self.statement) if self._nothing else run()
             self._made[level, simultaneous] = made
         title = asked(self.parts[0].plan.question) if len(self.parts) == 1 else ""
         selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
         said = [*(note for part in self.parts for note in part.notes), *self.statement.notes, *selected]
         notes = tuple(dict.fromkeys(said))
         below = paid(self.cost, *self.entries)
-        return AnswerTable(self._made[level, simultaneous], level, below, notes, title, facts=self.to_dict)
+        made, why = self._made[level, simultaneous], self._nothing
+        return AnswerTable(made, level, below, notes, title, facts=self.to_dict, null_because=why)
+
+    @property
+    def _nothing(self) -> str:
+        """Why a part has no answer, and so nothing is computed from it."""
+        return next((part.nothing for part in self.parts if part.nothing), "")
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, price and methods, ready for JSON."""
@@ -84,6 +93,8 @@ class Computed(Tabular):
     def methods(self) -> str:
         """Sentences to put into a paper."""
         parts = [part.methods() for part in self.parts]
+        if self._nothing:
+            return " ".join(dict.fromkeys(parts))
         how = "The answer is computed from these released numbers, which costs nothing"
         shown = any(column.low is not None for column in self.columns)
         carried = f", and intervals are carried by interval arithmetic with {percent(self.confidence)} confidence"
@@ -93,7 +104,7 @@ class Computed(Tabular):
         return {
             "price": price(self.cost),
             "ledger_entries": list(self.entries),
-            "parts": [{"ledger_entry": part.entry or None, "measures": describe(part.plan)} for part in self.parts],
+            "parts": [{"ledger_entry": part.entry or None, "measures": part.measures()} for part in self.parts],
             "methods": self.methods(),
         }
 
@@ -124,6 +135,12 @@ def compute(
         _column(shown, seen[levels[name]], seen[levels[name]].columns[name], kind, levels[name])
         for shown, name, kind in statement.columns
     )
+
+
+def _unknown(statement: SplitStatement) -> tuple[AnswerColumn, ...]:
+    """One row of NULLs: what is computed from a part without an answer is not known."""
+    null, columns = np.full(1, None, object), statement.columns
+    return tuple(AnswerColumn(n, kind, null, reason=UNFOUND if kind.is_number else None) for n, _, kind in columns)
 
 
 @contextmanager

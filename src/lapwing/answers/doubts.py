@@ -1,20 +1,30 @@
-"""What to know of an answer that says little: no group was shown, or a search for bounds saw too few units.
+"""Why an answer says little or nothing: no group was shown, a search for bounds or limits found nothing, or the plan
+alone shows that it would be useless. Such a question is refused, for nothing, unless it is asked `anyway`.
 
+Useless:    a sum, mean or other moment is useless if its bounds are those of DATE_DIFF, 10,000 years either way, with
+            nothing declared or clipped: its noise is as wide. With `assume_rows` a number is useless too if in groups
+            of so many rows its interval is as wide as its bounds allow.
 Guarantee:  every sentence is a function of the plan and of released numbers.
 Proof:      how many units a group needs, and how many a search overlooks, follow from the price; which groups are
-            shown, the powers of a search and the counts here were released with noise before.
+            shown, and the powers and the number of units of a search, were released with noise before.
 Checked by: tests/answers/test_doubts.py
 """
 
 from __future__ import annotations
 
-from lapwing.cells.bounds_search import BoundsOf, SearchResult
-from lapwing.cells.release import Released
+from collections.abc import Iterator
+from fractions import Fraction
+
+from lapwing.answers.readings import half_width
+from lapwing.cells.bounds_search import BoundsOf, SearchResult, overlooked
+from lapwing.language.expression import Column, walk
+from lapwing.language.operators.dates import DATES
+from lapwing.measures.kind import Reading
 from lapwing.measures.selection import units_needed
 from lapwing.mechanisms.fitting import KeySelection
+from lapwing.planning.limits import rests_on_dates
 from lapwing.planning.plan import Plan
-
-_HELP = "Ask at a larger epsilon, or have the steward declare bounds."
+from lapwing.privacy.wording import decimal_text
 
 
 def none_shown(selection: KeySelection | None) -> str:
@@ -28,25 +38,38 @@ def none_shown(selection: KeySelection | None) -> str:
     )
 
 
-def rows_counted(plan: Plan, released: Released) -> int | None:
-    """About how many rows of the table were counted, if the answer says so: all of them, without a filter."""
-    if plan.question.where is not None or plan.table.source is not None or plan.selection is not None:
-        return None
-    pairs = zip(plan.measures, released.cells, strict=True)
-    counts = [counted for measure, cells in pairs if (counted := measure.kind.rows_counted(cells)) is not None]
-    return max((int(counted.sum()) for counted in counts), default=None)
-
-
-def doubt_of(found: SearchResult, rows: int | None) -> str | None:
-    """Why a search for bounds found nothing, if it did; `rows` were counted, about as many as it looked at or more."""
-    bounds, beyond = found.target, found.beyond
-    if not isinstance(bounds, BoundsOf) or beyond is None:
-        return None
-    if found.is_nothing:
-        least = f"{2.0 ** bounds.powers[0]:,.6g}"
-        why = f"nothing: no sign of a value of {least} or more, and of up to {beyond:,} units there may be none"
-    elif rows is not None and rows <= beyond:
-        why = f"nothing to rely on: there are about {max(0, rows):,} rows, and it may overlook {beyond:,} units"
+def nothing_found(found: SearchResult, again: Fraction) -> str:
+    """Why there is no answer after a search that found nothing to rely on, and the price that searches again."""
+    target, units = found.target, f"{max(0, found.units or 0):,} unit{'' if found.units == 1 else 's'}"
+    if found.may_overlook_all:
+        why = f"nothing to rely on: there are about {units}, and it may overlook {found.beyond:,}"
     else:
-        return None
-    return f"The search for {bounds} found {why}. Values may be clipped anywhere, so do not use them. {_HELP}"
+        sign = f"a value of {2.0 ** target.powers[0]:,.6g} or more" if isinstance(target, BoundsOf) else "any unit"
+        why = f"nothing: no sign of {sign}, and it may overlook {overlooked(target, found.epsilon):,} units"
+    return (
+        f"The search for {target} found {why}. So the answer is NULL, and only the search is charged. "
+        f"Epsilon = {decimal_text(again)} or more searches again; or have the steward declare what is missing."
+    )
+
+
+def useless(plan: Plan, confidence: Fraction, rows: int | None) -> Iterator[tuple[str, str, str]]:
+    """Each number that would say nothing, why, and what to write instead; `rows` are assumed in a group."""
+    outline = plan.outline
+    for aggregate, reading in zip(outline.question.aggregates, outline.readings, strict=True):
+        if rests_on_dates(aggregate, outline.question.table) and not outline.kinds[reading.measure].releases_intervals:
+            parts = [part for argument in aggregate.arguments for part in walk(argument)]
+            dates = sorted({f"`{part.name}`" for part in parts if isinstance(part, Column) and part.type in DATES})
+            of = f" of {' and '.join(dates)}" if dates else ""
+            why = f"no bounds are known for the dates{of}, so its noise is thousands of years wide."
+            clip = "Clip the difference to what it can be: CLIP(DATE_DIFF(...), 0, 120)."
+            yield aggregate.words(), why, f"{clip} Or pass anyway=True."
+        elif rows is not None and _fills_its_range(plan, reading, confidence, rows):
+            why = f"in groups of {rows:,} rows its interval is as wide as its bounds allow."
+            yield aggregate.words(), why, "Ask at a larger epsilon, or about larger groups. Or pass anyway=True."
+
+
+def _fills_its_range(plan: Plan, reading: Reading, confidence: Fraction, rows: int) -> bool:
+    measure = plan.measures[reading.measure]
+    width, level = measure.kind.range_width(reading.statistic), plan.outline.confidence_of(reading.measure, confidence)
+    error = None if width is None else half_width(measure, reading.statistic, level, rows=rows)
+    return width is not None and error is not None and 2 * error >= width

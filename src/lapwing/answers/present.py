@@ -29,6 +29,7 @@ from lapwing.planning.plan import Plan
 _UNBOUNDED = (
     "an interval for all groups together must be planned for their number, which is not known before keys are selected"
 )
+UNFOUND = "NULL: a search found nothing to rely on"
 _INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
 
 
@@ -40,6 +41,23 @@ def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneou
     if plan.question.limit is not None:
         rows = rows[: plan.question.limit]
     return [column.take(rows) for column in columns]
+
+
+def unanswered(plan: Plan) -> list[AnswerColumn]:
+    """The columns of a question without an answer: NULL for every number, beside the public keys.
+
+    No group is left out by HAVING, since none of its numbers is known. Keys that are not public are one row of NULLs.
+    """
+    none = tuple(np.full(1, None, object) for _ in plan.question.keys) if plan.outline.domain is None else ()
+    above = _Above(plan, Released(none, ()), Fraction(1, 2), False)
+    columns = []
+    for output in plan.question.outputs:
+        if any(isinstance(part, Slot) for part in walk(output.expression)):
+            kind, nulls = output.expression.type or Type.TEXT, np.full(above.size, None, object)
+            columns.append(AnswerColumn(output.name, kind, nulls, reason=UNFOUND))
+        else:
+            columns.append(above.column(output.name, output.expression))
+    return [column.take(np.arange(above.size)[: plan.question.limit]) for column in columns]
 
 
 def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:

@@ -99,6 +99,8 @@ class AnswerTable:
     """How the answer was made, ready for JSON; written only if it is asked for."""
     gaps: bool = False
     """Whether groups may be missing between those shown: keys were selected, or rows were chosen."""
+    null_because: str = ""
+    """Why all numbers are NULL, if they are: then it stands in a column of this name too."""
 
     def __len__(self) -> int:
         return len(self.columns[0].values)
@@ -123,6 +125,8 @@ class AnswerTable:
                     name = fresh(f"{column.name}_{end}", names)
                     names.add(name)
                     made[name] = Type.REAL, values
+        if self.null_because:
+            made[fresh("null_because", names)] = Type.TEXT, [self.null_because] * len(self)
         return made
 
     def rows(self) -> list[dict[str, Any]]:

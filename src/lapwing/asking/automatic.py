@@ -160,7 +160,7 @@ def _with_limits(question: Question, limits: Mapping[Limit, int]) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The question with all that is known by now; what is still to be found stands at its widest bounds and at 1."""
+    """The question with all that is known by now; what is not found stands at its widest bounds and at 1."""
 
     question: Question
     found: tuple[SearchResult, ...]
@@ -179,7 +179,7 @@ def survey(
     bounds = {}
     for column in needs.columns:
         one = known(column)
-        bounds[column] = column.widest if one is None else column.interval(*one.powers)
+        bounds[column] = column.widest if one is None or one.is_nothing else column.interval(*one.powers)
         _sort(column, one, found, missing)
     question = read(_declaring(catalog, bounds)) if bounds else read(catalog)
     least = make_outline(_with_limits(question, dict.fromkeys(needs.limits, 1)))
@@ -187,7 +187,7 @@ def survey(
     for limit in needs.limits:
         target = LimitOf(question, least.domain, limit)
         one = known(target)
-        limits[limit] = 1 if one is None else target.most(*one.powers)
+        limits[limit] = 1 if one is None or one.is_nothing else target.most(*one.powers)
         _sort(target, one, found, missing)
     return Overview(_with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
 

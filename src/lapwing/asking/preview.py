@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.answers.answer import describe
+from lapwing.answers.doubts import useless
 from lapwing.answers.left_out import left_out
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.readings import half_width
@@ -48,11 +49,13 @@ class Preview(PricePreview):
     """What a check told before."""
     epsilon: Number | None = field(default=None, kw_only=True)
     """The epsilon that was named as its price, if it was."""
+    nothing: str = field(default="", kw_only=True)
+    """Why the answer is NULL: a search found nothing to rely on before."""
 
     @property
     def errors(self) -> dict[str, float]:
         """Half the width of each released number's interval at the confidence; of means, for the rows assumed."""
-        if self.missing:
+        if self.missing or self.nothing:
             return {}
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
         known = {a.words(): self._error(r, self.assume_rows or ASSUMED[1]) for a, r in pairs}
@@ -61,7 +64,7 @@ class Preview(PricePreview):
     @property
     def smallest(self) -> dict[str, int]:
         """For each count the size of a group below which the noise exceeds half the count."""
-        if self.missing:
+        if self.missing or self.nothing:
             return {}
         pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
         counts = [(a.words(), r) for a, r in pairs if a.name.startswith(COUNT_VALUES.name)]
@@ -100,17 +103,20 @@ class Preview(PricePreview):
             "errors": self.errors,
             "noise_exceeds_half_below": self.smallest,
             "groups": self.plan.group_count,
-            "measures": [] if self.missing else describe(self.plan),
+            "measures": [] if self.missing or self.nothing else describe(self.plan),
             "finds_first": list(self.missing),
             "finds_nothing_below": self.overlooked,
             "keys": self.keys,
-            "notes": [] if self.missing else self.notes(),
+            "null_because": self.nothing or None,
+            "notes": [] if self.missing or self.nothing else self.notes(),
             "check": None if self.check is None else str(self.check),
         }
 
     def lines(self) -> list[str]:
         if self.plan.outline.is_declared:
             return ["Price: nothing. The keys are public: they are listed as declared, and no row is read."]
+        if self.nothing:
+            return ["Price: nothing.", self.nothing]
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
         known = [] if self.missing else [*self._split(), *self.accuracy(), *self.notes()]
         return [price, *self._epsilon(), *known, *self._first()]
@@ -121,12 +127,14 @@ class Preview(PricePreview):
         return [*self._numbers(), *many, *self._keys()]
 
     def notes(self) -> list[str]:
-        """What the answer will say of its limits, and what of the price says how much they cut."""
+        """What the answer will say of its limits, what of the price says how much they cut, and why it is refused."""
+        lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
+        refused = [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
         told = [] if self.checked is None else [left_out(self.plan.question, self.checked, self.confidence)]
         told += (
             [] if self.check is None else [f"Of the price {self.check} tells how much limits cut; check=0 saves it."]
         )
-        return [*self.plan.outline.notes, *told]
+        return [*refused, *self.plan.outline.notes, *told]
 
     def _epsilon(self) -> list[str]:
         """What the epsilon means where a budget has a delta: there it buys less, and more of them fit."""
@@ -140,7 +148,8 @@ class Preview(PricePreview):
         if not self.missing:
             return []
         first = f"A share of the price first finds {' and '.join(self.missing)}."
-        few = f"Among fewer than about {self.overlooked:,} units it may find nothing, and the answer would be useless."
+        few = f"Among fewer than about {self.overlooked:,} units it may find nothing: the answer is NULL then"
+        few += ", and only the search is charged."
         return [first, few, "How exact the answer is depends on what is found, and cannot be told before."]
 
     def _split(self) -> list[str]:

@@ -129,6 +129,8 @@ class Request:
     """The date in UTC when the request was built: what CURRENT_DATE means in it, and then part of its identity."""
     at_most: Cost | None = field(default=None, compare=False)
     """The most that may be charged for it, such as the price of its preview; None for no limit of its own."""
+    anyway: bool = field(default=False, compare=False)
+    """Whether an answer is wanted that would say nothing (answers/doubts.py). It changes no price, and no answer."""
 
     @cached_property
     def identity(self) -> Identity:

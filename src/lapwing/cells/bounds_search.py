@@ -3,7 +3,8 @@
 Guarantee:  a search is pure DP with its epsilon for adding or removing all rows of one unit (one row, where rows are
             units). What was found is public from then on, and is used like a declared fact.
 Law:        the engine puts one number of each unit to its power of two, floor(log2), and counts units by power;
-            AutoBounds (mechanisms/quantiles/auto_bounds.py) finds a power that few of them reach.
+            AutoBounds (mechanisms/quantiles/auto_bounds.py) finds a power that few of them reach, for nine tenths of
+            the epsilon. The last tenth counts all units with Laplace noise.
             Bounds of a column: a unit's largest value and its least, over the whole stored table, so that every later
             question finds them. Rows: the most rows that a unit has in one group of the question. Groups: in how many
             it is. Both after WHERE, among the public keys where these are public.
@@ -12,6 +13,9 @@ Proof:      each number is a function of the rows of one unit, so a unit more ad
             which has one sign, once. That is what AutoBounds is proved for. The query fails on no row: NaN becomes
             NULL, a unit without values has no power, infinite values have the last one. Powers are exact, by
             comparison with 2^k and never by a logarithm. Which powers there are, and the epsilon, are declared facts.
+            A unit more adds one to the count of all units. Both releases together lose the sum of their epsilons.
+Nothing:    whether a search found something to rely on is decided by its released powers, its released count and its
+            price. That is post-processing, so to charge the answer, or not to, tells nothing more of the rows.
 From 2^i:   few values are 2^i or more, so reals are bounded by 2^i, whole numbers by 2^i - 1; a side that stops at its
             first power by 0, and if both do, the upper one at its first power. A limit is 2^i - 1, and at least 1.
             Functions of the released powers alone.
@@ -38,6 +42,7 @@ from lapwing.language.forms import Listed, Wide
 from lapwing.language.operators.table import cast, number
 from lapwing.language.types import Interval, Type, Value
 from lapwing.measures.columns import ROWS, UNIT, aliased, named, select, source
+from lapwing.mechanisms.cells import UnitCounts, unit_counts
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.planning.payload import read_payload, write_payload
 from lapwing.planning.question import Question
@@ -49,6 +54,8 @@ exact; reals alike, since whoever stores larger ones knows it. What lies below a
 LIMIT_POWERS = (0, 16)
 """The same for limits. A unit with 2^16 rows in a group is no longer one of many."""
 
+_COUNTED = Fraction(1, 10)  # the share of a search's epsilon that counts its units
+_CONFIDENCE = Fraction(19, 20)
 _VALUE, _MANY = "lw_value", "lw_many"
 _LOW, _HIGH = "low", "high"
 
@@ -135,6 +142,10 @@ class SearchResult:
     epsilon: Fraction
     powers: tuple[int, ...]
     """Of the lower and the upper bound, or of the limit."""
+    units: int | None = None
+    """About how many units there are; None for a search of an older version, which did not count them."""
+    entry: int = 0
+    """The number of its entry in the ledger, once it has one."""
 
     @property
     def loss(self) -> Loss:
@@ -142,18 +153,28 @@ class SearchResult:
 
     @property
     def beyond(self) -> int | None:
-        """With 95 % confidence at most so many units reach beyond, on each side; None if the scan went to its end.
-
-        A function of the price: where it is more than there are units, the search says nothing.
-        """
+        """With 95 % confidence at most so many units reach beyond, on each side; None if the scan went to its end."""
         return None if self.target.powers[1] in self.powers else overlooked(self.target, self.epsilon)
 
     @property
     def is_nothing(self) -> bool:
-        """Whether no side got beyond its first power: nothing shows that a value is that large, or that one exists."""
-        return set(self.powers) == {self.target.powers[0]}
+        """Whether there is nothing to rely on: no side got beyond its first power, so nothing shows that a value is
+        that large, or that one exists; or all units may reach beyond."""
+        return set(self.powers) == {self.target.powers[0]} or self.may_overlook_all
+
+    @property
+    def may_overlook_all(self) -> bool:
+        """Whether as many units may reach beyond as there are."""
+        return self.beyond is not None and self.units is not None and self.beyond >= self.units
+
+    @property
+    def most_units(self) -> int:
+        """How many units there may be: those counted, and at least what their noise hides."""
+        return max(self.units or 0, SearchMechanism(self.target, self.epsilon).count.error(_CONFIDENCE), 1)
 
     def __str__(self) -> str:
+        if self.is_nothing:
+            return f"{self.target}, in vain"
         match self.target:
             case BoundsOf() as bounds:
                 text = f"{bounds}, {bounds.interval(*self.powers)}, where values are clipped"
@@ -162,32 +183,56 @@ class SearchResult:
             case _:
                 assert_never(self.target)
         beyond, side = self.beyond, " on a side" if isinstance(self.target, BoundsOf) else ""
-        return text if beyond is None else f"{text} (units beyond: at most {beyond:,}{side}, 95% sure)"
+        many = "" if self.units is None else f" of about {max(0, self.units):,}"
+        return text if beyond is None else f"{text} (units beyond: at most {beyond:,}{many}{side}, 95% sure)"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMechanism:
+    """What finds a target's powers and counts its units, for one epsilon."""
+
+    target: Target
+    epsilon: Fraction
+
+    @property
+    def loss(self) -> Loss:
+        return Pure(self.epsilon)
+
+    @property
+    def scan(self) -> AutoBounds:
+        first, last = self.target.powers
+        epsilon, values = (1 - _COUNTED) * self.epsilon, self.target.values_per_unit
+        return AutoBounds(epsilon=epsilon, first=first, last=last, values_per_unit=values)
+
+    @property
+    def count(self) -> UnitCounts:
+        return unit_counts(Pure(_COUNTED * self.epsilon), 1)
 
 
 def overlooked(target: Target, epsilon: Fraction) -> int:
     """With 95 % confidence a search at this price overlooks at most so many units, on each side; of fewer units it
     finds nothing. A function of the price."""
-    first, last = target.powers
-    values = target.values_per_unit
-    return math.floor(AutoBounds(epsilon=epsilon, first=first, last=last, values_per_unit=values).error())
+    return math.floor(SearchMechanism(target, epsilon).scan.error())
 
 
-def mechanism_for(target: Target, epsilon: Fraction) -> AutoBounds:
+def mechanism_for(target: Target, epsilon: Fraction) -> SearchMechanism:
     """The mechanism at this price. Draws noise, so that what cannot be drawn is said before the charge."""
-    first, last = target.powers
-    mechanism = AutoBounds(epsilon=epsilon, first=first, last=last, values_per_unit=target.values_per_unit)
-    mechanism.scan.start()
-    mechanism.scan.crossing.draw_noise()
+    mechanism = SearchMechanism(target, epsilon)
+    scan = mechanism.scan.scan
+    scan.start()
+    scan.crossing.draw_noise()
+    mechanism.count.check()
     return mechanism
 
 
-def release_search(target: Target, mechanism: AutoBounds, rows: pa.Table) -> SearchResult:
-    """What the mechanism finds in the engine's counts of units by power."""
+def release_search(search: SearchMechanism, rows: pa.Table) -> SearchResult:
+    """What is found in the engine's counts of units by power."""
+    mechanism = search.scan
     counts = [int(many) for many in rows.column(_MANY).to_pylist()]
     sides = [_side(rows, name, counts) for name in (_LOW, _HIGH) if name in rows.column_names]
     powers = (mechanism(*sides[0]),) if len(sides) == 1 else mechanism.signed(*sides)
-    return SearchResult(target, mechanism.epsilon, powers)
+    (units,) = search.count.release([sum(counts)])
+    return SearchResult(search.target, search.epsilon, powers, units)
 
 
 def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list[int]]:
@@ -198,20 +243,21 @@ def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list
 
 def encode_search(found: SearchResult) -> bytes:
     """What was found, for the ledger."""
-    return write_payload("found", epsilon=str(found.epsilon), powers=found.powers)
+    return write_payload("found", epsilon=str(found.epsilon), powers=found.powers, units=str(found.units))
 
 
-def rehearse_search(target: Target, mechanism: AutoBounds) -> None:
+def rehearse_search(mechanism: SearchMechanism) -> None:
     """Finds something in no rows and throws it away; raises whatever would go wrong after the charge."""
-    names = [_LOW, _HIGH] if isinstance(target, BoundsOf) else [_HIGH]
+    names = [_LOW, _HIGH] if isinstance(mechanism.target, BoundsOf) else [_HIGH]
     none = pa.table({name: pa.array([], pa.int64()) for name in (*names, _MANY)})
-    encode_search(release_search(target, mechanism, none))
+    encode_search(release_search(mechanism, none))
 
 
-def decode_search(target: Target, payload: bytes) -> SearchResult:
-    """What was found before."""
+def decode_search(target: Target, payload: bytes, entry: int) -> SearchResult:
+    """What was found before, under this entry of the ledger."""
     read = read_payload("found", payload)
-    return SearchResult(target, Fraction(read["epsilon"]), tuple(read["powers"]))
+    units = int(read["units"]) if "units" in read else None
+    return SearchResult(target, Fraction(read["epsilon"]), tuple(read["powers"]), units, entry)
 
 
 def powers_query(target: Target) -> exp.Select:

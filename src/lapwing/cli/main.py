@@ -24,6 +24,7 @@ from lapwing.cli.opened import OPENED, curator_at, ledger_at
 from lapwing.cli.options import (
     DEFAULT,
     AnalystOption,
+    AnywayOption,
     CheckOption,
     ConfidenceOption,
     CsvOption,
@@ -206,6 +207,7 @@ def ask(
     find_share: FindShareOption = "0.35",
     check: CheckOption = None,
     refresh: RefreshOption = False,
+    anyway: AnywayOption = False,
     analyst: AnalystOption = "steward",
     key: KeyOption = None,
     plot: Annotated[Path | None, typer.Option(help="Also plot the answer to this .png or .svg file.")] = None,
@@ -224,7 +226,7 @@ def ask(
         picture_path(plot)
     with waiting("reading the rows"):
         release: Any = curator_at(file).answer(
-            Request(QuestionRequest(_read(question)), terms, refresh=refresh, analyst=analyst, key=key)
+            Request(QuestionRequest(_read(question)), terms, refresh=refresh, anyway=anyway, analyst=analyst, key=key)
         )
     with after_answer(release.cost):
         if as_csv:
@@ -250,6 +252,7 @@ def preview(
     find_share: FindShareOption = "0.35",
     check: CheckOption = None,
     refresh: RefreshOption = False,
+    anyway: AnywayOption = False,
     as_json: JsonOption = False,
     file: FileOption = DEFAULT,
 ) -> None:
@@ -257,7 +260,9 @@ def preview(
     from lapwing.asking.request import QuestionRequest, Request
 
     terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
-    seen = curator_at(file).preview_request(Request(QuestionRequest(_read(question)), terms, refresh=refresh))
+    seen = curator_at(file).preview_request(
+        Request(QuestionRequest(_read(question)), terms, refresh=refresh, anyway=anyway)
+    )
     show(seen.to_dict(), as_json, in_flags(str(seen)))
 
 
@@ -271,6 +276,7 @@ def batch(
     confidence: ConfidenceOption = None,
     check: CheckOption = None,
     refresh: RefreshOption = False,
+    anyway: AnywayOption = False,
     only_preview: PreviewOption = False,
     analyst: AnalystOption = "steward",
     key: KeyOption = None,
@@ -286,7 +292,7 @@ def batch(
     check_formats(as_json, as_csv)
     asked = read_batch(questions, [read_number(text, "weight") for text in weight] if weight else None)
     terms = Terms(**read_numbers(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check))
-    request = Request(asked, terms, refresh=refresh, analyst=analyst, key=key)
+    request = Request(asked, terms, refresh=refresh, anyway=anyway, analyst=analyst, key=key)
     if only_preview:
         seen = curator_at(file).preview_request(request)
         show(seen.to_dict(), as_json, in_flags(str(seen)))

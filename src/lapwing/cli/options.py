@@ -28,6 +28,7 @@ CheckOption = Annotated[
     str | None, typer.Option("--check", help="The share of the price that tells how much limits cut; 0 for none.")
 ]
 RefreshOption = Annotated[bool, typer.Option("--refresh", help="Pay for a new answer even if one is stored.")]
+AnywayOption = Annotated[bool, typer.Option("--anyway", help="Ask even if the answer would say nothing.")]
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show price and errors. Free.")]
 AnalystOption = Annotated[str, typer.Option("--as", help="Who asks.")]
 KeyOption = Annotated[str | None, typer.Option("--key", help="Make a retry safe: the same key never pays twice.")]

@@ -25,7 +25,7 @@ class Unwritten(LapwingError):
 
 
 _ARGUMENT = re.compile(
-    r"\b(epsilon|within|share|delta|confidence|assume_rows|bounds|limits|find_share|check|refresh|combine)"
+    r"\b(epsilon|within|share|delta|confidence|assume_rows|bounds|limits|find_share|check|refresh|combine|anyway)"
     r"=(\"auto\"|True|[0-9][0-9.]*(?:e-?[0-9]+)?)?"
 )
 

@@ -90,6 +90,7 @@ class Connection:
         check: Number | None = None,
         refresh: bool | None = None,
         combine: bool | None = None,
+        anyway: bool | None = None,
         preview: RemotePreview | None = None,
         key: str | None = None,
     ) -> RemoteRelease:
@@ -100,7 +101,8 @@ class Connection:
         priced = {"within": within, "epsilon": epsilon, "share": share, "delta": delta, "confidence": confidence}
         more = {"assume_rows": assume_rows, "intervals": intervals, "bounds": bounds, "limits": limits}
         asked = {"sql": _text(question), **priced, **more, "find_share": find_share, "check": check}
-        return self._release("/v1/ask", {**asked, "refresh": refresh, "combine": combine}, key, preview)
+        how = {"refresh": refresh, "combine": combine, "anyway": anyway}
+        return self._release("/v1/ask", {**asked, **how}, key, preview)
 
     ask = sql
 
@@ -120,12 +122,13 @@ class Connection:
         find_share: Number | None = None,
         check: Number | None = None,
         refresh: bool | None = None,
+        anyway: bool | None = None,
     ) -> RemotePreview:
         """Price and error of a question. Free; reads no data."""
         priced = {"within": within, "epsilon": epsilon, "share": share, "delta": delta, "confidence": confidence}
         more = {"assume_rows": assume_rows, "intervals": intervals, "bounds": bounds, "limits": limits}
         asked = {"sql": _text(question), **priced, **more, "find_share": find_share, "check": check}
-        return self._preview({**asked, "refresh": refresh})
+        return self._preview({**asked, "refresh": refresh, "anyway": anyway})
 
     def batch(
         self,
@@ -138,12 +141,13 @@ class Connection:
         confidence: Number | None = None,
         check: Number | None = None,
         refresh: bool | None = None,
+        anyway: bool | None = None,
         preview: RemotePreview | None = None,
         key: str | None = None,
     ) -> RemoteBatch:
         """Answers to several questions at one price, as a list or by name; arguments are those of `curator.batch`."""
         priced = {"epsilon": epsilon, "share": share, "delta": delta, "weights": weights, "confidence": confidence}
-        asked = {"questions": _texts(questions), **priced, "check": check, "refresh": refresh}
+        asked = {"questions": _texts(questions), **priced, "check": check, "refresh": refresh, "anyway": anyway}
         body = self._ask("/v1/batch", asked, key, preview)
         answers: Mapping[str, Json] = body["answers"]
         again = {name: partial(self._again, "/v1/batch", asked, name) for name in answers}
@@ -161,10 +165,12 @@ class Connection:
         confidence: Number | None = None,
         check: Number | None = None,
         refresh: bool | None = None,
+        anyway: bool | None = None,
     ) -> RemotePreview:
         """Price and error of each question of a batch. Free; reads no data."""
         priced = {"epsilon": epsilon, "share": share, "delta": delta, "weights": weights, "confidence": confidence}
-        return self._preview({"questions": _texts(questions), **priced, "check": check, "refresh": refresh})
+        how = {"check": check, "refresh": refresh, "anyway": anyway}
+        return self._preview({"questions": _texts(questions), **priced, **how})
 
     def distribution(
         self,

@@ -134,6 +134,7 @@ class Curator:
         check: Number | None = None,
         refresh: bool = False,
         combine: bool = False,
+        anyway: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
     ) -> Release | Computed:
@@ -150,11 +151,12 @@ class Curator:
         price; what was found is stored, and the next question that needs it has it for nothing.
         Where a limit can cut something, `check` of the price, 5 % by default, tells how many units exceed it. That is
         stored too, and serves every filter over the same keys; check=0 turns it off.
+        An answer that would say nothing, by the plan alone, is refused for nothing; `anyway` asks it all the same.
         """
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
-        return run(self._requests.answer(asked, Request(asked, terms, refresh, combine, analyst, key)))
+        return run(self._requests.answer(asked, Request(asked, terms, refresh, combine, analyst, key, anyway=anyway)))
 
     ask = sql
 
@@ -174,12 +176,13 @@ class Curator:
         find_share: Number = SHARE,
         check: Number | None = None,
         refresh: bool = False,
+        anyway: bool = False,
     ) -> Preview | BatchPreview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
-        return self._preview_question(asked, Request(asked, terms, refresh))
+        return self._preview_question(asked, Request(asked, terms, refresh, anyway=anyway))
 
     def batch(
         self,
@@ -192,6 +195,7 @@ class Curator:
         confidence: Number | None = None,
         check: Number | None = None,
         refresh: bool = False,
+        anyway: bool = False,
         analyst: str = STEWARD,
         key: str | None = None,
     ) -> Batch:
@@ -205,7 +209,8 @@ class Curator:
             read_batch(questions, weights),
             Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
         )
-        return run(self._requests.answer_batch(asked, Request(asked, terms, refresh, analyst=analyst, key=key)))
+        request = Request(asked, terms, refresh, analyst=analyst, key=key, anyway=anyway)
+        return run(self._requests.answer_batch(asked, request))
 
     def preview_batch(
         self,
@@ -218,13 +223,14 @@ class Curator:
         confidence: Number | None = None,
         check: Number | None = None,
         refresh: bool = False,
+        anyway: bool = False,
     ) -> BatchPreview:
         """Price and error of each question of a batch. Free; reads no data."""
         asked, terms = (
             read_batch(questions, weights),
             Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
         )
-        return self._preview_batch(asked, Request(asked, terms, refresh))
+        return self._preview_batch(asked, Request(asked, terms, refresh, anyway=anyway))
 
     def distribution(
         self,
@@ -381,6 +387,9 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
+        if planned.found and (why := planned.nothing):
+            free, left = nothing(self._ledger.total), self._ledger.remaining
+            return Preview(planned.plan, self._ledger.budget, free, left, planned.confidence, nothing=why)
         if not planned.missing:
             self._private_data.check_forms(planned.plan)
         skipped = request.refresh or planned.missing or planned.plan.outline.is_declared

@@ -22,8 +22,12 @@ from lapwing.privacy.budget import Budget, Cost
 def find_missing(
     planned: PlannedRequest, request: Request, planner: Planner, ledger: Ledger, private_data: PrivateData
 ) -> RequestSteps[PlannedRequest]:
-    """The same request with all that was missing: found, charged and stored. The whole price was checked before."""
-    while planned.missing:
+    """The same request with all that was missing: found, charged and stored. The whole price was checked before.
+
+    It ends with the first search that finds nothing to rely on. How many there are, and what is charged, follows from
+    the plan and from what was released.
+    """
+    while planned.missing and not planned.nothing:
         if planned.search is None:
             raise Bug("something is missing and nobody looks for it")
         more = len(planned.found) + len(planned.missing) + (planned.check is not None)
@@ -51,9 +55,22 @@ def prepare_search(
     mechanism = mechanism_for(target, search.each or Fraction(0))
     charge = Charge(
         ledger.budget.cost(mechanism.loss),
-        body=request.body(("find", target.identity.facts, str(mechanism.epsilon))),
+        body=body_of(request, target, mechanism.epsilon),
         key=search_key(request.key, target),
         note={"question": f"find {target}"},
     )
-    read = private_data.prepare_search(target, mechanism)
-    return Purchase(charge, target.identity.text, read, lambda payload: decode_search(target, payload))
+    read = private_data.prepare_search(mechanism)
+    return Purchase(charge, target.identity.text, read, lambda payload: decode_search(target, payload, 0))
+
+
+def check_search_keys(planned: PlannedRequest, request: Request, ledger: Ledger) -> None:
+    """Refuses a key that was used for another request, where no answer is charged that would be refused for it."""
+    for found in planned.found if request.key is not None else ():
+        key, body = search_key(request.key, found.target), body_of(request, found.target, found.epsilon)
+        if key is not None:
+            ledger.check_key(request.analyst, key, body)
+
+
+def body_of(request: Request, target: Target, epsilon: Fraction) -> str:
+    """What the ledger knows a search by."""
+    return request.body(("find", target.identity.facts, str(epsilon)))

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
+from lapwing.answers.doubts import nothing_found
 from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
 from lapwing.asking.batch import BatchPlan, BatchRequest, split_price
 from lapwing.asking.checks import check_price, read_check
@@ -69,6 +70,12 @@ class PlannedRequest:
         free = self.charged - self.charged
         check = budget.cost(self.check.price) if self.check is not None and self.check.missing else free
         return check if self.search is None else sum((self.search.cost_of_each for _ in self.missing), check)
+
+    @property
+    def nothing(self) -> str:
+        """Why there is no answer: a search found nothing to rely on. By the plan and what was released alone."""
+        one = next((found for found in self.found if found.is_nothing), None)
+        return "" if one is None or self.search is None else nothing_found(one, self.search.again(one))
 
     @property
     def overlooked(self) -> int:

@@ -19,8 +19,8 @@ from lapwing.asking.watch import Look
 from lapwing.catalog.table import Catalog, Table
 from lapwing.cells.bounding import queries
 from lapwing.cells.bounds_search import (
+    SearchMechanism,
     SearchResult,
-    Target,
     encode_search,
     powers_query,
     rehearse_search,
@@ -34,7 +34,6 @@ from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.engine import Engine
 from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
 from lapwing.ledger import Ledger
-from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
@@ -89,13 +88,13 @@ class PrivateData:
                 if not isinstance(query, EngineQuery):
                     self._engine.dialect.check(query)
 
-    def prepare_search(self, target: Target, mechanism: AutoBounds) -> Paid[SearchResult]:
+    def prepare_search(self, mechanism: SearchMechanism) -> Paid[SearchResult]:
         """For bounds or a limit that are found privately."""
-        query = _prepare(lambda: self._engine.prepare(powers_query(target)))
-        _prepare(lambda: rehearse_search(target, mechanism))
+        query = _prepare(lambda: self._engine.prepare(powers_query(mechanism.target)))
+        _prepare(lambda: rehearse_search(mechanism))
 
         def read() -> tuple[SearchResult, bytes]:
-            found = release_search(target, mechanism, self._engine.fetch(query))
+            found = release_search(mechanism, self._engine.fetch(query))
             return found, encode_search(found)
 
         return lambda: _run(read)

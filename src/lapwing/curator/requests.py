@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
-from lapwing.answers.answer import Release, declared_answer
+from lapwing.answers.answer import Release, declared_answer, null_answer
 from lapwing.answers.combine import check_combinable
 from lapwing.answers.computed import Computed
+from lapwing.answers.doubts import useless
 from lapwing.asking.batch import BatchRequest
 from lapwing.asking.batch_answer import Batch, batch_of
 from lapwing.asking.request import QuestionRequest, Request, StatementPart, WorkloadRequest
 from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, combine, nothing, release_of
 from lapwing.curator.charging import after_charge, buy
 from lapwing.curator.checks import PlannedCheck, prepare_check
-from lapwing.curator.missing import find_missing, price_of
+from lapwing.curator.missing import check_search_keys, find_missing, price_of
 from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.statements import StatementFinder, parts_request
 from lapwing.curator.steps import BeforeCharge, RequestSteps
 from lapwing.errors import Misconfigured, PriceChanged
+from lapwing.language.expression import Column
+from lapwing.language.refusal import refuse
 from lapwing.ledger import Ledger
+from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
 
 
@@ -88,6 +93,8 @@ class Requests:
             self._private_data.check(plan.table)
         found = self.find_stored(planned, asked, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
+        for place in missing:
+            _check_useful(charges[place].plan, charges[place].confidence, request)
         stop = BeforeCharge(nothing(self._ledger.total), tuple(batch.plans), sum(map(bool, planned.checks)))
         new, checks, more = yield from self._buy(
             [charges[p] for p in missing], batch.costs(missing), [planned.checks[p] for p in missing], request, stop
@@ -121,13 +128,19 @@ class Requests:
         if request.combine:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
-        if planned.missing:
+        if planned.missing and not planned.nothing:
+            _check_useful(planned.plan, planned.confidence, request)
             price = price_of(planned, self._ledger.budget)
             _check_at_most(price, request)
             self._ledger.check_fits(price, analyst=request.analyst)
             planned = yield from find_missing(planned, request, self._planner, self._ledger, self._private_data)
+        if planned.found and (why := planned.nothing):
+            check_search_keys(planned, request, self._ledger)
+            return null_answer(planned.plan, planned.found, planned.charged, planned.confidence, why)
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
+            if planned.search is None or not planned.charged:
+                _check_useful(planned.plan, planned.confidence, request)
             with after_charge(planned.charged):
                 planned, answer = yield from self._pay(title, planned, request)
         check = None if planned.check is None else planned.check.checked
@@ -214,6 +227,16 @@ class Requests:
 
     def _stamp(self, match: str | None) -> Hashable:
         return self._ledger.state if match is None else self._ledger.answer_stamp(match)
+
+
+def _check_useful(plan: Plan, confidence: Fraction, request: Request) -> None:
+    """Refuses an answer that would say nothing, unless it is wanted anyway. By the plan and what the request says."""
+    question, rows = plan.outline.question, request.terms.assume_rows
+    computed = [a for aggregate in question.aggregates for a in aggregate.arguments if not isinstance(a, Column)]
+    if request.anyway or (rows is None and question.table.source is None and not computed):
+        return  # wanted; or of stored columns, whose bounds are declared
+    for part, why, instead in useless(plan, confidence, rows):
+        refuse("useless-answer", part, why, instead)
 
 
 def _check_at_most(price: Cost, request: Request) -> None:

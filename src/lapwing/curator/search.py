@@ -1,12 +1,14 @@
 """The price of a bounds search, and which stored results a question can use.
 
 A question with a price spends the stated share of it on searches, in equal parts; what is already stored costs
-nothing, and its part goes to the answer. The parts and the answer add up to the price exactly.
+nothing, and its part goes to the answer. The parts and the answer add up to the price exactly. A search that found
+nothing to rely on ends the question: the rest of the price is not charged, and the answer is NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
@@ -26,8 +28,10 @@ from lapwing.privacy.loss import Loss, Pure
 WORSE = 4
 """A stored result is used if it cost at least 1 / WORSE of what the question would pay for it."""
 
-StoredResult = tuple[int, bool, SearchResult]
-"""A search result in the ledger: its charge, whether the question itself paid it, and the result."""
+_LEAST, _ROUNDED = Fraction(1, 10**6), Fraction(1, 10**5)  # where an epsilon is a root, it has six decimals
+
+StoredResult = tuple[bool, SearchResult]
+"""A search result in the ledger, and whether the question itself paid it."""
 
 
 def stored_results(ledger: Ledger, request: Request, target: Target) -> list[StoredResult]:
@@ -35,9 +39,8 @@ def stored_results(ledger: Ledger, request: Request, target: Target) -> list[Sto
     own = search_key(request.key, target)
     return [
         (
-            answer.charge.seq,
             own is not None and (answer.charge.analyst, answer.charge.key) == (request.analyst, own),
-            decode_search(target, answer.payload),
+            decode_search(target, answer.payload, answer.charge.seq),
         )
         for answer in reversed(ledger.find_answers(target.identity.text))
     ]
@@ -95,6 +98,12 @@ class Search:
         """The terms of the answer if all had to be found: what the same question got the first time, or better."""
         return replace(self._terms, taken=self._needs.many * self.cost_of_each.amount)
 
+    def again(self, found: SearchResult) -> Fraction:
+        """An epsilon at which this question searches again, and overlooks fewer units than there may be."""
+        times = max(Fraction(1), Fraction(found.beyond or 1, found.most_units)) if found.may_overlook_all else 1
+        amount = self._budget.cost(Pure(times * found.epsilon)).amount * self._needs.many / self._terms.automatic.share
+        return _above(self._budget.affordable(Cost(self._budget.accounting, amount)))
+
     @property
     def cost_of_each(self) -> Cost:
         """What one search costs; nothing if the question has no price."""
@@ -102,9 +111,9 @@ class Search:
 
     def _known(self, target: Target) -> SearchResult | None:
         stored = self._stored(target)
-        mine = {entry for entry, own, found in stored if own and found.epsilon == self.each}
-        self._own |= mine | {entry for entry, _, _ in stored if entry in self.paid}
-        return choose_result([found for _, _, found in stored], self.each)
+        mine = {found.entry for own, found in stored if own and found.epsilon == self.each}
+        self._own |= mine | {found.entry for _, found in stored if found.entry in self.paid}
+        return choose_result([found for _, found in stored], self.each, mine)
 
 
 def price_of_each(price: Loss, share: Fraction, many: int) -> Fraction:
@@ -113,6 +122,12 @@ def price_of_each(price: Loss, share: Fraction, many: int) -> Fraction:
     Under zCDP its rho, epsilon^2 / 2, is a decimal of 37 digits at most, so that the rest of the price is exact too.
     """
     return price.scaled(share).pure_epsilon(many, unit=Fraction(1, 10**18))
+
+
+def _above(epsilon: Fraction) -> Fraction:
+    """A larger one of two digits."""
+    step = Fraction(10) ** (math.floor(math.log10(max(epsilon, _LEAST))) - 1)
+    return (epsilon * (1 + _ROUNDED) // step + 1) * step
 
 
 def check_price(targets: Sequence[Target], each: Fraction) -> None:
@@ -127,12 +142,20 @@ def check_price(targets: Sequence[Target], each: Fraction) -> None:
         ) from None
 
 
-def choose_result(searches: Sequence[SearchResult], each: Fraction | None) -> SearchResult | None:
+def choose_result(
+    searches: Sequence[SearchResult], each: Fraction | None, mine: Container[int] = ()
+) -> SearchResult | None:
     """Of stored results, oldest first, the one to use for a question that would pay `each` for a search.
 
     It is the oldest that cost enough: later ones never change what an earlier question got, and nobody can spoil
-    it for others with a cheap one. For a question without a price it is the most expensive.
+    it for others with a cheap one. For a question without a price it is the most expensive. A result that found nothing
+    serves a retry of the question that paid it, whose entries are `mine`; else only where there is no other, and no
+    dearer question.
     """
+    relied = [found for found in searches if not found.is_nothing]
     if each is None:
-        return max(searches, key=lambda found: found.epsilon, default=None)
-    return next((found for found in searches if WORSE * found.epsilon >= each), None)
+        return max(relied, key=lambda found: found.epsilon, default=None)
+    own = [found for found in searches if found.entry in mine]
+    enough = [found for found in relied if WORSE * found.epsilon >= each]
+    nothing = [found for found in searches if found.epsilon >= each]
+    return next(iter((*own, *enough, *nothing)), None)

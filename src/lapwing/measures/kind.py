@@ -258,10 +258,6 @@ class Kind(ABC):
         """How far apart two values of the statistic can be, if its bounds say so."""
         return None
 
-    def rows_counted(self, cells: CellColumns) -> Cells | None:
-        """The noisy number of rows or units in each group, where its cells say it."""
-        return None
-
     def is_known_beforehand(self, statistic: str) -> bool:
         """Whether the error of this statistic does not depend on the data."""
         return True

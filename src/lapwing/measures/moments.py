@@ -18,7 +18,7 @@ from sqlglot import exp
 from lapwing.catalog.identity import Facts, interval_facts
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
-from lapwing.language.expression import Column, Expression
+from lapwing.language.expression import Expression
 from lapwing.language.forms import ExactSum, Least, WholeQuotient, WideProduct
 from lapwing.language.types import Interval, Type, text_of
 from lapwing.measures.columns import Read, RowColumn, one_if_present, zero_if_null
@@ -142,9 +142,6 @@ class MomentsKind(RowShares):
                 return width / 2
             case _:
                 return None
-
-    def rows_counted(self, cells: CellColumns) -> Cells | None:
-        return np.rint(values.counts(cells)).astype(np.int64) if isinstance(self.argument, Column) else None
 
     @property
     def _places(self) -> tuple[float, ...]:

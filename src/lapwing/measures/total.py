@@ -27,7 +27,7 @@ from lapwing.language.types import Interval, Type
 from lapwing.measures.columns import Read, RowColumn, one_if_present, where_present
 from lapwing.measures.function import Function, Surplus, bounds_for, row_limit
 from lapwing.measures.kind import Kind, Measure, Reading
-from lapwing.mechanisms.cells import BestGroups, CellColumns, CellMechanism, Cells
+from lapwing.mechanisms.cells import BestGroups, CellMechanism
 from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.mechanisms.grid import Grid
 from lapwing.privacy.loss import Loss
@@ -83,9 +83,6 @@ class TotalKind(Kind):
     @property
     def unit_interval(self) -> Interval | None:
         return self.interval
-
-    def rows_counted(self, cells: CellColumns) -> Cells | None:
-        return None if self.summed or self.argument is not None else cells[0]
 
     def step(self, groups_per_unit: int, share: Loss) -> Fraction:
         """A power of two, so fine that rounding to it is small against the noise.
@@ -174,9 +171,6 @@ class Best(TotalKind):
 
     @property
     def unit_interval(self) -> Interval | None:
-        return None
-
-    def rows_counted(self, cells: CellColumns) -> Cells | None:
         return None
 
     def step(self, groups_per_unit: int, share: Loss) -> Fraction:

@@ -13,15 +13,17 @@ Checked by: tests/planning/test_limits.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from lapwing.catalog.derived import Joined, PerUnit
+from lapwing.catalog.derived import Joined, PerUnit, United
 from lapwing.catalog.table import Field, Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.emission import clipped_columns
-from lapwing.language.expression import Column
-from lapwing.language.operators.table import bounds_of
+from lapwing.language.expression import Call, Column, Expression
+from lapwing.language.operators.dates import DIFFERENCES
+from lapwing.language.operators.table import bounds_of, extent_of
+from lapwing.language.types import Interval, Type
 from lapwing.language.wording import expression_text, shorten
 from lapwing.measures import moments
 from lapwing.measures.aggregates import FUNCTIONS
@@ -29,6 +31,7 @@ from lapwing.measures.function import Surplus
 from lapwing.measures.moments import MEAN
 from lapwing.measures.total import SUM
 
+_DIFFERENCES = set(DIFFERENCES.values())
 COVERED = "The interval is about what was counted."
 
 
@@ -92,6 +95,53 @@ def limit_notes(
     said += [_totalled(limits, a, unit, inside) for a in aggregates if _is_total(table, a, aggregates)]
     said += [_clipped(limits.bounds)]
     return (" ".join([*filter(None, dict.fromkeys(said)), COVERED]),)
+
+
+def rests_on_dates(aggregate: Aggregate, table: Table) -> bool:
+    """Whether the bounds of what it aggregates are those of DATE_DIFF over all dates that there are.
+
+    They are if they change with those: not where CLIP, a condition or a remainder bounds the difference.
+    """
+    if not aggregate.arguments or not FUNCTIONS[aggregate.name].clips:
+        return False
+    return any(_rests(argument, table) for argument in aggregate.arguments)
+
+
+def _rests(expression: Expression, table: Table) -> bool:
+    if isinstance(expression, Column) and table.source is None:
+        return False
+    return extent_of(expression) != extent_of(_widened(expression, _resting(table)))
+
+
+def _widened(expression: Expression, resting: Collection[str]) -> Expression:
+    """The expression with twice the bounds wherever they are those of dates."""
+    match expression:
+        case Column(bounds=Interval()) as column if column.name in resting:
+            return replace(column, bounds=column.bounds and column.bounds.times(2))
+        case Call(operator=operator) if operator in _DIFFERENCES:
+            bounds = bounds_of(expression)
+            return Column("", Type.INTEGER, bounds and bounds.times(2))
+        case Call(arguments=arguments) as call:
+            return replace(call, arguments=tuple(_widened(argument, resting) for argument in arguments))
+        case _:
+            return expression
+
+
+def _resting(table: Table) -> frozenset[str]:
+    """The columns of a derived table whose bounds are those of dates."""
+    match table.source:
+        case Joined(left=left, right=right):
+            flags = [field.name in _resting(side) for side in (left, right) for field in side.fields]
+        case United(sides=sides):
+            columns = zip(*(side.columns for side in sides), strict=True)
+            flags = [any(_rests(e, side.table) for e, side in zip(each, sides, strict=True)) for each in columns]
+        case PerUnit(table=inner, keys=keys, aggregates=aggregates):
+            numbers = [() if a.name.startswith("count") else a.arguments for a in aggregates]
+            read = [(), *((key,) for key in keys), *numbers]
+            flags = [any(_rests(e, inner) for e in expressions) for expressions in read]
+        case _:
+            return frozenset()
+    return frozenset(field.name for field, flag in zip(table.fields, flags, strict=False) if flag)
 
 
 def unit_words(table: Table) -> str:

@@ -29,6 +29,7 @@ DecimalNumber = Annotated[Decimal, BeforeValidator(_written), Field(allow_inf_na
 """A number, or its decimal text: 0.1 and "0.1" are the same."""
 WholeNumber = Annotated[int, Field(strict=True, ge=1, le=10**15)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+Anyway = Annotated[bool, Field(strict=True, description="Ask it even if the answer would say nothing.")]
 Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
 
 
@@ -38,8 +39,8 @@ class _Body(BaseModel):
     def request(self, analyst: str, key: str | None = None, at_most: Cost | None = None) -> Request:
         """What is asked of the curator."""
         asked, terms = self._asked(), self._terms()
-        refresh, combine = getattr(self, "refresh", False), getattr(self, "combine", False)
-        return Request(asked, terms, refresh, combine, analyst, key, at_most=at_most)
+        refresh, combine, anyway = (getattr(self, name, False) for name in ("refresh", "combine", "anyway"))
+        return Request(asked, terms, refresh, combine, analyst, key, at_most=at_most, anyway=anyway)
 
     def digest(self) -> str:
         """What was written, for comparison."""
@@ -81,6 +82,7 @@ class AskBody(_Priced):
     limits: Literal["auto"] | None = None
     find_share: DecimalNumber = Decimal(str(float(SHARE)))
     combine: bool = Field(False, strict=True)
+    anyway: Anyway = False
 
     def _asked(self) -> QuestionRequest:
         return QuestionRequest(self.sql)
@@ -100,6 +102,7 @@ class BatchBody(_Priced):
     )
     delta: DecimalNumber | None = None
     weights: list[DecimalNumber] | dict[ColumnName, DecimalNumber] | None = None
+    anyway: Anyway = False
 
     def _asked(self) -> BatchRequest:
         return read_batch(self.questions, self.weights)

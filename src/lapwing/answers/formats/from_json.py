@@ -32,6 +32,7 @@ def read_table(answer: Mapping[str, Any]) -> AnswerTable:
         binned=layout["binned"],
         facts=lambda: dict(answer),
         gaps=layout["gaps"],
+        null_because=answer.get("null_because", ""),
     )
 
 

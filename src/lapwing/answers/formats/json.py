@@ -18,6 +18,7 @@ def to_dict(table: AnswerTable) -> dict[str, Any]:
         "notes": list(table.notes),
         "column_notes": table.column_notes,
         "layout": _layout(table),
+        **({"null_because": table.null_because} if table.null_because else {}),
     }
     return {**own, **table.facts(), **own}  # facts of the answer never stand for those of this table
 
