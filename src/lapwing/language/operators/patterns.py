@@ -149,12 +149,15 @@ class _Pattern:
 
 def is_linear(pattern: str) -> bool:
     """True if the pattern is in the subset."""
-    if len(pattern) > MOST_PATTERN:
-        return False
+    return len(pattern) <= MOST_PATTERN and parts_of(pattern) <= MOST_PARTS
+
+
+def parts_of(pattern: str) -> int:
+    """How many parts a pattern has, written out in full; more than are allowed if it is not in the subset."""
     try:
-        return _Pattern(pattern).size() <= MOST_PARTS
+        return _Pattern(pattern).size()
     except _Unreadable:
-        return False
+        return MOST_PARTS + 1
 
 
 def _constant(_: Expression, pattern: Expression) -> str | None:
