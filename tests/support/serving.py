@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +26,7 @@ from lapwing.server.log import LOGGER
 from lapwing.server.service import Service
 from lapwing.server.settings import ServeSettings
 from lapwing.server.tokens import TokenBook
+from support.quick import LAPWING
 from support.visits import open_visits, write_visits
 
 COUNT = {"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": "0.1"}
@@ -206,9 +206,7 @@ def write_settings(
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """`lapwing serve` in a folder; its output goes to a file there."""
     with open(folder / "log", "ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "lapwing", "serve"], cwd=folder, stdout=log, stderr=log, start_new_session=True
-        )
+        return subprocess.Popen([*LAPWING, "serve"], cwd=folder, stdout=log, stderr=log, start_new_session=True)
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
