@@ -189,8 +189,8 @@ class _Reader:
             seconds = positive(found["answer_time"], "answer_time")
             if not _LEAST_TIME <= seconds <= _MOST_TIME:
                 raise Misconfigured(
-                    "`answer_time` is in seconds, from 1 to 3600. If it were shorter, the rows of one person could make "
-                    "an answer late. Write for example answer_time = 2."
+                    "`answer_time` is in seconds, from 1 to 3600. If it were shorter, the rows of one person could "
+                    "make an answer late. Write for example answer_time = 2."
                 )
             return float(seconds)
 
