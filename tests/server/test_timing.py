@@ -19,21 +19,8 @@ from lapwing.server.problems import ServerProblem
 from lapwing.server.service import Outcome
 from lapwing.server.timing import leave_at, longest, passes, slot_of
 from lapwing.server.tokens import Principal, Role
-from support.serving import BY_SEX, COUNT, serving
+from support.serving import BY_SEX, COUNT, hold_rows, serving
 from support.visits import frame, open_visits
-
-
-def hold_rows(service: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """No row is read until the event is set, or for a minute."""
-    engine, going = service.curator._engine, threading.Event()
-    real = engine.fetch
-
-    def slow(query: Any) -> Any:
-        going.wait(60)
-        return real(query)
-
-    monkeypatch.setattr(engine, "fetch", slow)
-    return going
 
 
 @given(st.floats(0, 1000), st.floats(0.01, 60))

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from typing import Any
 
 import anyio
 import httpx
+import pytest
 
 from lapwing.curator import Curator
 from lapwing.ledger import open_ledger
@@ -148,6 +150,19 @@ site = {{ type = "integer", values = [9, 10, 1000] }}
 cost = {{ type = "real", bounds = [0, 100] }}
 age = {{ type = "integer", bounds = [0, 120] }}
 """
+
+
+def hold_rows(service: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """No row is read until the event is set, or for a minute."""
+    engine, going = service.curator._engine, threading.Event()
+    real = engine.fetch
+
+    def slow(query: Any) -> Any:
+        going.wait(60)
+        return real(query)
+
+    monkeypatch.setattr(engine, "fetch", slow)
+    return going
 
 
 def free_port() -> int:

@@ -26,7 +26,7 @@ from lapwing.answers.formats.json import dump
 from lapwing.curator import Curator
 from lapwing.curator.charging import LOST
 from lapwing.curator.steps import AfterSearch, BeforeCharge, BeforeRows, RequestSteps, Stop
-from lapwing.errors import LapwingError, LedgerFailed
+from lapwing.errors import Bug, LapwingError, LedgerFailed
 from lapwing.ledger.held import HeldAnswer, holding, settle_held
 from lapwing.privacy.budget import Cost
 from lapwing.server.bodies import Asking, BatchBody
@@ -77,8 +77,10 @@ class _Begun:
     """A request that must be paid: where it stands, its claim, and the answers that it holds."""
 
     steps: RequestSteps[ServedAnswer]
-    stop: Stop
+    stop: BeforeCharge
     claim: KeyClaim | None
+    seconds: float
+    """After which its request ends, whether its answer is ready or not."""
     held: list[HeldAnswer] = field(default_factory=list)
 
 
@@ -149,14 +151,15 @@ class Service:
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
     ) -> tuple[Outcome, float | None]:
         """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
-        same, mine, end = body.digest(), (principal.name, key), arrived + self._longest
+        same, mine = body.digest(), (principal.name, key)
         begin = partial(self._begin, principal, body, key, preview)
         begun = await self._in_thread(begin, None)
+        end = arrived + (begun.seconds if isinstance(begun, _Begun) else 0.0)
         while isinstance(begun, _Begun) and not body.refresh and (twin := self._twin(same, mine)) is not None:
             await asyncio.wait({twin}, timeout=max(0.0, end - time.monotonic()))
             if not twin.done():
                 await self._give_up(begun)
-                return await self._still_running()
+                return await self._still_running(begun)
             self._forget(same, twin)
             begun = await self._in_thread(begin, begun.claim)
         if isinstance(begun, Outcome):
@@ -168,10 +171,11 @@ class Service:
         try:
             return await asyncio.wait_for(asyncio.shield(task), max(0.0, end - time.monotonic()))
         except TimeoutError:
-            return await self._still_running()
+            return await self._still_running(begun, begun.stop.price)
 
-    async def _still_running(self) -> tuple[Outcome, float]:
-        return await self._in_thread(self._problem, of_server(ServerProblem("still-running"))), self._longest
+    async def _still_running(self, begun: _Begun, charged: Cost | None = None) -> tuple[Outcome, float]:
+        problem = ServerProblem("still-running", charged=charged)
+        return await self._in_thread(self._problem, of_server(problem)), begun.seconds
 
     async def _take_turn(
         self,
@@ -182,16 +186,17 @@ class Service:
     ) -> tuple[Outcome, float | None]:
         """Answers in a turn of its own, which ends when the answer leaves. Who had to wait for it begins once more:
         the data, the budget and what is stored may have changed."""
+        refused = partial(ServerProblem, retry_after=1, again=begun.claim is not None and not begun.claim.is_first)
         try:
             async with asyncio.timeout(self._longest / 2):
                 waited = await self._turns.enter(principal.name)
         except (ServerProblem, TimeoutError) as error:
             await self._give_up(begun)
-            raise error if isinstance(error, ServerProblem) else ServerProblem("busy", retry_after=1) from None
+            raise refused(error.code if isinstance(error, ServerProblem) else "busy") from None
         try:
             if self._closing:
                 await self._give_up(begun)
-                raise ServerProblem("busy", retry_after=1)
+                raise refused("busy")
             again = await self._in_thread(begin, begun.claim) if waited else begun
             if isinstance(again, Outcome):
                 return again, None
@@ -274,12 +279,16 @@ class Service:
             except StopIteration as end:
                 return self._free(end.value, principal, body, claim, is_made=made is not None)
             may_be_paid = claim is not None and (made is not None or not claim.is_first)  # with its key, before
-            if isinstance(stop, BeforeCharge):
-                check_operators(stop, _questions(body))
-                if not may_be_paid:  # a refusal waits for no turn
-                    self.ledger.check_fits(stop.price, analyst=principal.name)
-            reply = None if claim is None or made is not None else self.retries.make(claim, now)
-            return _Begun(steps, stop, claim) if reply is None else _repeated(reply)
+            if not isinstance(stop, BeforeCharge):
+                raise Bug("a request began without its charge")
+            check_operators(stop, _questions(body))
+            if not may_be_paid:  # a refusal waits for no turn
+                self.ledger.check_fits(stop.price, analyst=principal.name)
+            seconds = max(self._longest, 2 * slot_of(stop, self._times, ANSWER_TIME))
+            reply = None
+            if claim is not None and made is None:
+                reply = self.retries.make(claim, now, stop.price, seconds=2 * seconds)
+            return _Begun(steps, stop, claim, seconds) if reply is None else _repeated(reply)
         except ServerProblem as problem:
             outcome = self._problem(of_server(problem))
         except LapwingError as error:
