@@ -25,7 +25,8 @@ def counted(sql: str, **facts: int) -> tuple[int, int]:
         ("SELECT SUM(cost * 2) AS s FROM visits WHERE age > 40", 2),
         ("SELECT sex = 'F' AS f, COUNT(*) AS n FROM visits GROUP BY sex = 'F'", 1),
         (f"{SQL} WHERE age IN ({', '.join(map(str, range(95)))})", 10),
-        (f"{SQL} WHERE REGEXP_MATCHES(name, '^ab{{3}}')", 1 + 1 + 1 + 4),
+        (f"{SQL} WHERE REGEXP_MATCHES(name, '^ab{{3}}')", 1 + 8 * (1 + 1 + 4)),
+        (f"{SQL} WHERE UPPER(name) = 'A' AND name ILIKE 'a%'", 8),
         ("SELECT COUNT(*) AS n FROM (SELECT age + 1 AS b FROM visits) AS t WHERE b * b > 4", 4),  # written out
         ("SELECT COUNT(*) AS n FROM (SELECT pid, SUM(cost + 1) AS c FROM visits GROUP BY pid) AS t WHERE c > 1", 2),
         ("SELECT COUNT(*) AS n FROM visits AS a JOIN visits AS b ON a.pid = b.pid AND a.age + 1 = b.age", 1),

@@ -1,10 +1,11 @@
 """How much work one unit can cause in a question: known before a row is read, from the question and declared facts.
 
-Rule:       an operator on one row counts 1, and 1 more for every ten arguments; a regular expression also counts the
-            parts of its pattern. A question has `operators` of them, sub-queries written out, and one step more for
-            every 1,000 on all rows that one unit is declared to have.
-Bound:      text functions see 1,000 characters (language/operators/text.py), so an operator takes some 20 microseconds
-            at most on DuckDB: 1,000 of them take 2 % of the second that a step stands for at the least.
+Rule:       an operator on one row counts 1, and 1 more for every ten arguments; UPPER, LOWER and ILIKE count 3, and a
+            regular expression 8 for each part of its pattern. A question has `operators` of them, sub-queries written
+            out, and one step more for every 1,000 on all rows that one unit is declared to have.
+Bound:      text functions see 1,000 characters (language/operators/text.py), so what counts 1 takes less than 10
+            microseconds: 1,000 of them take less than 1 % of the second that a step stands for at the least. Measured
+            on DuckDB and PostgreSQL (benchmarks/timing.py --only cpu), not proven.
 Guarantee:  `operators` and `steps` have no arguments but the question.
 Checked by: tests/planning/test_work.py
 """
@@ -17,8 +18,10 @@ from lapwing.catalog.derived import Joined, PerUnit, United
 from lapwing.catalog.table import Table
 from lapwing.language.expression import Call, Expression, walk
 from lapwing.language.operators.patterns import REGEXP_MATCHES, parts_of
+from lapwing.language.operators.text import ILIKE, LOWER, UPPER
 from lapwing.planning.question import Question
 
+_SLOW = (UPPER, LOWER, ILIKE)
 A_STEP = 1_000
 """Operators on the rows of one unit that one step allows for."""
 
@@ -37,8 +40,8 @@ def steps(question: Question) -> int:
 
 def _weight(call: Call) -> int:
     if call.operator == REGEXP_MATCHES:
-        return 1 + parts_of(str(getattr(call.arguments[1], "value", "")))
-    return 1 + len(call.arguments) // 10
+        return 1 + 8 * parts_of(str(getattr(call.arguments[1], "value", "")))
+    return 3 if call.operator in _SLOW else 1 + len(call.arguments) // 10
 
 
 def _within(table: Table) -> Iterator[Expression]:

@@ -4,7 +4,7 @@ T is what the steward declares as `answer_time` of a table, times the passes tha
 the steps of its operators (planning/work.py). It is never measured. An answer that is not ready at T leaves at 2T, and
 so on, so that what leaks is at most how often the work overran, and the steward declares a T that it hardly ever does.
 Whoever asks chooses the work, and can choose it so that it ends near T: then one unit must not be able to add much. A
-question has at most 200 operators, and what one unit's declared rows add is a few hundredths of T.
+question has at most 400 operators, and what one unit's declared rows add is a few thousandths of T.
 
 Its time begins with its turn, and a turn ends when its answer leaves. All charges of a request are made when its turn
 begins; if bounds or limits are searched for first, each search takes a T of its own, and what follows it comes on time.
@@ -40,7 +40,7 @@ from lapwing.workloads.marginals import MarginalTables
 
 SLOTS = 7
 """An answer that is not ready at T 2^6 is told later: the request ends, and the work goes on."""
-MOST_OPERATORS = 200
+MOST_OPERATORS = 400
 """Of one question that is served, as planning/work.py counts them."""
 
 ServedAnswer = Release | Computed | Batch | MarginalTables
