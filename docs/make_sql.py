@@ -14,14 +14,14 @@ from lapwing.engines.spark_dialect import SPARK
 from lapwing.errors import Refused
 from lapwing.language.emission import emit
 from lapwing.language.expression import Operator
-from lapwing.language.operators.base import MOST_SIZE
+from lapwing.language.operators.base import MOST_SIZE, MOST_TEXT
 from lapwing.language.operators.buckets import BUCKETS
 from lapwing.language.operators.casts import CASTS
 from lapwing.language.operators.date_texts import FORMATS
 from lapwing.language.operators.dates import TEMPORAL
 from lapwing.language.operators.logic import LOGIC
 from lapwing.language.operators.numbers import NUMERIC
-from lapwing.language.operators.text import MOST_TEXT, TEXTUAL
+from lapwing.language.operators.text import TEXTUAL
 from lapwing.language.types import Interval, Type
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.measures.columns import source
@@ -340,8 +340,10 @@ Which groups an answer has follows from the question and from declared facts, ne
 
 Every operator returns a value or NULL on every row, whatever the row holds; none can fail. NaN, a date that does not
 exist, and text that cannot be converted are all NULL. A row whose argument is NULL does not count in its aggregate.
-Numbers are computed in float64; whole numbers are exact up to 2^53. Concatenated text is cut at {MOST_TEXT:,}
-characters.
+Numbers are computed in float64; whole numbers are exact up to 2^53.
+
+Functions and casts of a text see its first {MOST_TEXT:,} characters, and the text that they make has at most as many. Comparisons, `IN`,
+`CASE`, `COALESCE`, `NULLIF`, `LEAST` and `GREATEST` take texts whole, and so do keys and `COUNT(DISTINCT s)`.
 
 ## Limits
 

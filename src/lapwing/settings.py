@@ -62,7 +62,7 @@ ROW = "row"
 """The value of `unit` that makes every row its own unit."""
 
 _LEAST_MEMORY = 100  # megabytes
-_LEAST_TIME, _MOST_TIME = Fraction(1, 100), 3600  # seconds
+_LEAST_TIME, _MOST_TIME = Fraction(1), 3600  # seconds
 _TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spark"}
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
@@ -189,7 +189,8 @@ class _Reader:
             seconds = positive(found["answer_time"], "answer_time")
             if not _LEAST_TIME <= seconds <= _MOST_TIME:
                 raise Misconfigured(
-                    "`answer_time` is in seconds, from 0.01 to 3600. Write for example answer_time = 2."
+                    "`answer_time` is in seconds, from 1 to 3600. If it were shorter, the rows of one person could "
+                    "make an answer late. Write for example answer_time = 2."
                 )
             return float(seconds)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer.main
+from typer.testing import CliRunner
 
 from lapwing.cli import main as program
 from support.visits import write_visits
@@ -173,3 +176,25 @@ def test_warnings_of_other_libraries_stay_off_standard_error(run: Any) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=asked, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    """Every command, with the words that call it."""
+    found = [(path, group)]
+    for name, one in getattr(group, "commands", {}).items():
+        found += commands(one, (*path, name))
+    return found
+
+
+ALL = commands(typer.main.get_command(program.app))
+
+
+@pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) or "lapwing" for path, _ in ALL])
+def test_the_help_of_a_command_shows_every_word_that_is_written(path: tuple[str, ...], command: Any) -> None:
+    """Square brackets are markup to what prints it: `[serve]` was lost. `\\[` is a bracket there."""
+    shown = CliRunner().invoke(program.app, [*path, "--help"], env={"COLUMNS": "300", "TERM": "dumb"}).output
+    seen = "".join(re.findall(r"[^\s│]", shown))
+    texts = [command.help, command.epilog, *(getattr(one, "help", "") for one in command.params)]
+    written = [text.replace("\\[", "[") for text in texts if text]
+    assert [text for text in written if "".join(text.split()) not in seen] == []
+    assert not path or written

@@ -143,7 +143,7 @@ def test_an_answer_whose_time_is_up_is_charged_and_told_in_one_sentence(
     monkeypatch.setattr("lapwing.engines.time_limit.LEAST", 1)
     monkeypatch.setattr("lapwing.engines.time_limit.FACTOR", 1)
     question: dict[str, Any] = {"epsilon": 1, "check": 0}
-    with load(written(host, tmp_path, "answer_time = 0.5")) as curator:
+    with load(written(host, tmp_path, "answer_time = 1")) as curator:
         before = curator.ledger.remaining
         with pytest.raises(EngineFailed) as ended:
             curator.sql(f"SELECT COUNT(*) AS n FROM visits{where}", **question)

@@ -14,6 +14,7 @@ from lapwing.errors import Refused
 from lapwing.language.emission import emit
 from lapwing.language.expression import Column, Expression, Literal, Operator
 from lapwing.language.operators import numbers
+from lapwing.language.operators.base import MOST_TEXT
 from lapwing.language.operators.logic import CASE, IS_NULL
 from lapwing.language.operators.table import (
     ADD,
@@ -24,7 +25,6 @@ from lapwing.language.operators.table import (
     bounds_of,
     is_exact_integer,
 )
-from lapwing.language.operators.text import MOST_TEXT
 from lapwing.language.types import Type
 from lapwing.planning.question import Question
 from lapwing.reading.sql import read_sql

@@ -15,7 +15,8 @@ from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Refused
 from lapwing.language.emission import emit
 from lapwing.language.expression import Column, Literal
-from lapwing.language.operators.patterns import MOST_PATTERN, MOST_SEEN, REGEXP_MATCHES, is_linear
+from lapwing.language.operators.base import MOST_TEXT
+from lapwing.language.operators.patterns import MOST_PATTERN, REGEXP_MATCHES, is_linear
 from lapwing.language.operators.text import REPLACE, SPLIT_PART
 from lapwing.language.types import Type
 from support.hostile import apply, engine, leaf
@@ -86,7 +87,7 @@ def test_pattern_sees_the_first_characters_only() -> None:
     """threat:A9 so that the work that one text can cause is bounded."""
     text, pattern = Column("text_a", Type.TEXT), Literal("b", Type.TEXT)
     with engine().cursor() as cursor:
-        cursor.register("lw_rows", pa.table({"text_a": ["a" * MOST_SEEN + "b", "a" * (MOST_SEEN - 1) + "b"]}))
+        cursor.register("lw_rows", pa.table({"text_a": ["a" * MOST_TEXT + "b", "a" * (MOST_TEXT - 1) + "b"]}))
         met = emit(apply(REGEXP_MATCHES, text, pattern), leaf)
         found = cursor.execute(DUCKDB.write(exp.Select(expressions=[met]).from_("lw_rows")).text).fetchall()
     assert found == [(False,), (True,)]

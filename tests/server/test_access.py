@@ -7,8 +7,12 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
 
-from lapwing.server.access import OPEN, RIGHTS
+from lapwing.server.access import ASKING, EVERYONE, NOBODY, OPEN, READING, Access, access_of
+from lapwing.server.app import Door
 from lapwing.server.tokens import Role
 from support.serving import BY_SEX, COUNT, Asked
 
@@ -20,7 +24,29 @@ BODIES: dict[str, Any] = {
     "/v1/marginals": {"columns": ["sex"], "epsilon": 0.1},
     "/v1/verify": {"release": "r" + "0" * 32, "column": "n", "value": 1},
 }
-PLACES = [*RIGHTS, ("POST", "/v1/nothing"), ("GET", "/v1/releases/r" + "0" * 32), ("GET", "/v1/admin")]
+RIGHTS: dict[tuple[str, str], Access] = {
+    ("GET", "/"): OPEN,
+    ("GET", "/v1/health"): OPEN,
+    ("GET", "/v1/openapi.json"): OPEN,
+    ("GET", "/problems/{code}"): OPEN,
+    ("GET", "/v1/tables"): EVERYONE,
+    ("GET", "/v1/budget"): EVERYONE,
+    ("POST", "/v1/preview"): ASKING,
+    ("POST", "/v1/ask"): ASKING,
+    ("POST", "/v1/batch"): ASKING,
+    ("POST", "/v1/distribution"): ASKING,
+    ("POST", "/v1/marginals"): ASKING,
+    ("GET", "/v1/dummy"): ASKING,
+    ("GET", "/v1/releases"): EVERYONE,
+    ("GET", "/v1/releases/{release}"): EVERYONE,
+    ("POST", "/v1/verify"): EVERYONE,
+    ("GET", "/v1/ledger"): READING,
+    ("GET", "/v1/watch"): EVERYONE,
+    ("POST", "/v1/watch"): EVERYONE,
+}
+"""Every address, and who may use it."""
+CLOSED = [place for place, access in RIGHTS.items() if not access.is_open]
+PLACES = [*CLOSED, ("POST", "/v1/nothing"), ("GET", "/v1/releases/r" + "0" * 32), ("GET", "/v1/admin")]
 
 
 def call(asked: Asked, method: str, path: str, **more: Any) -> Any:
@@ -28,18 +54,47 @@ def call(asked: Asked, method: str, path: str, **more: Any) -> Any:
     return asked.call(method, path.replace("{release}", "r" + "0" * 32), **body, **more)
 
 
-def test_every_address_is_in_the_table(asked: Asked) -> None:
-    described = asked.call("GET", "/v1/openapi.json").json()
-    listed = {(method.upper(), path) for path, found in described["paths"].items() for method in found}
-    assert listed - {("GET", "/v1/health")} == set(RIGHTS)
+def test_every_address_of_the_application_says_who_may_use_it(asked: Asked) -> None:
+    """gate:G52"""
+    assert isinstance(asked.app, Door)
+    routes = {
+        (method, route.path): access_of(route)
+        for route in asked.app.app.routes
+        for method in route.methods  # type: ignore[attr-defined]
+    }
+    assert routes == RIGHTS
+
+
+@pytest.mark.parametrize("kind", ["address", "several", "mounted"])
+def test_an_address_that_does_not_say_it_is_refused_to_every_role(asked: Asked, kind: str) -> None:
+    """gate:G52: whoever adds one and forgets it opens nothing."""
+    assert isinstance(asked.app, Door)
+    reached: list[str] = []
+
+    async def planted(request: Request) -> Response:
+        reached.append(request.method)
+        return Response(b"all rows")
+
+    route = Route("/v1/rows", planted) if kind == "address" else Route("/v1/{anything}", planted, methods=["POST"])
+    asked.app.app.router.routes.insert(
+        0, Mount("/v1/rows", routes=[Route("/", planted)]) if kind == "mounted" else route
+    )
+    method = "POST" if kind == "several" else "GET"
+    path = "/v1/rows/" if kind == "mounted" else "/v1/rows"
+    assert access_of(route) is NOBODY
+    assert asked.call(method, path, headers={"Authorization": ""}).status_code == 401
+    for role in Role:
+        answer = asked.call(method, path, name=f"a {role.value}".replace(" ", ""), role=role)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert not reached
 
 
 @pytest.mark.parametrize("role", list(Role))
 def test_a_role_may_do_what_the_table_says_and_nothing_else(asked: Asked, role: Role) -> None:
     """gate:G52"""
-    for (method, path), roles in RIGHTS.items():
+    for method, path in CLOSED:
         answer = call(asked, method, path, name="x", role=role)
-        assert (answer.status_code == 403) == (role not in roles)
+        assert (answer.status_code == 403) == (role not in RIGHTS[method, path].roles)
         assert answer.status_code not in (401, 500)
     if role is Role.AUDITOR:
         assert not asked.spent
@@ -60,7 +115,7 @@ def test_without_a_valid_token_everything_is_401_and_free(asked: Asked, place: t
 
 
 def test_what_is_open_says_nothing_of_anybody(asked: Asked) -> None:
-    paths = [path.replace("{code}", "unauthorized") for path in OPEN]
+    paths = [path.replace("{code}", "unauthorized") for (_, path), access in RIGHTS.items() if access.is_open]
     before = [asked.call("GET", path, headers={"Authorization": ""}).content for path in paths]
     asked.ask(COUNT)
     assert [asked.call("GET", path, headers={"Authorization": ""}).content for path in paths] == before

@@ -8,7 +8,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from lapwing.ledger import verify_ledger
 from lapwing.privacy import Accounting, Cost
 from lapwing.server.tokens import TokenBook
 from support.accepted import is_immediate
+from support.quick import LAPWING
 from support.serving import BY_SEX, COUNT, Running, running, start, stop, wait_until_ready, write_settings
 
 
@@ -207,8 +207,6 @@ def test_tls_by_file(tmp_path: Path) -> None:
 
 def test_without_tls_another_address_is_refused(tmp_path: Path) -> None:
     write_settings(tmp_path, more='host = "0.0.0.0"')
-    done = subprocess.run(
-        [sys.executable, "-m", "lapwing", "serve"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*LAPWING, "serve"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "loopback" in done.stderr

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import anyio
+import httpx
 import pytest
 
 from lapwing.errors import EngineFailed, LedgerFailed
 from lapwing.ledger import open_ledger
 from lapwing.opening import open_data
 from lapwing.privacy import Accounting, Budget, Cost
-from lapwing.server.problems import ServerProblem
+from lapwing.server.bodies import BatchBody
+from lapwing.server.problems import ServerProblem, of_server
 from lapwing.server.retries import KeptReply, KeyClaim, Retries
-from support.serving import BY_SEX, COUNT, Asked, serving
+from lapwing.server.timing import slot_of
+from lapwing.server.tokens import Principal, Role
+from support.serving import BY_SEX, COUNT, Asked, hold_rows, serving
 from support.visits import FACTS, open_visits, write_visits
 
 
@@ -147,6 +153,67 @@ def test_what_was_charged_and_lost_is_never_run_again(tmp_path: Path, monkeypatc
         assert [(one.status_code, one.json()["code"]) for one in lost] == [(409, "answer-lost")] * 3
         assert len({one.content for one in lost}) == 1
         assert later.spent == Cost(Accounting.PURE, 0.1)
+
+
+RUNNING: dict[str, tuple[str, dict[str, Any]]] = {
+    "question": ("/v1/ask", COUNT),
+    "batch": ("/v1/batch", {"questions": [f"{COUNT['sql']} WHERE age < {i}" for i in range(7)], "epsilon": "0.07"}),
+    "search": ("/v1/ask", {"sql": "SELECT AVG(age) AS a FROM visits", "epsilon": "0.5", "bounds": "auto"}),
+}
+
+
+@pytest.mark.parametrize("kind", RUNNING)
+def test_a_key_that_is_being_answered_says_what_it_is_charged(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never that nothing was: it may be charged already, and the budget shows it."""
+    path, body = RUNNING[kind]
+    with serving(open_visits(bounds={"cost": (0, 100)})) as asked:
+        going, key = hold_rows(asked.service, monkeypatch), {"Idempotency-Key": "k"}
+        told: list[Any] = []
+
+        async def run() -> None:
+            own = {"Authorization": f"Bearer {asked.token()}", **key}
+            transport = httpx.ASGITransport(app=asked.app)
+            async with (
+                httpx.AsyncClient(transport=transport, base_url="http://t", timeout=60, headers=own) as client,
+                anyio.create_task_group() as group,
+            ):
+                group.start_soon(lambda: client.post(path, json=body))
+                try:
+                    while not asked.spent:
+                        await anyio.sleep(0.01)
+                    told.append((await client.post(path, json=body)).json())
+                finally:
+                    going.set()
+
+        anyio.run(run)
+        (said,) = told
+        assert said["code"] == "key-running"
+        assert said["charged"] == {"epsilon": float(body["epsilon"]), "delta": 0}
+        assert asked.spent == Cost(Accounting.PURE, Fraction(str(body["epsilon"])))
+        assert f"It is charged at most epsilon = {body['epsilon']}, once." in said["detail"]
+        assert "Nothing was charged" not in said["detail"]
+
+
+def test_a_claim_of_an_older_version_does_not_say_that_nothing_was_charged() -> None:
+    ledger, now = open_ledger(None, Budget(1)), datetime.now(UTC)
+    retries = Retries(ledger, patience=60)
+    assert isinstance(claim_key(retries, "body", now), KeyClaim)  # without a price
+    with pytest.raises(ServerProblem) as running:
+        claim_key(retries, "body", now)
+    assert of_server(running.value).detail.endswith("What it was charged before stays charged: see /v1/budget.")
+
+
+def test_a_request_lasts_until_its_answer_leaves() -> None:
+    """A batch of 70 takes 70 times as long, and its key is not taken for lost meanwhile."""
+    sql = [f"{COUNT['sql']} WHERE age < {i}" for i in range(70)]
+    with serving(open_visits(check=0), {"visits": 2.0}) as asked:
+        ann = Principal("ann", Role.ANALYST, "0")
+        begun: Any = asked.service._begin(ann, BatchBody(questions=sql, epsilon=0.07), "k", None, None)
+        assert slot_of(begun.stop, {"visits": 2.0}, 2.0) == 140
+        assert begun.seconds == 280
+        claim = asked.service.ledger.recorded(begun.claim.key, analyst="ann")[0]
+        assert claim is not None
+        assert claim.remark("seconds") == 560
 
 
 def test_a_claim_is_running_until_its_time_is_over() -> None:

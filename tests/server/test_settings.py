@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,18 @@ def test_answer_times_are_declared_by_table(tmp_path: Path) -> None:
         write_settings(tmp_path, answer_time=odd)  # type: ignore[arg-type]
         with pytest.raises(Misconfigured, match=r"tables\.visits\.answer_time"):
             read_settings(tmp_path / "lapwing.toml")
+
+
+@pytest.mark.parametrize("command", [["serve", "--check"], ["doctor"]])
+def test_an_answer_time_below_a_second_is_refused(tmp_path: Path, command: list[str]) -> None:
+    """threat:A9: the work that one person's rows cause would be a large part of it."""
+    write_settings(tmp_path, answer_time=0.25)
+    done = subprocess.run(
+        [sys.executable, "-m", "lapwing", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    assert "tables.visits.answer_time" in done.stdout + done.stderr
+    assert "from 1 to 3600" in " ".join((done.stdout + done.stderr).split())
 
 
 def test_the_first_token_goes_to_a_file_of_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import ssl
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from support.quick import LAPWING
 from support.serving import Running, running, start, stop, wait_until_ready, write_settings
 
 LOAD = {"epsilon": 100, "workers": 2, "answer_time": 0.2}
@@ -236,7 +236,7 @@ def test_no_process_leaves_a_core_dump(tmp_path: Path) -> None:
 
 
 def serve(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lapwing", "serve"]
+    command = [*LAPWING, "serve"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from fractions import Fraction
 from typing import Any
 
 import anyio
@@ -17,23 +18,10 @@ from lapwing.privacy import Accounting, Cost
 from lapwing.server.bodies import AskBody, BatchBody
 from lapwing.server.problems import ServerProblem
 from lapwing.server.service import Outcome
-from lapwing.server.timing import leave_at, longest, passes, slot_of
+from lapwing.server.timing import MOST_OPERATORS, leave_at, longest, pass_time, passes, slot_of
 from lapwing.server.tokens import Principal, Role
-from support.serving import BY_SEX, COUNT, serving
+from support.serving import BY_SEX, COUNT, hold_rows, serving
 from support.visits import crowd, frame, open_visits
-
-
-def hold_rows(service: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """No row is read until the event is set, or for a minute."""
-    engine, going = service.curator._engine, threading.Event()
-    real = engine.fetch
-
-    def slow(query: Any) -> Any:
-        going.wait(60)
-        return real(query)
-
-    monkeypatch.setattr(engine, "fetch", slow)
-    return going
 
 
 @given(st.floats(0, 1000), st.floats(0.01, 60))
@@ -357,3 +345,65 @@ def test_who_waits_for_a_turn_is_refused_free_when_the_server_stops() -> None:
         anyio.run(run)
         assert sorted(codes) == ["200", "busy"]
         assert asked.spent == Cost(Accounting.PURE, 0.1)
+
+
+def terms(many: int) -> str:
+    """A question of this many operators, which cost something on one person's row only."""
+    named = " OR ".join(f"age = {i}" for i in range((many - 2) // 2))
+    return f"SELECT COUNT(*) AS n FROM visits WHERE CASE WHEN name = 'n1' THEN {named} ELSE age < 50 END"
+
+
+@pytest.mark.parametrize("path", ["/v1/ask", "/v1/preview", "/v1/batch"])
+def test_a_question_of_too_many_operators_is_refused_free(path: str) -> None:
+    """threat:A9: whoever asks chooses the work, and could choose it so that one person's row makes an answer late."""
+    with serving(open_visits(), {"visits": 0.05}) as asked:
+        for many, status in ((MOST_OPERATORS - 2, 200), (484, 422)):
+            asks = {"questions": [terms(many)]} if path == "/v1/batch" else {"sql": terms(many)}
+            told = asked.call("POST", path, json={**asks, "epsilon": "0.01"})
+            assert told.status_code == status, told.text
+        assert told.json()["code"] == "too-large"
+        assert "Nothing was charged" in told.json()["detail"]
+        assert asked.spent.amount <= Fraction(1, 100)
+
+
+def test_each_question_of_a_batch_has_operators_of_its_own() -> None:
+    with serving(open_visits(), {"visits": 0.05}) as asked:
+        body = {"questions": [terms(MOST_OPERATORS - 2 * i) for i in range(1, 5)], "epsilon": "0.01"}
+        assert asked.call("POST", "/v1/batch", json=body).status_code == 200
+
+
+def test_a_retry_of_what_was_given_up_is_counted_too() -> None:
+    with serving(open_visits(), {"visits": 0.05}) as asked:
+        answers = [asked.ask({"sql": terms(484), "epsilon": "0.01"}, key="k") for _ in range(3)]
+        assert {one.json()["code"] for one in answers} == {"too-large"}
+        assert not asked.spent
+
+
+@pytest.mark.parametrize(("rows", "many", "times"), [(2, 8, 1), (2, 398, 1), (5, 398, 2), (10, 398, 4), (10, 98, 1)])
+def test_more_operators_take_more_time_in_whole_steps(rows: int, many: int, times: int) -> None:
+    """threat:A9: by the text and declared rows, so that what one person adds stays a small part of T."""
+    with open_visits(check=0, rows_per_unit=rows) as curator:
+        seen = curator.preview_request(AskBody(sql=terms(many), epsilon=0.1).request("ann"))
+        assert slot_of(seen, {"visits": 3.0}, 2.0) == 3.0 * times
+        assert pass_time(seen.plan, {"visits": 3.0}, 2.0) == 3.0 * times
+
+
+def test_an_answer_is_written_after_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """threat:A9: the words of a large answer take long, and would be a part of its T."""
+    order: list[str] = []
+    with serving(open_visits(), {"visits": 0.05}) as asked:
+        service = asked.service
+        leave, content = service._turns.leave, service._content
+
+        def left(name: str) -> None:
+            order.append("turn ends")
+            leave(name)
+
+        def written(*given: Any) -> Any:
+            order.append("written")
+            return content(*given)
+
+        monkeypatch.setattr(service._turns, "leave", left)
+        monkeypatch.setattr(service, "_content", written)
+        assert asked.ask(COUNT).status_code == 200
+    assert order == ["turn ends", "written"]

@@ -226,6 +226,11 @@ def test_the_command_line_adds_lists_and_revokes(tmp_path: Path, monkeypatch: py
     assert TokenBook(ledger).find(made["token"]) is None
     ledger.close()
     shown = CliRunner().invoke(app, ["token", "list"]).stdout
+    run("add", "bob")
+    lines = {line.split()[1]: line for line in CliRunner().invoke(app, ["token", "list"]).stdout.splitlines()}
+    assert "nothing" in lines["eve"]  # auditors ask nothing
+    assert "the budget" not in lines["eve"]
+    assert "the budget" in lines["bob"]
     assert "revoked" in shown
     assert made["token"] not in shown
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from lapwing.ledger import open_ledger
 from lapwing.privacy import Budget
 from lapwing.server import tokens
 from lapwing.server.tokens import TokenBook
+from support.quick import LAPWING
 from support.service import RunningService, running, spare_port, write_settings
 
 COUNT = "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
@@ -69,7 +69,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[First]:
 
 
 def check(folder: Path) -> tuple[int, str]:
-    command = [sys.executable, "-m", "lapwing", "serve", "--check"]
+    command = [*LAPWING, "serve", "--check"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
 

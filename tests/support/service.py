@@ -7,7 +7,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from urllib.request import urlopen
 from lapwing.cli.opened import ledger_at
 from lapwing.ledger import Ledger
 from lapwing.server.tokens import TokenBook
+from support.quick import LAPWING
 from support.visits import write_visits
 
 VISITS = """
@@ -112,7 +112,7 @@ def running(folder: Path, **settings: Any) -> Iterator[RunningService]:
     scheme = "https" if "tls_key" in said else "http"
     url = f"{scheme}://127.0.0.1:{said.split('port = ')[1].split()[0]}"
     with (folder / "server.log").open("ab") as log:
-        command = [sys.executable, "-m", "lapwing", "serve", "--file", str(folder / "lapwing.toml")]
+        command = [*LAPWING, "serve", "--file", str(folder / "lapwing.toml")]
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
     service = RunningService(url, folder, "", process)
     try:

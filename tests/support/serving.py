@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import subprocess
-import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +18,7 @@ from typing import Any
 
 import anyio
 import httpx
+import pytest
 
 from lapwing.curator import Curator
 from lapwing.ledger import open_ledger
@@ -27,6 +28,7 @@ from lapwing.server.log import LOGGER
 from lapwing.server.service import Service
 from lapwing.server.settings import ServeSettings
 from lapwing.server.tokens import TokenBook
+from support.quick import LAPWING
 from support.visits import open_visits, write_visits
 
 COUNT = {"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": "0.1"}
@@ -150,6 +152,19 @@ age = {{ type = "integer", bounds = [0, 120] }}
 """
 
 
+def hold_rows(service: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """No row is read until the event is set, or for a minute."""
+    engine, going = service.curator._engine, threading.Event()
+    real = engine.fetch
+
+    def slow(query: Any) -> Any:
+        going.wait(60)
+        return real(query)
+
+    monkeypatch.setattr(engine, "fetch", slow)
+    return going
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -206,9 +221,7 @@ def write_settings(
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """`lapwing serve` in a folder; its output goes to a file there."""
     with open(folder / "log", "ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "lapwing", "serve"], cwd=folder, stdout=log, stderr=log, start_new_session=True
-        )
+        return subprocess.Popen([*LAPWING, "serve"], cwd=folder, stdout=log, stderr=log, start_new_session=True)
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes], seconds: float = 60) -> None:

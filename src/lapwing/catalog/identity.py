@@ -22,6 +22,8 @@ from lapwing.catalog.derived import Joined, PerUnit, Selected, United
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.language.operators.base import MOST_TEXT
+from lapwing.language.operators.table import is_long, sees_start
 from lapwing.language.types import Interval, Value, type_of
 
 FORMAT = 1
@@ -84,7 +86,8 @@ def expression_facts(expression: Expression | None, table: Table, *, clipped: bo
             return ("slot", index)
         case Call(operator=operator, arguments=arguments):
             inner = (expression_facts(argument, table, clipped=clipped) for argument in arguments)
-            return ("call", operator.name, *inner)
+            cut = sees_start(operator) and any(map(is_long, arguments))
+            return ("call", (operator.name, MOST_TEXT) if cut else operator.name, *inner)
         case _:
             assert_never(expression)
 

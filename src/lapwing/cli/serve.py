@@ -15,7 +15,7 @@ def serve(
     file: FileOption = DEFAULT,
     check: Annotated[bool, typer.Option("--check", help="Check the settings, make the first token, and stop.")] = False,
 ) -> None:
-    """Answer questions over HTTP, for people who do not trust each other. [serve] in lapwing.toml says how."""
+    r"""Answer questions over HTTP, for people who do not trust each other. \[serve] in lapwing.toml says how."""
     try:
         from lapwing.server.run import prepare, run
     except ModuleNotFoundError as error:

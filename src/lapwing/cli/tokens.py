@@ -56,10 +56,14 @@ def add(
 @app.command("list")
 def listed(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """List all tokens, without their secrets, and what each name may spend."""
+    from lapwing.server.tokens import Role
+
     ledger, tokens = ledger_at(file), _book(file).all()
+    may_ask = {token.id: token.role != Role.AUDITOR for token in tokens}
+    limits = {token.name: ledger.allowance(token.name) for token in tokens}
     if as_json:
         return show(
-            [{**asdict(token), "allowance": _allowed(ledger.allowance(token.name))} for token in tokens], True, ""
+            [{**asdict(t), "allowance": _allowed(limits[t.name]) if may_ask[t.id] else None} for t in tokens], True, ""
         )
     rows = [("id", "name", "role", "valid until", "may spend", "")]
     rows += [
@@ -68,7 +72,7 @@ def listed(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
             t.name,
             str(t.role),
             t.expires,
-            _allowed(ledger.allowance(t.name)) or "the budget",
+            _allowed(limits[t.name]) or "the budget" if may_ask[t.id] else "nothing",
             "revoked" * bool(t.revoked),
         )
         for t in tokens
@@ -76,8 +80,8 @@ def listed(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     teams = sorted({f"@{t.name.partition('@')[2]}" for t in tokens if "@" in t.name})
-    limits = [(team, limit) for team in teams if (limit := ledger.allowance(team)) is not None]
-    lines += [f"{team} may spend {limit}, and has spent {ledger.spent_by(team)}." for team, limit in limits]
+    of_teams = [(team, limit) for team in teams if (limit := ledger.allowance(team)) is not None]
+    lines += [f"{team} may spend {limit}, and has spent {ledger.spent_by(team)}." for team, limit in of_teams]
     return show(None, False, "\n".join(lines))
 
 

@@ -35,7 +35,7 @@ def find_missing(
             search = prepare_search(planned.search, planned.missing[0], request, ledger, private_data)
             yield BeforeCharge(price_of(planned, ledger.budget), (planned.plan,), more)
             (paid,) = yield from buy(ledger, [search], request.analyst)
-        yield AfterSearch(planned.plan.table)
+        yield AfterSearch(planned.plan)
         planned.search.paid.add(paid.entry)
         charged = planned.charged + paid.cost
         with after_charge(charged):  # a refusal by what was found, which is public now

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -32,12 +33,14 @@ from lapwing.curator.policy import declaration
 from lapwing.curator.prepared import Prepared
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.engine import Engine
+from lapwing.engines.time_limit import prolonged
 from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
 from lapwing.ledger import Ledger
 from lapwing.noise import SYSTEM
 from lapwing.planning.plan import Plan
 from lapwing.planning.question import Question
 from lapwing.planning.statement import SplitStatement
+from lapwing.planning.work import steps
 from lapwing.privacy.loss import Loss
 
 _LOG = logging.getLogger("lapwing.curator")
@@ -71,7 +74,7 @@ class PrivateData:
         self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None
     ) -> Paid[Released]:
         """For the noisy cells of a plan, off which its own question is read, or these."""
-        asked = _prepare(lambda: self._prepared.rehearse(plan, confidence, questions))
+        asked = _prepare(lambda: self._prepared.rehearse(plan, confidence, questions)).prepared(_in_time(plan.question))
 
         def read() -> tuple[Released, bytes]:
             with self._engine.snapshot() as fetch:
@@ -158,6 +161,12 @@ class PrivateData:
             [declaration(table, self._engine.origin(table)) for table in side] for side in (self._private, self._public)
         )
         self._ledger.declare(private, public=public)
+
+
+def _in_time(question: Question) -> Callable[[EngineQuery], EngineQuery]:
+    """Gives a query the time of a question."""
+    many = steps(question)
+    return lambda query: query if many == 1 else replace(query, seconds=prolonged(query.seconds, many))
 
 
 def _prepare(work: Callable[[], _T]) -> _T:

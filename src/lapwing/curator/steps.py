@@ -15,7 +15,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lapwing.catalog.table import Table
 from lapwing.planning.plan import Plan
 from lapwing.privacy.budget import Cost
 
@@ -43,8 +42,8 @@ class BeforeRows:
 class AfterSearch:
     """Bounds or a limit were found. What follows plans with them, looks at the ledger, and reads no rows."""
 
-    table: Table
-    """What was searched."""
+    plan: Plan
+    """Of what is asked."""
 
 
 Stop = BeforeCharge | BeforeRows | AfterSearch

@@ -11,8 +11,16 @@ from sqlglot import exp
 from lapwing.language import forms
 from lapwing.language.expression import Call, Column, Expression, Key, Literal, Slot
 from lapwing.language.holes import Hole
-from lapwing.language.operators.base import of_type, try_cast
-from lapwing.language.operators.table import cast, maybe_nan, null_if_nan, number, within_years
+from lapwing.language.operators.base import of_type, shortened, try_cast
+from lapwing.language.operators.table import (
+    cast,
+    is_long,
+    maybe_nan,
+    null_if_nan,
+    number,
+    sees_start,
+    within_years,
+)
 from lapwing.language.types import Type, Value
 
 Leaf = Callable[[Column | Key | Slot], exp.Expression]
@@ -55,7 +63,11 @@ def _emitted(expression: Expression, leaf: Leaf, *, clipped: bool) -> exp.Expres
             return literal(value)
         case Call(operator=operator, arguments=arguments):
             inner = clipped and expression.type.is_number
-            return operator.emit(*(emit(argument, leaf, clipped=inner) for argument in arguments))
+            nodes = [emit(argument, leaf, clipped=inner) for argument in arguments]
+            if sees_start(operator):
+                pairs = zip(arguments, nodes, strict=True)
+                nodes = [of_type(shortened(n), Type.TEXT) if is_long(a) else n for a, n in pairs]
+            return operator.emit(*nodes)
 
 
 def hole_mark(place: int) -> str:

@@ -29,9 +29,9 @@ from lapwing.catalog.table import Table
 from lapwing.engines.calculator import calculate
 from lapwing.language.emission import whole
 from lapwing.language.expression import Call, Column, Expression, Literal
+from lapwing.language.operators.base import MOST_TEXT
 from lapwing.language.operators.buckets import WIDTH_BUCKET
 from lapwing.language.operators.table import bounds_of
-from lapwing.language.operators.text import MOST_TEXT
 from lapwing.language.types import Type, Value
 
 MOST_RANGE = 1_000

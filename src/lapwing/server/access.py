@@ -1,44 +1,69 @@
-"""Who may do what: one table, which every request passes before anything else is looked at."""
+"""Who may do what: each address says it itself, and every request passes that before anything else is looked at.
+
+Guarantee:  an address that does not say it is refused to every role.
+Proof:      `access_to` finds the route as the application does, and one without `@allow` has NOBODY.
+Checked by: tests/server/test_access.py
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from starlette.routing import BaseRoute, Match
+from starlette.types import Scope
+
 from lapwing.server.tokens import Role
 
-EVERYONE = frozenset(Role)
-ASKING = frozenset({Role.STEWARD, Role.ANALYST})
-READING = frozenset({Role.STEWARD, Role.AUDITOR})
-
-RIGHTS: dict[tuple[str, str], frozenset[Role]] = {
-    ("GET", "/v1/tables"): EVERYONE,
-    ("GET", "/v1/budget"): EVERYONE,
-    ("POST", "/v1/preview"): ASKING,
-    ("POST", "/v1/ask"): ASKING,
-    ("POST", "/v1/batch"): ASKING,
-    ("POST", "/v1/distribution"): ASKING,
-    ("POST", "/v1/marginals"): ASKING,
-    ("GET", "/v1/dummy"): ASKING,
-    ("GET", "/v1/releases"): EVERYONE,
-    ("GET", "/v1/releases/{release}"): EVERYONE,
-    ("POST", "/v1/verify"): EVERYONE,
-    ("GET", "/v1/ledger"): READING,
-}
-"""What needs a token, and which roles may do it."""
-
-OPEN = ("/", "/v1/health", "/v1/openapi.json", "/problems/{code}")
-"""What needs none: it says nothing of anybody's data, budget or questions."""
+_T = TypeVar("_T")
 
 
-def is_open(path: str) -> bool:
-    """Whether a path needs no token."""
-    return path in OPEN or path.startswith("/problems/")
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an address needs."""
+
+    roles: frozenset[Role]
+    is_open: bool = False
+    """Whether it needs no token: it says nothing of anybody's data, budget or questions."""
 
 
-def roles_for(method: str, path: str) -> frozenset[Role]:
-    """The roles that may do this; what does not exist is told to everyone who has a token."""
-    known = "/v1/releases/{release}" if path.startswith("/v1/releases/") else path
-    return RIGHTS.get((method, known), EVERYONE)
+NOBODY = Access(frozenset())
+EVERYONE = Access(frozenset(Role))
+ASKING = Access(frozenset({Role.STEWARD, Role.ANALYST}))
+READING = Access(frozenset({Role.STEWARD, Role.AUDITOR}))
+OPEN = Access(frozenset(), is_open=True)
 
 
-def takes_body(method: str, path: str) -> bool:
-    """Whether a request has a body that is read: those of every other address are not looked at."""
-    return method == "POST" and (method, path) in RIGHTS
+def allow(access: Access) -> Callable[[_T], _T]:
+    """Says who may use the address of a function."""
+
+    def said(endpoint: _T) -> _T:
+        endpoint.access = access  # type: ignore[attr-defined]
+        return endpoint
+
+    return said
+
+
+def access_of(route: BaseRoute) -> Access:
+    """What an address says of itself."""
+    found = getattr(getattr(route, "endpoint", None), "access", NOBODY)
+    return found if isinstance(found, Access) else NOBODY
+
+
+def open_paths(routes: Iterable[BaseRoute]) -> set[str]:
+    """The addresses that need no token."""
+    return {str(getattr(route, "path", "")) for route in routes if access_of(route).is_open}
+
+
+def access_to(routes: Iterable[BaseRoute], scope: Scope) -> tuple[Access, bool]:
+    """What a request needs, and whether it has a body that is read: those of every other address are not looked at.
+
+    What does not exist is told to everyone who has a token."""
+    other = NOBODY
+    for route in routes:
+        match, _ = route.matches(scope)
+        if match is Match.FULL:
+            return access_of(route), getattr(route, "body_field", None) is not None
+        other = access_of(route) if match is Match.PARTIAL else other
+    return OPEN if other.is_open else EVERYONE, False

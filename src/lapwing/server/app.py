@@ -20,7 +20,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lapwing.server.access import is_open, roles_for, takes_body
+from lapwing.server.access import OPEN, access_to, allow, open_paths
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
 from lapwing.server.openapi import complete
@@ -59,22 +59,25 @@ def create_app(service: Service) -> ASGIApp:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
-    app.include_router(router)
+    app.router.routes.extend(router.routes)  # each by itself, so that the door finds what it says
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ServerProblem, _served)
     app.add_exception_handler(Exception, _unforeseen)
-    described = cache(lambda: complete(app.openapi()))
+    described = cache(lambda: complete(app.openapi(), open_paths(app.routes)))
 
     @app.get("/v1/openapi.json", include_in_schema=False)
+    @allow(OPEN)
     async def openapi() -> dict[str, Any]:
         return described()
 
     @app.get("/", include_in_schema=False)
+    @allow(OPEN)
     async def page() -> Response:
         return Response(start_page(described()), media_type="text/html")
 
     @app.get("/problems/{code}", include_in_schema=False)
+    @allow(OPEN)
     async def problem(code: str) -> Response:
         return Response(problem_page(code), media_type="text/html")
 
@@ -84,13 +87,13 @@ def create_app(service: Service) -> ASGIApp:
 class Door:
     """What every request passes before an address sees it."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app, self._service = app, service
+    def __init__(self, app: FastAPI, service: Service) -> None:
+        self.app, self._service = app, service
         self._rates = Rates(service.settings.rate, service.settings.burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            return await self._app(scope, receive, send)
+            return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close"})
         line, sent = LogLine(scope["method"]), _Sender(send)
@@ -107,20 +110,21 @@ class Door:
     async def _pass(self, scope: Scope, receive: Receive, send: Send, line: LogLine) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}
         state: dict[str, Any] = {"line": line}
-        if not is_open(scope["path"]):
+        access, has_body = access_to(self.app.routes, scope)
+        if not access.is_open:
             shown = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
             principal = await self._service.find_principal(_token(shown))
             if principal is None:
                 raise ServerProblem("unauthorized")
             line.token = principal.token
-            if principal.role not in roles_for(scope["method"], scope["path"]):
+            if principal.role not in access.roles:
                 raise ServerProblem("forbidden")
             self._rates.take(principal.name)
             state["principal"] = principal
-        body = await read_body(headers, receive) if takes_body(scope["method"], scope["path"]) else b""
+        body = await read_body(headers, receive) if has_body else b""
         state["arrived"] = time.monotonic()
         scope["state"] = state
-        await self._app(scope, _replay(body, receive), send)
+        await self.app(scope, _replay(body, receive), send)
 
 
 class _Sender:

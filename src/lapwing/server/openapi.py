@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lapwing.server.access import is_open
 from lapwing.server.problems import KINDS, MEDIA_TYPE, STATUSES
 
 _AMOUNTS: dict[str, Any] = {"anyOf": [{"$ref": "#/components/schemas/Amounts"}, {"type": "null"}]}
@@ -97,12 +96,12 @@ VERIFIED = _answers("Verified", "Whether it is what was released.", {"is_what_wa
 LISTED = _answers("Releases", "The releases.", {"releases": {"type": "array", "items": {"type": "object"}}}, {})
 
 
-def complete(schema: dict[str, Any]) -> dict[str, Any]:
-    """The description with what has a name of its own, and the token that addresses need."""
+def complete(schema: dict[str, Any], open_paths: set[str]) -> dict[str, Any]:
+    """The description with what has a name of its own, and the token that all but these addresses need."""
     schema.setdefault("components", {}).setdefault("schemas", {}).update(_SCHEMAS)
     schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in schema["paths"].items():
         for operation in operations.values():
-            if not is_open(path):
+            if path not in open_paths:
                 operation["security"] = [{"token": []}]
     return schema

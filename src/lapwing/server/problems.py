@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from lapwing.errors import (
+    NOTHING,
     AnswerLost,
     BudgetExceeded,
     Code,
@@ -98,11 +99,22 @@ CODES = (*KINDS, *get_args(Code))
 
 
 class ServerProblem(Exception):
-    """A problem of the server itself, before anything was charged."""
+    """A problem of the server itself. Nothing was charged for the request, unless `charged` says how much at most.
 
-    def __init__(self, code: str, *, part: str | None = None, retry_after: int | None = None) -> None:
+    `again` if a request with the same key may have been charged before, and by how much is not known here."""
+
+    def __init__(
+        self,
+        code: str,
+        *,
+        part: str | None = None,
+        retry_after: int | None = None,
+        charged: Cost | None = None,
+        again: bool = False,
+    ) -> None:
         super().__init__(code)
         self.code, self.part, self.retry_after = code, part, retry_after
+        self.charged, self.again = charged, again
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +155,14 @@ def of_server(problem: ServerProblem) -> ProblemDetails:
     kind = KINDS[problem.code]
     where = "" if problem.part is None else f" It is about {problem.part}."
     detail = f"{kind.why}{where} {kind.instead}"
-    if problem.code not in ("answer-lost", "still-running"):
-        detail += " Nothing was charged."
-    return ProblemDetails(
-        problem.code, kind.status, detail, problem.part, kind.why, kind.instead, retry_after=problem.retry_after
-    )
+    if problem.charged is not None:
+        detail += f" It is charged at most {problem.charged}, once."
+    elif problem.again:
+        detail += " What it was charged before stays charged: see /v1/budget."
+    elif problem.code not in ("answer-lost", "still-running"):
+        detail += f" {NOTHING}"
+    told = (problem.code, kind.status, detail, problem.part, kind.why, kind.instead, problem.charged)
+    return ProblemDetails(*told, retry_after=problem.retry_after)
 
 
 def of_error(error: LapwingError) -> ProblemDetails:

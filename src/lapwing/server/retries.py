@@ -25,7 +25,8 @@ from hashlib import sha256
 from math import ceil
 
 from lapwing.ledger import Entry, EntryKind, Ledger
-from lapwing.server.problems import ServerProblem
+from lapwing.privacy.budget import Cost, read_cost
+from lapwing.server.problems import ServerProblem, amounts
 
 _FREE = b""
 _REMEMBERED = 4096  # keys of which is known how often they were given up
@@ -91,12 +92,15 @@ class Retries:
                 known = self._remember(analyst, first, turn)
             turn = 1 + (known if turn == 0 else turn)
 
-    def make(self, claim: KeyClaim, now: datetime) -> KeptReply | None:
-        """Makes a claim, or finds what was sent under it meanwhile; refused as by `find`."""
+    def make(
+        self, claim: KeyClaim, now: datetime, price: Cost | None = None, *, seconds: float = 0
+    ) -> KeptReply | None:
+        """Makes a claim for what will be charged at this price and take so long at most, or finds what was sent under
+        it meanwhile; refused as by `find`."""
         found, new = self._ledger.record(
             EntryKind.CLAIM,
             claim.key,
-            {"written": claim.written, "seconds": ceil(self._patience)},
+            {"written": claim.written, "seconds": ceil(max(seconds, self._patience)), "price": amounts(price)},
             analyst=claim.analyst,
             unless=claim.reply_key,
         )
@@ -129,7 +133,7 @@ class Retries:
         is_reply = found.kind == EntryKind.KEEP
         reply = self._reply(None if is_reply else found, found if is_reply else None, claim.written, now)
         if reply is None:  # it was given up just now
-            raise ServerProblem("key-running", retry_after=1)
+            raise _running(found)
         return reply
 
     def _reply(self, claimed: Entry | None, replied: Entry | None, written: str, now: datetime) -> KeptReply | None:
@@ -141,11 +145,18 @@ class Retries:
         if replied is not None and content:
             return KeptReply(int(replied.remark("status")), content)
         if content is None and claimed is not None and not self._is_over(claimed, now):
-            raise ServerProblem("key-running", retry_after=1)
+            raise _running(claimed)
         return None
 
     def _is_over(self, claimed: Entry, now: datetime) -> bool:
         return claimed.at < (now - timedelta(seconds=int(claimed.remark("seconds")))).strftime(_TIME)
+
+
+def _running(claimed: Entry) -> ServerProblem:
+    """A key that is being answered, and what it is charged."""
+    price = claimed.remark("price")
+    cost = read_cost(price) if price else None
+    return ServerProblem("key-running", retry_after=1, charged=cost, again=True)
 
 
 def retry_key(key: str) -> str:

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
+from lapwing.server.access import ASKING, EVERYONE, OPEN, READING, allow
 from lapwing.server.bodies import AnyBody, AskBody, Asking, BatchBody, DistributionBody, MarginalsBody, VerifyBody
 from lapwing.server.openapi import ANSWERED, LISTED, PREVIEWED, VERIFIED, problems
 from lapwing.server.problems import ServerProblem
 from lapwing.server.service import Outcome, Service
 from lapwing.server.tokens import Principal, Role
 
-router = APIRouter()
+router = APIRouter(generate_unique_id_function=lambda route: route.name)
 
 PreviewQuery = Annotated[
     str | None,
@@ -63,6 +64,7 @@ def _who(request: Request) -> tuple[Service, Principal]:
 
 
 @router.get("/v1/health", tags=["service"], responses=problems(503))
+@allow(OPEN)
 async def health(request: Request) -> Response:
     """Whether the server can read its ledger. Needs no token."""
     service: Service = request.app.state.service
@@ -70,6 +72,7 @@ async def health(request: Request) -> Response:
 
 
 @router.get("/v1/tables", tags=["declared"], responses=problems())
+@allow(EVERYONE)
 async def tables(request: Request) -> Response:
     """Tables, columns, bounds, values and limits, as the steward declared them. Reads no data."""
     service, _ = _who(request)
@@ -77,6 +80,7 @@ async def tables(request: Request) -> Response:
 
 
 @router.get("/v1/budget", tags=["ledger"], responses=problems())
+@allow(EVERYONE)
 async def budget(request: Request) -> Response:
     """What was spent of the whole budget, of your own allowance and of that of your team."""
     service, principal = _who(request)
@@ -84,6 +88,7 @@ async def budget(request: Request) -> Response:
 
 
 @router.post("/v1/preview", tags=["ask"], responses=problems() | PREVIEWED)
+@allow(ASKING)
 async def preview(request: Request, body: AnyBody) -> Response:
     """Price and error of what could be asked. Free, and reads no data. Its name lets you ask at that price."""
     service, principal = _who(request)
@@ -93,6 +98,7 @@ async def preview(request: Request, body: AnyBody) -> Response:
 
 
 @router.post("/v1/ask", tags=["ask"], responses=problems() | ANSWERED)
+@allow(ASKING)
 async def ask(
     request: Request, body: AskBody, preview: PreviewQuery = None, dummy: DummyQuery = False, key: KeyHeader = None
 ) -> Response:
@@ -101,6 +107,7 @@ async def ask(
 
 
 @router.post("/v1/batch", tags=["ask"], responses=problems() | ANSWERED)
+@allow(ASKING)
 async def batch(
     request: Request, body: BatchBody, preview: PreviewQuery = None, dummy: DummyQuery = False, key: KeyHeader = None
 ) -> Response:
@@ -109,6 +116,7 @@ async def batch(
 
 
 @router.post("/v1/distribution", tags=["ask"], responses=problems() | ANSWERED)
+@allow(ASKING)
 async def distribution(
     request: Request,
     body: DistributionBody,
@@ -121,6 +129,7 @@ async def distribution(
 
 
 @router.post("/v1/marginals", tags=["ask"], responses=problems() | ANSWERED)
+@allow(ASKING)
 async def marginals(
     request: Request,
     body: MarginalsBody,
@@ -133,6 +142,7 @@ async def marginals(
 
 
 @router.get("/v1/dummy", tags=["declared"], responses=problems())
+@allow(ASKING)
 async def dummy(request: Request) -> Response:
     """A hundred made-up rows of every table, from declared facts alone. `?dummy=true` asks them."""
     service, _ = _who(request)
@@ -140,6 +150,7 @@ async def dummy(request: Request) -> Response:
 
 
 @router.get("/v1/releases", tags=["releases"], responses=problems() | LISTED)
+@allow(EVERYONE)
 async def releases(request: Request) -> Response:
     """Your releases, the newest first; all of them for stewards and auditors."""
     service, principal = _who(request)
@@ -148,6 +159,7 @@ async def releases(request: Request) -> Response:
 
 
 @router.get("/v1/releases/{release}", tags=["releases"], responses=problems() | ANSWERED)
+@allow(EVERYONE)
 async def read_release(request: Request, release: ReleaseName) -> Response:
     """A release again, as it was sent, for whoever knows its name."""
     service, _ = _who(request)
@@ -155,6 +167,7 @@ async def read_release(request: Request, release: ReleaseName) -> Response:
 
 
 @router.post("/v1/verify", tags=["releases"], responses=problems() | VERIFIED)
+@allow(EVERYONE)
 async def verify(request: Request, body: VerifyBody) -> Response:
     """Whether a number that someone cites is what was released. Free; reads released numbers only."""
     service, _ = _who(request)
@@ -162,6 +175,7 @@ async def verify(request: Request, body: VerifyBody) -> Response:
 
 
 @router.get("/v1/ledger", tags=["ledger"], responses=problems())
+@allow(READING)
 async def ledger(request: Request, after: Place = 0) -> Response:
     """The entries of the ledger, 500 at a time. For stewards and auditors."""
     service, _ = _who(request)
@@ -174,6 +188,7 @@ async def ledger(request: Request, after: Place = 0) -> Response:
 
 
 @router.api_route("/v1/watch", methods=["GET", "POST"], include_in_schema=False)
+@allow(EVERYONE)
 async def watch() -> Response:
     """Not served, and says why."""
     raise ServerProblem("not-served")

@@ -26,10 +26,10 @@ from lapwing.answers.formats.json import dump
 from lapwing.curator import Curator
 from lapwing.curator.charging import LOST
 from lapwing.curator.steps import AfterSearch, BeforeCharge, BeforeRows, RequestSteps, Stop
-from lapwing.errors import LapwingError, LedgerFailed
+from lapwing.errors import Bug, LapwingError, LedgerFailed
 from lapwing.ledger.held import HeldAnswer, holding, settle_held
 from lapwing.privacy.budget import Cost
-from lapwing.server.bodies import Asking
+from lapwing.server.bodies import Asking, BatchBody
 from lapwing.server.dummy import DummyAnswers
 from lapwing.server.limits import Turns
 from lapwing.server.log import note_incident
@@ -38,7 +38,7 @@ from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, i
 from lapwing.server.releases import NewRelease, Releases, new_release
 from lapwing.server.retries import KeptReply, KeyClaim, Retries, retry_key
 from lapwing.server.settings import ANSWER_TIME, ServeSettings
-from lapwing.server.timing import ServedAnswer, leave_at, longest, pass_time, slot_of
+from lapwing.server.timing import ServedAnswer, check_operators, leave_at, longest, pass_time, slot_of
 from lapwing.server.tokens import Principal, TokenBook
 
 _T = TypeVar("_T")
@@ -60,6 +60,8 @@ class Outcome:
     retry_after: int | None = None
     problem: ProblemDetails | None = None
     """What went wrong, to be written when it leaves."""
+    write: Callable[[], tuple[bytes, NewRelease | None]] | None = None
+    """Writes an answer when it leaves: how long that takes follows from what was released."""
     slot: float | None = None
     """T of the grid on which it leaves; None if it leaves at once."""
     held: tuple[HeldAnswer, ...] = ()
@@ -75,8 +77,10 @@ class _Begun:
     """A request that must be paid: where it stands, its claim, and the answers that it holds."""
 
     steps: RequestSteps[ServedAnswer]
-    stop: Stop
+    stop: BeforeCharge
     claim: KeyClaim | None
+    seconds: float
+    """After which its request ends, whether its answer is ready or not."""
     held: list[HeldAnswer] = field(default_factory=list)
 
 
@@ -147,14 +151,15 @@ class Service:
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
     ) -> tuple[Outcome, float | None]:
         """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
-        same, mine, end = body.digest(), (principal.name, key), arrived + self._longest
+        same, mine = body.digest(), (principal.name, key)
         begin = partial(self._begin, principal, body, key, preview)
         begun = await self._in_thread(begin, None)
+        end = arrived + (begun.seconds if isinstance(begun, _Begun) else 0.0)
         while isinstance(begun, _Begun) and not body.refresh and (twin := self._twin(same, mine)) is not None:
             await asyncio.wait({twin}, timeout=max(0.0, end - time.monotonic()))
             if not twin.done():
                 await self._give_up(begun)
-                return await self._still_running()
+                return await self._still_running(begun)
             self._forget(same, twin)
             begun = await self._in_thread(begin, begun.claim)
         if isinstance(begun, Outcome):
@@ -166,10 +171,11 @@ class Service:
         try:
             return await asyncio.wait_for(asyncio.shield(task), max(0.0, end - time.monotonic()))
         except TimeoutError:
-            return await self._still_running()
+            return await self._still_running(begun, begun.stop.price)
 
-    async def _still_running(self) -> tuple[Outcome, float]:
-        return await self._in_thread(self._problem, of_server(ServerProblem("still-running"))), self._longest
+    async def _still_running(self, begun: _Begun, charged: Cost | None = None) -> tuple[Outcome, float]:
+        problem = ServerProblem("still-running", charged=charged)
+        return await self._in_thread(self._problem, of_server(problem)), begun.seconds
 
     async def _take_turn(
         self,
@@ -180,23 +186,27 @@ class Service:
     ) -> tuple[Outcome, float | None]:
         """Answers in a turn of its own, which ends when the answer leaves. Who had to wait for it begins once more:
         the data, the budget and what is stored may have changed."""
+        refused = partial(ServerProblem, retry_after=1, again=begun.claim is not None and not begun.claim.is_first)
         try:
             async with asyncio.timeout(self._longest / 2):
                 waited = await self._turns.enter(principal.name)
         except (ServerProblem, TimeoutError) as error:
             await self._give_up(begun)
-            raise error if isinstance(error, ServerProblem) else ServerProblem("busy", retry_after=1) from None
+            raise refused(error.code if isinstance(error, ServerProblem) else "busy") from None
         try:
             if self._closing:
                 await self._give_up(begun)
-                raise ServerProblem("busy", retry_after=1)
+                raise refused("busy")
             again = await self._in_thread(begin, begun.claim) if waited else begun
-            return (again, None) if isinstance(again, Outcome) else await self._finish(principal, body, again)
+            if isinstance(again, Outcome):
+                return again, None
+            reached, place = await self._finish(principal, body, again)
         finally:
             self._turns.leave(principal.name)
+        return await self._in_thread(self._store, reached), place
 
     async def _finish(self, principal: Principal, body: Asking, begun: _Begun) -> tuple[Outcome, float | None]:
-        """Charges, reads the rows, waits for the grid, and only then stores the answer: from then on it is free."""
+        """Charges, reads the rows and waits for the grid. What was answered is written and stored after that."""
         began = on_time = time.monotonic()
         go_on, slot = partial(self._go_on, principal, body, begun), ANSWER_TIME
         reached: Outcome | Stop = begun.stop
@@ -205,8 +215,8 @@ class Service:
                 case BeforeRows():
                     reached = await asyncio.get_running_loop().run_in_executor(self._pool, go_on, slot)
                     continue
-                case AfterSearch(table):  # what was found may show in the next charge, which comes on time
-                    on_time += leave_at(time.monotonic() - on_time, pass_time(table, self._times, ANSWER_TIME))
+                case AfterSearch(plan):  # what was found may show in the next charge, which comes on time
+                    on_time += leave_at(time.monotonic() - on_time, pass_time(plan, self._times, ANSWER_TIME))
                     await self._wait_until(on_time)
                 case BeforeCharge():
                     slot = slot_of(reached, self._times, ANSWER_TIME)
@@ -214,7 +224,7 @@ class Service:
         place = None if reached.slot is None else leave_at(time.monotonic() - began, reached.slot)
         if place is not None:
             await self._wait_until(began + place)
-        return await self._in_thread(self._store, reached), place
+        return reached, place
 
     async def _wait_until(self, moment: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -269,10 +279,16 @@ class Service:
             except StopIteration as end:
                 return self._free(end.value, principal, body, claim, is_made=made is not None)
             may_be_paid = claim is not None and (made is not None or not claim.is_first)  # with its key, before
-            if isinstance(stop, BeforeCharge) and not may_be_paid:  # a refusal waits for no turn
+            if not isinstance(stop, BeforeCharge):
+                raise Bug("a request began without its charge")
+            check_operators(stop, _questions(body))
+            if not may_be_paid:  # a refusal waits for no turn
                 self.ledger.check_fits(stop.price, analyst=principal.name)
-            reply = None if claim is None or made is not None else self.retries.make(claim, now)
-            return _Begun(steps, stop, claim) if reply is None else _repeated(reply)
+            seconds = max(self._longest, 2 * slot_of(stop, self._times, ANSWER_TIME))
+            reply = None
+            if claim is not None and made is None:
+                reply = self.retries.make(claim, now, stop.price, seconds=2 * seconds)
+            return _Begun(steps, stop, claim, seconds) if reply is None else _repeated(reply)
         except ServerProblem as problem:
             outcome = self._problem(of_server(problem))
         except LapwingError as error:
@@ -300,12 +316,11 @@ class Service:
         """
         with holding(begun.held):
             try:
-                try:
-                    return next(begun.steps)
-                except StopIteration as end:
-                    answer: ServedAnswer = end.value
-                content, release = self._content(answer, principal, body)
-                outcome = Outcome(200, content, price=answer.cost, release=release, final=True)
+                return next(begun.steps)
+            except StopIteration as end:
+                answer: ServedAnswer = end.value
+                write = partial(self._content, answer, principal, body)
+                outcome = Outcome(200, b"", price=answer.cost, write=write, final=True)
             except LapwingError as error:
                 outcome = replace(_unwritten(of_error(error)), final=is_final(error))
             except Exception as error:  # noqa: BLE001
@@ -313,9 +328,12 @@ class Service:
         return replace(outcome, slot=slot, held=tuple(begun.held), claim=begun.claim)
 
     def _store(self, outcome: Outcome) -> Outcome:
-        """Stores what was held and keeps what is sent, before it leaves."""
+        """Stores what was held, writes what is sent and keeps it, before it leaves."""
         try:
             settle_held(outcome.held)
+            if outcome.write is not None:
+                content, release = outcome.write()
+                outcome = replace(outcome, content=content, release=release, write=None)
             if outcome.release is not None:
                 self.releases.keep(outcome.release)
         except LapwingError as error:
@@ -350,6 +368,7 @@ class Service:
 
     def _preview(self, principal: Principal, body: Asking) -> dict[str, Any]:
         seen = self.curator.preview_request(body.request(principal.name))
+        check_operators(seen, _questions(body))
         now, written = self.tokens.now(), body.digest()
         name, until = self._names.name(seen, principal=principal.name, written=written, now=now)
         slot = None if seen.stored else slot_of(seen, self._times, ANSWER_TIME)
@@ -383,6 +402,10 @@ class Service:
 
     async def _in_thread(self, work: Callable[..., _T], *values: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._quick, work, *values)
+
+
+def _questions(body: Asking) -> int:
+    return len(body.questions) if isinstance(body, BatchBody) else 1
 
 
 def _kind(body: Asking) -> str:

@@ -1,8 +1,10 @@
 """When an answer leaves: at T, 2T, 4T, ... after its request, so that its time does not tell how long it took.
 
-T is what the steward declares as `answer_time` of a table, times the passes that the plan makes over the rows. It is
-never measured. An answer that is not ready at T leaves at 2T, and so on, so that what leaks is at most how often the
-work overran, and the steward declares a T that it hardly ever does.
+T is what the steward declares as `answer_time` of a table, times the passes that the plan makes over the rows, times
+the steps of its operators (planning/work.py). It is never measured. An answer that is not ready at T leaves at 2T, and
+so on, so that what leaks is at most how often the work overran, and the steward declares a T that it hardly ever does.
+Whoever asks chooses the work, and can choose it so that it ends near T: then one unit must not be able to add much. A
+question has at most 400 operators, and what one unit's declared rows add is a few thousandths of T.
 
 Its time begins with its turn, and a turn ends when its answer leaves. All charges of a request are made when its turn
 begins; if bounds or limits are searched for first, each search takes a T of its own, and what follows it comes on time.
@@ -31,11 +33,15 @@ from lapwing.asking.preview import Preview
 from lapwing.catalog.table import Table
 from lapwing.cells.checking import check_target
 from lapwing.curator.steps import BeforeCharge
+from lapwing.language.refusal import refuse
 from lapwing.planning.plan import Plan
+from lapwing.planning.work import operators, steps
 from lapwing.workloads.marginals import MarginalTables
 
 SLOTS = 7
 """An answer that is not ready at T 2^6 is told later: the request ends, and the work goes on."""
+MOST_OPERATORS = 400
+"""Of one question that is served, as planning/work.py counts them."""
 
 ServedAnswer = Release | Computed | Batch | MarginalTables
 
@@ -57,14 +63,31 @@ def slot_of(
     found: ServedAnswer | Preview | BatchPreview | BeforeCharge, times: Mapping[str, float], usual: float
 ) -> float:
     """T of an answer, of what a preview is of, or of what is about to be charged: the time of its slowest table, once
-    for every pass over the rows."""
+    for every pass over the rows and every step of its operators."""
     parts = list(_parts(found))
-    slowest = max((pass_time(plan.table, times, usual) for plan, _ in parts), default=usual)
-    return slowest * max(1, sum(passes(plan) + more for plan, more in parts))
+    slowest = max((_table_time(plan.table, times, usual) for plan, _ in parts), default=usual)
+    return slowest * max(1, sum((passes(plan) + more) * steps(plan.question) for plan, more in parts))
 
 
-def pass_time(table: Table, times: Mapping[str, float], usual: float) -> float:
-    """T of one pass over the rows: that of the slowest table."""
+def pass_time(plan: Plan, times: Mapping[str, float], usual: float) -> float:
+    """T of one pass of a plan over the rows: that of the slowest table, once for every step of its operators."""
+    return _table_time(plan.table, times, usual) * steps(plan.question)
+
+
+def check_operators(found: Preview | BatchPreview | BeforeCharge, questions: int) -> None:
+    """Refuses more operators than this many questions may have."""
+    many, most = sum(operators(plan.question) for plan, _ in _parts(found)), questions * MOST_OPERATORS
+    if many > most:
+        refuse(
+            "too-large",
+            "the question",
+            f"it has {many:,} operators, sub-queries written out, and a server takes {most:,}: with more, the time of "
+            "an answer could tell of one person.",
+            "Ask for its parts, each as a question of its own.",
+        )
+
+
+def _table_time(table: Table, times: Mapping[str, float], usual: float) -> float:
     return max((times.get(base.name, usual) for base in _private(table)), default=usual)
 
 

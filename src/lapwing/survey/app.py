@@ -80,8 +80,7 @@ class SurveyServer:
         return Response(self.site.results(request.query_params.get("key")), media_type="text/html")
 
     async def results_data(self, request: Request) -> Response:
-        self._allow(request)
-        return JSONResponse((await self._results()).to_dict())
+        return JSONResponse((await self._results(request)).to_dict())
 
     async def report(self, request: Request) -> Response:
         """One message."""
@@ -140,8 +139,9 @@ class SurveyServer:
         status, text = _SAID[kept]
         return say(status, kept.value, text)
 
-    async def _results(self) -> SurveyResults:
-        """The results, computed at most once for all who ask, and only after new reports."""
+    async def _results(self, request: Request) -> SurveyResults:
+        """The results for who may see them, computed at most once for all who ask, and only after new reports."""
+        self._allow(request)
         async with self._computing:
             now = asyncio.get_running_loop().time()
             if self._computed and now - self._computed[0] < _AGES:

@@ -26,6 +26,8 @@ Node = exp.Expression
 PartText = Callable[[], str]
 """The analyst's own words, printed only when needed: otherwise a long question would be printed once per node."""
 
+MOST_TEXT = 1_000
+"""The most characters of a text that a function sees, and of one that it makes."""
 MOST_DEPTH, MOST_SIZE = 60, 10_000  # of an expression, so that every later step is fast and cannot exhaust the stack
 
 _SMALL = 16  # a subtree of at most this many nodes is repeated rather than named
@@ -178,6 +180,12 @@ def number(node: exp.Expression) -> exp.Expression:
 
 def paren(node: exp.Expr) -> exp.Expression:
     return exp.Paren(this=node)
+
+
+def shortened(node: exp.Expression) -> exp.Expression:
+    """The first characters of a text, as many as functions see."""
+    is_short = isinstance(node, exp.Left) and node.expression.name == str(MOST_TEXT)
+    return node if is_short else exp.Left(this=node, expression=exp.Literal.number(MOST_TEXT))
 
 
 def where(condition: exp.Expr, value: exp.Expression) -> exp.Expression:

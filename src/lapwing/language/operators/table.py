@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from lapwing.language.bounds import EVERYTHING, Extent, point
-from lapwing.language.expression import Call, Column, Expression, Literal
+from lapwing.language.expression import Call, Column, Expression, Literal, Operator
 from lapwing.language.operators.base import (
     MOST_DEPTH,
     MOST_SIZE,
@@ -43,16 +43,19 @@ __all__ = [
     "cast",
     "extent_of",
     "is_exact_integer",
+    "is_long",
     "join_terms",
     "maybe_nan",
     "null_if_nan",
     "number",
+    "sees_start",
     "within_years",
 ]
 
 OPERATORS = (*LOGIC, *NUMERIC, *BUCKETS, *TEXTUAL, *TEMPORAL, *CASTS)
 """Every operator. Tests check that the readers and docs/sql.md cover all of them."""
 
+_WHOLE = frozenset(LOGIC)
 _EXACT = Fraction(2**53)  # float64 holds every integer up to here
 
 
@@ -78,3 +81,15 @@ def is_exact_integer(expression: Expression) -> bool:
     """True if float64 arithmetic is exact for this expression: integers that stay within 2^53."""
     bounds = bounds_of(expression)
     return expression.type is Type.INTEGER and bounds is not None and bounds.magnitude <= _EXACT
+
+
+def sees_start(operator: Operator) -> bool:
+    """True if it sees the first MOST_TEXT characters of a text; comparisons and what picks a value take texts whole."""
+    return operator not in _WHOLE
+
+
+def is_long(expression: Expression) -> bool:
+    """True for a text that may be longer than that: as it is stored, or picked among such."""
+    if expression.type is not Type.TEXT or isinstance(expression, Literal):
+        return False
+    return not isinstance(expression, Call) or not sees_start(expression.operator)

@@ -1,8 +1,9 @@
 """Text functions. They work on characters, never on bytes, in time linear in the length of the text.
 
-Text that an operator makes longer is cut at 10,000 characters, so that nesting cannot fill memory. A LIKE pattern
-contains % or _, not both. With one of them the engine's LIKE scans the text once from left to right; with both it
-tries every placement, and the time that takes would leak what a row contains. REPLACE never makes a text longer, so
+Every function of a text, casts too, sees its first 1,000 characters (emission.py), and what `||` makes is cut there, so
+that a long text does not make a question slow. Comparisons, CASE and COALESCE take texts whole. A LIKE pattern contains
+% or _, not both. With one of them the engine's LIKE scans the text once from left to right; with both it tries every
+placement, and the time that takes would leak what a row contains. REPLACE never makes a text longer, so
 that nested ones take a pass each; five that double a text would take 32 times as long, or not, as one text decides.
 """
 
@@ -14,12 +15,9 @@ from sqlglot import exp
 
 from lapwing.language import bounds, forms
 from lapwing.language.expression import Expression, Literal, Operator
-from lapwing.language.operators.base import Node, is_whole, only, paren
+from lapwing.language.operators.base import MOST_TEXT, Node, is_whole, only, paren, shortened
 from lapwing.language.operators.patterns import MOST_PATTERN, REGEXP_MATCHES
 from lapwing.language.types import Type
-
-MOST_TEXT = 10_000
-"""The most characters of a concatenated text, and the largest LENGTH."""
 
 _TEXT = only(Type.TEXT, gives=Type.TEXT)
 _TWO_TEXTS = only(Type.TEXT, gives=Type.TEXT, least=2, most=2)
@@ -86,10 +84,6 @@ def _text_and_place(types: tuple[Type | None, ...]) -> Type | None:
     return Type.TEXT if fits else None
 
 
-def _cut(node: Node) -> Node:
-    return exp.Left(this=node, expression=exp.Literal.number(MOST_TEXT))
-
-
 def _text_and_numbers(types: tuple[Type | None, ...]) -> Type | None:
     first, *rest = types
     fits = first in (Type.TEXT, None) and 1 <= len(rest) <= 2 and all(kind is Type.INTEGER for kind in rest)
@@ -130,7 +124,7 @@ RTRIM = _text_function("rtrim", _trim("TRAILING"), "Without spaces at the end.")
 LENGTH = Operator(
     "length",
     only(Type.TEXT, gives=Type.INTEGER),
-    lambda a: exp.Length(this=_cut(a)),
+    lambda a: exp.Length(this=shortened(a)),
     "a text",
     bounds.always(0, MOST_TEXT),
     sql="LENGTH(s)",
@@ -159,7 +153,7 @@ RIGHT = Operator(
 JOIN = Operator(
     "||",
     _TWO_TEXTS,
-    lambda a, b: _cut(paren(exp.DPipe(this=a, expression=b))),
+    lambda a, b: shortened(paren(exp.DPipe(this=a, expression=b))),
     "two texts; CAST(x AS TEXT) turns an integer into text",
     sql="s || 'a'",
     meaning=f"Both texts, cut at {MOST_TEXT:,} characters; NULL if either is NULL. CONCAT(s, 'a') treats NULL as ''.",

@@ -13,12 +13,11 @@ from lapwing.errors import LapwingError
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.operators import dates, logic, numbers
 from lapwing.language.operators import text as texts
-from lapwing.language.operators.base import call, is_whole, join_terms
+from lapwing.language.operators.base import MOST_TEXT, call, is_whole, join_terms
 from lapwing.language.operators.buckets import between_edges
 from lapwing.language.operators.casts import convert
 from lapwing.language.operators.date_texts import day_name, format_date
 from lapwing.language.operators.patterns import REGEXP_MATCHES
-from lapwing.language.operators.text import MOST_TEXT
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type, Value, type_of
 from lapwing.numbers import exact
