@@ -16,6 +16,7 @@ from lapwing.errors import (
     LedgerFailed,
     Misconfigured,
     Refused,
+    TemporaryBudget,
     WeakBudget,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "RandomizedResponse",
     "Refused",
     "Release",
+    "TemporaryBudget",
     "WeakBudget",
     "__version__",
     "classroom",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -36,16 +35,17 @@ def frame_source(data: Any) -> Frame:
     if not table.num_columns:
         raise Misconfigured("the frame has no columns. Pass a frame with columns.")
     check_names(table.schema.names)
-    return Frame(_with_engine_types(table), numbers, is_pandas=_is_pandas(data))
+    found = _with_engine_types(table)
+    return Frame(found, numbers, is_pandas=_is_pandas(data), mark=digest_of_rows(found))
 
 
-def with_fingerprint(frame: Frame) -> Frame:
-    """The frame with a fingerprint of its content, independent of its chunks."""
+def digest_of_rows(table: pa.Table) -> bytes:
+    """A fingerprint of the content, independent of its chunks."""
     digest = sha256()
-    with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), frame.data.schema) as stream:
-        for start in range(0, frame.data.num_rows, _ROWS_AT_A_TIME):
-            stream.write_table(frame.data.slice(start, _ROWS_AT_A_TIME).combine_chunks())
-    return replace(frame, mark=digest.digest())
+    with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), table.schema) as stream:
+        for start in range(0, table.num_rows, _ROWS_AT_A_TIME):
+            stream.write_table(table.slice(start, _ROWS_AT_A_TIME).combine_chunks())
+    return digest.digest()
 
 
 class _Sink:

@@ -14,8 +14,6 @@ from lapwing.engines.spark_session import SparkAddress, is_spark_address, read_s
 from lapwing.errors import Misconfigured
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
 
-_UNMARKED = b"memory"
-
 
 @dataclass(frozen=True, slots=True)
 class Parquet:
@@ -47,8 +45,8 @@ class Frame:
     numbers: frozenset[str] = frozenset()
     """Columns of numpy numbers: a missing value turns integers into floats."""
     is_pandas: bool = False
-    mark: bytes = _UNMARKED
-    """A fingerprint of the data, for a ledger that outlives them."""
+    mark: bytes = b""
+    """A fingerprint of the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +163,11 @@ def check_names(names: Iterable[str]) -> None:
 def origin_of(source: LocalSource) -> Origin:
     """Where the rows are, and what they look like now.
 
-    Table names in a file are case-insensitive. Frames without a fingerprint are distinguished by object identity.
+    Table names in a file are case-insensitive.
     """
     match source:
-        case Frame(data=data, mark=mark):
-            return Origin(mark, None, str(id(data)) if mark == _UNMARKED else "")
+        case Frame(mark=mark):
+            return Origin(mark, None)
         case DuckDBTable(path=path, table=table):
             return Origin(fingerprint(source), str(path.resolve()), table.lower())
         case Parquet(path=path) | Csv(path=path):

@@ -356,6 +356,11 @@ class Ledger:
         return next(iter(self._store.files), None)
 
     @property
+    def note(self) -> str:
+        """What is said of a budget that does not outlive the process."""
+        return self._store.note
+
+    @property
     def salt(self) -> bytes:
         """32 secret bytes for keyed hashes."""
         return self._salt
@@ -515,7 +520,8 @@ class Ledger:
         """What to do about another unit."""
         first = "A ledger protects one kind of unit, the first that was declared."
         if self.path is None:
-            return f"{first} Use a ledger for each. The budgets of two ledgers add up."
+            named = "Open these data under another `name`" if self.note else "Use a ledger for each"
+            return f"{first} {named}. The budgets of two ledgers add up."
         beside = ", ".join(str(witness.path) for witness in self._witnesses)
         moved = f" and move the witness {beside} away" if beside else ""
         unused = "" if book.spent() else f" As nothing was charged yet, you can also delete {self._files()}."
@@ -533,7 +539,9 @@ class Ledger:
             return
         self._check(book)  # an older copy, on which nothing was charged yet, must not be taken for a new ledger
         advice = "A ledger keeps the budget it was created with. Open it with that one."
-        if not book.spent():
+        if self.note:
+            advice = "Open it with that one, or pass ledger=':memory:' for an experiment with a budget of its own."
+        elif not book.spent():
             advice = f"Open it with that one; or, as nothing was charged yet, delete {self._files()} and start over."
         raise Misconfigured(
             f"The ledger {self._store.name} was created with {budget_text(self.budget)}, and is now opened with "

@@ -63,7 +63,7 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
         rows_per_unit=read_limit(facts.rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(facts.groups_per_unit, "groups_per_unit"),
         auto=read_auto_limits(limits),
-        version=facts.version,
+        version="1" if facts.version is None else facts.version,
         confidence=inside_unit(confidence, "confidence"),
     )
 
@@ -82,14 +82,11 @@ def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, Tab
     missing = [name for name in names if isinstance(given["unit"], Mapping) and name not in given["unit"]]
     if missing:
         raise Misconfigured(f"`unit` says nothing about `{missing[0]}`. Name the column that identifies its unit.")
-    return {
-        name: TableFacts(**{what: _own(fact, name, "1" if what == "version" else None) for what, fact in given.items()})
-        for name in names
-    }
+    return {name: TableFacts(**{what: _own(fact, name) for what, fact in given.items()}) for name in names}
 
 
-def _own(fact: Any, table: str, otherwise: Any) -> Any:
-    return fact.get(table, otherwise) if isinstance(fact, Mapping) else fact
+def _own(fact: Any, table: str) -> Any:
+    return fact.get(table) if isinstance(fact, Mapping) else fact
 
 
 def _is_by_column(fact: Any) -> bool:
