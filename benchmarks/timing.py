@@ -67,7 +67,7 @@ def side(kind: type[Service], table: pa.Table, slot: float) -> Side:
     facts = {"unit": "person", "rows_per_unit": 10, "bounds": {"cost": (0, 100)}, "check": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        curator = open_data(table, name="t", budget=Budget(10**6), **facts)
+        curator = open_data(table, name="t", budget=Budget(10**6), ledger=":memory:", **facts)
     service = kind(curator, ServeSettings(rate=10**6, burst=10**6), {"t": slot})
     token, _ = service.tokens.add("ann", "analyst")
     transport = httpx.ASGITransport(app=create_app(service))

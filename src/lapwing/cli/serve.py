@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from lapwing.cli.checks import need_server
 from lapwing.cli.options import DEFAULT, FileOption
 from lapwing.cli.output import echo
-from lapwing.errors import Misconfigured
 
 
 def serve(
@@ -16,10 +16,9 @@ def serve(
     check: Annotated[bool, typer.Option("--check", help="Check the settings, make the first token, and stop.")] = False,
 ) -> None:
     """Answer questions over HTTP, for people who do not trust each other. [serve] in lapwing.toml says how."""
-    try:
-        from lapwing.server.run import prepare, run
-    except ModuleNotFoundError as error:
-        raise Misconfigured(f"the server needs {error.name}. Install it: pip install 'lapwing[server]'.") from None
+    need_server("Servers")
+    from lapwing.server.run import prepare, run
+
     settings, token = prepare(file)
     if token is not None:
         echo(f"The first steward's token is in {token}. Only its owner can read it; keep it that way.")

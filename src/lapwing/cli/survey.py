@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lapwing.cli.checks import need_server
 from lapwing.cli.options import JsonOption, check_formats
 from lapwing.cli.output import echo, show
 from lapwing.errors import Misconfigured
@@ -73,7 +74,7 @@ def serve(
 
     survey = read_survey(file)
     kept = open_survey_store(file, store)
-    _need_server()
+    need_server("Surveys")
     from lapwing.survey.app import make_app
     from lapwing.survey.serving import Listening
     from lapwing.survey.serving import serve as run
@@ -157,7 +158,7 @@ def export(file: SurveyArgument, folder: Path, as_json: JsonOption = False) -> N
     from lapwing.survey.reading import read_survey
 
     survey = read_survey(file)
-    _need_server()
+    need_server("Surveys")
     from lapwing.survey.site import Site
 
     made = Site(survey)
@@ -187,7 +188,7 @@ def demo(
 
     if simulate < 0 or not 0 < per_second <= 10_000:
         raise Misconfigured("--simulate must be at least 0, and --per-second between 0 and 10,000.")
-    _need_server()
+    need_server("Surveys")
     from lapwing.survey.app import make_app
     from lapwing.survey.results import results as found_in
     from lapwing.survey.serving import Listening
@@ -230,14 +231,6 @@ def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
         return kept.reports()
     finally:
         kept.close()
-
-
-def _need_server() -> None:
-    """Says how to install what only a server needs."""
-    from lapwing.answers.formats.optional import load
-
-    for package in ("starlette", "uvicorn", "jinja2"):
-        load(package, what="Surveys", install="'lapwing[server]'")
 
 
 def _links(made: SurveyApp, where: Listening) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Frame:
     """Columns of numpy numbers: a missing value turns integers into floats."""
     is_pandas: bool = False
     mark: bytes = b""
-    """A fingerprint of the data."""
+    """A fingerprint of the data; none if they are made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,11 @@ def check_names(names: Iterable[str]) -> None:
 def origin_of(source: LocalSource) -> Origin:
     """Where the rows are, and what they look like now.
 
-    Table names in a file are case-insensitive.
+    Table names in a file are case-insensitive. Frames without a fingerprint are distinguished by object identity.
     """
     match source:
-        case Frame(mark=mark):
-            return Origin(mark, None)
+        case Frame(data=data, mark=mark):
+            return Origin(mark, None, "" if mark else str(id(data)))
         case DuckDBTable(path=path, table=table):
             return Origin(fingerprint(source), str(path.resolve()), table.lower())
         case Parquet(path=path) | Csv(path=path):

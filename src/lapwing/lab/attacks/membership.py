@@ -48,7 +48,7 @@ def run_statistics() -> Attacked:
 
 def run_model() -> Attacked:
     """A tree that is grown until it fits every person, and a naive Bayes of noisy counts beside it."""
-    load("sklearn", what="This attack", install="'lapwing[lab]'")
+    load("sklearn", what="Attacks on models", install="'lapwing[lab]'")
     from sklearn.tree import DecisionTreeClassifier
 
     traits, labels = _patients()
