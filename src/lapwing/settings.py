@@ -45,7 +45,7 @@ from typing import Any, NoReturn, TypeVar
 
 from lapwing.asking.automatic import AUTO
 from lapwing.asking.checks import read_check
-from lapwing.catalog.table import Catalog, Field, Limit, Table
+from lapwing.catalog.table import Catalog, Field, Limit, Table, unit_advice
 from lapwing.engines.backends import local_source
 from lapwing.engines.public import read_public
 from lapwing.engines.source import FileSource, LocalSource, Source, read_source
@@ -204,6 +204,8 @@ class _Reader:
         at = f"tables.{name}."
         self._known(found, _TABLE, at)
         columns = self._section(found, "columns", at)
+        if isinstance(found.get("unit"), list):
+            self._fail(f"{at}unit", "must be one column", unit_advice(found["unit"], columns))
         given = self._text(self._required(found, "unit", at), f"{at}unit")
         unit = next((column for column in columns if column.lower() == given.lower()), given)
         table = self._at(

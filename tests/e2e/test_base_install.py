@@ -71,7 +71,9 @@ def test_doctor_tells_of_a_server_that_is_not_installed(folder: Path) -> None:
         settings.write("\n[serve]\nport = 8123\n")
     done = lapwing(folder, "doctor")
     assert done.returncode == 1
-    assert "FAIL  server: Servers need fastapi, which is not installed. Run: pip install 'lapwing[server]'" in done.stdout
+    assert (
+        "FAIL  server: Servers need fastapi, which is not installed. Run: pip install 'lapwing[server]'" in done.stdout
+    )
 
 
 def test_the_page_on_installing_lists_every_extra() -> None:

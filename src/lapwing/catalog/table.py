@@ -5,6 +5,8 @@ Nothing here is read from rows, and no declaration is trusted: the engine enforc
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -100,6 +102,19 @@ class Field:
             raise Misconfigured(f"`{self.name}` declares an integer beyond 64 bits. Declare its type as real.")
 
 
+def unit_advice(unit: object, names: Iterable[str]) -> str:
+    """What to name instead of a unit that is no column: the nearest one, or one made of several."""
+    given = re.split(r"\s*,\s*", unit) if isinstance(unit, str) else unit
+    parts = [part for part in given if isinstance(part, str)] if isinstance(given, list | tuple | set) else []
+    if len(parts) > 1:
+        joined = ", ".join(part if part.isidentifier() else '"' + part.replace('"', '""') + '"' for part in parts)
+        return (
+            f"A unit is one column. Make one of these, SELECT *, concat_ws('|', {joined}) AS the_unit FROM data, and "
+            "name that one."
+        )
+    return nearest(parts[0], names) if parts else "Put its name in quotes; unit=None makes every row a unit."
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table: private unless declared public, stored unless derived from others."""
@@ -140,7 +155,7 @@ class Table:
             )
         if self.unit is not None and self.unit not in names:
             raise Misconfigured(
-                f"`unit` is `{self.unit}`, but `{self.name}` has no such column. {nearest(self.unit, names)}"
+                f"`unit` is `{self.unit}`, but `{self.name}` has no such column. {unit_advice(self.unit, names)}"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""pandas, polars and Arrow frames as Arrow tables whose types depend on the column types, never on values.
+"""Frames of pandas, polars and Arrow, lazy ones too, as Arrow tables. Types follow column types, never values.
 
 Integers are integers, floats are real however whole they are, booleans are booleans and objects are text. A missing
 value turns numpy integers into floats and booleans into objects; so the types of the first frame are recorded, and
@@ -23,7 +23,8 @@ _ROWS_AT_A_TIME = 1 << 16
 
 
 def frame_source(data: Any) -> Frame:
-    """The source for a pandas, polars or Arrow frame."""
+    """The source for a pandas, polars or Arrow frame; what is lazy is read now."""
+    data = _collected(data)
     if _is_pandas(data):
         table, numbers = _from_pandas(data), _numbers(data)
     elif hasattr(data, "to_frame"):
@@ -68,6 +69,16 @@ def _is_pandas(data: Any) -> bool:
     """True for a pandas frame or a subclass. pandas is not imported for this."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def _collected(data: Any) -> Any:
+    """What a lazy frame of polars or a dataset of Arrow stands for; anything else unchanged."""
+    home, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if (home, kind) != ("polars", "LazyFrame") and (home, hasattr(data, "to_table")) != ("pyarrow", True):
+        return data
+    with suppress(Exception):  # from any library; the message may quote a value
+        return data.collect(engine="streaming") if home == "polars" else data.to_table()
+    raise Misconfigured("the data cannot be read. data.collect(), or data.to_table() of a dataset, shows why.")
 
 
 def _from_arrow(data: Any) -> pa.Table:

@@ -60,8 +60,8 @@ def population_of(tables: Sequence[str]) -> Population:
         known = {_Known.by_name[name] for name in names if name in _Known.by_name}
         if len(known) > 1:
             raise Misconfigured(
-                f"{', '.join(f'`{table}`' for table in tables)}: these were opened before with a budget each. Open "
-                "them one by one, or all of them with one ledger: ledger='ledger.db'. The budgets of two ledgers add up."
+                f"{', '.join(f'`{table}`' for table in tables)} were opened before with a budget each. Open them one "
+                "by one, or all of them with one ledger: ledger='ledger.db'. The budgets of two ledgers add up."
             )
         population = known.pop() if known else Population()
         _Known.by_name |= dict.fromkeys(names, population)

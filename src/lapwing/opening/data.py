@@ -62,8 +62,8 @@ def open_data(
     memory: str | None = None,
     schema: str | None = None,
 ) -> Curator:
-    """Opens a curator on a table: a Parquet, CSV or DuckDB file, a pandas, polars or Arrow frame, or a table of a
-    PostgreSQL database, lw.open("postgresql://HOST/DATABASE", table="clinic.visits", ledger="ledger.db").
+    """Opens a curator on a table: a Parquet, CSV or DuckDB file, a pandas, polars or Arrow frame, lazy or not, or a
+    table of a PostgreSQL database, lw.open("postgresql://HOST/DATABASE", table="clinic.visits", ledger="ledger.db").
 
     `unit` names the column that identifies the unit of a row; None makes every row its own unit. A file keeps its
     ledger in `.lapwing/ledger.db` next to it, unless `ledger` is given: a path, or the address of a database that many

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lapwing.asking.automatic import AUTO
-from lapwing.catalog.table import Field, Table
+from lapwing.catalog.table import Field, Table, unit_advice
 from lapwing.engines.backends import stored_types
-from lapwing.engines.source import LocalSource, Source
+from lapwing.engines.source import Frame, LocalSource, Source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
@@ -20,6 +20,13 @@ from lapwing.settings import read_auto_limits, read_edges, read_interval, read_l
 
 COLUMN_FACTS = ("bounds", "unit_bounds", "values", "edges", "types")
 """What is declared by column."""
+
+
+_LEFT_OUT = {
+    "pandas": "An index is no column: data.reset_index() makes it one.",
+    "served": "Columns of other types, such as json or arrays, are left out: cast the unit to text in a view.",
+}
+"""Why a column may seem to be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,10 @@ class TableFacts:
 def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any, ledger: Ledger | None) -> Table:
     """The table with these facts. `ledger` is the one that exists already, if one does: it may have recorded types."""
     found, unit = stored_types(source), facts.unit
+    if unit is not None and not isinstance(unit, str):
+        raise Misconfigured(
+            f"`unit` has the type {type(unit).__name__}; it must name a column. {unit_advice(unit, found)}"
+        )
     if unit == "row" and _stored_name(unit, found) not in found:
         raise Misconfigured("`unit` is `row`, but the data have no such column. Pass unit=None if every row is a unit.")
     declared = {what: _by_column(what, getattr(facts, what), found) for what in COLUMN_FACTS[:-1]}
@@ -50,11 +61,8 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
                 raise Misconfigured(
                     f"`{what}` names `{column}`, but the data have no such column. {nearest(column, stored)}"
                 )
-    if unit is not None and _stored_name(unit, found) not in stored and not isinstance(source, LocalSource):
-        raise Misconfigured(
-            f"`unit` is `{unit}`, but `{title}` has no such column. {nearest(unit, stored)} Columns of other types, "
-            "such as json or arrays, are left out: cast the unit to text in a view."
-        )
+    if unit is not None and _stored_name(unit, found) not in stored and (more := _LEFT_OUT.get(_kind(source))):
+        raise Misconfigured(f"`unit` is `{unit}`, but `{title}` has no such column. {unit_advice(unit, stored)} {more}")
     limits = {"rows_per_unit": facts.rows_per_unit, "groups_per_unit": facts.groups_per_unit}
     return Table(
         title,
@@ -83,6 +91,12 @@ def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, Tab
     if missing:
         raise Misconfigured(f"`unit` says nothing about `{missing[0]}`. Name the column that identifies its unit.")
     return {name: TableFacts(**{what: _own(fact, name) for what, fact in given.items()}) for name in names}
+
+
+def _kind(source: Source) -> str:
+    if isinstance(source, LocalSource):
+        return "pandas" if isinstance(source, Frame) and source.is_pandas else "local"
+    return "served"
 
 
 def _own(fact: Any, table: str) -> Any:
