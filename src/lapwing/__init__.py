@@ -16,7 +16,6 @@ from lapwing.errors import (
     LedgerFailed,
     Misconfigured,
     Refused,
-    TemporaryBudget,
     WeakBudget,
 )
 
@@ -41,7 +40,6 @@ __all__ = [
     "RandomizedResponse",
     "Refused",
     "Release",
-    "TemporaryBudget",
     "WeakBudget",
     "__version__",
     "classroom",

@@ -323,12 +323,16 @@ def read_type(value: object) -> Type:
 
 def read_limit(value: object, name: str) -> int | None:
     """A limit per unit; None if there is none yet."""
-    return None if value is None or value == AUTO else count(value, name)
+    return None if value is None or _is_auto(value) else count(value, name)
 
 
 def read_auto_limits(found: Mapping[str, object]) -> frozenset[Limit]:
     """The limits that are "auto"."""
-    return frozenset(limit for limit in Limit if found.get(limit.value) == AUTO)
+    return frozenset(limit for limit in Limit if _is_auto(found.get(limit.value)))
+
+
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
 def read_interval(value: object) -> Interval:

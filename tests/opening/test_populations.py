@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lapwing as lw
+from lapwing.errors import TemporaryBudget
 
 pytestmark = pytest.mark.filterwarnings("error::lapwing.errors.TemporaryBudget")
 
@@ -25,12 +26,12 @@ def opened(data: Any = FRAME, *, epsilon: float = 1, first: bool = False, **fact
     given = {"name": "people", "unit": "id", "budget": lw.Budget(epsilon=epsilon)} | facts
     if not first:
         return lw.open(data, **given)
-    with pytest.warns(lw.TemporaryBudget):
+    with pytest.warns(TemporaryBudget):
         return lw.open(data, **given)
 
 
 def test_the_first_open_says_that_the_budget_ends_with_the_process() -> None:
-    with pytest.warns(lw.TemporaryBudget) as seen:
+    with pytest.warns(TemporaryBudget) as seen:
         lw.open(FRAME, name="people", unit="id", budget=lw.Budget(epsilon=1))
     assert [(str(one.message), one.filename) for one in seen] == [(ENDS, __file__)]
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import MOST_EDGES, Interval, Type, Value, ascending, type_of
+from lapwing.numbers import shown
 
 if TYPE_CHECKING:
     from lapwing.catalog.derived import Derived
@@ -221,14 +222,14 @@ class Catalog:
         if len({table.name.lower() for table in self.tables}) != len(self.tables):
             raise Misconfigured("two tables have the same name. Rename one.")
 
-    def table(self, name: str) -> Table:
+    def table(self, name: Any) -> Table:
         """The table with this name."""
         for known in self.tables:
-            if known.name.lower() == name.lower():
+            if isinstance(name, str) and known.name.lower() == name.lower():
                 return known
         refuse(
             "unknown-table",
-            f"table `{name}`",
+            f"table `{name if isinstance(name, str) else shown(name)}`",
             "there is no such table.",
-            nearest(name, (known.name for known in self.tables)),
+            nearest(str(name), (known.name for known in self.tables)),
         )

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from lapwing.cli.checks import need_server
 from lapwing.cli.options import DEFAULT, FileOption
 from lapwing.cli.output import echo
 
@@ -16,6 +15,8 @@ def serve(
     check: Annotated[bool, typer.Option("--check", help="Check the settings, make the first token, and stop.")] = False,
 ) -> None:
     """Answer questions over HTTP, for people who do not trust each other. [serve] in lapwing.toml says how."""
+    from lapwing.cli.checks import need_server
+
     need_server("Servers")
     from lapwing.server.run import prepare, run
 

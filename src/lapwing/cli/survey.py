@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lapwing.cli.checks import need_server
 from lapwing.cli.options import JsonOption, check_formats
 from lapwing.cli.output import echo, show
 from lapwing.errors import Misconfigured
@@ -74,7 +73,7 @@ def serve(
 
     survey = read_survey(file)
     kept = open_survey_store(file, store)
-    need_server("Surveys")
+    _need_server()
     from lapwing.survey.app import make_app
     from lapwing.survey.serving import Listening
     from lapwing.survey.serving import serve as run
@@ -158,7 +157,7 @@ def export(file: SurveyArgument, folder: Path, as_json: JsonOption = False) -> N
     from lapwing.survey.reading import read_survey
 
     survey = read_survey(file)
-    need_server("Surveys")
+    _need_server()
     from lapwing.survey.site import Site
 
     made = Site(survey)
@@ -188,7 +187,7 @@ def demo(
 
     if simulate < 0 or not 0 < per_second <= 10_000:
         raise Misconfigured("--simulate must be at least 0, and --per-second between 0 and 10,000.")
-    need_server("Surveys")
+    _need_server()
     from lapwing.survey.app import make_app
     from lapwing.survey.results import results as found_in
     from lapwing.survey.serving import Listening
@@ -231,6 +230,12 @@ def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
         return kept.reports()
     finally:
         kept.close()
+
+
+def _need_server() -> None:
+    from lapwing.cli.checks import need_server
+
+    need_server("Surveys")
 
 
 def _links(made: SurveyApp, where: Listening) -> dict[str, Any]:

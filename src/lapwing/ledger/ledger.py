@@ -31,7 +31,6 @@ from contextlib import contextmanager, nullcontext
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from lapwing.errors import BudgetExceeded, Bug, LapwingError, LedgerFailed, Misconfigured
@@ -66,6 +65,8 @@ class Ledger:
 
     def __init__(self, store: Store, witnesses: Sequence[Witness], first: Entry, salt: bytes) -> None:
         self._store = store
+        self.note = store.note
+        """What is said of a budget that does not outlive the process."""
         self._witnesses = tuple(witnesses)
         self._first = first
         self._terms = LedgerTerms.read(first)
@@ -356,11 +357,6 @@ class Ledger:
         return next(iter(self._store.files), None)
 
     @property
-    def note(self) -> str:
-        """What is said of a budget that does not outlive the process."""
-        return self._store.note
-
-    @property
     def salt(self) -> bytes:
         """32 secret bytes for keyed hashes."""
         return self._salt
@@ -427,9 +423,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -520,8 +514,7 @@ class Ledger:
         """What to do about another unit."""
         first = "A ledger protects one kind of unit, the first that was declared."
         if self.path is None:
-            named = "Open these data under another `name`" if self.note else "Use a ledger for each"
-            return f"{first} {named}. The budgets of two ledgers add up."
+            return f"{first} Use a ledger for each; for frames, another `name`. The budgets of two ledgers add up."
         beside = ", ".join(str(witness.path) for witness in self._witnesses)
         moved = f" and move the witness {beside} away" if beside else ""
         unused = "" if book.spent() else f" As nothing was charged yet, you can also delete {self._files()}."

@@ -110,7 +110,7 @@ def open_data(
             (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
             for title, source in sources.items()
         ]
-        shared = _public(public or {}, public_keys or {}, public_types or {})
+        shared = _public(public, public_keys, public_types)
         book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known
         if known is None and book.note and ledger is None:
             warnings.warn(book.note, TemporaryBudget, stacklevel=2)
@@ -191,6 +191,8 @@ def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPl
             )
         return Population(fresh=True)
     if ledger is not None:
+        if not isinstance(ledger, str | Path):
+            raise Misconfigured("`ledger` must be a path or an address: ledger='ledger.db'.")
         return read_address(str(ledger)) if is_postgres(ledger) else Path(ledger)
     if any(isinstance(source, PostgresTable | SparkTable) for source in sources.values()):
         raise Misconfigured("the data are on a server. Say where their ledger is: ledger='ledger.db'.")
@@ -200,10 +202,12 @@ def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPl
     return folders[0] / ".lapwing" / "ledger.db" if folders else population_of(list(sources))
 
 
-def _public(
-    tables: Mapping[str, Any], keys: Mapping[str, Sequence[str]], types: Mapping[str, Mapping[str, str]]
-) -> list[tuple[Table, LocalSource]]:
-    """The public tables to join with."""
+def _public(*given: Any) -> list[tuple[Table, LocalSource]]:
+    """The public tables to join with, from what is passed as public, public_keys and public_types."""
+    tables, keys, types = ({} if facts is None else facts for facts in given)
+    for what, facts in (("public", tables), ("public_keys", keys), ("public_types", types)):
+        if not isinstance(facts, Mapping):
+            raise Misconfigured(f"`{what}` must be a mapping by table. Write {what}={{'regions': ...}}.")
     for what, facts in (("public_keys", keys), ("public_types", types)):
         for known in facts:
             if known not in tables:

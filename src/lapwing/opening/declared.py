@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
 from lapwing.ledger import Ledger
-from lapwing.numbers import inside_unit
+from lapwing.numbers import inside_unit, shown
 from lapwing.opening.types import GUESS, refuse_types, settle_types
 from lapwing.settings import read_auto_limits, read_edges, read_interval, read_limit, read_values
 
@@ -54,6 +55,8 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
     if unit == "row" and _stored_name(unit, found) not in found:
         raise Misconfigured("`unit` is `row`, but the data have no such column. Pass unit=None if every row is a unit.")
     declared = {what: _by_column(what, getattr(facts, what), found) for what in COLUMN_FACTS[:-1]}
+    for what in ("values", "edges"):
+        declared[what] = {column: _as_list(listed) for column, listed in declared[what].items()}
     stored = settle_types(title, source, _types(facts.types, found), declared["values"], ledger)
     for what, by_column in declared.items():
         for column in by_column:
@@ -71,7 +74,7 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
         rows_per_unit=read_limit(facts.rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(facts.groups_per_unit, "groups_per_unit"),
         auto=read_auto_limits(limits),
-        version="1" if facts.version is None else facts.version,
+        version="1" if facts.version is None else _text(facts.version, "version"),
         confidence=inside_unit(confidence, "confidence"),
     )
 
@@ -121,8 +124,8 @@ def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]]) -
         kind,
         None if bounds is None or auto else read_interval(bounds),
         None if unit_bounds is None else read_interval(unit_bounds),
-        read_values(_as_list(declared["values"].get(column, ())), kind),
-        read_edges(_as_list(declared["edges"].get(column, ())), kind),
+        read_values(declared["values"].get(column, ()), kind),
+        read_edges(declared["edges"].get(column, ()), kind),
         auto=auto,
     )
 
@@ -146,4 +149,12 @@ def _stored_name(column: Any, names: Iterable[str]) -> str:
 
 def _as_list(values: Any) -> Any:
     """Arrays and series as lists; anything else, including text, unchanged."""
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
+    with suppress(TypeError):  # an array of no dimension looks like one
+        return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
+    return values
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be text. Put it in quotes.")
+    return value
