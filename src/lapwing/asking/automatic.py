@@ -46,6 +46,8 @@ NOTHING = Automatic()
 
 def read_automatic(bounds: Any, limits: Any, find_share: Number) -> Automatic:
     """What the words of a question ask for."""
+    if bounds is limits is None and find_share is SHARE:
+        return NOTHING
     for name, word in (("bounds", bounds), ("limits", limits)):
         if word is not None and not (isinstance(word, str) and word == AUTO):
             raise Misconfigured(

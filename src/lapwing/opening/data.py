@@ -208,7 +208,6 @@ def _public(*given: Any) -> list[tuple[Table, LocalSource]]:
     for what, facts in (("public", tables), ("public_keys", keys), ("public_types", types)):
         if not isinstance(facts, Mapping):
             raise Misconfigured(f"`{what}` must be a mapping by table. Write {what}={{'regions': ...}}.")
-    for what, facts in (("public_keys", keys), ("public_types", types)):
         for known in facts:
             if known not in tables:
                 raise Misconfigured(f"`{what}` names `{known}`, which is not a public table. {nearest(known, tables)}")

@@ -23,13 +23,6 @@ COLUMN_FACTS = ("bounds", "unit_bounds", "values", "edges", "types")
 """What is declared by column."""
 
 
-_LEFT_OUT = {
-    "pandas": "An index is no column: data.reset_index() makes it one.",
-    "served": "Columns of other types, such as json or arrays, are left out: cast the unit to text in a view.",
-}
-"""Why a column may seem to be missing."""
-
-
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """What is declared of one table."""
@@ -64,8 +57,9 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
                 raise Misconfigured(
                     f"`{what}` names `{column}`, but the data have no such column. {nearest(column, stored)}"
                 )
-    if unit is not None and _stored_name(unit, found) not in stored and (more := _LEFT_OUT.get(_kind(source))):
-        raise Misconfigured(f"`unit` is `{unit}`, but `{title}` has no such column. {unit_advice(unit, stored)} {more}")
+    if unit is not None and _stored_name(unit, found) not in stored:
+        advice = f"{unit_advice(unit, stored)}{_left_out(source)}"
+        raise Misconfigured(f"`unit` is `{unit}`, but `{title}` has no such column. {advice}")
     limits = {"rows_per_unit": facts.rows_per_unit, "groups_per_unit": facts.groups_per_unit}
     return Table(
         title,
@@ -96,10 +90,12 @@ def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, Tab
     return {name: TableFacts(**{what: _own(fact, name) for what, fact in given.items()}) for name in names}
 
 
-def _kind(source: Source) -> str:
-    if isinstance(source, LocalSource):
-        return "pandas" if isinstance(source, Frame) and source.is_pandas else "local"
-    return "served"
+def _left_out(source: Source) -> str:
+    """Why a column may seem to be missing."""
+    if not isinstance(source, LocalSource):
+        return " Columns of other types, such as json or arrays, are left out: cast the unit to text in a view."
+    pandas = isinstance(source, Frame) and source.is_pandas
+    return " An index is no column: data.reset_index() makes it one." if pandas else ""
 
 
 def _own(fact: Any, table: str) -> Any:
