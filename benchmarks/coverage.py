@@ -102,7 +102,7 @@ def counted(question: str, rows: tuple[Floats, Floats], budget: lw.Budget) -> tu
     columns = {"x": pa.array(x, pa.float64()), "y": pa.array(y, pa.float64())}
     frame = pa.table({**columns, "n": pa.array(np.trunc(x).astype(np.int64))})
     bounds = {"x": (-5, 10), "y": (0, 20), "n": (-5, 10)}
-    asked = lw.open(frame, name="t", unit=None, budget=budget, bounds=bounds)
+    asked = lw.open(frame, name="t", unit=None, budget=budget, bounds=bounds, ledger=":memory:")
     try:
         plan = asked.preview(f"SELECT {question} FROM t", epsilon=EPSILON, confidence=LEVEL).plan
         return plan, fetched(plan, queries(plan).prepared(asked._engine.prepare), asked._engine.fetch)

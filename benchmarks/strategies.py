@@ -132,6 +132,7 @@ def opened(budget: lw.Budget) -> lw.Curator:
         values=values,
         bounds={"age": (0, 64)},
         budget=budget,
+        ledger=":memory:",
     )
 
 

@@ -94,7 +94,7 @@ def opened(table: pa.Table, server: Any = None) -> Curator:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if server is None:
-            return open_data(table, name="t", budget=Budget(10**6), **facts)
+            return open_data(table, name="t", budget=Budget(10**6), ledger=":memory:", **facts)
         database = server.new_database()
         with server.connect(database) as connection:
             connection.execute("CREATE TABLE t (person bigint, cost float8, name text, note text)")

@@ -27,7 +27,7 @@ def hospital() -> int:
 def above_80() -> tuple[int, lw.Release]:
     """The same count with pandas and a mechanism, and with SQL and a budget."""
     by_hand = int(lw.Laplace(epsilon=0.1)(int((SCORES["scores"] > 80).sum())))
-    curator = lw.open(SCORES, name="exam", unit=None, budget=lw.Budget(epsilon=1))
+    curator = lw.open(SCORES, name="exam", unit=None, budget=lw.Budget(epsilon=1), ledger=":memory:")
     return by_hand, curator.sql("SELECT COUNT(*) AS n FROM exam WHERE scores > 80", epsilon=0.1)
 
 
@@ -41,7 +41,7 @@ def smokers() -> tuple[int, lw.Release]:
     rows = [tuple(row.values()) for row in FIVE.to_pylist()]
     others = lw.classroom.Database([row for row in rows if row[0] != "Ellen Jones"])
     distance = lw.classroom.Database(rows).distance(others)
-    curator = lw.open(FIVE, name="people", unit=None, budget=lw.Budget(epsilon=1))
+    curator = lw.open(FIVE, name="people", unit=None, budget=lw.Budget(epsilon=1), ledger=":memory:")
     return distance, curator.sql("SELECT COUNT(*) AS n FROM people WHERE smoker AND lung_cancer", epsilon=1)
 
 

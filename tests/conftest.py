@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lapwing.ledger.populations import _Known
 from lapwing.noise.bits import SystemBits
 from support.tape import SeededBits
 
@@ -28,6 +29,14 @@ def _is_of_spark(item: pytest.Item) -> bool:
     call = getattr(item, "callspec", None)
     hosts = () if call is None else (call.params.get(name) for name in ("host", "suite_host", "place"))
     return any(str(name).startswith("spark") for name in (*getattr(item, "fixturenames", ()), *hosts))
+
+
+@pytest.fixture(autouse=True)
+def own_populations() -> Iterator[None]:
+    """Every test is a process of its own to frames: a name is not known from another test."""
+    _Known.by_name.clear()
+    yield
+    _Known.by_name.clear()
 
 
 @pytest.fixture

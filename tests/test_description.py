@@ -32,6 +32,7 @@ def test_a_curator_prints_what_was_declared() -> None:
         "Budget: epsilon = 2 (pure accounting: epsilon = 2)",
         "Spent: epsilon = 0, 0 % of the budget. Left: epsilon = 2.",
         "One more question may cost at most epsilon = 2; about 20 fit at epsilon = 0.1 each.",
+        "This budget is in memory and ends with the process. Pass ledger='ledger.db' to keep it.",
     ]
     facts = curator.describe().to_dict()
     assert facts["tables"]["visits"]["columns"]["cost"] == {"type": "real", "declared": "bounds [0, 500]"}

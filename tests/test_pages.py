@@ -47,6 +47,7 @@ def run_commands(text: str, folder: Path) -> str:
     return "".join(printed)
 
 
+@pytest.mark.filterwarnings("error::lapwing.errors.TemporaryBudget")  # every page says where a budget is kept
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

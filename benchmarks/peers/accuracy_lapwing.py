@@ -18,7 +18,8 @@ BOUNDS_SHARE = 0.35
 def curator(rows: Rows, low: float, high: float) -> lw.Curator:
     column = pa.array(rows.values, pa.float64())
     frame = pa.table({"v": column.cast(pa.int64()) if rows.whole else column})
-    return lw.open(frame, unit=None, bounds={"v": (low, high)}, budget=lw.Budget(epsilon=10**6, accounting="basic"))
+    budget = lw.Budget(epsilon=10**6, accounting="basic")
+    return lw.open(frame, unit=None, bounds={"v": (low, high)}, budget=budget, ledger=":memory:")
 
 
 def asked(expression: str, *, intervals: bool = True) -> Maker:
@@ -63,7 +64,8 @@ def selected_keys(rows: Rows) -> Callable[[], Answer]:
 
 def counted_keys(rows: Rows) -> Callable[[], Answer]:
     frame = pa.table({"name": [name for name, many in rows.counts.items() for _ in range(many)]})
-    private = lw.open(frame, unit=None, budget=lw.Budget(epsilon=10**6, delta=0.5, accounting="basic"))
+    budget = lw.Budget(epsilon=10**6, delta=0.5, accounting="basic")
+    private = lw.open(frame, unit=None, budget=budget, ledger=":memory:")
     question = "SELECT name, COUNT(*) AS n FROM data GROUP BY name"
 
     def draw() -> list[float]:

@@ -22,6 +22,7 @@ def main() -> Path:
         bounds={"visits": (0, 20)},
         values={"plan": ["free", "25%", "50%", "95%", "deductible"], "sex": ["F", "M"]},
         budget=lw.Budget(epsilon=2, delta=1e-6),
+        ledger=":memory:",
     )
     release = curator.sql(QUESTION, epsilon=1)
     PICTURE.parent.mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ LapwingError
 └── Bug              Lapwing broke its own rule; please report it
 
 Each has a `code` for programs, which docs/errors.md lists, and `charged`, what stays charged for the failed request.
-`WeakBudget` is the only warning: a budget that promises almost nothing.
+Two warnings: `WeakBudget`, a budget that promises almost nothing, and `TemporaryBudget`, one that no file keeps.
 A message to an analyst never contains data.
 """
 
@@ -275,6 +275,10 @@ class AnswerLost(LedgerFailed):
 
 class WeakBudget(UserWarning):
     """The epsilon or delta of a budget is so large that it promises almost nothing."""
+
+
+class TemporaryBudget(UserWarning):
+    """The budget of a frame is in memory, and ends with the process."""
 
 
 class Bug(LapwingError):

@@ -153,6 +153,13 @@ def count(value: object, name: str, *, least: int = 1) -> int:
     return int(number)
 
 
+def flag(value: object, name: str) -> bool:
+    """Reads a truth value, and nothing else."""
+    if not isinstance(value, bool):
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be True or False.")
+    return value
+
+
 def ball(value: Fraction | int) -> arb:
     """The ball of the current precision around an exact number."""
     number = Fraction(value)

@@ -45,7 +45,7 @@ from typing import Any, NoReturn, TypeVar
 
 from lapwing.asking.automatic import AUTO
 from lapwing.asking.checks import read_check
-from lapwing.catalog.table import Catalog, Field, Limit, Table
+from lapwing.catalog.table import Catalog, Field, Limit, Table, unit_advice
 from lapwing.engines.backends import local_source
 from lapwing.engines.public import read_public
 from lapwing.engines.source import FileSource, LocalSource, Source, read_source
@@ -205,6 +205,8 @@ class _Reader:
         at = f"tables.{name}."
         self._known(found, _TABLE, at)
         columns = self._section(found, "columns", at)
+        if isinstance(found.get("unit"), list):
+            self._fail(f"{at}unit", "must be one column", unit_advice(found["unit"], columns))
         given = self._text(self._required(found, "unit", at), f"{at}unit")
         unit = next((column for column in columns if column.lower() == given.lower()), given)
         table = self._at(
@@ -322,12 +324,16 @@ def read_type(value: object) -> Type:
 
 def read_limit(value: object, name: str) -> int | None:
     """A limit per unit; None if there is none yet."""
-    return None if value is None or value == AUTO else count(value, name)
+    return None if value is None or _is_auto(value) else count(value, name)
 
 
 def read_auto_limits(found: Mapping[str, object]) -> frozenset[Limit]:
     """The limits that are "auto"."""
-    return frozenset(limit for limit in Limit if found.get(limit.value) == AUTO)
+    return frozenset(limit for limit in Limit if _is_auto(found.get(limit.value)))
+
+
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
 def read_interval(value: object) -> Interval:

@@ -23,7 +23,7 @@ MASS = BoundsOf(Table("birds", (Field("mass", Type.REAL),), None), Field("mass",
 
 def birds(**facts: object) -> Curator:
     frame = pd.DataFrame({"mass": [5000.0] * 344, "kind": [f"kind {i % 100}" for i in range(344)]})
-    return open_data(frame, name="birds", unit=None, budget=Budget(epsilon=2, delta=1e-6), **facts)
+    return open_data(frame, name="birds", unit=None, ledger=":memory:", budget=Budget(epsilon=2, delta=1e-6), **facts)
 
 
 def test_an_answer_without_groups_says_how_large_a_group_must_be() -> None:
@@ -94,7 +94,7 @@ def test_a_preview_says_among_how_many_a_search_finds_nothing() -> None:
 
 def test_bounds_found_among_many_raise_no_doubt() -> None:
     frame = pd.DataFrame({"mass": np.full(20_000, 5000.0)})
-    curator = open_data(frame, name="birds", unit=None, budget=Budget(epsilon=2))
+    curator = open_data(frame, name="birds", unit=None, ledger=":memory:", budget=Budget(epsilon=2))
     release = curator.sql("SELECT AVG(mass) AS m FROM birds", epsilon=1, bounds="auto")
     assert "found nothing" not in str(release)
     assert "Intervals do not cover what that cuts." in str(release)

@@ -60,7 +60,7 @@ def in_cells(*columns: AnswerColumn) -> Picture:
 def opened() -> Curator:
     data = {"age": [3, 30, 50], "cost": [1.5, 20.0, 99.0], "sex": ["F", "M", "F"], "year": [1, 1, 2]}
     facts: dict[str, Any] = {"bounds": {"age": (0, 64), "cost": (0, 100)}, "values": {"sex": ["F", "M"]}}
-    return open_data(pa.table(data), name="stays", unit=None, budget=Budget(epsilon=100), **facts)
+    return open_data(pa.table(data), name="stays", unit=None, ledger=":memory:", budget=Budget(epsilon=100), **facts)
 
 
 def question(text: str) -> Question:

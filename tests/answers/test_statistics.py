@@ -37,7 +37,7 @@ def curator(x: Any, y: Any = None, *, unit: Any = None, budget: str = "pure", **
         columns["u"] = pa.array(unit, pa.int64())
     known: dict[str, Any] = {"bounds": {"x": (-5, 10), "y": (0, 20), "n": (-5, 10)}, "rows_per_unit": 1, **facts}
     name = None if unit is None else "u"
-    return lw.open(pa.table(columns), name="t", unit=name, budget=BUDGETS[budget], **known)
+    return lw.open(pa.table(columns), name="t", unit=name, ledger=":memory:", budget=BUDGETS[budget], **known)
 
 
 def arranged(asked: Curator, text: str, epsilon: Any = 1) -> tuple[Plan, Arranged]:

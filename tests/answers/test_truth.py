@@ -74,7 +74,9 @@ def data() -> pa.Table:
 def opened(budget: str, keys: str) -> Curator:
     values = {"values": {"site": SITES}} if keys == "public" else {}
     facts: dict[str, Any] = {"unit": "u", "rows_per_unit": ROWS, "groups_per_unit": 1, "bounds": BOUNDS, **values}
-    return lw.open(data(), name="t", budget=lw.Budget(**BUDGETS[budget]), confidence=CONFIDENCE, **facts)  # type: ignore[arg-type]
+    return lw.open(
+        data(), name="t", ledger=":memory:", budget=lw.Budget(**BUDGETS[budget]), confidence=CONFIDENCE, **facts
+    )  # type: ignore[arg-type]
 
 
 def truth(text: str) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ BOTH = "SELECT sex, SUM(cost) AS s, SUM(age) AS a FROM visits GROUP BY sex"
 
 def opened(data: Any = None, budget: Budget = PURE, **changes: Any) -> Curator:
     facts = {"name": "visits", "unit": "pid", "rows_per_unit": 2, "values": {"sex": ["F", "M"]}, "check": 0, **changes}
-    return open_data(crowd() if data is None else data, budget=budget, **facts)
+    return open_data(crowd() if data is None else data, ledger=":memory:", budget=budget, **facts)
 
 
 def charges(curator: Curator) -> list[Fraction]:
@@ -127,7 +127,9 @@ def test_the_answer_says_what_was_found_and_at_which_price() -> None:
 
 def test_bounds_of_real_data_are_sensible() -> None:
     """Visits to doctors: nobody has 100 in a year, half of all people have 3 or more in some year."""
-    curator = open_data(health(), name="h", unit="person", rows_per_unit=5, types={"visits": "integer"}, budget=ZCDP)
+    curator = open_data(
+        health(), name="h", unit="person", rows_per_unit=5, types={"visits": "integer"}, ledger=":memory:", budget=ZCDP
+    )
     answer = curator.sql("SELECT AVG(visits) AS m FROM h", epsilon=1, bounds="auto")
     (found,) = answer.found
     assert isinstance(found.target, BoundsOf)
@@ -295,7 +297,7 @@ def test_changed_data_are_refused_before_anything_is_found(tmp_path: Path) -> No
 
 
 def test_rows_as_units_need_no_limits() -> None:
-    curator = open_data(frame(), name="visits", unit=None, budget=Budget(epsilon=300))
+    curator = open_data(frame(), name="visits", unit=None, ledger=":memory:", budget=Budget(epsilon=300))
     answer = curator.sql("SELECT SUM(age) AS s, COUNT(*) AS n FROM visits", epsilon=100, bounds="auto", limits="auto")
     assert [str(found) for found in answer.found] == [
         f"the bounds of `age` in `visits`, [0, 127], where values are clipped {ASIDE.replace('40', '80')}"

@@ -35,7 +35,7 @@ def flights(**changes: Any) -> Curator:
     rows = [(f"N{p}", origin) for p in range(800) for origin in ("EWR", "JFK", "LGA") for _ in range(40 - p % 2 * 30)]
     data = pa.table({"tailnum": [row[0] for row in rows], "origin": [row[1] for row in rows]})
     facts: dict[str, Any] = {"rows_per_unit": 30, "values": {"origin": ["EWR", "JFK", "LGA"]}, "budget": PURE}
-    return lw.open(data, name="flights", unit="tailnum", **{**facts, **changes})
+    return lw.open(data, name="flights", unit="tailnum", ledger=":memory:", **{**facts, **changes})
 
 
 def _interrupted(*_: Any, **__: Any) -> Any:

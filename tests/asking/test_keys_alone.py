@@ -120,7 +120,9 @@ def test_without_a_delta_no_limit_on_groups_is_suggested() -> None:
 @pytest.mark.parametrize("key", ["day", "DATE_TRUNC('month', day)", "STRFTIME(day, '%Y-%m')"])
 def test_days_that_are_not_public_are_refused_with_groups_that_are_answered(key: str) -> None:
     days = pa.table({"pid": [1, 2], "day": pa.array([19000, 19400], pa.date32())})
-    curator = lw.open(days, name="t", unit="pid", rows_per_unit=1, groups_per_unit=1, budget=lw.Budget(epsilon=3))
+    curator = lw.open(
+        days, name="t", unit="pid", rows_per_unit=1, groups_per_unit=1, ledger=":memory:", budget=lw.Budget(epsilon=3)
+    )
     instead = "Use MONTH(day) or BUCKET(day, [DATE '2020-01-01', DATE '2020-07-01'])"
     with pytest.raises(Refused, match=re.escape(instead)):
         curator.sql(f"SELECT {key}, COUNT(*) AS n FROM t GROUP BY 1", epsilon=1)

@@ -80,7 +80,9 @@ def test_a_quantile_pays_for_every_group_that_a_unit_is_in(budget: str) -> None:
 def test_no_key_is_shown_without_the_selection() -> None:
     """threat:A15 keys of one unit each: none is shown, whatever the number of tries."""
     table = pa.table({"k": [f"only {i}" for i in range(500)], "u": range(500)})
-    asked = lw.open(table, name="t", unit="u", groups_per_unit=1, rows_per_unit=1, budget=BUDGETS["zcdp"])
+    asked = lw.open(
+        table, name="t", unit="u", groups_per_unit=1, rows_per_unit=1, ledger=":memory:", budget=BUDGETS["zcdp"]
+    )
     plan, cells = exact(asked, "SELECT k, COUNT(*) AS n FROM t GROUP BY k")
     assert sum(release(plan, cells).keys[0].size for _ in range(20)) == 0
 
@@ -90,7 +92,7 @@ def test_counts_of_selected_keys_are_noisy(budget: str, seeded: Any) -> None:
     """threat:A15 gate:G56 the count that comes with the selection has the noise of the selection."""
     assert seeded is not None
     table = pa.table({"k": ["a"] * 4000, "u": range(4000)})
-    asked = lw.open(table, name="t", unit="u", groups_per_unit=1, budget=BUDGETS[budget])
+    asked = lw.open(table, name="t", unit="u", groups_per_unit=1, ledger=":memory:", budget=BUDGETS[budget])
     plan, cells = exact(asked, "SELECT k, COUNT(DISTINCT u) AS n FROM t GROUP BY k", Fraction(1, 10))
     assert plan.measures[0].mechanism is None
     noise = np.array([int(release(plan, cells).cells[0][0][0]) - 4000 for _ in range(400)], float)

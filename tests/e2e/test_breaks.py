@@ -308,7 +308,14 @@ def test_numbers_of_no_ordinary_size_are_refused_in_words(terms: dict[str, Any])
     """threat:A26"""
     for accounting in ("basic", "zcdp"):
         budget = lw.Budget(1, 1e-6, accounting=accounting)
-        curator = lw.open(pa.table({"s": ["a"], "x": [1.0]}), name="t", unit=None, bounds={"x": (0, 1)}, budget=budget)
+        curator = lw.open(
+            pa.table({"s": ["a"], "x": [1.0]}),
+            name="t",
+            unit=None,
+            bounds={"x": (0, 1)},
+            ledger=":memory:",
+            budget=budget,
+        )
         with pytest.raises(lw.LapwingError):
             curator.sql(
                 "SELECT s, COUNT(*) AS n FROM t GROUP BY s" if "delta" in terms else "SELECT AVG(x) AS m FROM t",

@@ -19,6 +19,7 @@ COURSE = ROOT / "docs" / "course"
 SECTION = re.compile(r"^## (\d\.\d+) ", flags=re.MULTILINE)
 
 
+@pytest.mark.filterwarnings("error::lapwing.errors.TemporaryBudget")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", LECTURES)
 def test_a_lecture_prints_what_its_page_says(

@@ -14,7 +14,9 @@ def python_blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
 
 
-def test_readme_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.filterwarnings("error::lapwing.errors.TemporaryBudget")
+def test_readme_code_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # it keeps a ledger
     blocks = python_blocks("README.md")
     assert blocks
     for block in blocks:

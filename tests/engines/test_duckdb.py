@@ -182,7 +182,7 @@ def test_keys_of_every_type_are_found(tmp_path: Path) -> None:
         }
     )
     values = {"flag": [True], "day": ["2020-01-01"], "at": [at], "small": [2, 70_000], "word": ["b", None]}
-    curator = open_data(table, name="t", unit=None, values=values, budget=Budget(epsilon=10))
+    curator = open_data(table, name="t", unit=None, values=values, ledger=":memory:", budget=Budget(epsilon=10))
     expected = {"flag": [1], "day": [1], "at": [2], "small": [1, 0], "word": [1, 1]}
     for key, cells in expected.items():
         assert exact(curator, f"SELECT {key}, COUNT(*) AS n FROM t GROUP BY {key}") == [cells]
@@ -225,7 +225,9 @@ def test_threads_do_not_change_the_cells() -> None:
     table = Table("t", (Field("p", Type.INTEGER), Field("x", Type.REAL, interval(0, 10))), None)
     found = set()
     for order in (data, data.take(list(reversed(range(data.num_rows))))):
-        curator = open_data(order, name="t", unit=None, bounds={"x": (0, 10)}, budget=Budget(epsilon=1))
+        curator = open_data(
+            order, name="t", unit=None, bounds={"x": (0, 10)}, ledger=":memory:", budget=Budget(epsilon=1)
+        )
         found.add(exact(curator, "SELECT SUM(x) AS s FROM t")[0][0])
     assert len(found) == 1
     assert table.by_row

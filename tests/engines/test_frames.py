@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import decimal
+import io
+import re
 from datetime import date, time, timedelta
 from enum import Enum
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 import lapwing as lw
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
-from lapwing.engines.frames import frame_source, with_fingerprint
+from lapwing.engines.frames import frame_source
 from lapwing.language.types import Type
 
 BUDGET = lw.Budget(epsilon=100_000)
@@ -52,7 +56,26 @@ def reader(data: dict[str, Any]) -> pa.RecordBatchReader:
     return pa.table(data).to_reader()
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, Derived, pl.DataFrame, pa.table, batch, reader])
+def scanned(data: dict[str, Any]) -> pl.LazyFrame:
+    """As pl.scan_parquet gives it."""
+    file = io.BytesIO()
+    pl.DataFrame(data).write_parquet(file)
+    file.seek(0)
+    return pl.scan_parquet(file)
+
+
+def related(data: dict[str, Any]) -> Any:
+    return duckdb.from_arrow(pa.table(data))
+
+
+def dataset(data: dict[str, Any]) -> Any:
+    return pyarrow.dataset.dataset(pa.table(data))
+
+
+KINDS = [pd.DataFrame, Derived, pl.DataFrame, pl.LazyFrame, scanned, pa.table, batch, reader, dataset, related]
+
+
+@pytest.mark.parametrize("make", KINDS)
 def test_every_row_of_a_frame_is_counted(make: Any) -> None:
     """A frame that is read as empty gives noise around 0, which nobody would notice."""
     data = make({"pid": [1, 2, 3, 4], "sex": ["F", "M", None, "F"], "x": [1.5, 2.5, 3.0, 4.0]})
@@ -108,9 +131,9 @@ def test_numbers_of_pandas_have_the_type_of_their_dtype(dtype: Any) -> None:
     """threat:A20 a missing value makes floats of the integers, and of the categories made of them."""
     for values, kind in (([1, 2], Type.INTEGER), ([1.0, 2.0], Type.REAL), ([1, 2, None], Type.REAL)):
         data = pd.Series(values) if dtype is None else pd.Series(values).astype(dtype)
-        curator = lw.open(pd.DataFrame({"v": data}), **ROWS)
+        curator = lw.open(pd.DataFrame({"v": data}), ledger=":memory:", **ROWS)
         assert curator.catalog.tables[0].field("v").type is kind
-        curator = lw.open(pd.DataFrame({"v": data}), values={"v": [1, 2]}, **ROWS)
+        curator = lw.open(pd.DataFrame({"v": data}), values={"v": [1, 2]}, ledger=":memory:", **ROWS)
         assert curator.catalog.tables[0].field("v").type is Type.INTEGER
 
 
@@ -171,7 +194,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "python objects": (pl.DataFrame({"a": [object()]}, schema={"a": pl.Object}), "no column of a supported type"),
     "nothing": (pd.DataFrame(), "no columns"),
     "polars nothing": (pl.DataFrame(), "no columns"),
-    "lazy": (pl.LazyFrame({"a": [1]}), "unknown type"),
+    "grouped": (pl.LazyFrame({"a": [1]}).group_by("a"), "unknown type"),
     "one array": (pa.array([1]), "unknown type"),
     "chunks": (pa.chunked_array([[1]]), "Convert each column"),
     "numpy": (np.ones((2, 2)), "unknown type"),
@@ -198,7 +221,7 @@ def test_the_mark_of_a_frame_is_its_content_and_not_its_chunks() -> None:
     whole = pa.table({"v": list(range(100)), "w": ["x"] * 100})
     parts = pa.concat_tables([whole.slice(0, 33), whole.slice(33, 1), whole.slice(34)])
     other = whole.set_column(0, "v", pa.array([*range(99), 0]))
-    marks = [with_fingerprint(frame_source(table)).mark for table in (whole, parts, other, whole.slice(0, 99))]
+    marks = [frame_source(table).mark for table in (whole, parts, other, whole.slice(0, 99))]
     assert marks[0] == marks[1]
     assert len({*marks}) == 3
 
@@ -221,10 +244,39 @@ def test_declared_names_are_found_as_sql_finds_them(make: Any) -> None:
     [
         ({"bounds": {"x": (0, 1), "X": (0, 2)}}, "names a column twice; SQL ignores case"),
         ({"bounds": {0: (0, 1)}}, "a column name is not text. Put the name in quotes"),
-        ({"unit": 0}, "a column name is not text. Put the name in quotes"),
+        ({"unit": 0}, "`unit` has the type int; it must name a column. Put its name in quotes"),
+        ({"unit": np.array(["x"])}, "`unit` has the type ndarray; it must name a column."),
+        ({"unit": pl.col("x")}, "`unit` has the type Expr; it must name a column."),
+        ({"unit": ["x"]}, "Did you mean `x`"),
         ({"unit": "y"}, "`t` has no such column"),
     ],
 )
 def test_declared_names_that_name_no_one_column_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(lw.Misconfigured, match=message):
         lw.open(pa.table({"x": [1]}), **{"name": "t", "unit": None, "budget": BUDGET, **changes})
+
+
+def test_a_lazy_frame_that_fails_is_told_without_its_values() -> None:
+    broken = pl.LazyFrame({"x": ["SECRET"]}).select(pl.col("x").str.to_integer())
+    with pytest.raises(lw.Misconfigured, match=r"the data cannot be read.*shows why") as caught:
+        lw.open(broken, **ROWS)
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("unit", [["pid", "the site"], ("pid", "the site"), "pid, the site", "pid,the site"])
+def test_what_is_said_of_a_unit_of_two_columns_works(make: Any, unit: Any) -> None:
+    data = make({"pid": [1, 1, 2, 2, 2], "the site": ["a", "b", "a", "a", None]})
+    with pytest.raises(lw.Misconfigured, match="A unit is one column") as caught:
+        lw.open(data, **FACTS | {"unit": unit})
+    (question, name) = re.findall(r"(SELECT .* AS (\w+) FROM data), and name that one", str(caught.value))[0]
+    curator = lw.open(duckdb.sql(question), **FACTS | {"unit": name})
+    (units,) = curator.sql(f"SELECT COUNT(DISTINCT {name}) AS n FROM t", epsilon=100).to_arrow()["n"].to_pylist()
+    assert units == 4
+
+
+def test_what_is_said_of_an_index_works() -> None:
+    data = pd.DataFrame({"pid": [1, 2], "x": [1, 2]}).set_index("pid")
+    with pytest.raises(lw.Misconfigured, match=r"data.reset_index\(\) makes it one"):
+        lw.open(data, **FACTS)
+    lw.open(data.reset_index(), **FACTS).close()

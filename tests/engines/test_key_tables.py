@@ -142,7 +142,7 @@ def test_only_ranges_without_a_gap_are_written_by_their_ends() -> None:
 def curator(**changes: Any) -> Curator:
     data = pa.table({"u": [i % 50 for i in range(2000)], "k": [2 * (i % 700) for i in range(2000)]})
     facts = {"unit": "u", "rows_per_unit": 4, "groups_per_unit": 40, "values": {"k": list(range(0, 1200, 2))}}
-    return open_data(data, name="t", budget=Budget(epsilon=10_000), **{**facts, **changes})
+    return open_data(data, name="t", budget=Budget(epsilon=10_000), ledger=":memory:", **{**facts, **changes})
 
 
 def test_key_tables_are_gone_after_the_question() -> None:

@@ -72,7 +72,9 @@ def test_a_request_finds_what_it_holds_itself(more: dict[str, Any]) -> None:
 
     frame = pa.table({"pid": range(5_000), "loose": [float(i % 7) for i in range(5_000)]})
     bounds = None if "bounds" in more else {"loose": (0, 10)}
-    with open_data(frame, name="t", unit="pid", rows_per_unit=1, bounds=bounds, budget=Budget(5)) as curator:
+    with open_data(
+        frame, name="t", unit="pid", rows_per_unit=1, bounds=bounds, ledger=":memory:", budget=Budget(5)
+    ) as curator:
         held: list[HeldAnswer] = []
         with holding(held):
             curator.sql("SELECT SUM(loose) AS s FROM t", epsilon=1, **more)

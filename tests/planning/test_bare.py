@@ -28,7 +28,7 @@ def curator(budget: str = "pure", rows: int = 300) -> Curator:
     x = np.random.default_rng(4).normal(3, 2, rows)
     frame = pa.table({"x": pa.array(x, pa.float64()), "g": pa.array([i % 2 for i in range(rows)], pa.int64())})
     facts: dict[str, Any] = {"bounds": {"x": (-5, 10)}, "values": {"g": [0, 1]}, "check": 0}
-    return lw.open(frame, name="t", unit=None, budget=BUDGETS[budget], **facts)
+    return lw.open(frame, name="t", unit=None, ledger=":memory:", budget=BUDGETS[budget], **facts)
 
 
 def quantiles(plan: Plan) -> GridQuantiles:

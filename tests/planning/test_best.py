@@ -30,7 +30,7 @@ def trips(who: list[int], town: list[str], cost: list[float]) -> pa.Table:
 
 def opened(data: pa.Table, budget: lw.Budget = PURE, **facts: Any) -> lw.Curator:
     told: dict[str, Any] = {"rows_per_unit": 2, "bounds": {"cost": (0, 10)}, "values": {"town": TOWNS}, **facts}
-    return lw.open(data, name="trips", unit="who", budget=budget, **told)
+    return lw.open(data, name="trips", unit="who", ledger=":memory:", budget=budget, **told)
 
 
 def planned(asked: lw.Curator, text: str, epsilon: Any = 1) -> tuple[Plan, TopK]:
@@ -99,7 +99,7 @@ def test_numbers_that_are_shown_or_filtered_by_are_paid() -> None:
 
 
 def test_noisy_numbers_decide_where_a_unit_is_in_fewer_groups_than_are_asked() -> None:
-    one = lw.open(many(), name="trips", unit=None, budget=PURE, values={"town": TOWNS})
+    one = lw.open(many(), name="trips", unit=None, ledger=":memory:", budget=PURE, values={"town": TOWNS})
     text = "SELECT town FROM trips GROUP BY town ORDER BY COUNT(*) DESC LIMIT "
     assert isinstance(one.preview(text + "1", epsilon=1).plan.measures[0].mechanism, BestGroups)
     assert isinstance(one.preview(text + "2", epsilon=1).plan.measures[0].noise, Laplace)
@@ -186,7 +186,7 @@ def test_the_places_say_no_more_than_the_list() -> None:
 def test_long_lists_are_one_race() -> None:
     """Permute-and-flip would draw for all groups again and again."""
     data = pa.table({"who": [1], "n": [1]})
-    asked = lw.open(data, name="t", unit="who", budget=PURE, rows_per_unit=1, bounds={"n": (0, 999)})
+    asked = lw.open(data, name="t", unit="who", ledger=":memory:", budget=PURE, rows_per_unit=1, bounds={"n": (0, 999)})
     text = "SELECT n FROM t GROUP BY n ORDER BY COUNT(*) DESC LIMIT "
     assert [planned(asked, text + many)[1].peeling for many in ("100", "101")] == [True, False]
     assert len(asked.sql(text + "1000", epsilon=1)) == 1000

@@ -211,7 +211,7 @@ def test_ibis_histograms_that_read_the_largest_value_are_refused() -> None:
 def test_a_histogram_leaves_no_row_out() -> None:
     """From a frame of reals without any declaration to an answer: every row is in one of the groups."""
     frame = pd.DataFrame({"x": [-5.0, 0.0, 17.5, 18.0, 64.9, 65.0, 1e9, None, nan, inf] * 300})
-    curator = open_data(frame, name="t", unit=None, budget=Budget(epsilon=100))
+    curator = open_data(frame, name="t", unit=None, ledger=":memory:", budget=Budget(epsilon=100))
     release = curator.sql("SELECT BUCKET(x, [0, 18, 65]) AS bucket, COUNT(*) AS n FROM t GROUP BY 1", epsilon=50)
     found = release.to_pandas()
     assert found["bucket"].tolist()[:4] == ["< 0", "[0, 18)", "[18, 65)", ">= 65"]

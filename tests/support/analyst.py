@@ -144,6 +144,7 @@ def health_curator() -> Curator:
         unit="person",
         rows_per_unit=5,
         groups_per_unit=5,
+        ledger=":memory:",
         values={
             "sex": ["F", "M"],
             "plan": ["free", "25%", "50%", "95%", "deductible"],
@@ -165,5 +166,6 @@ def births_curator() -> Curator:
         unit=None,
         values={"sex": ["F", "M"]},
         bounds={"births": (0, 25_000)},
+        ledger=":memory:",
         budget=lw.Budget(epsilon=500, delta=1e-6),
     )

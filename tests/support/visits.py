@@ -76,11 +76,12 @@ FACTS: dict[str, Any] = {
 
 
 def open_visits(data: Any = None, **changes: Any) -> Curator:
-    """A curator on the visits: in memory unless a path is given.
+    """A curator on the visits: in memory, with a budget of its own, unless a path is given.
 
     The check of what limits cut is a charge of its own, so it is off unless a test is about it: check=None.
     """
-    facts = {"name": "visits", "budget": Budget(epsilon=1), "check": 0, **FACTS, **changes}
+    fresh = {} if isinstance(data, str | Path) else {"ledger": ":memory:"}
+    facts = {"name": "visits", "budget": Budget(epsilon=1), "check": 0, **fresh, **FACTS, **changes}
     return open_data(frame() if data is None else data, **facts)
 
 

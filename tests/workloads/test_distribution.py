@@ -27,7 +27,7 @@ def opened(budget: Budget = RICH, **columns: Any) -> Curator:
     """One row a unit; ages 0 to 99, once each, and costs of a tenth of them."""
     data = {"age": list(range(100)), "cost": [i / 10 for i in range(100)], "mood": ["low", "mid", "high", "high"] * 25}
     facts: dict[str, Any] = {"bounds": {"age": (0, 99), "cost": (0, 10)}, "values": {"mood": ["low", "mid", "high"]}}
-    return open_data(pa.table({**data, **columns}), name="people", unit=None, budget=budget, **facts)
+    return open_data(pa.table({**data, **columns}), name="people", unit=None, ledger=":memory:", budget=budget, **facts)
 
 
 def exact(column: str, **more: Any) -> Distribution:
@@ -170,7 +170,9 @@ def test_an_answer_knows_what_it_cost_and_shows_itself() -> None:
 
 def test_days_that_are_none_are_refused_with_those_that_are() -> None:
     days = [date(2020, 1, 1 + i) for i in range(4)]
-    curator = open_data(pa.table({"day": days}), name="people", unit=None, budget=RICH, values={"day": days})
+    curator = open_data(
+        pa.table({"day": days}), name="people", unit=None, ledger=":memory:", budget=RICH, values={"day": days}
+    )
     with pytest.raises(Misconfigured, match="Pass one of 2020-01-01"):
         curator.distribution("day", epsilon=1).range("2020-13-01")
 
@@ -196,7 +198,7 @@ def test_cells_of_declared_values_are_refused_and_free() -> None:
 def test_truth_values_and_dates_are_ordered_too() -> None:
     days = [date(2020, 1, 1 + i) for i in range(4)]
     data = pa.table({"day": days * 5, "sick": [True, False, False, False] * 5})
-    curator = open_data(data, name="people", unit=None, budget=RICH, values={"day": days})
+    curator = open_data(data, name="people", unit=None, ledger=":memory:", budget=RICH, values={"day": days})
     answer = curator.distribution("day", epsilon=200)
     assert answer.range(days[1], days[2]).value == pytest.approx(10)
     assert answer.range("2020-01-02", "2020-01-03").value == pytest.approx(10)
@@ -224,7 +226,9 @@ def test_ends_that_are_none_are_refused_with_those_that_are(column: str, ends: t
 def test_a_distribution_needs_an_order() -> None:
     data = pa.table({"a": ["x"], "b": [1.0]})
     for values in (["x"], ["x", None]):
-        curator = open_data(data, name="t", unit=None, budget=RICH, values={"a": values}, bounds={"b": (1, 1)})
+        curator = open_data(
+            data, name="t", unit=None, ledger=":memory:", budget=RICH, values={"a": values}, bounds={"b": (1, 1)}
+        )
         with pytest.raises(Refused, match="at least two values"):
             curator.distribution("a", epsilon=1)
         with pytest.raises(Refused, match="one value only"):

@@ -28,7 +28,15 @@ def opened(budget: Budget = RICH) -> Curator:
         "mood": ["low", None, "high"] * 40,
         "cost": [i / 12 for i in range(120)],
     }
-    return open_data(pa.table(data), name="people", unit=None, budget=budget, values=VALUES, bounds={"cost": (0, 10)})
+    return open_data(
+        pa.table(data),
+        name="people",
+        unit=None,
+        ledger=":memory:",
+        budget=budget,
+        values=VALUES,
+        bounds={"cost": (0, 10)},
+    )
 
 
 def test_every_table_of_up_to_so_many_columns_is_there() -> None:
@@ -207,6 +215,7 @@ def test_too_many_tables_or_cells_are_refused() -> None:
         name="t",
         unit=None,
         budget=RICH,
+        ledger=":memory:",
         values={n: [True, False] for n in names},
     )
     with pytest.raises(Refused, match=f"at most {MOST_TABLES:,}"):
@@ -214,7 +223,7 @@ def test_too_many_tables_or_cells_are_refused() -> None:
     with pytest.raises(Refused, match="more than 8 columns"):
         wide.marginals([tuple(names[:9])], epsilon=1)
     reals = pa.table({name: [1.0] for name in "abc"})
-    deep = open_data(reals, name="t", unit=None, budget=RICH, bounds=dict.fromkeys("abc", (0, 1)))
+    deep = open_data(reals, name="t", unit=None, ledger=":memory:", budget=RICH, bounds=dict.fromkeys("abc", (0, 1)))
     with pytest.raises(Refused, match="cells"):
         deep.marginals(["a", "b", "c"], ways=3, cells=1000, epsilon=1)
 
@@ -235,7 +244,9 @@ def test_columns_may_have_any_name() -> None:
     """Names of the answer's own columns give way."""
     data = pa.table({"n": ["a", "b"] * 10, 'q"x': [1, 2] * 10, "share_up_to": [True, False] * 10, "n_low": [0.4] * 20})
     values = {"n": ["a", "b"], 'q"x': [1, 2], "share_up_to": [True, False]}
-    curator = open_data(data, name='we"ird', unit=None, budget=RICH, values=values, bounds={"n_low": (0, 1)})
+    curator = open_data(
+        data, name='we"ird', unit=None, ledger=":memory:", budget=RICH, values=values, bounds={"n_low": (0, 1)}
+    )
     answer = curator.marginals([*values, "n_low"], epsilon=200, cells=2, where='"q""x" = 1')
     assert answer["n", 'q"x'].intervals().column_names == ["n", 'q"x', "n_", "n__low", "n__high"]
     assert answer["n_low"].intervals().column_names == ["n_low", "n_low_to", "n", "n_low_", "n_high"]

@@ -35,10 +35,10 @@ def html_text(sheets: Iterable[Sheet], budget: Iterable[str]) -> str:
 
 
 def budget_lines(statement: Statement) -> list[str]:
-    """A budget in three lines."""
+    """A budget in three lines, or four if it is not kept."""
     first, *_ = str(statement.budget).split("\n")
     spent, more, *_ = str(statement).split("\n")
-    return [f"Budget: {first}", spent, more]
+    return [f"Budget: {first}", spent, more, *filter(None, [statement.note])]
 
 
 def _html(sheet: Sheet) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from lapwing.catalog.table import Catalog, Limit, Table
 from lapwing.cells.bounds_search import BoundsOf, LimitOf, SearchResult, Target
@@ -43,14 +44,16 @@ NOTHING = Automatic()
 """Only what the steward lets be found."""
 
 
-def read_automatic(bounds: str | None, limits: str | None, find_share: Number) -> Automatic:
+def read_automatic(bounds: Any, limits: Any, find_share: Number) -> Automatic:
     """What the words of a question ask for."""
+    if bounds is limits is None and find_share is SHARE:
+        return NOTHING
     for name, word in (("bounds", bounds), ("limits", limits)):
-        if word not in (None, AUTO):
+        if word is not None and not (isinstance(word, str) and word == AUTO):
             raise Misconfigured(
                 f'`{name}` must be "auto" here; what is known is declared by the steward. Leave it out.'
             )
-    return Automatic(bounds == AUTO, limits == AUTO, inside_unit(find_share, "find_share"))
+    return Automatic(bounds is not None, limits is not None, inside_unit(find_share, "find_share"))
 
 
 @dataclass(frozen=True, slots=True)

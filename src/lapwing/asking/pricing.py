@@ -18,8 +18,7 @@ from lapwing.errors import Misconfigured, Refused
 from lapwing.language.expression import Slot
 from lapwing.language.refusal import refuse
 from lapwing.measures.moments import MEAN
-from lapwing.mechanisms.scores import flag
-from lapwing.numbers import Number, below_one, count, positive
+from lapwing.numbers import Number, below_one, count, flag, positive
 from lapwing.planning.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
 from lapwing.planning.question import Question
 from lapwing.privacy.budget import Budget
@@ -70,12 +69,12 @@ class Terms:
             )
         if self.share is not None:
             return budget.share(self.share, delta=delta)
-        return budget.price(epsilon=positive(self.epsilon or 0, "epsilon"), delta=delta)
+        return budget.price(epsilon=positive(0 if self.epsilon is None else self.epsilon, "epsilon"), delta=delta)
 
     def price_in_epsilon(self, budget: Budget) -> Fraction:
         """The epsilon at which one question has this price; of a share rounded down where it is a root."""
         if self.share is None:
-            return positive(self.epsilon or 0, "epsilon")
+            return positive(0 if self.epsilon is None else self.epsilon, "epsilon")
         return budget.affordable(budget.cost(budget.share(self.share))) or _LEAST
 
 

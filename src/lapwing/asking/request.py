@@ -20,7 +20,7 @@ from lapwing.asking.pricing import Terms
 from lapwing.catalog.identity import Facts, Identity, number_facts
 from lapwing.catalog.table import Catalog
 from lapwing.measures.workload import axes_of
-from lapwing.numbers import exact
+from lapwing.numbers import exact, flag
 from lapwing.planning.plan import Outline, Plan
 from lapwing.privacy.budget import Cost
 from lapwing.workloads.distribution import ask_distribution
@@ -131,6 +131,13 @@ class Request:
     """The most that may be charged for it, such as the price of its preview; None for no limit of its own."""
     anyway: bool = field(default=False, compare=False)
     """Whether an answer is wanted that would say nothing (answers/doubts.py). It changes no price, and no answer."""
+
+    def __post_init__(self) -> None:
+        refresh: Any = self.refresh
+        combine: Any = self.combine
+        if type(refresh) is not bool or type(combine) is not bool:
+            flag(refresh, "refresh")
+            flag(combine, "combine")
 
     @cached_property
     def identity(self) -> Identity:

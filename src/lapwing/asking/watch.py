@@ -16,10 +16,10 @@ from lapwing.cells.release import Arranged
 from lapwing.errors import Halted, LapwingError, Misconfigured
 from lapwing.language.expression import Slot
 from lapwing.language.refusal import refuse
-from lapwing.mechanisms.scores import at_least, flag
+from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.noise.bits import Forks
-from lapwing.numbers import Number, count, inside_unit
+from lapwing.numbers import Number, count, flag, inside_unit
 from lapwing.planning.plan import Plan, make_plan
 from lapwing.planning.question import Question
 from lapwing.privacy.budget import Cost

@@ -5,16 +5,18 @@ Nothing here is read from rows, and no declaration is trusted: the engine enforc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import MOST_EDGES, Interval, Type, Value, ascending, type_of
+from lapwing.numbers import shown
 
 if TYPE_CHECKING:
     from lapwing.catalog.derived import Derived
@@ -101,6 +103,19 @@ class Field:
             raise Misconfigured(f"`{self.name}` declares an integer beyond 64 bits. Declare its type as real.")
 
 
+def unit_advice(unit: object, names: Iterable[str]) -> str:
+    """What to name instead of a unit that is no column: the nearest one, or one made of several."""
+    given = re.split(r"\s*,\s*", unit) if isinstance(unit, str) else unit
+    parts = [part for part in given if isinstance(part, str)] if isinstance(given, list | tuple | set) else []
+    if len(parts) > 1:
+        joined = ", ".join(part if part.isidentifier() else '"' + part.replace('"', '""') + '"' for part in parts)
+        return (
+            f"A unit is one column. Make one of these, SELECT *, concat_ws('|', {joined}) AS the_unit FROM data, and "
+            "name that one."
+        )
+    return nearest(parts[0], names) if parts else "Put its name in quotes; unit=None makes every row a unit."
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table: private unless declared public, stored unless derived from others."""
@@ -143,7 +158,7 @@ class Table:
             )
         if self.unit is not None and self.unit not in names:
             raise Misconfigured(
-                f"`unit` is `{self.unit}`, but `{self.name}` has no such column. {nearest(self.unit, names)}"
+                f"`unit` is `{self.unit}`, but `{self.name}` has no such column. {unit_advice(self.unit, names)}"
             )
 
     @property
@@ -209,14 +224,14 @@ class Catalog:
         if len({table.name.lower() for table in self.tables}) != len(self.tables):
             raise Misconfigured("two tables have the same name. Rename one.")
 
-    def table(self, name: str) -> Table:
+    def table(self, name: Any) -> Table:
         """The table with this name."""
         for known in self.tables:
-            if known.name.lower() == name.lower():
+            if isinstance(name, str) and known.name.lower() == name.lower():
                 return known
         refuse(
             "unknown-table",
-            f"table `{name}`",
+            f"table `{name if isinstance(name, str) else shown(name)}`",
             "there is no such table.",
-            nearest(name, (known.name for known in self.tables)),
+            nearest(str(name), (known.name for known in self.tables)),
         )

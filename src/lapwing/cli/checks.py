@@ -13,6 +13,25 @@ from lapwing.noise.bernoulli import exp_is_sound
 from lapwing.settings import Settings, read_settings
 
 
+def need_server(what: str) -> None:
+    """Says how to install what only a server needs."""
+    from lapwing.answers.formats.optional import load
+
+    for package in ("fastapi", "uvicorn", "jinja2"):
+        load(package, what=what, install="'lapwing[server]'")
+
+
+def _server(file: Path) -> str:
+    """What is missing stops a question only if the settings say how to serve."""
+    try:
+        need_server("Servers")
+    except Misconfigured as missing:
+        if read_settings(file).serve:
+            raise
+        return f"not installed. {missing}"
+    return "its packages are installed"
+
+
 def _settings(file: Path) -> str:
     settings = read_settings(file)
     weak = f". {settings.budget.weakness}" if settings.budget.weakness else ""
@@ -119,4 +138,5 @@ CHECKS: dict[str, Callable[[Path], str]] = {
     "arithmetic": _arithmetic,
     "ledger": _ledger,
     "serving": _serving,
+    "server": _server,
 }

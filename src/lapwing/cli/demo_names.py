@@ -46,7 +46,8 @@ def the_names(births: pa.Table) -> Scene:
 
 
 def _ask(people: pa.Table) -> tuple[PricePreview, Answered]:
-    curator = open_data(people, name="births", unit=None, budget=Budget(epsilon=EPSILON, delta=DELTA))
+    budget = Budget(epsilon=EPSILON, delta=DELTA)
+    curator = open_data(people, name="births", unit=None, budget=budget, ledger=":memory:")
     try:
         return curator.preview(NAMES, epsilon=EPSILON), curator.sql(NAMES, epsilon=EPSILON)
     finally:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
+from lapwing.catalog.table import unit_advice
 from lapwing.engines.backends import stored_types
 from lapwing.engines.source import Csv, PostgresTable, file_source, read_source
 from lapwing.errors import Bug, Misconfigured
-from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
 from lapwing.postgres import is_postgres
 from lapwing.privacy.budget import Budget
@@ -84,7 +84,7 @@ def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -
     unit = next((name for name in types if unit != ROW and name.lower() == unit.lower()), unit)
     if unit != ROW and unit not in types:
         raise Misconfigured(
-            f'`--unit` is `{unit}`, but {where} has no such column. {nearest(unit, types)} Or write "row".{more}'
+            f'`--unit` is `{unit}`, but {where} has no such column. {unit_advice(unit, types)} Or write "row".{more}'
         )
     return unit
 

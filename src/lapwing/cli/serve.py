@@ -8,7 +8,6 @@ import typer
 
 from lapwing.cli.options import DEFAULT, FileOption
 from lapwing.cli.output import echo
-from lapwing.errors import Misconfigured
 
 
 def serve(
@@ -16,10 +15,11 @@ def serve(
     check: Annotated[bool, typer.Option("--check", help="Check the settings, make the first token, and stop.")] = False,
 ) -> None:
     r"""Answer questions over HTTP, for people who do not trust each other. \[serve] in lapwing.toml says how."""
-    try:
-        from lapwing.server.run import prepare, run
-    except ModuleNotFoundError as error:
-        raise Misconfigured(f"the server needs {error.name}. Install it: pip install 'lapwing[server]'.") from None
+    from lapwing.cli.checks import need_server
+
+    need_server("Servers")
+    from lapwing.server.run import prepare, run
+
     settings, token = prepare(file)
     if token is not None:
         echo(f"The first steward's token is in {token}. Only its owner can read it; keep it that way.")

@@ -233,11 +233,9 @@ def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
 
 
 def _need_server() -> None:
-    """Says how to install what only a server needs."""
-    from lapwing.answers.formats.optional import load
+    from lapwing.cli.checks import need_server
 
-    for package in ("starlette", "uvicorn", "jinja2"):
-        load(package, what="Surveys", install="'lapwing[server]'")
+    need_server("Surveys")
 
 
 def _links(made: SurveyApp, where: Listening) -> dict[str, Any]:

@@ -213,7 +213,7 @@ def _rows(table: Json) -> Iterator[tuple[str, str, str]]:
 class RemoteStatement(Statement):
     """A budget and the sum of its charges, in the words of the server."""
 
-    words: str
+    words: str = ""
 
     def __str__(self) -> str:
         return self.words
@@ -224,4 +224,4 @@ def statement_of(body: Json) -> Statement:
     budget = read_budget(body)
     spent, most = read_cost(body["spent"]), budget.capacity
     amount, delta = min(spent.amount, most.amount), min(spent.delta, most.delta)
-    return RemoteStatement(budget, Cost(most.accounting, amount, delta), body["in_words"])
+    return RemoteStatement(budget, Cost(most.accounting, amount, delta), words=body["in_words"])

@@ -63,7 +63,7 @@ class Curator:
     @property
     def budget(self) -> Statement:
         """What was spent and what is left, in plain words when printed."""
-        return Statement(self._ledger.budget, self._ledger.spent)
+        return Statement(self._ledger.budget, self._ledger.spent, self._ledger.note)
 
     @property
     def ledger(self) -> Ledger:

@@ -50,8 +50,8 @@ Paid = Callable[[], tuple[_T, bytes]]
 """Reads the rows for a charge that was made: the answer, and its bytes for the ledger."""
 
 CHANGED = (
-    "The data changed without a new version, so nothing is answered. Nothing was charged. "
-    "Have the steward declare a new `version` for the table, and open it again with that version."
+    "The data changed without a new version, or another version was opened since, so nothing is answered. Nothing was "
+    "charged. Have the steward open the table again, with a new `version` if its data changed."
 )
 UNREADY = (
     "This question could not be prepared ({kind}). "

@@ -1,4 +1,4 @@
-"""pandas, polars and Arrow frames as Arrow tables whose types depend on the column types, never on values.
+"""Frames of pandas, polars and Arrow, lazy ones too, as Arrow tables. Types follow column types, never values.
 
 Integers are integers, floats are real however whole they are, booleans are booleans and objects are text. A missing
 value turns numpy integers into floats and booleans into objects; so the types of the first frame are recorded, and
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -24,7 +23,8 @@ _ROWS_AT_A_TIME = 1 << 16
 
 
 def frame_source(data: Any) -> Frame:
-    """The source for a pandas, polars or Arrow frame."""
+    """The source for a pandas, polars or Arrow frame; what is lazy is read now."""
+    data = _collected(data)
     if _is_pandas(data):
         table, numbers = _from_pandas(data), _numbers(data)
     elif hasattr(data, "to_frame"):
@@ -36,16 +36,17 @@ def frame_source(data: Any) -> Frame:
     if not table.num_columns:
         raise Misconfigured("the frame has no columns. Pass a frame with columns.")
     check_names(table.schema.names)
-    return Frame(_with_engine_types(table), numbers, is_pandas=_is_pandas(data))
+    found = _with_engine_types(table)
+    return Frame(found, numbers, is_pandas=_is_pandas(data), mark=digest_of_rows(found))
 
 
-def with_fingerprint(frame: Frame) -> Frame:
-    """The frame with a fingerprint of its content, independent of its chunks."""
+def digest_of_rows(table: pa.Table) -> bytes:
+    """A fingerprint of the content, independent of its chunks."""
     digest = sha256()
-    with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), frame.data.schema) as stream:
-        for start in range(0, frame.data.num_rows, _ROWS_AT_A_TIME):
-            stream.write_table(frame.data.slice(start, _ROWS_AT_A_TIME).combine_chunks())
-    return replace(frame, mark=digest.digest())
+    with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), table.schema) as stream:
+        for start in range(0, table.num_rows, _ROWS_AT_A_TIME):
+            stream.write_table(table.slice(start, _ROWS_AT_A_TIME).combine_chunks())
+    return digest.digest()
 
 
 class _Sink:
@@ -68,6 +69,16 @@ def _is_pandas(data: Any) -> bool:
     """True for a pandas frame or a subclass. pandas is not imported for this."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def _collected(data: Any) -> Any:
+    """What a lazy frame of polars or a dataset of Arrow stands for; anything else unchanged."""
+    home, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if (home, kind) != ("polars", "LazyFrame") and (home, hasattr(data, "to_table")) != ("pyarrow", True):
+        return data
+    with suppress(Exception):  # from any library; the message may quote a value
+        return data.collect(engine="streaming") if home == "polars" else data.to_table()
+    raise Misconfigured("the data cannot be read. data.collect(), or data.to_table() of a dataset, shows why.")
 
 
 def _from_arrow(data: Any) -> pa.Table:

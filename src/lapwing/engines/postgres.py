@@ -32,7 +32,7 @@ from sqlglot import exp
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.engine import ARROW_TYPES, Engine, Fetch, Origin
-from lapwing.engines.frames import frame_source, with_fingerprint
+from lapwing.engines.frames import frame_source
 from lapwing.engines.postgres_columns import DescribedTable, check_units, identifier, relation_of, select_rows
 from lapwing.engines.postgres_dialect import C, postgres_dialect
 from lapwing.engines.postgres_reading import SQL_TYPES
@@ -218,7 +218,7 @@ def read_public_rows(source: Source) -> Frame:
         sessions.close()
     if found is None:
         raise Misconfigured(f"`{place.schema}.{place.table}` cannot be read by this user. Have its owner GRANT SELECT.")
-    return with_fingerprint(frame_source(found))
+    return frame_source(found)
 
 
 def _table(source: Source) -> PostgresTable:

@@ -14,8 +14,6 @@ from lapwing.engines.spark_session import SparkAddress, is_spark_address, read_s
 from lapwing.errors import Misconfigured
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
 
-_UNMARKED = b"memory"
-
 
 @dataclass(frozen=True, slots=True)
 class Parquet:
@@ -47,8 +45,8 @@ class Frame:
     numbers: frozenset[str] = frozenset()
     """Columns of numpy numbers: a missing value turns integers into floats."""
     is_pandas: bool = False
-    mark: bytes = _UNMARKED
-    """A fingerprint of the data, for a ledger that outlives them."""
+    mark: bytes = b""
+    """A fingerprint of the data; none if they are made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +167,7 @@ def origin_of(source: LocalSource) -> Origin:
     """
     match source:
         case Frame(data=data, mark=mark):
-            return Origin(mark, None, str(id(data)) if mark == _UNMARKED else "")
+            return Origin(mark, None, "" if mark else str(id(data)))
         case DuckDBTable(path=path, table=table):
             return Origin(fingerprint(source), str(path.resolve()), table.lower())
         case Parquet(path=path) | Csv(path=path):

@@ -28,7 +28,7 @@ from sqlglot import exp
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns
-from lapwing.engines.frames import with_fingerprint
+from lapwing.engines.frames import digest_of_rows
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, Source, SparkFrame, SparkTable, check_names
@@ -70,7 +70,7 @@ class SparkEngine:
         self._sessions = _sessions_of([source for _, source in tables])
         with self._quietly(), self._sessions.fresh() as session:
             rows = {table: public_rows(table, source) for table, source in tables if isinstance(source, LocalSource)}
-            self._marks = {table.name: _digest(data) for table, data in rows.items()}
+            self._marks = {table.name: digest_of_rows(data) for table, data in rows.items()}
             self._public = {table.name: self._sessions.rows(data) for table, data in rows.items()}
             self._columns = self._declared(session)
 
@@ -188,7 +188,7 @@ def read_public_rows(source: Source) -> Frame:
         data = _look_up(sessions, session, source)
         columns = [_quoted(name) for name, kind in _stored(data).values() if kind in _TYPES]
         rows = data.selectExpr(*columns).toArrow()
-    return with_fingerprint(Frame(rows))
+    return Frame(rows, mark=digest_of_rows(rows))
 
 
 def _sessions_of(sources: Sequence[Source]) -> Sessions:
@@ -296,10 +296,6 @@ def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
         f"{names} store units in different types ({', '.join(sorted(kinds))}), so one person could be two units. "
         "Store the unit as integer in all of them, or as text in all of them and declare it as text."
     )
-
-
-def _digest(rows: pa.Table) -> bytes:
-    return with_fingerprint(Frame(rows)).mark
 
 
 def _origin(source: Source, table: Table, columns: StoredColumns) -> Origin:

@@ -33,7 +33,7 @@ from lapwing.lab.outputs import Features, Outputs, counts_of, features
 from lapwing.lab.rate import lower, upper
 from lapwing.lab.report import Audit, Finding, Sketch
 from lapwing.lab.same import same
-from lapwing.numbers import Number, count, inside_unit, shown
+from lapwing.numbers import Number, count, flag, inside_unit, shown
 
 TRAINING_SHARE = 0.3
 RUNS = 30_000
@@ -69,8 +69,12 @@ def audit(
     n, level = count(runs, "runs", least=10), float(inside_unit(alpha, "alpha"))
     left, right = _pair(neighbours)
     told = step or (lambda _: None)
-    draw = (lambda data, k: mechanism(data, k)) if many else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
-    if early:
+    draw = (
+        (lambda data, k: mechanism(data, k))
+        if flag(many, "many")
+        else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
+    )
+    if flag(early, "early"):
         return _checked(*_audit_early(draw, left, right, made, n, level, told))
     samples: tuple[list[Any], list[Any]] = ([], [])
     for size in _blocks(n):
@@ -101,7 +105,7 @@ def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float =
     """The same for outputs that exist already, of independent runs whose number was fixed beforehand."""
     training = int(len(left) * TRAINING_SHARE), int(len(right) * TRAINING_SHARE)
     seen = features(left, right, training)
-    level = alpha / (4 * len(claim.points))
+    level = float(inside_unit(alpha, "alpha")) / (4 * len(claim.points))
     found, sketches = [], []
     for point in claim.points:
         for way in (0, 1):

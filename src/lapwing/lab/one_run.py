@@ -18,7 +18,6 @@ Checked by: tests/lab/test_one_run.py
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +25,10 @@ from typing import Any
 import numpy as np
 
 from lapwing.arrays import Flags
-from lapwing.errors import Misconfigured, WeakBudget
+from lapwing.errors import Misconfigured
 from lapwing.lab.audit import ALPHA
 from lapwing.lab.chance import flip_coins
+from lapwing.lab.experiment import open_experiment
 from lapwing.lab.rate import lower
 from lapwing.numbers import Number, count, exact, inside_unit, nonnegative
 
@@ -102,9 +102,6 @@ def audit_groups(aggregate: str = "COUNT(*)", *, epsilon: Number, groups: int = 
     The table is `canaries(person, grp, value)`, with two people of value 1 in each group beside the canary and
     `value` between 0 and 10; a canary has the value 10. So `aggregate` is COUNT(*), SUM(value), or any other that fits.
     """
-    from lapwing.opening import open_data
-    from lapwing.privacy.budget import Budget
-
     price = exact(epsilon, "epsilon")
 
     def ask(present: Flags) -> Any:
@@ -114,12 +111,10 @@ def audit_groups(aggregate: str = "COUNT(*)", *, epsilon: Number, groups: int = 
         group = np.concatenate([places, places, places[present]])
         value = np.concatenate([np.ones(2 * len(present)), np.full(int(present.sum()), 10.0)])
         table = pa.table({"person": np.arange(len(group)), "grp": group, "value": value})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", WeakBudget)
-            curator = open_data(
-                table, name=TABLE, unit="person", rows_per_unit=1, groups_per_unit=1, bounds={"value": (0, 10)},
-                values={"grp": places.tolist()}, budget=Budget(epsilon=price),
-            )  # fmt: skip
+        curator = open_experiment(
+            table, name=TABLE, unit="person", rows_per_unit=1, groups_per_unit=1, bounds={"value": (0, 10)},
+            values={"grp": places.tolist()}, epsilon=price,
+        )  # fmt: skip
         try:
             question = f"SELECT grp, {aggregate} AS answer FROM {TABLE} GROUP BY grp"
             answer = curator.sql(question, epsilon=price).to_arrow().sort_by("grp")

@@ -79,6 +79,7 @@ def replay(
         left, right = neighbours
     except (TypeError, ValueError):
         raise Misconfigured("`neighbours` must be a pair: the data with one unit and without it.") from None
+    below_one(delta, "delta")
     problems: list[str] = []
     recorded, result = _run(function, left, None)
     repeated, again = _run(function, left, recorded)

@@ -7,13 +7,13 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from lapwing.errors import Misconfigured, WeakBudget
+from lapwing.errors import Misconfigured
+from lapwing.lab.experiment import open_experiment
 from lapwing.lab.neighbours import bundled_neighbours
 from lapwing.numbers import Number, exact
 
@@ -83,19 +83,14 @@ def ask_question(question: str, *, epsilon: Number, runs: int, closer: ExitStack
 
     The person is the one with the most visits. Every run pays again, for a fresh answer, from a budget for all of them.
     """
-    from lapwing.opening import open_data
-    from lapwing.privacy.budget import Budget
-
     price = exact(epsilon, "epsilon")
     table, without = bundled_neighbours()
 
     def opened(rows: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", WeakBudget)
-            curator = open_data(
-                rows, name="health", unit="person", rows_per_unit=5, groups_per_unit=5, bounds=BOUNDS, values=VALUES,
-                budget=Budget(epsilon=price * runs),
-            )  # fmt: skip
+        curator = open_experiment(
+            rows, name="health", unit="person", rows_per_unit=5, groups_per_unit=5, bounds=BOUNDS, values=VALUES,
+            epsilon=price * runs,
+        )  # fmt: skip
         closer.enter_context(closing(curator))
         curator.preview(question, epsilon=price)  # a refusal comes before the first run
         return curator

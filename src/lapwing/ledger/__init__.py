@@ -7,10 +7,12 @@ from lapwing.ledger.declaration import Declaration
 from lapwing.ledger.entry import Entry, EntryKind, Head
 from lapwing.ledger.ledger import Ledger
 from lapwing.ledger.opening import LedgerPlace, accept_ledger, has_ledger, open_ledger, verify_ledger
+from lapwing.ledger.populations import FRESH, Population, population_of
 from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
 from lapwing.ledger.verify import Report, read_head
 
 __all__ = [
+    "FRESH",
     "ChainFault",
     "Charge",
     "Declaration",
@@ -20,12 +22,14 @@ __all__ = [
     "Ledger",
     "LedgerPlace",
     "Offer",
+    "Population",
     "Report",
     "Reservation",
     "StoredAnswer",
     "accept_ledger",
     "has_ledger",
     "open_ledger",
+    "population_of",
     "read_head",
     "verify_ledger",
 ]

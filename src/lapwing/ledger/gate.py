@@ -13,7 +13,9 @@ from lapwing.errors import LedgerFailed
 class Gate:
     """Guards a store inside one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, forked: str = "Open it in the process that uses it.") -> None:
+        self.forked = forked
+        """What the child of a fork should do."""
         self.lock = threading.RLock()  # a signal handler may come while its own thread holds it
         self.busy = False
         """Whether the thread that holds the lock is in the middle of something."""
@@ -26,7 +28,7 @@ class Gate:
         if self.process != os.getpid():
             raise LedgerFailed(
                 "This ledger was opened before the process was forked, and a copy of it would spend the budget twice. "
-                "Open it in the process that uses it."
+                f"{self.forked}"
             )
         with self.lock:
             self._refuse_if_busy()

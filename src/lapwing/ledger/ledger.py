@@ -31,7 +31,6 @@ from contextlib import contextmanager, nullcontext
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from lapwing.errors import BudgetExceeded, Bug, LapwingError, LedgerFailed, Misconfigured
@@ -66,6 +65,8 @@ class Ledger:
 
     def __init__(self, store: Store, witnesses: Sequence[Witness], first: Entry, salt: bytes) -> None:
         self._store = store
+        self.note = store.note
+        """What is said of a budget that does not outlive the process."""
         self._witnesses = tuple(witnesses)
         self._first = first
         self._terms = LedgerTerms.read(first)
@@ -422,9 +423,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -515,7 +514,7 @@ class Ledger:
         """What to do about another unit."""
         first = "A ledger protects one kind of unit, the first that was declared."
         if self.path is None:
-            return f"{first} Use a ledger for each. The budgets of two ledgers add up."
+            return f"{first} Use a ledger for each; for frames, another `name`. The budgets of two ledgers add up."
         beside = ", ".join(str(witness.path) for witness in self._witnesses)
         moved = f" and move the witness {beside} away" if beside else ""
         unused = "" if book.spent() else f" As nothing was charged yet, you can also delete {self._files()}."
@@ -533,7 +532,9 @@ class Ledger:
             return
         self._check(book)  # an older copy, on which nothing was charged yet, must not be taken for a new ledger
         advice = "A ledger keeps the budget it was created with. Open it with that one."
-        if not book.spent():
+        if self.note:
+            advice = "Open it with that one, or pass ledger=':memory:' for an experiment with a budget of its own."
+        elif not book.spent():
             advice = f"Open it with that one; or, as nothing was charged yet, delete {self._files()} and start over."
         raise Misconfigured(
             f"The ledger {self._store.name} was created with {budget_text(self.budget)}, and is now opened with "

@@ -2,7 +2,7 @@
 
 Whole:      a transaction writes at the end of the rows, and counts them as committed in its last step, one assignment.
             What an error or an interrupt left behind is cut off when the next one starts.
-Forks:      a child has a copy of the rows, which would be a second budget. It is refused.
+Forks:      a child has a copy of the rows, which would be a second budget. It is refused, also if it opens it again.
 Checked by: tests/ledger/test_ledger.py, tests/ledger/test_promises.py
 """
 
@@ -115,8 +115,9 @@ class MemoryBook:
 class Memory:
     """What the stores of one ledger share."""
 
-    def __init__(self) -> None:
-        self.gate = Gate()
+    def __init__(self, note: str = "") -> None:
+        self.gate = Gate("Pass ledger='ledger.db' to every process that opens the data.")
+        self.note = note
         self.book = MemoryBook()
         self.committed = (0, 0)
         """How many rows and answers count."""
@@ -132,6 +133,10 @@ class MemoryStore:
     def __init__(self, memory: Memory | None = None) -> None:
         self._memory = memory or Memory()
         self._closed = False
+
+    @property
+    def note(self) -> str:
+        return self._memory.note
 
     @property
     def state(self) -> tuple[int, int]:

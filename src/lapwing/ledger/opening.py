@@ -11,7 +11,7 @@ from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.chain import ChainFault
 from lapwing.ledger.entry import Entry, Head
 from lapwing.ledger.ledger import Ledger
-from lapwing.ledger.memory import MemoryStore
+from lapwing.ledger.memory import Memory, MemoryStore
 from lapwing.ledger.sqlite import SqliteStore, copy_file, opened_to_read
 from lapwing.ledger.store import Book, Store
 from lapwing.ledger.verify import Report, known_heads, verify
@@ -24,7 +24,7 @@ LedgerPlace = Path | str | PostgresAddress
 
 
 def open_ledger(
-    path: LedgerPlace | None,
+    path: LedgerPlace | Memory | None,
     budget: Budget,
     *,
     witness: Path | str | Sequence[Path | str] = (),
@@ -36,19 +36,19 @@ def open_ledger(
     wait for other processes.
     """
     witnesses = _witnesses(witness, timeout)
-    if path is not None:
+    if path is not None and not isinstance(path, Memory):
         store = _store(path, timeout)
         if not store.files:  # a ledger in a file makes its folder, in which a witness may be too
             _make_folders(witnesses)
         return Ledger.open(store, budget, witnesses)
     if witnesses:
         raise Misconfigured("A ledger in memory has no witness. Leave `witness` out, or give the ledger a path.")
-    return Ledger.open(MemoryStore(), budget)
+    return Ledger.open(MemoryStore(path), budget)
 
 
-def has_ledger(path: LedgerPlace) -> bool:
+def has_ledger(path: LedgerPlace | Memory) -> bool:
     """Whether there is a ledger at this place. Creates nothing."""
-    store = _store(path)
+    store = MemoryStore(path) if isinstance(path, Memory) else _store(path)
     try:
         return store.exists()
     finally:

@@ -63,6 +63,7 @@ class PostgresStore:
     def __init__(self, address: PostgresAddress, *, timeout: float = 30.0, moved: bool = False) -> None:
         self.name = address.name
         self.opened = 0
+        self.note = ""
         """How many connections there were; behind the same address, another server may have taken over in between."""
         self._address = address
         self._schema = address.schema or SCHEMA

@@ -59,6 +59,7 @@ class SqliteStore:
     def __init__(self, path: Path, *, timeout: float = 30.0) -> None:
         self.path = path
         self.opened = 0
+        self.note = ""
         """How many connections there were; another process may have changed the file in between."""
         self._timeout = timeout
         self._gate = Gate()

@@ -118,6 +118,10 @@ class Store(Protocol):
         """The store's name in messages."""
 
     @property
+    def note(self) -> str:
+        """What is said of a budget that does not outlive the process."""
+
+    @property
     def files(self) -> Sequence[Path]:
         """The files it consists of, the main one first; none if it is elsewhere."""
 

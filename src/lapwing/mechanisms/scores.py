@@ -22,7 +22,7 @@ import numpy.typing as npt
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Enclosure, Number, count, exact, positive, shown
+from lapwing.numbers import Enclosure, Number, count, exact, flag, positive
 from lapwing.privacy.neighbours import Neighbours
 
 T = TypeVar("T")
@@ -195,13 +195,6 @@ def read_candidates(candidates: int, best: int) -> tuple[int, int]:
     if optimal > total:
         raise Misconfigured(f"`best` is {best}; there are only {total} candidates. Pass at most that many.")
     return total, optimal
-
-
-def flag(value: object, name: str) -> bool:
-    """Reads a truth value, and nothing else."""
-    if not isinstance(value, bool):
-        raise Misconfigured(f"`{name}` is {shown(value)}; it must be True or False.")
-    return value
 
 
 def _array(values: object, name: str) -> Wholes:

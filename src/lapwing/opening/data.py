@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,7 +13,7 @@ from lapwing.asking.checks import read_check
 from lapwing.catalog.table import Table
 from lapwing.curator import Curator
 from lapwing.engines.backends import local_source
-from lapwing.engines.frames import frame_source, with_fingerprint
+from lapwing.engines.frames import frame_source
 from lapwing.engines.public import read_public
 from lapwing.engines.source import (
     FileSource,
@@ -26,9 +27,9 @@ from lapwing.engines.source import (
     spark_frame,
 )
 from lapwing.engines.spark_session import is_spark_address
-from lapwing.errors import Misconfigured
+from lapwing.errors import Misconfigured, TemporaryBudget
 from lapwing.language.refusal import nearest
-from lapwing.ledger import Ledger, LedgerPlace, has_ledger, open_ledger
+from lapwing.ledger import FRESH, Ledger, LedgerPlace, Population, has_ledger, open_ledger, population_of
 from lapwing.numbers import Number
 from lapwing.opening.declared import TableFacts, declare_table, read_facts
 from lapwing.opening.settings import curator_of
@@ -51,7 +52,7 @@ def open_data(
     values: Mapping[str, Any] | None = None,
     edges: Mapping[str, Any] | None = None,
     types: Mapping[str, Any] | str | None = None,
-    version: str | Mapping[str, str] = "1",
+    version: str | Mapping[str, str] | None = None,
     confidence: Number = 0.95,
     check: Number | None = None,
     ledger: str | Path | None = None,
@@ -61,12 +62,14 @@ def open_data(
     memory: str | None = None,
     schema: str | None = None,
 ) -> Curator:
-    """Opens a curator on a table: a Parquet, CSV or DuckDB file, a pandas, polars or Arrow frame, or a table of a
-    PostgreSQL database, lw.open("postgresql://HOST/DATABASE", table="clinic.visits", ledger="ledger.db").
+    """Opens a curator on a table: a Parquet, CSV or DuckDB file, a pandas, polars or Arrow frame, lazy or not, or a
+    table of a PostgreSQL database, lw.open("postgresql://HOST/DATABASE", table="clinic.visits", ledger="ledger.db").
 
     `unit` names the column that identifies the unit of a row; None makes every row its own unit. A file keeps its
-    ledger in `.lapwing/ledger.db` next to it, a frame in memory, unless `ledger` is given: a path, or the address of a
-    database that many servers share, "postgresql://HOST/DATABASE". A server's table needs one.
+    ledger in `.lapwing/ledger.db` next to it, unless `ledger` is given: a path, or the address of a database that many
+    servers share, "postgresql://HOST/DATABASE". A server's table needs one. A frame without one keeps its budget until
+    the process ends: frames of the same `name` are the same people, and other data are a new version of them;
+    ledger=":memory:" starts a fresh budget with every open, for experiments.
     `table` is the name of the table inside a database or a DuckDB file.
     `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
@@ -94,21 +97,23 @@ def open_data(
         sources = {_title(name, source): source}
         facts = dict.fromkeys(sources, TableFacts(**given))
     place = _place(sources, ledger)
-    if place is not None:
-        sources = {title: with_fingerprint(s) if isinstance(s, Frame) else s for title, s in sources.items()}
+    if isinstance(place, Population):
+        facts = {title: _versioned(title, source, facts[title], place) for title, source in sources.items()}
     size = None if memory is None else read_memory(memory)
     told = None if check is None else read_check(check)
     witnesses = witnesses_of(sources.values())
     with ExitStack() as opened:
         known: Ledger | None = None
-        if place is not None and has_ledger(place):
+        if has_ledger(place):
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
         tables = [
             (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
             for title, source in sources.items()
         ]
-        shared = _public(public or {}, public_keys or {}, public_types or {})
+        shared = _public(public, public_keys, public_types)
         book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known
+        if known is None and book.note and ledger is None:
+            warnings.warn(book.note, TemporaryBudget, stacklevel=2)
         curator = curator_of([*tables, *shared], book, memory=size, check=told)
         opened.pop_all()  # from here on the curator closes it
         return curator
@@ -170,23 +175,39 @@ def _source_of(data: Any, table: str | None = None) -> Source:
     return spark_frame(data) or frame_source(data)
 
 
-def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPlace | None:
+def _versioned(title: str, source: Source, facts: TableFacts, population: Population) -> TableFacts:
+    """With the version of these data in their population, unless one is declared. Rows in Spark are not compared."""
+    mark = source.mark if isinstance(source, Frame) else object()
+    return facts if facts.version is not None else replace(facts, version=population.version(title, mark))
+
+
+def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPlace | Population:
     """Where the ledger is: as given, beside the data files, or in memory."""
+    if str(ledger) == FRESH:
+        if not all(isinstance(source, Frame | SparkFrame) for source in sources.values()):
+            raise Misconfigured(
+                f"ledger={FRESH!r} is for frames: the budget of a file or a server's table is kept. Leave it out, "
+                "or pass a path: ledger='ledger.db'."
+            )
+        return Population(fresh=True)
     if ledger is not None:
+        if not isinstance(ledger, str | Path):
+            raise Misconfigured("`ledger` must be a path or an address: ledger='ledger.db'.")
         return read_address(str(ledger)) if is_postgres(ledger) else Path(ledger)
     if any(isinstance(source, PostgresTable | SparkTable) for source in sources.values()):
         raise Misconfigured("the data are on a server. Say where their ledger is: ledger='ledger.db'.")
     folders = list(dict.fromkeys(s.path.parent for s in sources.values() if isinstance(s, FileSource)))
     if len(folders) > 1:
         raise Misconfigured("the files are in different folders. Say where their ledger is: ledger='ledger.db'.")
-    return folders[0] / ".lapwing" / "ledger.db" if folders else None
+    return folders[0] / ".lapwing" / "ledger.db" if folders else population_of(list(sources))
 
 
-def _public(
-    tables: Mapping[str, Any], keys: Mapping[str, Sequence[str]], types: Mapping[str, Mapping[str, str]]
-) -> list[tuple[Table, LocalSource]]:
-    """The public tables to join with."""
-    for what, facts in (("public_keys", keys), ("public_types", types)):
+def _public(*given: Any) -> list[tuple[Table, LocalSource]]:
+    """The public tables to join with, from what is passed as public, public_keys and public_types."""
+    tables, keys, types = ({} if facts is None else facts for facts in given)
+    for what, facts in (("public", tables), ("public_keys", keys), ("public_types", types)):
+        if not isinstance(facts, Mapping):
+            raise Misconfigured(f"`{what}` must be a mapping by table. Write {what}={{'regions': ...}}.")
         for known in facts:
             if known not in tables:
                 raise Misconfigured(f"`{what}` names `{known}`, which is not a public table. {nearest(known, tables)}")

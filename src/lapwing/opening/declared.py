@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from lapwing.asking.automatic import AUTO
-from lapwing.catalog.table import Field, Table
+from lapwing.catalog.table import Field, Table, unit_advice
 from lapwing.engines.backends import stored_types
-from lapwing.engines.source import LocalSource, Source
+from lapwing.engines.source import Frame, LocalSource, Source
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
 from lapwing.ledger import Ledger
-from lapwing.numbers import inside_unit
+from lapwing.numbers import inside_unit, shown
 from lapwing.opening.types import GUESS, refuse_types, settle_types
 from lapwing.settings import read_auto_limits, read_edges, read_interval, read_limit, read_values
 
@@ -40,9 +41,15 @@ class TableFacts:
 def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any, ledger: Ledger | None) -> Table:
     """The table with these facts. `ledger` is the one that exists already, if one does: it may have recorded types."""
     found, unit = stored_types(source), facts.unit
+    if unit is not None and not isinstance(unit, str):
+        raise Misconfigured(
+            f"`unit` has the type {type(unit).__name__}; it must name a column. {unit_advice(unit, found)}"
+        )
     if unit == "row" and _stored_name(unit, found) not in found:
         raise Misconfigured("`unit` is `row`, but the data have no such column. Pass unit=None if every row is a unit.")
     declared = {what: _by_column(what, getattr(facts, what), found) for what in COLUMN_FACTS[:-1]}
+    for what in ("values", "edges"):
+        declared[what] = {column: _as_list(listed) for column, listed in declared[what].items()}
     stored = settle_types(title, source, _types(facts.types, found), declared["values"], ledger)
     for what, by_column in declared.items():
         for column in by_column:
@@ -50,11 +57,9 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
                 raise Misconfigured(
                     f"`{what}` names `{column}`, but the data have no such column. {nearest(column, stored)}"
                 )
-    if unit is not None and _stored_name(unit, found) not in stored and not isinstance(source, LocalSource):
-        raise Misconfigured(
-            f"`unit` is `{unit}`, but `{title}` has no such column. {nearest(unit, stored)} Columns of other types, "
-            "such as json or arrays, are left out: cast the unit to text in a view."
-        )
+    if unit is not None and _stored_name(unit, found) not in stored:
+        advice = f"{unit_advice(unit, stored)}{_left_out(source)}"
+        raise Misconfigured(f"`unit` is `{unit}`, but `{title}` has no such column. {advice}")
     limits = {"rows_per_unit": facts.rows_per_unit, "groups_per_unit": facts.groups_per_unit}
     return Table(
         title,
@@ -63,7 +68,7 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
         rows_per_unit=read_limit(facts.rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(facts.groups_per_unit, "groups_per_unit"),
         auto=read_auto_limits(limits),
-        version=facts.version,
+        version="1" if facts.version is None else _text(facts.version, "version"),
         confidence=inside_unit(confidence, "confidence"),
     )
 
@@ -82,14 +87,19 @@ def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, Tab
     missing = [name for name in names if isinstance(given["unit"], Mapping) and name not in given["unit"]]
     if missing:
         raise Misconfigured(f"`unit` says nothing about `{missing[0]}`. Name the column that identifies its unit.")
-    return {
-        name: TableFacts(**{what: _own(fact, name, "1" if what == "version" else None) for what, fact in given.items()})
-        for name in names
-    }
+    return {name: TableFacts(**{what: _own(fact, name) for what, fact in given.items()}) for name in names}
 
 
-def _own(fact: Any, table: str, otherwise: Any) -> Any:
-    return fact.get(table, otherwise) if isinstance(fact, Mapping) else fact
+def _left_out(source: Source) -> str:
+    """Why a column may seem to be missing."""
+    if not isinstance(source, LocalSource):
+        return " Columns of other types, such as json or arrays, are left out: cast the unit to text in a view."
+    pandas = isinstance(source, Frame) and source.is_pandas
+    return " An index is no column: data.reset_index() makes it one." if pandas else ""
+
+
+def _own(fact: Any, table: str) -> Any:
+    return fact.get(table) if isinstance(fact, Mapping) else fact
 
 
 def _is_by_column(fact: Any) -> bool:
@@ -110,8 +120,8 @@ def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]]) -
         kind,
         None if bounds is None or auto else read_interval(bounds),
         None if unit_bounds is None else read_interval(unit_bounds),
-        read_values(_as_list(declared["values"].get(column, ())), kind),
-        read_edges(_as_list(declared["edges"].get(column, ())), kind),
+        read_values(declared["values"].get(column, ()), kind),
+        read_edges(declared["edges"].get(column, ()), kind),
         auto=auto,
     )
 
@@ -135,4 +145,12 @@ def _stored_name(column: Any, names: Iterable[str]) -> str:
 
 def _as_list(values: Any) -> Any:
     """Arrays and series as lists; anything else, including text, unchanged."""
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
+    with suppress(TypeError):  # an array of no dimension looks like one
+        return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
+    return values
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise Misconfigured(f"`{name}` is {shown(value)}; it must be text. Put it in quotes.")
+    return value

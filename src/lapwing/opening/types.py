@@ -55,7 +55,7 @@ def _by_values(source: Source, found: Mapping[str, Type], values: Mapping[str, S
     if not isinstance(source, Frame):
         return settled
     for name, listed in values.items():
-        kinds = {type_of(value) for value in listed if isinstance(value, int)}
+        kinds = {type_of(value) for value in listed if isinstance(value, int)} if isinstance(listed, list) else set()
         if name in source.numbers and kinds == {Type.INTEGER}:
             settled[name] = Type.INTEGER
         if found.get(name) is Type.TEXT and kinds == {Type.BOOLEAN}:

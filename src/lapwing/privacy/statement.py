@@ -19,6 +19,8 @@ class Statement:
 
     budget: Budget
     spent: Cost
+    note: str = ""
+    """Said of a budget that is not kept."""
 
     @property
     def total(self) -> Cost:
@@ -49,6 +51,7 @@ class Statement:
         lines = [
             f"Spent: {self.spent}, {share} % of the budget. Left: {remaining_text(self.remaining)}.",
             self._next(),
+            *filter(None, [self.note]),
             f"Once it is all spent: {meaning(self.budget.epsilon, self.budget.delta)}",
         ]
         if self.budget.epsilon <= _MOST_EPSILON:

@@ -234,7 +234,8 @@ BY_CODE = "SELECT COUNT(*) AS n FROM t JOIN p ON {} = p.code"
 
 
 def opened(data: Any, **changes: Any) -> Curator:
-    return open_data(data, **{"name": "t", "unit": None, "budget": Budget(epsilon=1000), **changes})
+    fresh = {} if isinstance(data, str | Path) else {"ledger": ":memory:"}
+    return open_data(data, **{"name": "t", "unit": None, "budget": Budget(epsilon=1000), **fresh, **changes})
 
 
 def accounts(folder: Path, kind: str) -> Any:

@@ -244,6 +244,7 @@ def test_rows_of_no_unit_meet_nobody() -> None:
 
 VISITS = {"pid": [1, 1, 2, 3], "code": [1, 2, 2, 9], "cost": [1.0, 2.0, 3.0, 4.0]}
 FACTS: dict[str, Any] = {"name": "visits", "rows_per_unit": 2, "bounds": {"cost": (0, 10)}, "budget": Budget(epsilon=9)}
+FACTS["ledger"] = ":memory:"
 
 
 def opened(public: Any, **changes: Any) -> Curator:

@@ -136,7 +136,9 @@ def clinic() -> Curator:
         "sick": [i % 4 == 0 for i in rows],
     }
     facts: dict[str, Any] = {"rows_per_unit": 3, "groups_per_unit": 3, "bounds": {"year": (2000, 2007)}}
-    return open_data(pa.table(data), name="t", unit="pid", budget=Budget(epsilon=50, delta=1e-6), **facts)
+    return open_data(
+        pa.table(data), name="t", unit="pid", ledger=":memory:", budget=Budget(epsilon=50, delta=1e-6), **facts
+    )
 
 
 def test_cohorts_and_shares_are_what_the_rows_say() -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
 
 from lapwing.arrays import Array, Floats
-from lapwing.errors import Refused, WeakBudget
+from lapwing.errors import Refused
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of, record_cap
 from lapwing.lab.chance import draw_places, draw_uniforms
+from lapwing.lab.experiment import open_experiment
 
 TARGETS, BUDGET, BAND = 400, 1.0, 10
 KNOWN = ("sex", "age", "site", "education", "family_size")
@@ -88,17 +88,12 @@ def _ask(table: Any, middle: float) -> tuple[Floats, str]:
     """For each person the share of people like her who spend much, by noisy counts; and what happens to rows."""
     import pyarrow as pa
 
-    from lapwing.opening import open_data
-    from lapwing.privacy.budget import Budget
-
     bands = (table["age"].to_numpy() // BAND).tolist()
     rows = pa.table({"sex": table["sex"], "band": bands, "high": (table["spending"].to_numpy() > middle).astype(int)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakBudget)
-        curator = open_data(
-            rows, name="health", unit=None, groups_per_unit=1, bounds={"high": (0, 1)},
-            values={"sex": ["F", "M"], "band": list(range(7))}, budget=Budget(epsilon=BUDGET),
-        )  # fmt: skip
+    curator = open_experiment(
+        rows, name="health", unit=None, groups_per_unit=1, bounds={"high": (0, 1)},
+        values={"sex": ["F", "M"], "band": list(range(7))}, epsilon=BUDGET,
+    )  # fmt: skip
     shown = "shown"
     with closing(curator):
         with suppress(Refused):

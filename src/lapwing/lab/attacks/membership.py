@@ -54,7 +54,7 @@ def run_model() -> Attacked:
 
     The private model is of another kind and learns next to nothing at this size; the lesson says so, in numbers.
     """
-    load("sklearn", what="This attack", install="'lapwing[lab]'")
+    load("sklearn", what="Attacks on models", install="'lapwing[lab]'")
     from sklearn.tree import DecisionTreeClassifier
 
     traits, labels = _patients()

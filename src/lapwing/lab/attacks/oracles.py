@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import closing
 
 import numpy as np
 
 from lapwing.arrays import Array, Flags
-from lapwing.errors import LapwingError, WeakBudget
+from lapwing.errors import LapwingError
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.chance import draw_float_laplace, shuffled
+from lapwing.lab.experiment import open_experiment
 
 TRIALS, PRICE, BUDGET, AGE = 20, 0.1, 1.0, 37
 
@@ -59,15 +59,8 @@ def _naive(ages: Array) -> tuple[bool, float]:
 def _ask(ages: Array) -> tuple[bool, float]:
     import pyarrow as pa
 
-    from lapwing.opening import open_data
-    from lapwing.privacy.budget import Budget
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakBudget)
-        curator = open_data(
-            pa.table({"age": ages}), name="ward", unit=None, bounds={"age": (0, 120)}, budget=Budget(epsilon=BUDGET)
-        )
-    with closing(curator):
+    rows = pa.table({"age": ages})
+    with closing(open_experiment(rows, name="ward", unit=None, bounds={"age": (0, 120)}, epsilon=BUDGET)) as curator:
         failed = False
         try:
             curator.sql(

@@ -6,7 +6,6 @@ Lapwing does not defend this inside one process, and docs/threat-model.md says s
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -14,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from lapwing.arrays import Flags, Floats
-from lapwing.errors import WeakBudget
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of
 from lapwing.lab.chance import draw_float_laplace, flip_coins
+from lapwing.lab.experiment import open_experiment
 
 TRIALS, LEARNED, REPEATS, PEOPLE, HEAVY = 40, 8, 3, 2_000, 400_000
 
@@ -81,14 +80,7 @@ def _total(table: Any) -> float:
 
 
 def _open(table: Any) -> Any:
-    from lapwing.opening import open_data
-    from lapwing.privacy.budget import Budget
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakBudget)
-        return open_data(
-            table, name="visits", unit="person", rows_per_unit=1, bounds={"cost": (0, 1)}, budget=Budget(epsilon=1_000)
-        )
+    return open_experiment(table, name="visits", unit="person", rows_per_unit=1, bounds={"cost": (0, 1)}, epsilon=1_000)
 
 
 def _ask(curator: Any) -> None:

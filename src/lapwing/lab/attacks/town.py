@@ -6,13 +6,12 @@ question with GROUP BY attacks all of them, and each target is protected by the 
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lapwing.arrays import Array, Flags, Floats
-from lapwing.errors import WeakBudget
+from lapwing.lab.experiment import open_experiment
 
 if TYPE_CHECKING:
     from lapwing.curator import Curator
@@ -37,15 +36,10 @@ def open_town(columns: dict[str, Array], places: int, epsilon: float) -> Curator
     """A curator on the table with this budget."""
     import pyarrow as pa
 
-    from lapwing.opening import open_data
-    from lapwing.privacy.budget import Budget
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakBudget)
-        return open_data(
-            pa.table(columns), name=NAME, unit=None, groups_per_unit=1, bounds={"ill": (0, 1)},
-            values={"place": list(range(places)), "name": ["other", "target"]}, budget=Budget(epsilon=epsilon),
-        )  # fmt: skip
+    return open_experiment(
+        pa.table(columns), name=NAME, unit=None, groups_per_unit=1, bounds={"ill": (0, 1)},
+        values={"place": list(range(places)), "name": ["other", "target"]}, epsilon=epsilon,
+    )  # fmt: skip
 
 
 def ask(curator: Curator, what: str, epsilon: float, *, where: str = "", refresh: bool = False) -> Floats:

@@ -25,13 +25,12 @@ from lapwing.mechanisms.scores import (
     at_least,
     below_best,
     candidate_at,
-    flag,
     read,
     require_one_each,
     wholes,
 )
 from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Enclosure, Number, count
+from lapwing.numbers import Enclosure, Number, count, flag
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.wording import short_repr

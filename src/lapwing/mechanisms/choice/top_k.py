@@ -13,10 +13,10 @@ import numpy as np
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.choice.exponential import Exponential
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
-from lapwing.mechanisms.scores import Selection, T, Wholes, candidate_at, flag, gaps, read, require_one_each
+from lapwing.mechanisms.scores import Selection, T, Wholes, candidate_at, gaps, read, require_one_each
 from lapwing.noise import sample_heads
 from lapwing.noise.exponential_race import sample_race
-from lapwing.numbers import Enclosure, Number, count, inside_unit
+from lapwing.numbers import Enclosure, Number, count, flag, inside_unit
 from lapwing.privacy.loss import Loss
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.wording import short_repr

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, Choice, is_extreme, read_histogram
-from lapwing.mechanisms.scores import at_least, flag
-from lapwing.numbers import Number, count, exact, inside_unit, positive, root_down
+from lapwing.mechanisms.scores import at_least
+from lapwing.numbers import Number, count, exact, flag, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.privacy.wording import short_repr
 

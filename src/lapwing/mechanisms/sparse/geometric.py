@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.scores import flag
 from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
 from lapwing.mechanisms.sparse.margin import margin
 from lapwing.mechanisms.sparse.run import Run
-from lapwing.numbers import Enclosure, Number, count, exact, ordinary, positive
+from lapwing.numbers import Enclosure, Number, count, exact, flag, ordinary, positive
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.wording import short_repr

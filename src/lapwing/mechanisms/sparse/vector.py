@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.scores import flag, nearest
+from lapwing.mechanisms.scores import nearest
 from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
 from lapwing.mechanisms.sparse.margin import margin
 from lapwing.mechanisms.sparse.run import NumericRun, Run
-from lapwing.numbers import Enclosure, Number, count, exact, inside_unit, positive
+from lapwing.numbers import Enclosure, Number, count, exact, flag, inside_unit, positive
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.wording import short_repr
 

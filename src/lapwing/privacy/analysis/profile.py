@@ -32,7 +32,7 @@ import numpy.typing as npt
 from flint import arb
 
 from lapwing.errors import Misconfigured
-from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, nonnegative, round_down, round_up
+from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, flag, nonnegative, round_down, round_up
 
 Law = Mapping[Any, Number | Enclosure] | Sequence[Number | Enclosure] | npt.NDArray[np.float64]
 """The probability of every outcome."""
@@ -54,7 +54,7 @@ def tightest_delta(p: Law, q: Law, epsilon: Number, *, one_way: bool = False) ->
     The definition covers both orders of the neighbours; `one_way` checks only P[S] <= e^epsilon Q[S] + delta.
     """
     pairs, size = read_pairs(p, q), nonnegative(epsilon, "epsilon")
-    ways = [pairs] if one_way else [pairs, swap(pairs)]
+    ways = [pairs] if flag(one_way, "one_way") else [pairs, swap(pairs)]
     worst = max(hockey_stick(highest(way), size)[1] for way in ways)
     return Fraction(short(worst, up=True))
 
@@ -65,7 +65,7 @@ def tightest_epsilon(p: Law, q: Law, delta: Number = 0, *, one_way: bool = False
     Infinite (math.inf) if outcomes that only one of the two can give have more than delta.
     """
     pairs, exact_delta = read_pairs(p, q), below_one(delta, "delta")
-    ways = [pairs] if one_way else [pairs, swap(pairs)]
+    ways = [pairs] if flag(one_way, "one_way") else [pairs, swap(pairs)]
     return short(max(inverse(highest(way), exact_delta)[1] for way in ways), up=True)
 
 
