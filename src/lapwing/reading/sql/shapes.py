@@ -143,6 +143,7 @@ def _question_of(
     tree = _parsed(shape, [stranger if hole else known.written for stranger, known, hole in pairs])
     if tree is None:
         return None
+    tree = tree.copy()
     for place, (stranger, constant, hole) in enumerate(pairs):
         node = _operand(tree, stranger) if hole else None
         if node is not None:
