@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -39,6 +39,8 @@ class Names:
     known: Mapping[str, Relation]
     hidden: frozenset[str] = frozenset()
     """Names of released tables, which stand for no rows."""
+    stored: dict[str, Relation] = field(default_factory=dict)
+    """The rows of tables in the catalog that were named by now."""
 
     def relation(self, name: str, schema: str = "") -> tuple[Relation, Table | None]:
         """What a name stands for, and the table of the catalog if it is one; a schema belongs to tables alone."""
@@ -54,16 +56,18 @@ class Names:
         table = self.catalog.table(name)
         if schema:
             table.check_schema(schema)
-        return all_rows(table), table
+        if table.name not in self.stored:
+            self.stored[table.name] = all_rows(table)
+        return self.stored[table.name], table
 
     def adding(self, name: str, relation: Relation) -> Names:
         """The same names and one more."""
-        return Names(self.catalog, {**self.known, name.lower(): relation}, self.hidden - {name.lower()})
+        return replace(self, known={**self.known, name.lower(): relation}, hidden=self.hidden - {name.lower()})
 
     def hiding(self, name: str) -> Names:
         """The same names, with one for a released table."""
         known = {other: relation for other, relation in self.known.items() if other != name.lower()}
-        return Names(self.catalog, known, self.hidden | {name.lower()})
+        return replace(self, known=known, hidden=self.hidden | {name.lower()})
 
 
 @dataclass(frozen=True, slots=True)
