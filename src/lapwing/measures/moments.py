@@ -6,8 +6,7 @@ They say how a unit's values spread between their bounds (mechanisms/moments/mea
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial

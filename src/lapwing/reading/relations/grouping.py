@@ -106,7 +106,7 @@ def _aggregated(column: Column) -> str:
 def _of_numbers(argument: Expression) -> str:
     """What to write for an aggregate of something that is no number."""
     if argument.type is Type.BOOLEAN:
-        return "Write CASE WHEN ... THEN 1 ELSE 0 END."
+        return "Write CAST(... AS INTEGER), which is 1 if true and 0 if false."
     if argument.type in (Type.DATE, Type.TIMESTAMP):
         return "Use a number of it, such as YEAR(d)."
     return "Use a numeric column, or COUNT(DISTINCT ...) for how many there are."

@@ -125,7 +125,7 @@ def _check_sides(left: Table, right: Table, what: str) -> None:
             "public-rows",
             what,
             "unmatched rows of a public table belong to no unit.",
-            "Put the private table first in FROM.",
+            "Put the private table first in FROM; public rows without a match are then left out.",
         )
     if not right.public and (left.by_row or right.by_row):
         refuse(

@@ -49,7 +49,7 @@ def subtract(node: SqlNode, inner: SqlReader) -> Expression:
             "wrong-argument",
             part_of(node),
             "the difference of two timestamps needs a unit.",
-            "Write DATE_DIFF('hour', from, to).",
+            "Write DATE_DIFF('hour', from, to), which counts turns of the hour.",
         )
     if Type.DATE in (first.type, second.type):
         return call(dates.DIFFERENCES["day"], second, first, part=lambda: part_of(node))

@@ -23,7 +23,6 @@ from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
-from lapwing.language.wording import units_text
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
@@ -421,12 +420,12 @@ class AggregationReader:
                 check_modifiers(node.this)
                 return grouping.count_distinct(self.rows.table, read(inner, self.source.column), condition, part)
             case exp.Count(this=exp.Distinct()) | exp.Sum(this=exp.Distinct()) | exp.Avg(this=exp.Distinct()):
-                instead = f"Use {units_text(self.rows.table.unit)}."
                 refuse(
                     "unsupported-function",
                     part_of(node),
                     "DISTINCT is only supported inside COUNT, with one column.",
-                    instead,
+                    "Make one text of several columns, COUNT(DISTINCT a || ' ' || b); leave it out of SUM and AVG, "
+                    "which then take equal values as often as they occur.",
                 )
             case exp.CountIf():
                 met = read(node.this, self.source.column)

@@ -27,6 +27,12 @@ KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
 COMMAS = {("", ""), ("", "CROSS")}
 """Joins without ON: a comma, or CROSS JOIN. Their equalities stand in WHERE."""
 
+_OTHERS = {
+    "FULL": "Write LEFT JOIN, which leaves out unmatched rows of the right table.",
+    "SEMI": "Write WHERE a.x IN (SELECT x FROM b).",
+    "ANTI": "Write WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x).",
+}
+"""What to write instead of other joins."""
 _EQUALS = "Write ON a.x = b.y AND ..."
 _SUBQUERY = "Filter its table first: JOIN (SELECT * FROM b WHERE x IN (SELECT ...)) AS b ON ..."
 
@@ -176,7 +182,7 @@ def only_select(node: exp.Expr, what: str) -> exp.Select:
             "unsupported-union",
             what,
             "UNION, EXCEPT and INTERSECT compare rows of different units, and released numbers cannot be combined.",
-            "Use UNION ALL of rows in FROM, or ask each SELECT separately.",
+            "Use UNION ALL of rows in FROM, which keeps equal rows, or ask each SELECT separately.",
         )
     if isinstance(node, exp.Values):
         refuse("unsupported-clause", what, "VALUES contains no private rows.", "Select FROM a table.")
@@ -272,9 +278,9 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
     right = _one(node.this, names, body, alone=False)
     taken = [] if on or using or words not in COMMAS else [term for term in conditions if _links(term, left, right)]
     if not (taken or (words in KINDS and (on or using))):
-        instead = "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x)."
-        if words in COMMAS:
-            instead = "Write JOIN ... ON a.x = b.y, or put a.x = b.y in WHERE."
+        instead = "Write JOIN ... ON a.x = b.y, or put a.x = b.y in WHERE."
+        if words not in COMMAS:
+            instead = _OTHERS.get(words[0] or words[1], "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).")
         refuse("unsupported-join", what, "only equality joins are supported.", instead)
     if any(one.names & other.names for one in left.parts for other in right.parts):
         refuse(
