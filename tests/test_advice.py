@@ -175,7 +175,7 @@ PLAIN = {
 """Advice that proposes no other question."""
 _ASKED = {
     "joins", "method", "on", "sample", "columns",
-    exp.First, exp.Last, exp.AnyValue, exp.IgnoreNulls, exp.ArgMax, exp.ArgMin, exp.Mode, exp.ArrayAgg, exp.GroupConcat,
+    exp.First, exp.Last, exp.AnyValue, exp.ArgMax, exp.ArgMin, exp.Mode, exp.ArrayAgg, exp.GroupConcat,
     exp.Subquery, exp.Select, exp.Any, exp.All, exp.Rand, exp.RegexpFullMatch, exp.SimilarTo, exp.Glob, exp.Escape,
     exp.Bracket, exp.Tuple, exp.Collate,
     "any_value", "first", "last", "arbitrary", "max_by", "min_by", "list", "array_agg", "stats",

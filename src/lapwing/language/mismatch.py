@@ -45,7 +45,8 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
             return f"Write CAST({_bare(one)} AS {_number_type(others)}) IN ({numbers}{more})."
         case name, (Column(type=Type.TEXT) as one, Literal() as other) if name in _COMPARED and _is_number(other):
             text = expression_text(other)
-            return f"Write CAST({_bare(one)} AS {_number_type([other])}) {name} {text}."
+            texts = f", or {_bare(one)} {name} '{text}' to compare texts" if name in ("=", "<>") else ""
+            return f"Write CAST({_bare(one)} AS {_number_type([other])}) {name} {text}{texts}."
         case name, (one, other) if name in _COMPARED and {one.type, other.type} == {Type.DATE, Type.TIMESTAMP}:
             day = one if one.type is Type.DATE else other
             return f"Write CAST({_bare(day)} AS TIMESTAMP)."

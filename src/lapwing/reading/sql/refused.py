@@ -77,7 +77,6 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.First: (_CHOICE, _SUMMARY),
     exp.Last: (_CHOICE, _SUMMARY),
     exp.AnyValue: (_CHOICE, _SUMMARY),
-    exp.IgnoreNulls: (_CHOICE, _SUMMARY),
     exp.ArgMax: (_CHOICE, _SUMMARY),
     exp.ArgMin: (_CHOICE, _SUMMARY),
     exp.Mode: (_CHOICE, "Write WHERE x IS NOT NULL GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1."),
@@ -203,7 +202,8 @@ def check_modifiers(node: exp.Expression) -> None:
 
 def refuse_node(node: exp.Expression) -> NoReturn:
     """Refuses a node that is not supported here."""
-    why, instead = NODES.get(type(node), ("this operation is not supported.", ALLOWED))
+    kind = type(node.this if isinstance(node, exp.IgnoreNulls) else node)
+    why, instead = NODES.get(kind, ("this operation is not supported.", ALLOWED))
     if isinstance(node, exp.AggFunc) and type(node) not in NODES:
         why, instead = (
             "this aggregate is not supported.",
