@@ -191,10 +191,14 @@ Join private tables on the protected unit, and on more columns if you like, so r
 same person. Units are compared as stored. The row limit is the product of both limits; the group limit is the smaller
 one, ignoring tables with one row per unit. All limits hold for the joined rows, however many a person has. A question
 can join at most {MOST_DEGREE} private tables with several rows per unit, and read {MOST_TABLES} tables.
+
+After an equality, `ON` takes other conditions: any in a `JOIN`; in a `LEFT JOIN` or `RIGHT JOIN` those over one of the two
+tables. A row that fails them has no match.
 """,
         (
             "SELECT r.name, AVG(v.cost) AS mean FROM visits v JOIN regions r ON v.region = r.code GROUP BY r.name",
             "SELECT COUNT(*) AS n FROM visits v LEFT JOIN regions r ON v.region = r.code WHERE r.code IS NULL",
+            "SELECT COUNT(*) AS n FROM visits v LEFT JOIN stays s ON v.patient = s.patient AND s.nights > 7",
             "SELECT SUM(s.nights) AS n FROM visits v JOIN stays s USING (patient) WHERE v.day < s.since",
             "SELECT COUNT(*) AS n FROM visits v JOIN stays s ON v.day = s.since",
             "SELECT COUNT(*) AS n FROM visits v JOIN regions r ON v.region = r.country",

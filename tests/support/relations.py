@@ -229,6 +229,10 @@ SHAPES = (
         ("last", "CLIP(first, 1, 3)", "CLIP(DATE_DIFF('day', start, until), 0, 99)"),
         ("first = 1", "start < DATE '2020-03-01'", "last <> 40"),
     ),
+    replace(_PAIR, source="visits AS v LEFT JOIN stays AS s ON s.pid = v.pid AND nights > 0 AND NOT sick"),
+    replace(_PAIR, source="visits AS v RIGHT JOIN stays AS s ON s.pid = v.pid AND s.ward = 'a' AND v.sick"),
+    replace(_PAIR, source="visits AS v JOIN stays AS s ON s.pid = v.pid AND nights < age AND ward IN ('a', 'b')"),
+    replace(_PUBLIC, source="visits AS v LEFT JOIN sites AS p ON v.site = p.code AND p.size > 5 AND v.age > 0"),
 )
 
 

@@ -8,19 +8,23 @@ joins, plans and stored answers need no rule of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from lapwing.catalog.table import Catalog, Limit, Table
 from lapwing.cells.bounds_search import BoundsOf, LimitOf, SearchResult, Target
 from lapwing.errors import Misconfigured, Refused
+from lapwing.language.expression import Column, Expression, walk
 from lapwing.language.types import Interval
 from lapwing.numbers import Number, inside_unit
-from lapwing.planning.plan import Outline, make_outline
+from lapwing.planning.plan import make_outline
 from lapwing.planning.question import Question
+from lapwing.reading.relations.combining import substitute
+
+T = TypeVar("T")
 
 AUTO = "auto"
 """Written in place of bounds or limits to search for."""
@@ -78,13 +82,65 @@ def needs_of(read: QuestionReader, catalog: Catalog, automatic: Automatic) -> Ne
     widest = _widest(read, catalog, columns, automatic)
     names = {base.name for base in widest.table.bases}
     columns = tuple(column for column in columns if column.table.name in names)
-    for column in columns:
-        fewer = tuple(other for other in columns if other is not column)
-        with suppress(Refused):
-            _widest(read, catalog, fewer, automatic)
-            columns = fewer
-    question = read(_declaring(catalog, {column: column.widest for column in columns}))
+    if widest.table.source is None:
+        columns = _needed_here(widest, columns, automatic)
+    else:
+        columns = _needed(columns, lambda kept: _is_read(read, catalog, kept, automatic))
+    question = read(_declaring(catalog, [(column, column.widest) for column in columns]))
     return Needs(columns, _limits(question, automatic), question)
+
+
+def words_needed(read: QuestionReader, catalog: Catalog) -> list[str]:
+    """Which of bounds and limits must be found, if all may be; raises Refused if the question is refused even so.
+
+    The question is read twice, however many columns there are.
+    """
+    automatic = Automatic(bounds=True, limits=True)
+    widest = _widest(read, catalog, _candidates(catalog, automatic), automatic)
+    bounds = [] if _is_read(read, catalog, (), automatic) else ["bounds"]
+    return bounds + (["limits"] if _limits(widest, automatic) else [])
+
+
+def _needed(
+    columns: tuple[T, ...], accepted: Callable[[tuple[T, ...]], bool], kept: tuple[T, ...] = ()
+) -> tuple[T, ...]:
+    """The columns that are left if each is left out in turn, unless the question is refused without it.
+
+    More bounds never refuse a question, so those that can be left out together are; others are halved.
+    """
+    if not columns or accepted(kept):
+        return ()
+    if len(columns) == 1:
+        return columns
+    half = len(columns) // 2
+    first = _needed(columns[:half], accepted, kept + columns[half:])
+    return first + _needed(columns[half:], accepted, kept + first)
+
+
+def _needed_here(question: Question, columns: tuple[BoundsOf, ...], automatic: Automatic) -> tuple[BoundsOf, ...]:
+    """The needed columns of a stored table. The keys, and each aggregate, need bounds of what they read themselves."""
+    asked = replace(_least(question, automatic), outputs=(), having=None, order=(), limit=None)
+    places = {column.field.name: place for place, column in enumerate(columns)}
+    needed: set[str] = set()
+    for aggregates in ((), *((aggregate,) for aggregate in question.aggregates)):
+        arguments = [argument for aggregate in aggregates for argument in aggregate.arguments] or question.keys
+        read = {leaf.name for argument in arguments for leaf in walk(argument) if isinstance(leaf, Column)}
+        own = tuple(sorted(read & places.keys(), key=places.__getitem__))
+        needed.update(_needed(own, partial(_is_accepted, replace(asked, aggregates=aggregates), own)))
+    return tuple(column for column in columns if column.field.name in needed)
+
+
+def _is_accepted(question: Question, own: tuple[str, ...], kept: tuple[str, ...]) -> bool:
+    """Whether the question is accepted with bounds of those of its own columns that are kept."""
+    loose = {*own} - {*kept}
+
+    def bare(expression: Expression) -> Expression:
+        columns = {leaf for leaf in walk(expression) if isinstance(leaf, Column) and leaf.name in loose}
+        return substitute(expression, {leaf: replace(leaf, bounds=None) for leaf in columns})
+
+    keys = tuple(map(bare, question.keys))
+    aggregates = tuple(replace(one, arguments=tuple(map(bare, one.arguments))) for one in question.aggregates)
+    return not is_refused(replace(question, keys=keys, aggregates=aggregates))
 
 
 def is_refused(question: Question) -> bool:
@@ -132,15 +188,29 @@ def _open_limits(table: Table, automatic: Automatic) -> tuple[Limit, ...]:
     return tuple(limit for limit in Limit if declared[limit] is None and (automatic.limits or limit in left_open))
 
 
-def _widest(read: QuestionReader, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Outline:
-    """The question with the widest bounds of these columns and the least limits."""
-    question = read(_declaring(catalog, {column: column.widest for column in columns}))
-    return make_outline(_with_limits(question, dict.fromkeys(_open_limits(question.table, automatic), 1)))
+def _widest(read: QuestionReader, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Question:
+    """The question with the widest bounds of these columns; raises Refused unless the least limits answer it."""
+    question = read(_declaring(catalog, [(column, column.widest) for column in columns]))
+    make_outline(_least(question, automatic))
+    return question
 
 
-def _declaring(catalog: Catalog, found: Mapping[BoundsOf, Interval]) -> Catalog:
+def _is_read(read: QuestionReader, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> bool:
+    try:
+        _widest(read, catalog, columns, automatic)
+    except Refused:
+        return False
+    return True
+
+
+def _least(question: Question, automatic: Automatic) -> Question:
+    """The question with the least limits that may be found."""
+    return _with_limits(question, dict.fromkeys(_open_limits(question.table, automatic), 1))
+
+
+def _declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> Catalog:
     """The catalog with these bounds declared."""
-    known = {(column.table.name, column.field.name): interval for column, interval in found.items()}
+    known = {(column.table.name, column.field.name): interval for column, interval in found}
 
     def declared(table: Table) -> Table:
         fields = (
@@ -179,10 +249,10 @@ def survey(
     """
     found: list[SearchResult] = []
     missing: list[Target] = []
-    bounds = {}
+    bounds = []
     for column in needs.columns:
         one = known(column)
-        bounds[column] = column.widest if one is None or one.is_nothing else column.interval(*one.powers)
+        bounds.append((column, column.widest if one is None or one.is_nothing else column.interval(*one.powers)))
         _sort(column, one, found, missing)
     question = read(_declaring(catalog, bounds)) if bounds else read(catalog)
     least = make_outline(_with_limits(question, dict.fromkeys(needs.limits, 1)))

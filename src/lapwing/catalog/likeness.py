@@ -5,10 +5,10 @@
 
 Guarantee:  two values of equal likeness cannot be told apart by a function that reads their fields and constants. What
             is made of a kind that is not listed here has no likeness, so nothing is kept for it.
-Proof:      a likeness lists, from the outside in, the class of every part, then all fields of a dataclass in their
-            order, all members of a tuple after their number, or the constant itself. So it can be read back, part by
-            part, into values of the same classes, fields and constants. Declared tables and operators stand for
-            themselves: equal only if they are one object, which the likeness keeps alive.
+Proof:      a likeness lists, from the outside in, the class of every part, then all fields that a dataclass is made
+            from in their order, all members of a tuple after their number, or the constant itself. So it can be read
+            back, part by part, into values of the same classes, fields and constants. Declared tables and operators
+            stand for themselves: equal only if they are one object, which the likeness keeps alive.
 Checked by: tests/catalog/test_likeness.py, tests/curator/test_prepared.py
 """
 
@@ -95,6 +95,6 @@ def _parts(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
     terms = vars(kind).get("__dataclass_params__")  # its own, since a class below it may hold more than fields
     if terms is None or not terms.frozen:
         raise _Unlisted
-    names = tuple(field.name for field in fields(kind))
+    names = tuple(field.name for field in fields(kind) if field.init)
     _READERS[kind] = attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, n) for n in names)
     return _READERS[kind]

@@ -146,13 +146,15 @@ class Table:
     """True if its rows are made up, to try questions on. Every answer says so."""
     answer_time: float | None = field(default=None, compare=False, repr=False)
     """Seconds in which a pass over its rows is usually done, if that is declared. No fact about the rows."""
+    _named: Mapping[str, Field] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
+        object.__setattr__(self, "_named", {f.name.lower(): f for f in self.fields})
         for limit, declared in ((Limit.ROWS, self.rows_per_unit), (Limit.GROUPS, self.groups_per_unit)):
             if limit in self.auto and declared is not None:
                 raise Misconfigured(f'`{limit.value}` is both a number and "auto". Declare one of the two.')
-        if len({name.lower() for name in names}) != len(names):
+        if len(self._named) != len(names):
             raise Misconfigured(
                 f"table `{self.name}` declares two columns whose names differ only in case. Rename one."
             )
@@ -182,9 +184,9 @@ class Table:
 
     def field(self, name: str) -> Field:
         """The column with this name; SQL names are case-insensitive."""
-        for known in self.fields:
-            if known.name.lower() == name.lower():
-                return known
+        found = self._named.get(name.lower())
+        if found is not None:
+            return found
         refuse(
             "unknown-column",
             f"column `{name}`",

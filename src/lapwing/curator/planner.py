@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from lapwing.answers.doubts import nothing_found
-from lapwing.asking.automatic import Automatic, QuestionReader, is_refused, needs_of
+from lapwing.asking.automatic import QuestionReader, is_refused, needs_of, words_needed
 from lapwing.asking.batch import BatchPlan, BatchRequest, split_price
 from lapwing.asking.checks import check_price, read_check
 from lapwing.asking.pricing import Terms, outline_on_terms, price_on_terms, require_one_price
@@ -240,10 +240,9 @@ class Planner:
     def _hint(self, read: QuestionReader) -> str:
         """What finds all that is missing, if something does."""
         try:
-            needs = needs_of(read, self._catalog, Automatic(bounds=True, limits=True))
+            words = words_needed(read, self._catalog)
         except Refused:
             return ""
-        words = (["bounds"] if needs.columns else []) + (["limits"] if needs.limits else [])
         asked = " and ".join(f'{word}="auto"' for word in words)
         return asked and f" Or pass {asked}: a share of the price finds what is missing."
 

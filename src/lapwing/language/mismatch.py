@@ -40,12 +40,13 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
             opposite = (str(other.value).lower() in _NO) != (operator == "<>")
             return f"Write WHERE {'NOT ' if opposite else ''}{_bare(one)}."
         case "in", (Column(type=Type.TEXT) as one, *others) if all(map(_is_number, others)):
-            texts = ", ".join(f"'{_bare(other)}'" for other in others[:3])
-            return f"Write {_bare(one)} IN ({texts})."
+            numbers = ", ".join(_bare(other) for other in others[:3])
+            more = ", ..." if len(others) > 3 else ""
+            return f"Write CAST({_bare(one)} AS {_number_type(others)}) IN ({numbers}{more})."
         case name, (Column(type=Type.TEXT) as one, Literal() as other) if name in _COMPARED and _is_number(other):
             text = expression_text(other)
-            kind = "INTEGER" if other.type is Type.INTEGER else "DOUBLE"
-            return f"Write {_bare(one)} {name} '{text}', or CAST({_bare(one)} AS {kind}) {name} {text}."
+            texts = f", or {_bare(one)} {name} '{text}' to compare texts" if name in ("=", "<>") else ""
+            return f"Write CAST({_bare(one)} AS {_number_type([other])}) {name} {text}{texts}."
         case name, (one, other) if name in _COMPARED and {one.type, other.type} == {Type.DATE, Type.TIMESTAMP}:
             day = one if one.type is Type.DATE else other
             return f"Write CAST({_bare(day)} AS TIMESTAMP)."
@@ -63,6 +64,8 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
         case "and" | "or" | "not", parts if any(_is_number(part) for part in parts):
             one = next(part for part in parts if _is_number(part))
             return f"Write {_bare(one)} <> 0 where a condition stands."
+        case "+" | "-", (one, Literal(type=Type.INTEGER) as days) if _is_day(one):
+            return f"Write {_bare(one)} {operator} INTERVAL {_bare(days)} DAY."
         case "+" | "-" | "*" | "/" | "%", parts if any(part.type is Type.TEXT for part in parts):
             one = next(part for part in parts if part.type is Type.TEXT)
             return f"Write CAST({_bare(one)} AS INTEGER); || joins texts."
@@ -71,7 +74,10 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
 
 def real_as_text(value: Expression) -> tuple[str, str]:
     """Why a real number has no text, and what has."""
-    return f"{types_of([value])[:-1]}, whose text differs between engines.", f"Write CAST({_bare(value)} AS INTEGER)."
+    return (
+        f"{types_of([value])[:-1]}, whose text differs between engines.",
+        f"Write CAST({_bare(value)} AS INTEGER), which rounds.",
+    )
 
 
 def _shown(part: Expression) -> str:
@@ -84,6 +90,10 @@ def _bare(part: Expression) -> str:
     if isinstance(part, Key | Slot):
         return "a key" if isinstance(part, Key) else "a released number"
     return shorten(expression_text(part), 40)
+
+
+def _number_type(parts: Sequence[Expression]) -> str:
+    return "INTEGER" if all(part.type is Type.INTEGER for part in parts) else "DOUBLE"
 
 
 def _is_number(part: Expression) -> bool:

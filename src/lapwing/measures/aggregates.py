@@ -36,7 +36,12 @@ def choose_kinds(
     Without `confidence` quantiles have no intervals.
     """
     averaged = {a.arguments for a in aggregates if FUNCTIONS[a.name].family == moments.FAMILY}
-    found: dict[tuple[str, object], Kind] = {}
+    found: dict[tuple[str, object], list[Kind]] = {}
+    places: dict[tuple[str, object], int] = {}
+    levels: dict[tuple[str, object], set[tuple[Fraction, ...]]] = {}
+    for one in aggregates:
+        levels.setdefault((one.name, one.arguments), set()).add(one.parameters)
+    ranks = {key: {level: rank for rank, level in enumerate(sorted(of))} for key, of in levels.items()}
     readings = []
     for aggregate in aggregates:
         function = FUNCTIONS[aggregate.name]
@@ -45,17 +50,12 @@ def choose_kinds(
         source = Aggregate(MEAN.name, aggregate.arguments) if shared and not function.family else aggregate
         kind = FUNCTIONS[source.name].kind(table, source)
         key = (family, aggregate.arguments) if family else ("", aggregate)
-        found[key] = kind if key not in found else found[key].merge(kind)
-        readings.append(
-            Reading(list(found).index(key), aggregate.name if family else "total", _place(aggregate, aggregates))
-        )
-    return tuple(kind.fit(group_count, confidence) for kind in found.values()), tuple(readings)
-
-
-def _place(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> int:
-    """Which of the quantiles of its argument this one is."""
-    alike = {a.parameters for a in aggregates if a.name == aggregate.name and a.arguments == aggregate.arguments}
-    return sorted(alike).index(aggregate.parameters)
+        found.setdefault(key, []).append(kind)
+        place = places.setdefault(key, len(places))
+        rank = ranks[aggregate.name, aggregate.arguments][aggregate.parameters]
+        readings.append(Reading(place, aggregate.name if family else "total", rank))
+    kinds = (first.merge(others) for first, *others in found.values())
+    return tuple(kind.fit(group_count, confidence) for kind in kinds), tuple(readings)
 
 
 def _comes_along(table: Table, aggregate: Aggregate) -> bool:

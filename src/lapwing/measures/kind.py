@@ -11,6 +11,7 @@ price for which noise cannot be drawn is refused here, so that nothing can fail 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -135,8 +136,8 @@ class Kind(ABC):
 
     # What a question may do with it.
 
-    def merge(self, other: Kind) -> Kind:
-        """One measure that answers what both answer; `other` is of the same family and arguments."""
+    def merge(self, others: Sequence[Kind]) -> Kind:
+        """One measure that answers what all answer; the others are of the same family and arguments."""
         return self
 
     def fit(self, group_count: int | None, confidence: Fraction | None) -> Kind:

@@ -6,7 +6,7 @@ They say how a unit's values spread between their bounds (mechanisms/moments/mea
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -87,8 +87,8 @@ class MomentsKind(RowShares):
     def cells(self) -> int:
         return 3 if self.squares else 2
 
-    def merge(self, other: Kind) -> Kind:
-        return replace(self, squares=self.squares or (isinstance(other, MomentsKind) and other.squares))
+    def merge(self, others: Sequence[Kind]) -> Kind:
+        return replace(self, squares=any(isinstance(one, MomentsKind) and one.squares for one in (self, *others)))
 
     def columns(self, step: Fraction) -> list[RowColumn]:
         return [RowColumn(self.argument, True, self.bounds, GRID)]

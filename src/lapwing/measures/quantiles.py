@@ -6,6 +6,7 @@ A unit adds weights of at least 0 that sum to at most rows * 2^20. Sensitivity, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -70,8 +71,8 @@ class QuantilesKind(Kind):
     def sensitivity(self, step: Fraction) -> int:
         return self.rows
 
-    def merge(self, other: Kind) -> Kind:
-        more = other.at if isinstance(other, QuantilesKind) else ()
+    def merge(self, others: Sequence[Kind]) -> Kind:
+        more = {level for other in others if isinstance(other, QuantilesKind) for level in other.at}
         return replace(self, at=tuple(sorted({*self.at, *more})))
 
     def fit(self, group_count: int | None, confidence: Fraction | None) -> Kind:

@@ -110,10 +110,10 @@ def normalised(question: Question) -> Question:
     )
 
 
-def lifted(expression: Expression, keys: tuple[Expression, ...]) -> Expression:
-    """The expression above the aggregation: each part that is written as in GROUP BY becomes that key."""
+def lifted(expression: Expression, keys: Mapping[Expression, int]) -> Expression:
+    """The expression above the aggregation: each part that is written as in GROUP BY becomes the key at that place."""
     if expression in keys:
-        return Key(keys.index(expression), expression.type or Type.TEXT)
+        return Key(keys[expression], expression.type or Type.TEXT)
     if isinstance(expression, Call):
         return replace(expression, arguments=tuple(lifted(argument, keys) for argument in expression.arguments))
     return expression

@@ -344,8 +344,18 @@ REFUSED = {
     "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid = s.site": "ON a.pid = b.pid",
     "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid + 0 = s.pid": "ON a.pid = b.pid",
     "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid = s.pid OR v.site = s.site": "only equality joins",
-    "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid = s.pid AND v.age > 3": "WHERE",
-    "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid = s.pid AND v.age = 3": "WHERE",
+    "SELECT COUNT(*) FROM visits v JOIN stays s ON v.age > 3": "only equality joins",
+    "SELECT COUNT(*) FROM visits v JOIN stays s ON v.age > 3 AND v.site = s.site": "ON a.pid = b.pid",
+    "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid = s.pid AND v.age": "not a condition",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN stays s ON v.pid = s.pid AND s.nights + v.age": "unmatched rows out",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN stays s ON v.pid = s.pid AND s.nights < v.age": "unmatched rows out",
+    "SELECT COUNT(*) FROM visits v RIGHT JOIN stays s ON v.pid = s.pid AND s.nights < v.age": (
+        "leaves unmatched rows out"
+    ),
+    "SELECT COUNT(*) FROM visits v LEFT JOIN stays s ON v.pid = s.pid AND s.site IN (SELECT code FROM sites)": (
+        "subqueries are not supported in ON"
+    ),
+    "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid = s.pid AND SUM(s.nights) > 3": "aggregate",
     "SELECT COUNT(*) FROM visits v JOIN sites p ON v.site = p.size": "several matches",
     "SELECT COUNT(*) FROM visits v JOIN sites p ON v.site = p.code + 1": "several matches",
     "SELECT COUNT(*) FROM sites p LEFT JOIN visits v ON v.site = p.code": "private table",

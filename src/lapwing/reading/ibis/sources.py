@@ -14,7 +14,7 @@ from lapwing.language.types import Type
 from lapwing.planning.question import Output
 from lapwing.reading.ibis.values import Values, kind_of, part_of, terms_of
 from lapwing.reading.relations.combining import rows_only
-from lapwing.reading.relations.joins import join
+from lapwing.reading.relations.joins import BOTH_SIDES, filter_sides, join
 from lapwing.reading.relations.relation import Columns, Relation, Rows, by_name, filter_by, project
 from lapwing.reading.relations.semi_joins import is_member
 from lapwing.reading.relations.unions import unite
@@ -25,7 +25,7 @@ RelationReader = Callable[[Any], Relation]
 HOW = {"inner", "left", "right", "semi", "anti"}
 """Supported joins."""
 
-_EQUALS = "Join on left.x == right.y; put other conditions in filter."
+_EQUALS = "Join on left.x == right.y."
 
 
 def read_join(node: Any, read: RelationReader) -> Rows:
@@ -47,14 +47,30 @@ def _join(rows: Rows, sides: dict[Any, Columns], link: Any, read: RelationReader
         refuse("unsupported-join", f"join `{link.how}`", "only equality joins are supported.", "Use join or left_join.")
     right = rows_only(read(link.table.parent), "join")
     terms = [term for predicate in link.predicates for term in terms_of(predicate, "And")]
-    pairs = [_equal(term, sides, link.table, right.columns) for term in terms]
+    pairs, only, both = [], [], []
+    for term in terms:
+        pair = _equal(term, sides, link.table, right.columns)
+        side, condition = ("", None) if pair else _with_side(term, sides, link.table, right.columns)
+        if pair:
+            pairs.append(pair)
+        elif side == "both":
+            both.append(term)
+        elif condition is not None:
+            only.append((side or "right", condition))
     if not pairs:
         refuse("unsupported-join", "join", "only equality joins are supported.", _EQUALS)
     if link.how in ("semi", "anti"):
-        return _semi_join(rows, right, pairs, link.how), sides
-    made = join(rows, right, pairs, how=link.how, what="join")
-    move = {side: made.left(columns) for side, columns in sides.items()}
-    return Rows(made.table, {}, made.where), {**move, link.table: made.right(right.columns)}
+        if both or any(side == "left" for side, _ in only):
+            why = "its other conditions may only use the right table."
+            refuse("unsupported-join", f"{link.how}_join", why, "Count with that condition in `filter` separately.")
+        return _semi_join(rows, filter_sides(rows, right, only, how="left", what="join")[1], pairs, link.how), sides
+    if both and link.how != "inner":
+        refuse("unsupported-join", part_of(both[0]), *BOTH_SIDES)
+    rows, right, more = filter_sides(rows, right, only, how=link.how, what="join")
+    made = join(rows, right, [*pairs, *more], how=link.how, what="join")
+    moved = {side: made.left(columns) for side, columns in sides.items()} | {link.table: made.right(right.columns)}
+    met = tuple(Values(lambda part: _field(part, moved)).read(term) for term in both)
+    return Rows(made.table, {}, made.where + met), moved
 
 
 def _semi_join(rows: Rows, right: Rows, pairs: list[tuple[Expression, Expression]], how: str) -> Rows:
@@ -69,17 +85,16 @@ def _semi_join(rows: Rows, right: Rows, pairs: list[tuple[Expression, Expression
     return rows_only(filter_by(made, [kept], lambda: f"{how}_join"), "join")
 
 
-def _equal(term: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[Expression, Expression]:
+def _equal(term: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[Expression, Expression] | None:
+    """Both sides of an equality between a column of the left tables and one of the right one."""
     if kind_of(term) != "Equals":
-        refuse("unsupported-join", part_of(term), "only equality joins are supported.", _EQUALS)
+        return None
     found = dict(_with_side(part, sides, table, columns) for part in (term.left, term.right))
-    if set(found) != {"left", "right"}:
-        refuse("unsupported-join", "join", "each side of == must use columns of one of the two tables.", _EQUALS)
-    return found["left"], found["right"]
+    return (found["left"], found["right"]) if set(found) == {"left", "right"} else None
 
 
 def _with_side(node: Any, sides: dict[Any, Columns], table: Any, columns: Columns) -> tuple[str, Expression]:
-    """The expression, and the side whose columns it uses; None if it uses both or neither."""
+    """The expression, and the side whose columns it uses: both, or none if it is empty."""
     seen: set[str] = set()
 
     def leaf(part: Any) -> Expression:
@@ -87,7 +102,7 @@ def _with_side(node: Any, sides: dict[Any, Columns], table: Any, columns: Column
         return _field(part, {**sides, table: columns})
 
     expression = Values(leaf).read(node)
-    return (seen.pop() if len(seen) == 1 else ""), expression
+    return ("both" if len(seen) == 2 else "".join(seen)), expression
 
 
 def _field(node: Any, sides: dict[Any, Columns]) -> Expression:

@@ -36,29 +36,27 @@ class Grouping:
         self.rows = rows
         self.inside = inside
         """True inside a subquery, where the unit may be a key (per_unit.py)."""
-        self.keys: tuple[Expression, ...] = ()
-        self.aggregates: list[Aggregate] = []
+        self.keys: dict[Expression, int] = {}
+        """Keys and aggregates, each with its place."""
+        self.aggregates: dict[Aggregate, int] = {}
+        self.per_unit = False
+        """True if the unit is one of the keys, so that the aggregates are exact and are not released."""
         self._size = 0
 
     def add_key(self, key: Expression, what: PartText) -> None:
         """Adds a GROUP BY key."""
         self._grow(key)
-        if not (self.inside and isinstance(key, Column) and key.name == self.rows.table.unit):
+        if self.inside and isinstance(key, Column) and key.name == self.rows.table.unit:
+            self.per_unit = True
+        else:
             check_key(key, self.rows.table, what)
-        if key not in self.keys:
-            self.keys += (key,)
+        self.keys.setdefault(key, len(self.keys))
 
     def slot(self, aggregate: Aggregate) -> Slot:
         """The released number of an aggregate."""
         self._grow(*aggregate.arguments)
-        if aggregate not in self.aggregates:
-            self.aggregates.append(aggregate)
-        return Slot(self.aggregates.index(aggregate), slot_type(aggregate, per_unit=self.per_unit))
-
-    @property
-    def per_unit(self) -> bool:
-        """True if the unit is one of the keys, so that the aggregates are exact and are not released."""
-        return self.inside and any(isinstance(key, Column) and key.name == self.rows.table.unit for key in self.keys)
+        place = self.aggregates.setdefault(aggregate, len(self.aggregates))
+        return Slot(place, slot_type(aggregate, per_unit=self.per_unit))
 
     def above(self, expression: Expression) -> Expression:
         """An expression above the aggregation: its columns occur only inside keys."""
@@ -88,7 +86,8 @@ class Grouping:
     def groups(
         self, outputs: Iterable[Output], having: Iterable[Expression] = (), order: Iterable[Order] = ()
     ) -> Aggregation:
-        return Aggregation(self.rows, self.keys, tuple(self.aggregates), by_name(outputs), tuple(having), tuple(order))
+        keys, aggregates = tuple(self.keys), tuple(self.aggregates)
+        return Aggregation(self.rows, keys, aggregates, by_name(outputs), tuple(having), tuple(order))
 
 
 def slot_type(aggregate: Aggregate, *, per_unit: bool) -> Type:
@@ -107,7 +106,7 @@ def _aggregated(column: Column) -> str:
 def _of_numbers(argument: Expression) -> str:
     """What to write for an aggregate of something that is no number."""
     if argument.type is Type.BOOLEAN:
-        return "Write CASE WHEN ... THEN 1 ELSE 0 END."
+        return "Write CAST(... AS INTEGER), which is 1 if true and 0 if false."
     if argument.type in (Type.DATE, Type.TIMESTAMP):
         return "Use a number of it, such as YEAR(d)."
     return "Use a numeric column, or COUNT(DISTINCT ...) for how many there are."

@@ -15,14 +15,22 @@ from dataclasses import dataclass, replace
 
 from lapwing.catalog.derived import Joined, degree_of
 from lapwing.catalog.table import Field, Table
-from lapwing.language.expression import Column, Expression, Key, Slot
+from lapwing.language.expression import Column, Expression, Key, Literal, Slot
 from lapwing.language.operators.base import call
 from lapwing.language.operators.logic import CASE, EQUAL
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.planning.question import Output
-from lapwing.reading.relations.combining import Meanings, column, derive_table, fresh, names_of, substitute
-from lapwing.reading.relations.relation import NULL, Columns, Rows, all_of
+from lapwing.reading.relations.combining import (
+    Meanings,
+    column,
+    derive_table,
+    fresh,
+    names_of,
+    rows_only,
+    substitute,
+)
+from lapwing.reading.relations.relation import NULL, Columns, Rows, all_of, filter_by
 
 MOST_DEGREE = 3
 """The most private tables in a join on the unit, where the row counts of a unit multiply."""
@@ -32,6 +40,13 @@ _MOST_EXACT = 1 << 53  # up to here every integer is a distinct float64
 
 Pairs = Sequence[tuple[Expression, Expression]]
 """What must be equal: an expression over the left row, and one over the right row."""
+
+BOTH_SIDES = (
+    "unmatched rows are kept, so a condition over both tables must be an equality.",
+    "Use JOIN, which leaves unmatched rows out.",
+)
+"""Why a condition of an outer join is refused, and what to write instead."""
+TRUE = Literal(True, Type.BOOLEAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +88,24 @@ def join(left: Rows, right: Rows, pairs: Pairs, *, how: str, what: str) -> Join:
     return _join(left, right, rest, by_unit=True, outer=how == "left")
 
 
+def filter_sides(
+    left: Rows, right: Rows, only: Sequence[tuple[str, Expression]], *, how: str, what: str
+) -> tuple[Rows, Rows, Pairs]:
+    """Both sides with the conditions of ON over one of them, and the pairs that say the rest.
+
+    A row that fails a condition has no match. So it is left out, unless unmatched rows of its side are kept: there the
+    condition must equal TRUE. NULL equals nothing, and fails.
+    """
+    sides, pairs = {"left": left, "right": right}, list[tuple[Expression, Expression]]()
+    for side, condition in only:
+        kept = rows_only(filter_by(sides[side], [condition], lambda: what), what)
+        if side == how:
+            pairs.append((condition, TRUE) if side == "left" else (TRUE, condition))
+        else:
+            sides[side] = kept
+    return sides["left"], sides["right"], pairs
+
+
 def join_once(left: Rows, right: Rows, pairs: Pairs, *, what: str) -> tuple[Rows, Column]:
     """The rows as they are, and whether each has a match on the right, where it can have one only: public rows are
     grouped by what is compared (cells/derived_rows.py), private ones are one row per unit."""
@@ -92,7 +125,7 @@ def _check_sides(left: Table, right: Table, what: str) -> None:
             "public-rows",
             what,
             "unmatched rows of a public table belong to no unit.",
-            "Put the private table first in FROM.",
+            "Put the private table first in FROM; public rows without a match are then left out.",
         )
     if not right.public and (left.by_row or right.by_row):
         refuse(

@@ -13,7 +13,6 @@ from sqlglot import exp
 from lapwing.language.expression import Column, Expression, Slot
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
-from lapwing.planning.question import Output
 from lapwing.planning.statement import MOST_PARTS, ReleasedPart, TableStep
 from lapwing.reading.relations.relation import Aggregation, Relation
 from lapwing.reading.sql import reader
@@ -159,9 +158,9 @@ class SelectReading(ABC):
     def sorting(self, outputs: list[tuple[str, Expression]]) -> list[tuple[Expression, bool]]:
         order = self.select.args.get("order")
         terms = [] if order is None else reader.sorting(order)
-        listed = tuple(Output(name, e) for name, e in outputs)
+        known = reader.known_outputs(outputs)
         return [
-            (reader.output_of(term.this, listed) or self.inner(term.this), bool(term.args.get("desc")))
+            (reader.output_of(term.this, *known) or self.inner(term.this), bool(term.args.get("desc")))
             for term in terms
         ]
 

@@ -19,13 +19,15 @@ from lapwing.reading.sql.nodes import SqlNode, SqlReader, bare
 from lapwing.reading.sql.refused import check_modifiers, part_of
 
 
-def settle_today(select: exp.Expr, today: date) -> bool:
-    """Writes the date for every CURRENT_DATE in the tree; False if there is none."""
-    found = [node for node in select.find_all(exp.CurrentDate) if not any(node.args.values())]
-    for node in found:
-        written = exp.Literal.string(today.isoformat())
-        node.replace(exp.Cast(this=written, to=exp.DataType(this=exp.DType.DATE)))
-    return bool(found)
+def settle_today(statement: exp.Expr, today: date) -> exp.Expr:
+    """A copy of the tree with the date for every CURRENT_DATE; the tree itself if there is none."""
+
+    def written(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.CurrentDate) or any(node.args.values()):
+            return node
+        return exp.Cast(this=exp.Literal.string(today.isoformat()), to=exp.DataType(this=exp.DType.DATE))
+
+    return statement.transform(written) if statement.find(exp.CurrentDate) else statement
 
 
 def add(node: SqlNode, inner: SqlReader) -> Expression:
@@ -47,7 +49,7 @@ def subtract(node: SqlNode, inner: SqlReader) -> Expression:
             "wrong-argument",
             part_of(node),
             "the difference of two timestamps needs a unit.",
-            "Write DATE_DIFF('hour', from, to).",
+            "Write DATE_DIFF('hour', from, to), which counts turns of the hour.",
         )
     if Type.DATE in (first.type, second.type):
         return call(dates.DIFFERENCES["day"], second, first, part=lambda: part_of(node))

@@ -20,14 +20,8 @@ _FUNCTIONS = {exp.Min: "approx_min", exp.Max: "approx_max", exp.PercentileCont: 
 def names_of(columns: Sequence[SqlNode]) -> list[str]:
     """The name of each column of a SELECT list. Those that are written come first, whatever their place."""
     taken = {name.lower() for column in columns if (name := _written(column))}
-    names = []
-    for column in columns:
-        name = _written(column)
-        if not name:
-            name = _fresh(_default(column), taken)
-            taken.add(name.lower())
-        names.append(name)
-    return names
+    last: dict[str, int] = {}
+    return [_written(column) or _fresh(_default(column), taken, last) for column in columns]
 
 
 def _written(column: SqlNode) -> str:
@@ -47,8 +41,12 @@ def _default(node: SqlNode) -> str:
     return f"{function}_{inner.name}" if isinstance(inner, exp.Column) and inner.name else function
 
 
-def _fresh(name: str, taken: set[str]) -> str:
-    number, found = 2, name
+def _fresh(name: str, taken: set[str], last: dict[str, int]) -> str:
+    """The name, with the first free number after the last one that it got, if it is taken; marks it as taken."""
+    number, found = last.get(name, 1), name
     while found.lower() in taken:
-        number, found = number + 1, f"{name}_{number}"
+        number += 1
+        found = f"{name}_{number}"
+    last[name] = number
+    taken.add(found.lower())
     return found

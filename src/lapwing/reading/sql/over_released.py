@@ -58,7 +58,7 @@ class OverReleased(SelectReading):
         self.tables = sources
         self.sources: list[ReleasedSource] = []
         self.shared: set[str] = set()
-        self.keys: list[Expression] = []
+        self.keys: dict[Expression, int] = {}
         self.folds: list[tuple[FoldCall, tuple[Expression, ...]]] = []
         self.nodes: list[SqlNode] = []
         self.folding = False
@@ -78,7 +78,7 @@ class OverReleased(SelectReading):
         sets: list[list[Expression]] = [[]]
         if self.folding:
             sets = [[self.key(node) for node in nodes] for nodes in self.sets()]
-            self.keys = list(dict.fromkeys(key for one in sets for key in one))
+            self.keys = {key: place for place, key in enumerate(dict.fromkeys(key for one in sets for key in one))}
         done = len(self.scalars)
         outputs: list[tuple[str, Expression]] = []
         for name, node in shown:
@@ -151,7 +151,7 @@ class OverReleased(SelectReading):
     def _lifted(self, expression: Expression) -> Expression:
         if not self.folding:
             return expression
-        shown = lifted(expression, tuple(self.keys))
+        shown = lifted(expression, self.keys)
         loose = next((part for part in _walk_columns(shown)), None)
         if loose is not None:
             refuse(

@@ -7,22 +7,22 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lapwing.catalog.table import Catalog
+from lapwing.errors import Code, Refused
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Expression, Literal
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
-from lapwing.language.wording import units_text
 from lapwing.measures.aggregates import FUNCTIONS
 from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
@@ -90,14 +90,32 @@ def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question
 
 def read_tree(statement: exp.Expr, catalog: Catalog, today: date | None) -> Question:
     """The question of a statement that was parsed."""
-    select = only_select(statement, "the question")
-    dated = today is not None and settle_today(select, today)
+    settled = statement if today is None else settle_today(statement, today)
+    select = only_select(settled, "the question")
     question = normalised(question_of(read_relation(select, Names(catalog, {}))))
-    return replace(question, notes=(*question.notes, note_of(today))) if today and dated else question
+    return (
+        replace(question, notes=(*question.notes, note_of(today))) if today and settled is not statement else question
+    )
 
 
 def parse(text: str) -> exp.Expr:
-    """The one statement of a text, as the parser has it; raises Refused."""
+    """The one statement of a text, as the parser has it; raises Refused.
+
+    A question that is refused is read several times, so the last ones are remembered. Nothing may change the tree.
+    """
+    found = _parsed(text)
+    return refuse(*found) if isinstance(found, tuple) else found
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> exp.Expr | tuple[Code, str, str, str]:
+    try:
+        return _parse(text)
+    except Refused as error:
+        return error.code, error.part, error.why, error.instead
+
+
+def _parse(text: str) -> exp.Expr:
     if _SURROGATE.search(text, 0, MOST_CHARACTERS):
         refuse(
             "unreadable-characters",
@@ -256,8 +274,8 @@ def _order(select: exp.Select, source: SelectSource, relation: Relation) -> Rela
     if order is not None and isinstance(relation, Rows):
         return sorted_by(relation, ())  # refuses
     if order is not None:
-        outputs = tuple(relation.columns.values())
-        terms = [(output_of(node.this, outputs) or read(node.this, source.column), node) for node in sorting(order)]
+        known = known_outputs([(output.name, output.expression) for output in relation.columns.values()])
+        terms = [(output_of(node.this, *known) or read(node.this, source.column), node) for node in sorting(order)]
         relation = sorted_by(relation, tuple(Order(by, bool(node.args.get("desc"))) for by, node in terms))
     limit = limit_of(select)
     return relation if limit is None else limit_to(relation, limit)
@@ -270,7 +288,12 @@ def sorting(order: SqlNode) -> list[SqlNode]:
     return list(order.expressions)
 
 
-def output_of(node: SqlNode, outputs: tuple[Output, ...]) -> Expression | None:
+def known_outputs(outputs: Sequence[tuple[str, Expression]]) -> tuple[list[Expression], dict[str, Expression]]:
+    """The output columns by place, and by lower-case name."""
+    return [e for _, e in outputs], {name.lower(): e for name, e in reversed(outputs)}
+
+
+def output_of(node: SqlNode, outputs: Sequence[Expression], named: Mapping[str, Expression]) -> Expression | None:
     """The output column that a name or number in ORDER BY refers to."""
     if is_whole(node):
         place = int(node.name)
@@ -281,10 +304,8 @@ def output_of(node: SqlNode, outputs: tuple[Output, ...]) -> Expression | None:
                 f"the answer has {len(outputs)} columns.",
                 "Use the column's name.",
             )
-        return outputs[place - 1].expression
-    if isinstance(node, exp.Column) and not node.table:
-        return next((output.expression for output in outputs if output.name.lower() == node.name.lower()), None)
-    return None
+        return outputs[place - 1]
+    return named.get(node.name.lower()) if isinstance(node, exp.Column) and not node.table else None
 
 
 class AggregationReader:
@@ -294,6 +315,7 @@ class AggregationReader:
         self.select, self.source, self.rows = select, source, rows
         self.grouping = Grouping(rows, inside=inside)
         self.outputs: dict[str, Expression] = {}
+        self._written: dict[str, SqlNode] | None = None
         self.stands_for: Callable[[SqlNode], Expression | None] = lambda _: None
         """What a column stands for that is no column of the source, if it does."""
 
@@ -307,7 +329,8 @@ class AggregationReader:
             conditions = [self.above(term) for term in terms_of(having.this, exp.And)]
         order = self.select.args.get("order")
         terms = [] if order is None else sorting(order)
-        by = [(output_of(node.this, outputs) or self.above(node.this), bool(node.args.get("desc"))) for node in terms]
+        known = known_outputs([(output.name, output.expression) for output in outputs])
+        by = [(output_of(node.this, *known) or self.above(node.this), bool(node.args.get("desc"))) for node in terms]
         groups = filter_by(self.grouping.groups(outputs), conditions, lambda: "HAVING")
         groups = sorted_by(groups, tuple(Order(*term) for term in by))
         limit = limit_of(self.select)
@@ -353,8 +376,9 @@ class AggregationReader:
     def _meant(self, node: SqlNode) -> SqlNode:
         """A name in GROUP BY that is not an input column refers to the SELECT list."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in self.rows.columns:
-            written = {name.lower(): column for name, column in self._shown()}
-            return written.get(node.name.lower(), node)
+            if self._written is None:
+                self._written = {name.lower(): column for name, column in self._shown()}
+            return self._written.get(node.name.lower(), node)
         return node
 
     def above(self, node: SqlNode) -> Expression:
@@ -396,12 +420,12 @@ class AggregationReader:
                 check_modifiers(node.this)
                 return grouping.count_distinct(self.rows.table, read(inner, self.source.column), condition, part)
             case exp.Count(this=exp.Distinct()) | exp.Sum(this=exp.Distinct()) | exp.Avg(this=exp.Distinct()):
-                instead = f"Use {units_text(self.rows.table.unit)}."
                 refuse(
                     "unsupported-function",
                     part_of(node),
                     "DISTINCT is only supported inside COUNT, with one column.",
-                    instead,
+                    "Make one text of several columns, COUNT(DISTINCT a || ' ' || b); leave it out of SUM and AVG, "
+                    "which then take equal values as often as they occur.",
                 )
             case exp.CountIf():
                 met = read(node.this, self.source.column)

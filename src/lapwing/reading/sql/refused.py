@@ -21,6 +21,8 @@ _ROWS = "the answer would be one of the rows, which are private."
 _CHOICE = "it returns the value of a single row, which is private."
 _INSIDE = "a query inside an expression would read rows without being charged."
 _CHANCE = "it is not a function of the row."
+_SUMMARY = "Use AVG, SUM or COUNT, which summarise all rows of a group."
+_LEAVE = "Leave it out: all rows are counted, and noise is added for you."
 _ABOVE = "Aggregate first, with GROUP BY: over released groups they are free."
 
 CLAUSES: dict[str, tuple[str, str, str]] = {
@@ -32,27 +34,23 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
     "method": (
         "NATURAL, ASOF, POSITIONAL",
         "only equality joins on named columns are supported.",
-        "Write ON a.x = b.y.",
+        "For NATURAL write USING with the shared columns; the others pick rows by their order.",
     ),
     "by_name": ("BY NAME", "it is not supported.", "Select the same columns in the same order."),
     "laterals": ("LATERAL", "correlated subqueries are not supported.", "Write the expression itself."),
     "distinct": ("SELECT DISTINCT", "it is only supported for keys, without aggregates.", "Leave DISTINCT out."),
-    "on": ("DISTINCT ON", "it returns one of the rows, which are private.", "Use GROUP BY."),
+    "on": ("DISTINCT ON", "it returns one of the rows, which are private.", _SUMMARY),
     "qualify": ("QUALIFY", "window functions mix rows of different units.", _ABOVE),
     "windows": ("WINDOW", "window functions mix rows of different units.", _ABOVE),
-    "sample": ("SAMPLE", "a sample of rows has no known price.", "Leave it out; noise is added for you."),
+    "sample": ("SAMPLE", "a sample of rows has no known price.", _LEAVE),
     "over": ("OVER", "window functions mix rows of different units.", _ABOVE),
     "offset": ("OFFSET", "it is not supported.", "Use ORDER BY and LIMIT, or slice the released answer."),
     "pivots": ("PIVOT", "it is not supported.", "Use GROUP BY, or FILTER (WHERE ...) on each aggregate."),
     "recursive": ("WITH RECURSIVE", "the number of steps would depend on the rows.", "Write out the steps."),
     "into": ("INTO", "questions cannot write data.", "Leave it out."),
     "locks": ("FOR UPDATE", "questions cannot write data.", "Leave it out."),
-    "rollup": (
-        "ROLLUP",
-        "it asks several questions at once.",
-        "Ask each one separately, or add up the released numbers.",
-    ),
-    "cube": ("CUBE", "it asks several questions at once.", "Ask each one separately, or add up the released numbers."),
+    "rollup": ("ROLLUP", "it asks several questions at once.", "Ask each one separately."),
+    "cube": ("CUBE", "it asks several questions at once.", "Ask each one separately."),
     "grouping_sets": ("GROUPING SETS", "it asks several questions at once.", "Ask each one separately."),
     "nulls_first": ("NULLS FIRST", "NULLs always come last.", "Leave it out."),
     "except_": ("EXCLUDE", "it is not supported.", "List the columns."),
@@ -76,21 +74,21 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
 """By the part of a node: its name, why it is refused, and what to write instead."""
 
 NODES: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.First: (_CHOICE, "Use AVG, SUM or COUNT."),
-    exp.Last: (_CHOICE, "Use AVG, SUM or COUNT."),
-    exp.AnyValue: (_CHOICE, "Use AVG, SUM or COUNT."),
-    exp.ArgMax: (_CHOICE, "Use AVG, SUM or COUNT."),
-    exp.ArgMin: (_CHOICE, "Use AVG, SUM or COUNT."),
-    exp.Mode: (_CHOICE, "Use GROUP BY with ORDER BY COUNT(*) DESC LIMIT 1."),
+    exp.First: (_CHOICE, _SUMMARY),
+    exp.Last: (_CHOICE, _SUMMARY),
+    exp.AnyValue: (_CHOICE, _SUMMARY),
+    exp.ArgMax: (_CHOICE, _SUMMARY),
+    exp.ArgMin: (_CHOICE, _SUMMARY),
+    exp.Mode: (_CHOICE, "Write WHERE x IS NOT NULL GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1."),
     exp.ArrayAgg: (_ROWS, "Use GROUP BY and COUNT(*)."),
     exp.GroupConcat: (_ROWS, "Use GROUP BY and COUNT(*)."),
     exp.Window: ("window functions mix rows of different units.", _ABOVE),
     exp.Subquery: (_INSIDE, "Ask it first, then use the released number as a constant."),
     exp.Select: (_INSIDE, "Ask it first, then use the released number as a constant."),
     exp.Exists: (_INSIDE, "Use it in WHERE."),
-    exp.Any: (_INSIDE, "Write IN ('a', 'b')."),
-    exp.All: (_INSIDE, "Write NOT IN ('a', 'b')."),
-    exp.Rand: (_CHANCE, "Leave it out; noise is added for you."),
+    exp.Any: (_INSIDE, "For x = ANY write x IN ('a', 'b')."),
+    exp.All: (_INSIDE, "For x <> ALL write x NOT IN ('a', 'b')."),
+    exp.Rand: (_CHANCE, _LEAVE),
     exp.CurrentDate: (_CHANCE, "Write the date: DATE '2020-12-31'."),
     exp.CurrentTimestamp: (_CHANCE, "Write the time: TIMESTAMP '2020-12-31 10:00:00'."),
     exp.RegexpFullMatch: ("it matches the whole text.", "Write REGEXP_MATCHES(s, '^(...)$')."),
@@ -104,18 +102,19 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Placeholder: ("parameters are not supported.", "Write the constant itself."),
     exp.Parameter: ("parameters are not supported.", "Write the constant itself."),
     exp.Tuple: ("row values are not supported.", "Compare column by column."),
-    exp.Collate: ("collations are not supported; text is compared character by character.", "Compare LOWER(s)."),
+    exp.Collate: (
+        "collations are not supported; characters are compared.",
+        "Compare LOWER(s) with text in lower case.",
+    ),
     exp.AtTimeZone: ("timestamps have no time zone.", "Leave out the time zone."),
 }
 """By node class: why it is refused, and what to write instead."""
 
 NAMES: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(
-        ["any_value", "first", "last", "arbitrary", "max_by", "min_by"], (_CHOICE, "Use AVG, SUM or COUNT.")
-    ),
+    **dict.fromkeys(["any_value", "first", "last", "arbitrary", "max_by", "min_by"], (_CHOICE, _SUMMARY)),
     **dict.fromkeys(["list", "array_agg", "stats"], (_ROWS, "Use GROUP BY and COUNT(*).")),
     **dict.fromkeys(["now", "today", "get_current_timestamp"], (_CHANCE, "Write the date: DATE '2020-12-31'.")),
-    **dict.fromkeys(["setseed", "uuid", "gen_random_uuid"], (_CHANCE, "Leave it out; noise is added for you.")),
+    **dict.fromkeys(["setseed", "uuid", "gen_random_uuid"], (_CHANCE, _LEAVE)),
     "histogram": ("its edges would come from the rows.", "Use GROUP BY BUCKET(x, [0, 18, 65]) and COUNT(*)."),
 }
 """By function name, if the parser has no node class for it: why it is refused, and what to write instead."""
@@ -203,9 +202,13 @@ def check_modifiers(node: exp.Expression) -> None:
 
 def refuse_node(node: exp.Expression) -> NoReturn:
     """Refuses a node that is not supported here."""
-    why, instead = NODES.get(type(node), ("this operation is not supported.", ALLOWED))
+    kind = type(node.this if isinstance(node, exp.IgnoreNulls) else node)
+    why, instead = NODES.get(kind, ("this operation is not supported.", ALLOWED))
     if isinstance(node, exp.AggFunc) and type(node) not in NODES:
-        why, instead = "this aggregate is not supported.", "Use COUNT, SUM or AVG."
+        why, instead = (
+            "this aggregate is not supported.",
+            "COUNT, SUM, AVG and others answer other questions.",
+        )
     if isinstance(node, exp.Anonymous):
         why, instead = NAMES.get(str(node.this).lower(), ("there is no such function.", _nearest(str(node.this))))
     refuse("unsupported-function", part_of(node), why, instead)

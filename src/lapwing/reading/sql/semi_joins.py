@@ -147,6 +147,9 @@ def _columns_only(scopes: Scopes) -> SqlLeaf:
 
 def _refuse_correlation(rows: Rows, other: Relation, what: str) -> NoReturn:
     unit, theirs = rows.table.unit, other.table.unit if isinstance(other, Rows) else None
+    if isinstance(other, Rows) and other.table.public:
+        instead = "Write a.x IN (SELECT x FROM b WHERE ...), with an equality of both."
+        refuse("unsupported-join", what, "EXISTS takes a private table.", instead)
     if unit is None or (isinstance(other, Rows) and other.table.by_row and not other.table.public):
         refuse(
             "join-not-on-unit",

@@ -48,6 +48,7 @@ _CONSTANT = re.compile(r"""'([^'\\\0\ud800-\udfff]*)'(?!')|(?<![\w.'"])[0-9]+(?:
 _STRANGE = re.compile(r"[^\x20-\x26\x28-\x7e\n\t\0]|--|/\*|[\\$#`{}@?;]")
 """What has no place in a shape: quotes, comments, escapes, parameters, whatever is not ASCII."""
 _MARK = re.compile("\0[irs]")
+_DIGITS = re.compile("[0-9]{5,}")
 _KINDS = {Type.INTEGER: "\0i", Type.REAL: "\0r", Type.TEXT: "\0s"}
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In)
@@ -131,7 +132,7 @@ def _holes_of(shape: str, constants: list[Constant]) -> tuple[bool, ...]:
     """Which constants of a shape are compared with something in WHERE."""
     strangers = _strangers(shape, constants)
     tree = _parsed(shape, strangers)
-    return () if tree is None else tuple(_operand(tree, stranger) is not None for stranger in strangers)
+    return () if tree is None else tuple(node is not None for node in _operands(tree, strangers))
 
 
 def _question_of(
@@ -143,9 +144,9 @@ def _question_of(
     tree = _parsed(shape, [stranger if hole else known.written for stranger, known, hole in pairs])
     if tree is None:
         return None
-    for place, (stranger, constant, hole) in enumerate(pairs):
-        node = _operand(tree, stranger) if hole else None
-        if node is not None:
+    tree = tree.copy()
+    for place, (node, (_, constant, hole)) in enumerate(zip(_operands(tree, strangers), pairs, strict=True)):
+        if hole and node is not None:
             node.replace(exp.Var(this=Hole(place, constant.literal.type or Type.TEXT)))
         elif hole:
             return None
@@ -183,10 +184,17 @@ def _content(written: str) -> str:
     return written.strip("'")
 
 
-def _operand(tree: exp.Expr, stranger: str) -> SqlNode | None:
-    """The node of a constant that is nowhere else in the tree, if it is compared with something in WHERE."""
+def _operands(tree: exp.Expr, strangers: list[str]) -> list[SqlNode | None]:
+    """The node of each constant that is nowhere else in the tree, if it is compared with something in WHERE."""
+    holders: dict[str, list[exp.Expr]] = {}
+    for node in tree.walk():
+        for number in {number for text in _texts(node) for number in _DIGITS.findall(text)}:
+            holders.setdefault(number, []).append(node)
+    return [_operand(holders.get(_DIGITS.findall(stranger)[0], []), stranger) for stranger in strangers]
+
+
+def _operand(holders: list[exp.Expr], stranger: str) -> SqlNode | None:
     content, is_text = _content(stranger), stranger.startswith("'")
-    holders = [node for node in tree.walk() if any(content in text for text in _texts(node))]
     match holders:
         case [exp.Literal(this=text) as node] if text == content and node.is_string is is_text and _is_compared(node):
             return node

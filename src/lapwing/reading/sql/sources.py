@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -12,11 +12,11 @@ from lapwing.language.expression import Expression
 from lapwing.language.refusal import nearest, refuse
 from lapwing.planning.question import Output
 from lapwing.reading.relations.combining import rows_only
-from lapwing.reading.relations.joins import join
-from lapwing.reading.relations.relation import Columns, Relation, Rows, all_rows, by_name, column_of
+from lapwing.reading.relations.joins import BOTH_SIDES, filter_sides, join
+from lapwing.reading.relations.relation import Columns, Relation, Rows, all_rows, by_name, column_of, filter_by
 from lapwing.reading.relations.unions import unite
 from lapwing.reading.sql.expressions import read
-from lapwing.reading.sql.nodes import SqlNode, terms_of
+from lapwing.reading.sql.nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
 from lapwing.reading.sql.refused import check_modifiers, part_of, refuse_node
 
 KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
@@ -27,7 +27,14 @@ KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
 COMMAS = {("", ""), ("", "CROSS")}
 """Joins without ON: a comma, or CROSS JOIN. Their equalities stand in WHERE."""
 
-_EQUALS = "Write ON a.x = b.y AND ...; put other conditions in WHERE."
+_OTHERS = {
+    "FULL": "Write LEFT JOIN, which leaves out unmatched rows of the right table.",
+    "SEMI": "Write WHERE a.x IN (SELECT x FROM b).",
+    "ANTI": "Write WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x).",
+}
+"""What to write instead of other joins."""
+_EQUALS = "Write ON a.x = b.y AND ..."
+_SUBQUERY = "Filter its table first: JOIN (SELECT * FROM b WHERE x IN (SELECT ...)) AS b ON ..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class Names:
     known: Mapping[str, Relation]
     hidden: frozenset[str] = frozenset()
     """Names of released tables, which stand for no rows."""
+    stored: dict[str, Relation] = field(default_factory=dict)
+    """The rows of tables in the catalog that were named by now."""
 
     def relation(self, name: str, schema: str = "") -> tuple[Relation, Table | None]:
         """What a name stands for, and the table of the catalog if it is one; a schema belongs to tables alone."""
@@ -53,16 +62,18 @@ class Names:
         table = self.catalog.table(name)
         if schema:
             table.check_schema(schema)
-        return all_rows(table), table
+        if table.name not in self.stored:
+            self.stored[table.name] = all_rows(table)
+        return self.stored[table.name], table
 
     def adding(self, name: str, relation: Relation) -> Names:
         """The same names and one more."""
-        return Names(self.catalog, {**self.known, name.lower(): relation}, self.hidden - {name.lower()})
+        return replace(self, known={**self.known, name.lower(): relation}, hidden=self.hidden - {name.lower()})
 
     def hiding(self, name: str) -> Names:
         """The same names, with one for a released table."""
         known = {other: relation for other, relation in self.known.items() if other != name.lower()}
-        return Names(self.catalog, known, self.hidden | {name.lower()})
+        return replace(self, known=known, hidden=self.hidden | {name.lower()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +182,7 @@ def only_select(node: exp.Expr, what: str) -> exp.Select:
             "unsupported-union",
             what,
             "UNION, EXCEPT and INTERSECT compare rows of different units, and released numbers cannot be combined.",
-            "Use UNION ALL of rows in FROM, or ask each SELECT separately.",
+            "Use UNION ALL of rows in FROM, which keeps equal rows, or ask each SELECT separately.",
         )
     if isinstance(node, exp.Values):
         refuse("unsupported-clause", what, "VALUES contains no private rows.", "Select FROM a table.")
@@ -267,9 +278,9 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
     right = _one(node.this, names, body, alone=False)
     taken = [] if on or using or words not in COMMAS else [term for term in conditions if _links(term, left, right)]
     if not (taken or (words in KINDS and (on or using))):
-        instead = "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x)."
-        if words in COMMAS:
-            instead = "Write JOIN ... ON a.x = b.y, or put a.x = b.y in WHERE."
+        instead = "Write JOIN ... ON a.x = b.y, or put a.x = b.y in WHERE."
+        if words not in COMMAS:
+            instead = _OTHERS.get(words[0] or words[1], "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).")
         refuse("unsupported-join", what, "only equality joins are supported.", instead)
     if any(one.names & other.names for one in left.parts for other in right.parts):
         refuse(
@@ -280,13 +291,20 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
         )
     how = KINDS.get(words, "inner")
     first, second = rows_only(left.relation, what), rows_only(right.relation, what)
-    if not using:
-        pairs = [_equal(term, left, right) for term in (terms_of(on, exp.And) if on is not None else taken)]
-    else:
-        columns = [exp.Column(this=name.copy()) for name in using]
-        pairs = [(left.column(column), right.column(column)) for column in columns]
+    terms = [_term(term, left, right) for term in (terms_of(on, exp.And) if on is not None else taken)]
+    both = [term.node for term in terms if term.side == "both"]
+    if both and how != "inner":
+        refuse("unsupported-join", f"ON {part_of(both[0])}", *BOTH_SIDES)
+    pairs = [term.pair for term in terms if term.pair is not None]
+    if not pairs and not using:
+        refuse("unsupported-join", what, "only equality joins are supported.", _EQUALS)
+    for name in using:
+        column = exp.Column(this=name.copy())
+        pairs.append((left.column(column), right.column(column)))
+    only = [(term.side, term.condition) for term in terms if term.condition is not None and term.side != "both"]
+    first, second, more = filter_sides(first, second, only, how=how, what=f"ON {part_of(on)}" if on else what)
     conditions[:] = [term for term in conditions if all(term is not one for one in taken)]
-    made = join(first, second, pairs, how=how, what=what)
+    made = join(first, second, [*pairs, *more], how=how, what=what)
     parts = [replace(part, columns=made.left(part.columns)) for part in left.parts]
     parts += [replace(part, columns=made.right(part.columns)) for part in right.parts]
     shown = {name: output for part in reversed(parts) for name, output in part.columns.items()}
@@ -298,7 +316,9 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
             "USING is only supported in JOIN and LEFT JOIN.",
             "Write ON a.x = b.x.",
         )
-    return Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
+    scopes = Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
+    met = [read(term, _leaf(scopes.column)) for term in both]
+    return scopes.refine(filter_by(scopes.relation, met, lambda: f"ON {part_of(both[0])}"))
 
 
 def _links(term: SqlNode, left: Scopes, right: Scopes) -> bool:
@@ -323,36 +343,49 @@ def _place(node: exp.Column, left: Scopes, right: Scopes) -> str:
     return next((side for side, has in sides.items() if has), "") if sum(sides.values()) == 1 else ""
 
 
-def _equal(term: SqlNode, left: Scopes, right: Scopes) -> tuple[Expression, Expression]:
-    """An equality between an expression over the tables before JOIN and one over the table after it."""
-    if not isinstance(term, exp.EQ):
-        refuse("unsupported-join", f"ON {part_of(term)}", "only equality joins are supported.", _EQUALS)
-    check_modifiers(term)
-    sides = [_with_side(node, left, right) for node in (term.this, term.expression)]
-    found = dict(sides)
-    if set(found) != {"left", "right"}:
-        refuse(
-            "unsupported-join",
-            f"ON {part_of(term)}",
-            "each side of = must use columns of one of the two tables.",
-            _EQUALS,
-        )
-    return found["left"], found["right"]
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition of ON: an equality between both sides, or a condition over one side or both."""
+
+    node: SqlNode
+    side: str
+    pair: tuple[Expression, Expression] | None = None
+    condition: Expression | None = None
+
+
+def _term(node: SqlNode, left: Scopes, right: Scopes) -> Term:
+    """What a condition of ON says. One without columns belongs to the right side, as it does to the left."""
+    if isinstance(node, exp.EQ):
+        check_modifiers(node)
+        found = dict(_with_side(part, left, right) for part in (node.this, node.expression))
+        if set(found) == {"left", "right"}:
+            return Term(node, "", pair=(found["left"], found["right"]))
+    side, condition = _with_side(node, left, right)
+    return Term(node, side or "right", condition=condition)
 
 
 def _with_side(node: SqlNode, left: Scopes, right: Scopes) -> tuple[str, Expression]:
-    """The expression, and the side whose columns it uses; None if it uses both or neither."""
+    """The expression, and the side whose columns it uses: both, or none if it is empty."""
     seen: set[str] = set()
 
-    def leaf(part: SqlNode) -> Expression:
-        if not isinstance(part, exp.Column):
-            refuse_node(part)
+    def column(part: exp.Column) -> Expression:
         side = _side_of(part, left, right)
         seen.add(side)
         return (left if side == "left" else right).column(part)
 
-    expression = read(node, leaf)
-    return (seen.pop() if len(seen) == 1 else ""), expression
+    expression = read(node, _leaf(column))
+    return ("both" if len(seen) == 2 else "".join(seen)), expression
+
+
+def _leaf(column: Callable[[exp.Column], Expression]) -> SqlLeaf:
+    """Reads the columns of ON, and refuses what else stands there."""
+
+    def leaf(part: SqlNode) -> Expression:
+        if is_semi_join(part):
+            refuse("unsupported-join", f"ON {part_of(part)}", "subqueries are not supported in ON.", _SUBQUERY)
+        return column(part) if isinstance(part, exp.Column) else refuse_node(part)
+
+    return leaf
 
 
 def _side_of(node: exp.Column, left: Scopes, right: Scopes) -> str:

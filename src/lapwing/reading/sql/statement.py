@@ -8,7 +8,7 @@ is refused here, before anything is charged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -16,12 +16,12 @@ from sqlglot import exp
 
 from lapwing.catalog.table import Catalog
 from lapwing.errors import Refused
-from lapwing.language.expression import Column, Expression, Literal, Slot
+from lapwing.language.expression import Column, Expression, Key, Literal, Slot
 from lapwing.language.operators.casts import convert
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 from lapwing.planning.pruning import prune
-from lapwing.planning.question import Output, Question, lifted, normalised, note_of
+from lapwing.planning.question import Output, Question, normalised, note_of
 from lapwing.planning.statement import (
     MOST_PARTS,
     Attach,
@@ -77,9 +77,9 @@ class StatementReader:
         """The questions of a statement, and the steps above them; raises Refused."""
         try:
             node = reader.parse(text)
-            dated = today is not None and settle_today(node, today)
-            made = self._statement(node)
-            return replace(made, notes=(*made.notes, note_of(today))) if today and dated else made
+            settled = node if today is None else settle_today(node, today)
+            made = self._statement(settled)
+            return replace(made, notes=(*made.notes, note_of(today))) if today and settled is not node else made
         except RecursionError:
             refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
@@ -171,10 +171,10 @@ class StatementReader:
         builder = Builder(Stack(stacked), {name: kind for _, name, kind in columns}, self.fresh)
         if node.args.get("distinct") is not False:
             builder.step = Fold(builder.step, tuple(name for _, name, _ in columns), ())
-        outputs = tuple(Output(name, Column(inner, kind)) for name, inner, kind in columns)
+        listed = reader.known_outputs([(name, Column(inner, kind)) for name, inner, kind in columns])
         order = node.args.get("order")
         by = (
-            [(_of_union(term.this, outputs), bool(term.args.get("desc"))) for term in reader.sorting(order)]
+            [(_of_union(term.this, *listed), bool(term.args.get("desc"))) for term in reader.sorting(order)]
             if order
             else []
         )
@@ -270,7 +270,8 @@ class StatementReader:
     def part(self, groups: Aggregation) -> tuple[ReleasedPart, list[str], list[str]]:
         """A new part: the step, and the names of its keys and numbers."""
         keys, slots = ([self.fresh() for _ in of] for of in (groups.keys, groups.aggregates))
-        plain = [Output(name, lifted(key, groups.keys)) for name, key in zip(keys, groups.keys, strict=True)]
+        types = [key.type or Type.TEXT for key in groups.keys]
+        plain = [Output(name, Key(i, kind)) for i, (name, kind) in enumerate(zip(keys, types, strict=True))]
         place = len(self._parts)
         numbered = {name: index for index, name in enumerate(slots)}
         columns = tuple((o.name, o.name, o.expression.type or Type.TEXT) for o in plain)
@@ -369,8 +370,8 @@ def _common(kinds: list[Type]) -> Type:
     refuse("wrong-type", "UNION", f"a column is {listed} on its sides.", "CAST one of them.")
 
 
-def _of_union(node: SqlNode, outputs: tuple[Output, ...]) -> Expression:
-    found = reader.output_of(node, outputs)
+def _of_union(node: SqlNode, outputs: Sequence[Expression], named: Mapping[str, Expression]) -> Expression:
+    found = reader.output_of(node, outputs, named)
     if found is None:
         refuse("unknown-column", f"ORDER BY {part_of(node)}", "UNION has no such column.", "Use a column's name.")
     return found
