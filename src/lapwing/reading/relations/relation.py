@@ -18,7 +18,7 @@ from lapwing.language.operators.base import join_terms
 from lapwing.language.operators.logic import AND
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
-from lapwing.planning.question import Order, Output, Question
+from lapwing.planning.question import Order, Output, Question, zone_notes
 
 NULL = Literal(None, None)
 MOST_TOTAL = 40_000
@@ -56,7 +56,7 @@ Relation = Rows | Aggregation
 
 def all_rows(table: Table) -> Rows:
     """The table itself."""
-    return Rows(table, by_name(Output(f.name, Column(f.name, f.type, f.bounds, f.edges)) for f in table.fields))
+    return Rows(table, by_name(Output(f.name, Column(f.name, f.type, f.bounds, f.edges, f.zone)) for f in table.fields))
 
 
 def by_name(outputs: Iterable[Output]) -> Columns:
@@ -136,7 +136,7 @@ def question_of(relation: Relation) -> Question:
         )
     groups = _prune(relation)
     rows = groups.rows
-    return Question(
+    asked = Question(
         rows.table,
         all_of(rows.where, "WHERE"),
         groups.keys,
@@ -146,6 +146,7 @@ def question_of(relation: Relation) -> Question:
         groups.order,
         groups.limit,
     )
+    return replace(asked, notes=zone_notes(asked))
 
 
 def _shows_numbers(groups: Aggregation) -> bool:

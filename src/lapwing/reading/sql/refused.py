@@ -105,7 +105,6 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Parameter: ("parameters are not supported.", "Write the constant itself."),
     exp.Tuple: ("row values are not supported.", "Compare column by column."),
     exp.Collate: ("collations are not supported; text is compared character by character.", "Compare LOWER(s)."),
-    exp.AtTimeZone: ("timestamps have no time zone.", "Leave out the time zone."),
 }
 """By node class: why it is refused, and what to write instead."""
 
@@ -171,6 +170,7 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.TimeToStr: frozenset({"this", "format"}),
     exp.Replace: frozenset({"this", "expression", "replacement"}),
     exp.SplitPart: frozenset({"this", "delimiter", "part_index"}),
+    exp.AtTimeZone: frozenset({"this", "zone"}),
     exp.Date: _THIS,
     exp.DateDiff: frozenset({"this", "expression", "unit"}),
     exp.DateTrunc: frozenset({"this", "unit"}),
