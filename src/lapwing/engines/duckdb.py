@@ -484,8 +484,8 @@ def _in_years(column: str, kind: str, cast: str) -> str:
     """The cast for dates and timestamps in the years 1 to 9999, else NULL: beyond those even TRY_CAST fails."""
     if kind not in _CALENDAR:
         return cast
-    first, last = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "9999-12-31"))
-    return f"CASE WHEN {column} >= {first} AND {column} <= {last} THEN {cast} END"
+    first, after = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "10000-01-01"))
+    return f"CASE WHEN {column} >= {first} AND {column} < {after} THEN {cast} END"
 
 
 def _quote(text: str) -> str:

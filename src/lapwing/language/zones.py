@@ -38,7 +38,7 @@ def zone_names() -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def offsets_of(name: str) -> Offsets:
-    """The times in UTC at which the offset changes, ascending; its seconds before the first and from each of them on."""
+    """The times in UTC at which the offset changes, ascending; its seconds before the first and from each on."""
     data = files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
     zone = ZoneInfo.from_file(BytesIO(data), name)
     listed = [second for second in _listed(data) if second < _END]
