@@ -170,6 +170,14 @@ def test_derived_rows_keep_the_zone() -> None:
             assert curator.ask(text, epsilon=2).to_dict()["rows"][0]["k"] == 0
 
 
+def test_public_columns_keep_the_zone() -> None:
+    trips = pa.table({"trip": pa.array([1], pa.int64()), "at": ARROW.column("at").slice(0, 1)})
+    rows = pa.table({"pid": ARROW.column("pid"), "trip": pa.array([1] * PEOPLE, pa.int64())})
+    text = f"SELECT HOUR({LOCAL}) AS k, COUNT(*) AS n FROM visits JOIN trips USING (trip) GROUP BY k ORDER BY n DESC"
+    with opened(rows, public={"trips": trips}) as curator:
+        assert curator.ask(text, epsilon=2).to_dict()["rows"][0]["k"] == 0
+
+
 def test_answers_say_in_which_zone_they_are_and_by_which_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """With another version of the database it is another question."""
     text = f"SELECT COUNT(*) AS n FROM visits WHERE HOUR({LOCAL}) = 0"
