@@ -362,6 +362,10 @@ Besides these: `DAYNAME(d)` and `MONTHNAME(d)` in English; `STRFTIME(d, '%Y-%m')
 {" ".join(f"`%{letter}`" for letter in FORMATS)}; `PI()`, `DEGREES(x)`, `RADIANS(x)`;
 and `CURRENT_DATE`, the date in UTC when the request is built, which the answer tells; another day is another question.
 
+A timestamp column with a time zone is in UTC: `HOUR(t)` is the hour in UTC, and so are days and constants beside it.
+`t AT TIME ZONE 'Europe/Oslo'` is the local time. Other columns are as they are written, in the zone that
+`curator.describe()` shows, if the steward declared one.
+
 A constant is read as the type of what it is compared with: `n = '8'`, `c = 1` and `c = 'true'` are comparisons with 8
 and with true.
 """
@@ -438,7 +442,7 @@ _LETTERS = Table(
         Field("n", Type.INTEGER),
         Field("s", Type.TEXT),
         Field("d", Type.DATE),
-        Field("t", Type.TIMESTAMP),
+        Field("t", Type.TIMESTAMP, zone="UTC"),
         Field("c", Type.BOOLEAN),
     ),
     None,
@@ -482,7 +486,6 @@ WORDS = {
     exp.Tuple: "(x, y)",
     exp.Array: "[x]",
     exp.Bracket: "s[1]",
-    exp.AtTimeZone: "AT TIME ZONE",
     exp.Interval: "INTERVAL by itself",
     exp.RegexpFullMatch: "REGEXP_FULL_MATCH()",
     exp.GroupConcat: "STRING_AGG()",

@@ -78,7 +78,7 @@ _TABLE = {
     "schema",
 } | {"answer_time"}
 _PUBLIC = {"source", "table", "key", "types"}
-_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges"}
+_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges", "zone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +255,9 @@ class _Reader:
         values = (*values, None) if null else values
         edges = self._at(f"{at}edges", lambda: read_edges(found.get("edges", []), kind))
         auto = found.get("bounds") == AUTO
+        zone = self._text(found["zone"], f"{at}zone") if "zone" in found else None
         return self._at(
-            f"columns.{name}", lambda: Field(name, kind, **intervals, values=values, edges=edges, auto=auto)
+            f"columns.{name}", lambda: Field(name, kind, **intervals, values=values, edges=edges, auto=auto, zone=zone)
         )
 
     def _interval(self, found: Mapping[str, Any], key: str, at: str) -> Interval | None:

@@ -78,6 +78,10 @@ def shifted(value: date, count: int, unit: str) -> Form:
     return forms.Shifted(this=literal(value), expression=step)
 
 
+def timestamp(text: str | None) -> exp.Expression:
+    return exp.cast(literal(text), "TIMESTAMP")
+
+
 def listed(value: Any, values: tuple[Any, ...], kind: Type) -> Form:
     return forms.Listed(this=literal(value), values=values, kind=kind, place=0)
 
@@ -183,6 +187,15 @@ VALUES: dict[type[Form], list[tuple[exp.Expression, Any]]] = {
     forms.Shifted: [
         (exp.cast(shifted(value, count, unit), "DATE"), y)
         for value, count, unit, y in ((LEAP, 12, "MONTH", date(2021, 2, 28)), (DAY, -3, "DAY", date(2020, 12, 31)))
+    ],
+    forms.LocalTime: [
+        (forms.LocalTime(this=timestamp(text), zone="Europe/Oslo"), y)
+        for text, y in (
+            ("2026-06-30 22:30:00.000001", datetime(2026, 7, 1, 0, 30, 0, 1)),  # noqa: DTZ001
+            ("2026-10-25 00:59:59", datetime(2026, 10, 25, 2, 59, 59)),  # noqa: DTZ001
+            ("2026-10-25 01:00:00", datetime(2026, 10, 25, 2, 0, 0)),  # noqa: DTZ001
+            *(("infinity", None), ("-infinity", None), (None, None), ("9999-12-31 23:30:00", None)),
+        )
     ],
     forms.Listed: [
         (listed(value, values, kind), y)

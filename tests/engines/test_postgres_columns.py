@@ -130,6 +130,10 @@ def test_dates_leave_as_integers_and_endless_ones_as_null(host: PostgresHost) ->
     times = made(host, "times", "x timestamptz", "'2020-01-01 01:00:00+02'", "'infinity'")
     assert read(times, "x", Type.TEXT) == ["2019-12-31 23:00:00", None]
     assert read(times, "x", Type.DATE) == [date(2019, 12, 31), None]
+    assert (stored_types(times).zoned, stored_types(later).zoned) == ({"x"}, frozenset())
+    oslo = Table("t", (Field("x", Type.TIMESTAMP, zone="Europe/Oslo"),), None)
+    with pytest.raises(Misconfigured, match="Declare UTC"):
+        PostgresEngine([(oslo, times)], salt=1)
 
 
 def test_texts_are_compared_byte_by_byte(host: PostgresHost) -> None:

@@ -197,6 +197,11 @@ def test_a_cluster_in_another_zone_changes_no_meaning(spark: Any) -> None:
 def test_times_with_a_zone_are_read_in_utc(odd: Any) -> None:
     """As DuckDB reads TIMESTAMP WITH TIME ZONE, whatever the zone of the caller's session is."""
     data = odd.sql("SELECT 1L AS pid, CAST('2020-01-01 03:00:00+05:30' AS TIMESTAMP_LTZ) AS at")
+    assert stored_types(SparkFrame(data)).zoned == {"at"}
+    assert stored_types(SparkFrame(odd.sql("SELECT TIMESTAMP_NTZ '2020-01-01 03:00:00' AS at"))).zoned == frozenset()
+    oslo = Table("visits", (Field("at", Type.TIMESTAMP, zone="Europe/Oslo"),), None)
+    with pytest.raises(Misconfigured, match="Declare UTC"):
+        SparkEngine([(oslo, SparkFrame(data))], salt=SALT)
     table = Table("visits", (Field("at", Type.TIMESTAMP),), None)
     engine = SparkEngine([(table, SparkFrame(data))], salt=SALT)
     query = exp.select(exp.column("at", quoted=True)).from_("visits")

@@ -456,7 +456,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "types: guessed at every open",
         "opening/types.py",
-        "    if ledger is None or not ledger.declared_types(None):",
+        '    if ledger is None or not ledger.declared_facts(None, "type"):',
         "    if ledger is None or ledger is not None:",
         "rows decide the types again and again",
         ("tests/opening/test_types.py",),

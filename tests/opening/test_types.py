@@ -93,7 +93,7 @@ def test_explicit_types_change_a_type_as_an_entry_of_the_ledger(tmp_path: Path) 
     assert [limits["columns"]["a"]["type"] for limits in declared] == ["integer", "real"]
     with opened(frame, place) as curator:
         assert kinds(curator) == {"a": "real"}
-        assert curator.ledger.declared_types("T") == {"a": "real"}
+        assert curator.ledger.declared_facts("T", "type") == {"a": "real"}
 
 
 def test_a_file_keeps_its_recorded_types_too(tmp_path: Path) -> None:

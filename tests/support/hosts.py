@@ -164,6 +164,7 @@ _INTERPRETED = {
 _READERS = count(1)
 _SQL_TYPES = {
     pa.int64(): "bigint",
+    pa.timestamp("us", "UTC"): "timestamptz",
     pa.int32(): "integer",
     pa.int16(): "smallint",
     pa.int8(): "smallint",

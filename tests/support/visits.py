@@ -38,7 +38,7 @@ def visits_table(**changes: Any) -> Table:
         Field("loose", Type.REAL),
         Field("sick", Type.BOOLEAN, values=(False, True)),
         Field("day", Type.DATE),
-        Field("at", Type.TIMESTAMP),
+        Field("at", Type.TIMESTAMP, zone=facts.pop("zone", None)),
     )
     return Table("visits", fields, facts.pop("unit", "pid"), **facts)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lapwing.errors import Misconfigured
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import MOST_EDGES, Interval, Type, Value, ascending, type_of
+from lapwing.language.zones import zone_names
 from lapwing.numbers import shown
 
 if TYPE_CHECKING:
@@ -55,8 +56,17 @@ class Field:
     """The default edges of a histogram over this column."""
     auto: bool = field(default=False, repr=False)
     """True if the first question that needs bounds searches for them privately, for a share of its price."""
+    zone: str | None = field(default=None, repr=False)
+    """The time zone of its timestamps: UTC, or the one whose local times they are; None if that is not known."""
 
     def __post_init__(self) -> None:
+        if self.zone is not None and self.type is not Type.TIMESTAMP:
+            raise Misconfigured(
+                f"`{self.name}.zone` is set, but the type is {self.type.value}. Only timestamps have a time zone."
+            )
+        if self.zone is not None and self.zone not in zone_names().values():
+            known = nearest(self.zone, zone_names().values())
+            raise Misconfigured(f"`{self.name}.zone` is `{self.zone}`, which is no time zone. {known}")
         if self.auto and (self.bounds is not None or not self.type.is_number):
             raise Misconfigured(
                 f'`{self.name}.bounds` is "auto", only for numbers without other bounds. Remove one of the two.'
@@ -86,6 +96,14 @@ class Field:
                 raise Misconfigured(
                     f"`{self.name}.values` contains a value that is not of type {self.type.value}. Fix either one."
                 )
+
+    def check_stored_zone(self) -> None:
+        """For a column that is stored with a time zone: it is read in UTC."""
+        if self.zone not in (None, "UTC"):
+            raise Misconfigured(
+                f"`{self.name}` is stored with a time zone, so its times are in UTC, but its zone is declared as "
+                f"{self.zone}. Declare UTC, and ask for {self.name} AT TIME ZONE '{self.zone}'."
+            )
 
     def _check_edges(self) -> None:
         ordered = self.type not in (Type.TEXT, Type.BOOLEAN) and all(type_of(edge) is self.type for edge in self.edges)

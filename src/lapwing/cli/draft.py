@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lapwing.catalog.table import unit_advice
 from lapwing.engines.backends import stored_types
+from lapwing.engines.engine import StoredTypes
 from lapwing.engines.source import Csv, PostgresTable, file_source, read_source
 from lapwing.errors import Bug, Misconfigured
 from lapwing.language.types import Type
@@ -89,9 +90,7 @@ def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -
     return unit
 
 
-def _declared(
-    title: str, where: str, unit: str, types: Mapping[str, Type], hints: _Hints, *, guessed: bool = False
-) -> str:
+def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hints, *, guessed: bool = False) -> str:
     name = _quote(title)
     lines = [
         f"[tables.{name}]\n",
@@ -102,17 +101,21 @@ def _declared(
         hints.once(_PROMISED if "\ntable = " in where else _VERSION) + 'version = "1"\n',
         f"\n[tables.{name}.columns]\n",
         *([hints.once(_GUESSED)] if guessed else []),
-        *(_column(column, kind, column == unit, hints) for column, kind in types.items()),
+        *(_column(column, types, column == unit, hints, guessed=guessed) for column in types),
     ]
     return "".join(lines)
 
 
-def _column(name: str, kind: Type, is_unit: bool, hints: _Hints) -> str:
-    hint = "" if is_unit else "".join(map(hints.once, _hints(kind)))
-    return f'{hint}{_quote(name)} = {{ type = "{kind.value}" }}\n'
+def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, guessed: bool) -> str:
+    kind, zoned = types[name], name in types.zoned
+    hint = "" if is_unit else "".join(map(hints.once, _hints(kind, zoned=zoned, guessed=guessed)))
+    zone = ', zone = "UTC"' if zoned and not guessed else ""
+    return f'{hint}{_quote(name)} = {{ type = "{kind.value}"{zone} }}\n'
 
 
-def _hints(kind: Type) -> Iterator[str]:
+def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
+    if kind is Type.TIMESTAMP:
+        yield _OFFSETS if zoned and guessed else _ZONED if zoned else _TIMES
     if kind.is_number:
         yield _NUMBERS
     if kind in (Type.TEXT, Type.BOOLEAN):
@@ -133,6 +136,11 @@ _GUESSED = "# REVIEW: types were guessed from the first rows."
 _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
 # edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""
+_TIMES = """\
+# REVIEW times: zone = "UTC", or "Europe/Oslo", inside the braces says in which zone they are; UTC allows
+# AT TIME ZONE with any other."""
+_ZONED = "# Stored with a time zone, read in UTC; t AT TIME ZONE 'Europe/Oslo' is local time."
+_OFFSETS = "# REVIEW: offsets in these texts are ignored: 10:00+02:00 is 10:00. Write times in UTC if they differ."
 _TEXTS = """\
 # REVIEW texts: values = ["..."] inside the braces allows GROUP BY; list only what is public.
 # null = true beside them makes rows without a value a group."""

@@ -84,6 +84,8 @@ def _declared(field: Field) -> Iterator[str]:
         yield f"bounds {field.bounds}"
     if field.unit_bounds is not None:
         yield f"unit_bounds {field.unit_bounds}"
+    if field.zone is not None:
+        yield f"in {field.zone}"
     for name, values in (("values", field.values), ("edges", field.edges)):
         if values:
             yield f"{name} {_listed(values)}"

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from lapwing.catalog.table import Table
-from lapwing.engines.engine import Engine
+from lapwing.engines.engine import Engine, StoredTypes
 from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, SparkFrame, SparkTable
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
 
 
 class Backend(Protocol):
@@ -23,7 +22,7 @@ class Backend(Protocol):
     NAME: str
     """The engine, as people write it."""
 
-    def stored_types(self, source: Source, *, guess: bool = False) -> dict[str, Type]:
+    def stored_types(self, source: Source, *, guess: bool = False) -> StoredTypes:
         """The columns of a source and their types; those of unsupported types are left out. Reads no row."""
         ...
 
@@ -53,7 +52,7 @@ def backend_of(source: Source) -> Backend:
             return duckdb
 
 
-def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
+def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
     """The columns of a source and their stored types; in a CSV file all text, unless `guess` is set."""
     return backend_of(source).stored_types(source, guess=guess)
 

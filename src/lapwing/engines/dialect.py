@@ -113,7 +113,7 @@ class Dialect:
     @property
     def is_whole(self) -> bool:
         """Whether it lacks no form."""
-        return not any(isinstance(entry, Lacking) for entry in self.forms.values())
+        return Lacking not in map(type, self.forms.values())
 
     def check(self, query: exp.Expression) -> None:
         """Refuses what `write` would, for a form that the engine lacks."""

@@ -25,7 +25,7 @@ from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import (
@@ -72,8 +72,9 @@ _EXACT = {
 """Stored types whose values all belong to the declared type."""
 
 _WIDE = ("DECIMAL", "HUGEINT", "UBIGINT", "UHUGEINT")
-_TIMES = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
-_CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"}
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+_TIMES = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", _ZONED}
+_CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"}
 _AS_TEXT = {"UUID"}
 """Other supported stored types; their casts are safe on every value, for dates within the supported years."""
 
@@ -368,7 +369,7 @@ def read_public_rows(source: Source) -> Frame:
     raise Bug(f"{type(source).__name__} is read in place")
 
 
-def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
+def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
     """The columns of a source and their stored types; in a CSV file all text, unless `guess` is set.
 
     Columns of other types (times of day, intervals, lists, ...) are left out: their casts are not safe on every value.
@@ -391,10 +392,8 @@ def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:
     if described is None:
         raise Misconfigured("the data cannot be opened. Check the path, the format and the permissions.")
     kinds = {str(row[0]): _type_of(str(row[1])) for row in described}
-    found = {name: kind for name, kind in kinds.items() if kind is not None}
-    if not found:
-        raise Misconfigured("the data have no column of a supported type: numbers, text, booleans, dates, timestamps.")
-    return found
+    zoned = (str(row[0]) for row in described if row[1] == _ZONED)
+    return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
 
 
 def _type_of(stored: str) -> Type | None:
@@ -459,8 +458,12 @@ def _read(field: Field, stored: StoredColumns, table: Table, *, hide: bool) -> s
         raise Misconfigured(
             f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not supported. Leave it out."
         )
-    cast = f"TRY_CAST({_castable(column, found[1])} AS {_SQL_TYPES[field.type]})"
-    return f"{_in_years(column, found[1], cast)} AS {name}"
+    kind = found[1]
+    if kind == _ZONED:  # a cast would go through the time zone of the process
+        field.check_stored_zone()
+        column, kind = f"MAKE_TIMESTAMP(EPOCH_US({column}))", "TIMESTAMP"
+    cast = f"TRY_CAST({_castable(column, kind)} AS {_SQL_TYPES[field.type]})"
+    return f"{_in_years(column, kind, cast)} AS {name}"
 
 
 def _exact(column: str, stored: str, kind: Type) -> str:
@@ -481,8 +484,8 @@ def _in_years(column: str, kind: str, cast: str) -> str:
     """The cast for dates and timestamps in the years 1 to 9999, else NULL: beyond those even TRY_CAST fails."""
     if kind not in _CALENDAR:
         return cast
-    first, last = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "9999-12-31"))
-    return f"CASE WHEN {column} >= {first} AND {column} <= {last} THEN {cast} END"
+    first, after = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "10000-01-01"))
+    return f"CASE WHEN {column} >= {first} AND {column} < {after} THEN {cast} END"
 
 
 def _quote(text: str) -> str:

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from lapwing.engines.dialect import Dialect, Write, Writer
 from lapwing.engines.key_tables import write_listed
+from lapwing.engines.zone_text import local_time
 from lapwing.language import forms
 
 
@@ -88,6 +89,7 @@ DUCKDB = Dialect(
         forms.StartOf: lambda writer, form: f"DATE_TRUNC('{form.args['unit'].name}', {writer.sql(form.this)})",
         forms.UnitsBetween: _units_between,
         forms.Shifted: _between("+"),
+        forms.LocalTime: local_time("TIMESTAMP", "{} + TO_SECONDS({})"),
         forms.KeyedHash: _keyed_hash,
         forms.Listed: write_listed,
         forms.GroupingId: _call("GROUPING_ID"),

@@ -6,7 +6,7 @@ is called before the charge; `fetch` is called after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import Table
 from lapwing.engines.dialect import Dialect, EngineQuery
+from lapwing.errors import Misconfigured
 from lapwing.language.types import Type
 
 ARROW_TYPES = {
@@ -27,6 +28,21 @@ ARROW_TYPES = {
     Type.TIMESTAMP: pa.timestamp("us"),
 }
 """The Arrow type for each type."""
+
+
+class StoredTypes(dict[str, Type]):
+    """The type of each column of a source."""
+
+    zoned: frozenset[str] = frozenset()
+    """Columns with a time zone: their timestamps are read in UTC."""
+
+    def __init__(self, types: Mapping[str, Type], zoned: Iterable[str]) -> None:
+        super().__init__(types)
+        self.zoned = frozenset(zoned)
+        if not types:
+            raise Misconfigured(
+                "the data have no column of a supported type: numbers, text, booleans, dates, timestamps."
+            )
 
 
 Fetch = Callable[[EngineQuery], pa.Table]

@@ -31,7 +31,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.engine import ARROW_TYPES, Engine, Fetch, Origin
+from lapwing.engines.engine import ARROW_TYPES, Engine, Fetch, Origin, StoredTypes
 from lapwing.engines.frames import frame_source
 from lapwing.engines.postgres_columns import DescribedTable, check_units, identifier, relation_of, select_rows
 from lapwing.engines.postgres_dialect import C, postgres_dialect
@@ -192,20 +192,19 @@ def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: st
     return PostgresEngine(tables, salt=salt)
 
 
-def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:  # noqa: ARG001
+def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:  # noqa: ARG001
     """The columns of a table that are of supported types. Nothing is guessed: they have types."""
     found = _described(_table(source))
     kinds = {column.name: column.kind for column in found.columns}
-    types = {name: kind for name, kind in kinds.items() if kind is not None}
-    if not types:
-        raise Misconfigured("the data have no column of a supported type: numbers, text, booleans, dates, timestamps.")
-    return types
+    zoned = (column.name for column in found.columns if column.type == "timestamptz")
+    return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
 
 
 def read_public_rows(source: Source) -> Frame:
     """All rows of a public table, by one query."""
     place = _table(source)
-    fields = tuple(Field(name, kind) for name, kind in stored_types(place).items())
+    types = stored_types(place)
+    fields = tuple(Field(name, kind) for name, kind in types.items())
     table, sessions = Table(place.table, fields, None, public=True), Connections(place.address)
     found: pa.Table | None = None
     try:
@@ -218,7 +217,8 @@ def read_public_rows(source: Source) -> Frame:
         sessions.close()
     if found is None:
         raise Misconfigured(f"`{place.schema}.{place.table}` cannot be read by this user. Have its owner GRANT SELECT.")
-    return frame_source(found)
+    kinds = [pa.timestamp("us", "UTC") if one.name in types.zoned else one.type for one in found.schema]
+    return frame_source(found.cast(pa.schema(list(zip(found.schema.names, kinds, strict=True)))))
 
 
 def _table(source: Source) -> PostgresTable:

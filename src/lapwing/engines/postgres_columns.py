@@ -167,6 +167,8 @@ def _read(field: Field, stored: dict[str, StoredColumn], table: Table) -> str:
             f"`{field.name}` is stored as {column.type}, which cannot be read as {field.type.value}. Declare it as one "
             f"of {fitting}."
         )
+    if column.type == "timestamptz":
+        field.check_stored_zone()
     return _as_declared(column, field.type, kind)
 
 

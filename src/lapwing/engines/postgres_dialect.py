@@ -18,6 +18,7 @@ from lapwing.engines.dialect import Dialect, Lacking, Write, Writer
 from lapwing.engines.key_tables import write_listed
 from lapwing.engines.postgres_patterns import translate
 from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, nearest_whole, quote
+from lapwing.engines.zone_text import local_time
 from lapwing.language import forms
 from lapwing.language.types import Type
 
@@ -224,6 +225,7 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.StartOf: _start_of,
             forms.UnitsBetween: _units_between,
             forms.Shifted: _shifted,
+            forms.LocalTime: local_time("TIMESTAMP", "{} + MAKE_INTERVAL(secs => {})"),
             forms.KeyedHash: _keyed_hash,
             forms.Listed: write_listed,
             forms.GroupingId: _call("GROUPING"),

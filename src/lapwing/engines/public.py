@@ -43,9 +43,12 @@ def read_public(
 
     `types` are those of columns that are read as other types than they are stored as; what does not cast is NULL.
     """
-    stored = Table(name, tuple(Field(column, kind) for column, kind in stored_types(source).items()), None, public=True)
+    found = stored_types(source)
+    stored = Table(name, tuple(Field(column, kind) for column, kind in found.items()), None, public=True)
     declared = {_known(column, stored, "types"): kind for column, kind in types.items()}
-    plain = replace(stored, fields=tuple(Field(f.name, declared.get(f.name, f.type)) for f in stored.fields))
+    zones = {column: "UTC" for column in found.zoned if declared.get(column) in (None, Type.TIMESTAMP)}
+    fields = (Field(f.name, declared.get(f.name, f.type), zone=zones.get(f.name)) for f in stored.fields)
+    plain = replace(stored, fields=tuple(fields))
     names = tuple(_known(column, plain, "key") for column in key)
     table: Table | None = None
     with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
@@ -112,7 +115,7 @@ def _known(column: str, table: Table, what: str) -> str:
 
 
 def _field(connection: duckdb.DuckDBPyConnection, field: Field) -> Field:
-    return Field(field.name, field.type, _bounds(connection, field), values=_values(connection, field))
+    return replace(field, bounds=_bounds(connection, field), values=_values(connection, field))
 
 
 def _bounds(connection: duckdb.DuckDBPyConnection, field: Field) -> Interval | None:

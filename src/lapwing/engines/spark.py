@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes
 from lapwing.engines.frames import digest_of_rows
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.public import public_rows
@@ -170,15 +170,13 @@ def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: st
     return SparkEngine(tables, salt=salt)
 
 
-def stored_types(source: Source, *, guess: bool = False) -> dict[str, Type]:  # noqa: ARG001 (no file is text)
+def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:  # noqa: ARG001 (no file is text)
     """The columns of a source and their types; those of unsupported types are left out."""
     sessions = _sessions_of([source])
     with silent(), sessions.active_kept(), sessions.fresh() as session:
         stored = _stored(_look_up(sessions, session, source))
-    found = {name: _TYPES[kind] for name, kind in stored.values() if kind in _TYPES}
-    if not found:
-        raise Misconfigured("the data have no column of a supported type: numbers, text, booleans, dates, timestamps.")
-    return found
+    types = {name: _TYPES[kind] for name, kind in stored.values() if kind in _TYPES}
+    return StoredTypes(types, (name for name, kind in stored.values() if kind == "timestamp"))
 
 
 def read_public_rows(source: Source) -> Frame:
@@ -266,6 +264,7 @@ def _column(field: Field, stored: StoredColumns, table: Table) -> str:
     if kind == "decimal":
         column = f"CAST({column} AS DOUBLE)" if field.type is not Type.TEXT else column
     elif kind == "timestamp":
+        field.check_stored_zone()
         column = f"CAST({column} AS TIMESTAMP_NTZ)"  # in UTC, the time zone of the session
     cast = try_cast(exp.Var(this=column), STORED[field.type], _TYPES[kind])
     return f"{SPARK.write(cast).text} AS {_quoted(field.name)}"

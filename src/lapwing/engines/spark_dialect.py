@@ -22,6 +22,7 @@ from sqlglot import exp
 from lapwing.engines.dialect import Dialect, Lacking, Write, Writer
 from lapwing.engines.key_tables import write_listed
 from lapwing.engines.spark_reading import cast_to, named
+from lapwing.engines.zone_text import local_time
 from lapwing.language import forms
 
 SALT_TABLE = "lw_salt"
@@ -281,6 +282,7 @@ SPARK = Dialect(
         forms.StartOf: _start_of,
         forms.UnitsBetween: _units_between,
         forms.Shifted: _shifted,
+        forms.LocalTime: local_time("TIMESTAMP_NTZ", "{} + MAKE_DT_INTERVAL(0, 0, 0, {})"),
         forms.KeyedHash: _keyed_hash,
         forms.Listed: write_listed,
         forms.GroupingId: _grouping_id,

@@ -49,6 +49,8 @@ class Column:
     bounds: Interval | None = field(compare=False, default=None)
     edges: tuple[Value, ...] = field(compare=False, default=(), repr=False)
     """The default edges of BUCKET."""
+    zone: str | None = field(compare=False, default=None, repr=False)
+    """The time zone of its timestamps, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)

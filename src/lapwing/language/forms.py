@@ -241,6 +241,12 @@ class Shifted(_OfTwo):
     """A date or timestamp plus a constant interval, as a timestamp."""
 
 
+class LocalTime(Form):
+    """The local time in a zone at a timestamp in UTC; NULL if one of them is infinite or beyond the years 1 to 9999."""
+
+    arg_types: ClassVar[dict[str, Any]] = {"this": True, "zone": True}
+
+
 # Queries
 
 

@@ -96,6 +96,9 @@ def _call_text(call: Call, no: str = "") -> str:
         case _, (moved, Literal(value=int() as steps)) if "_add_" in name:
             unit = name.rpartition("_")[2].removesuffix("s").upper()
             return f"{_within(moved, 5)} {'-' if steps < 0 else '+'} INTERVAL {abs(steps)} {unit}"
+        case _, (value,) if name.startswith("at_time_zone"):
+            text = expression_text(value)
+            return f"{text if isinstance(value, Column) else f'({text})'} AT TIME ZONE '{name.split()[1]}'"
         case _, (left, right) if name in _LEVELS:
             level = _LEVELS[name]
             alike = name in ("and", "or")

@@ -270,16 +270,17 @@ class Ledger:
         with self._reading() as book:
             return next((str(entry.remark("version")) for entry in book.versions(table)), None)
 
-    def declared_types(self, table: str | None) -> dict[str, str]:
-        """The type of each column as it was declared last, of one table or of all; names in small letters."""
-        types: dict[str, str] = {}
+    def declared_facts(self, table: str | None, fact: str) -> dict[str, str]:
+        """The "type" or "zone" of each column as it was declared last, of a table or of all; names in small letters."""
+        known: dict[str, str] = {}
         with self._reading() as book:
             entries = list(book.declarations())
         for entry in entries:
             if table is None or str(entry.remark("table")).lower() == table.lower():
                 columns = (entry.remark("limits") or {}).get("columns", {})
-                types = {**{name.lower(): str(facts["type"]) for name, facts in columns.items()}, **types}
-        return types
+                own = {name.lower(): str(facts[fact]) for name, facts in columns.items() if fact in facts}
+                known = {**own, **known}
+        return known
 
     def is_unchanged(self, table: str, version: str, fingerprint: bytes) -> bool:
         """Whether this version and these data are the ones that were declared last."""

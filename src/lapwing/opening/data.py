@@ -51,6 +51,7 @@ def open_data(
     unit_bounds: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
     edges: Mapping[str, Any] | None = None,
+    zones: Mapping[str, Any] | None = None,
     types: Mapping[str, Any] | str | None = None,
     version: str | Mapping[str, str] | None = None,
     confidence: Number = 0.95,
@@ -74,6 +75,7 @@ def open_data(
     `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
     types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
+    `zones` names the time zone of timestamps, zones={"at": "UTC"}; columns with a time zone are read in UTC.
     `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.
@@ -88,7 +90,8 @@ def open_data(
     bounds={"visits": {"cost": (0, 500)}}.
     """
     given = {"unit": unit, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit, "version": version}
-    given |= {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "types": types}
+    given |= {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "zones": zones}
+    given |= {"types": types}
     if isinstance(data, Mapping):
         sources = _several(data, name, table)
         facts = read_facts(sources, given)

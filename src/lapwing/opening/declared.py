@@ -16,10 +16,10 @@ from lapwing.language.refusal import nearest
 from lapwing.language.types import Type
 from lapwing.ledger import Ledger
 from lapwing.numbers import inside_unit, shown
-from lapwing.opening.types import GUESS, refuse_types, settle_types
+from lapwing.opening.types import GUESS, refuse_types, settle_types, settle_zones
 from lapwing.settings import read_auto_limits, read_edges, read_interval, read_limit, read_values
 
-COLUMN_FACTS = ("bounds", "unit_bounds", "values", "edges", "types")
+COLUMN_FACTS = ("bounds", "unit_bounds", "values", "edges", "zones", "types")
 """What is declared by column."""
 
 
@@ -35,6 +35,7 @@ class TableFacts:
     unit_bounds: Any
     values: Any
     edges: Any
+    zones: Any
     types: Any
 
 
@@ -51,6 +52,7 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
     for what in ("values", "edges"):
         declared[what] = {column: _as_list(listed) for column, listed in declared[what].items()}
     stored = settle_types(title, source, _types(facts.types, found), declared["values"], ledger)
+    zones = settle_zones(title, found, stored, declared["zones"], ledger)
     for what, by_column in declared.items():
         for column in by_column:
             if column not in stored:
@@ -63,7 +65,7 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
     limits = {"rows_per_unit": facts.rows_per_unit, "groups_per_unit": facts.groups_per_unit}
     return Table(
         title,
-        tuple(_field(column, kind, declared) for column, kind in stored.items()),
+        tuple(_field(column, kind, declared, zones.get(column)) for column, kind in stored.items()),
         None if unit is None else _stored_name(unit, found),
         rows_per_unit=read_limit(facts.rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(facts.groups_per_unit, "groups_per_unit"),
@@ -112,7 +114,7 @@ def _types(declared: Any, found: Mapping[str, Type]) -> Mapping[str, object] | s
     return _by_column("types", declared, found)
 
 
-def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]]) -> Field:
+def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], zone: str | None) -> Field:
     bounds, unit_bounds = declared["bounds"].get(column), declared["unit_bounds"].get(column)
     auto = isinstance(bounds, str) and bounds == AUTO
     return Field(
@@ -123,6 +125,7 @@ def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]]) -
         read_values(declared["values"].get(column, ()), kind),
         read_edges(declared["edges"].get(column, ()), kind),
         auto=auto,
+        zone=zone,
     )
 
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from lapwing.engines.backends import stored_types
+from lapwing.engines.engine import StoredTypes
 from lapwing.engines.source import Csv, Frame, Source
 from lapwing.errors import Misconfigured
 from lapwing.language.types import Type, type_of
@@ -40,13 +41,26 @@ def settle_types(
     if guess:
         _check_guess(title, source, ledger)
     found = stored_types(source, guess=guess)
-    recorded = {} if ledger is None else ledger.declared_types(title)
+    recorded = {} if ledger is None else ledger.declared_facts(title, "type")
     known = {name: read_type(recorded[name.lower()]) for name in found if name.lower() in recorded}
     named = {} if isinstance(declared, str) else {name: read_type(kind) for name, kind in declared.items()}
     settled = {**found, **_by_values(source, found, values), **known, **named}
     if not recorded and (guess or not named):
         _tell_types(title, source, settled, guess=guess)
     return settled
+
+
+def settle_zones(
+    title: str, found: StoredTypes, types: Mapping[str, Type], declared: Mapping[str, Any], ledger: Ledger | None
+) -> dict[str, str]:
+    """The time zones of columns, by the same rule: declared, recorded, or UTC for those that are stored with one."""
+    recorded = {} if ledger is None else ledger.declared_facts(title, "zone")
+    kept = {name: recorded[name.lower()] for name in types if name.lower() in recorded}
+    times = {name for name, kind in types.items() if kind is Type.TIMESTAMP}
+    settled = {name: zone for name, zone in {**dict.fromkeys(found.zoned, "UTC"), **kept}.items() if name in times}
+    if not all(isinstance(zone, str) for zone in declared.values()):
+        raise Misconfigured('`zones` must be names by column, such as zones={"at": "UTC"}.')
+    return {**settled, **declared}
 
 
 def _by_values(source: Source, found: Mapping[str, Type], values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
@@ -66,9 +80,9 @@ def _by_values(source: Source, found: Mapping[str, Type], values: Mapping[str, S
 def _check_guess(title: str, source: Source, ledger: Ledger | None) -> None:
     if not isinstance(source, Csv):
         raise Misconfigured('types="guess" is for CSV files; other data have types. Leave `types` out.')
-    if ledger is None or not ledger.declared_types(None):
+    if ledger is None or not ledger.declared_facts(None, "type"):
         return
-    recorded = ledger.declared_types(title)
+    recorded = ledger.declared_facts(title, "type")
     instead = f"what was recorded: {types_line(recorded)}" if recorded else 'them: types={"age": "integer"}'
     raise Misconfigured(f'types="guess" reads the rows, so only the first open of a ledger may. Write {instead}.')
 

@@ -5,6 +5,7 @@ Everything below the aggregation is row-wise on one private table. Everything ab
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -13,8 +14,10 @@ from functools import partial
 from lapwing.catalog.identity import Facts, aggregate_facts, expression_facts, rows_facts
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate, canonical_text
-from lapwing.language.expression import Call, Expression, Key, Slot, walk
+from lapwing.language.expression import Call, Column, Expression, Key, Slot, walk
+from lapwing.language.operators.dates import is_local
 from lapwing.language.types import Type
+from lapwing.language.zones import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,18 @@ class Question:
 def note_of(today: date) -> str:
     """What is said with an answer that depends on the date of its request."""
     return f"CURRENT_DATE is {today.isoformat()}, the date in UTC of this request; another day is another question."
+
+
+def zone_notes(question: Question) -> tuple[str, ...]:
+    """In which time zone the columns are that are used as stored, and by which database others are local times."""
+    parts = [part for expression in question.below for part in walk(expression)]
+    local = [part for part in parts if is_local(part)]
+    moved = Counter(part for call in local for part in walk(call) if isinstance(part, Column))
+    zones = {part.name: part.zone for part in parts if isinstance(part, Column) and part.zone is not None}
+    stored = Counter(part for part in parts if isinstance(part, Column)) - moved
+    used = sorted(column.name for column in stored if column.name in zones)
+    database = (f"Local times are by version {VERSION} of the tz database.",) if local else ()
+    return (*(f"Times of `{name}` are in {zones[name]}." for name in used), *database)
 
 
 def normalised(question: Question) -> Question:

@@ -21,7 +21,7 @@ from lapwing.reading.sql import read_sql
 from support.refusals import attempt
 from support.visits import Spy, open_visits, visits_catalog, visits_table
 
-CATALOG = visits_catalog()
+CATALOG = visits_catalog(zone="UTC")
 T = unbound_table(visits_table())
 
 
@@ -152,6 +152,9 @@ SAME: dict[str, Callable[[], Any]] = {
     where("CAST(day AS TEXT) = 'a'"): lambda: count(T.day.cast("string") == "a"),
     where("CAST(name AS BOOLEAN)"): lambda: count(T.name.cast("boolean")),
     where("CAST(name AS DATE) = CAST(at AS DATE)"): lambda: count(T.name.cast("date") == T.at.date()),
+    where("at AT TIME ZONE 'Europe/Oslo' > TIMESTAMP '2020-12-31 10:30:00'"): lambda: count(
+        T.at.cast("timestamp('Europe/Oslo')") > datetime(2020, 12, 31, 10, 30)  # noqa: DTZ001
+    ),
     where("CAST(name AS TIMESTAMP) = at"): lambda: count(T.name.cast("timestamp") == T.at),
     "SELECT COUNT(*) AS count FROM visits": lambda: T.count(),
     "SELECT AVG(cost) AS avg FROM visits": lambda: T.cost.mean(),
@@ -309,7 +312,7 @@ REASONS: dict[str, list[str]] = {
     "it takes an integer and no offset.": ["offset"],
     "the numbers inside have already been released.": ["aggregate of aggregates", "most of a count"],
     "it is not a table in the catalog.": ["in memory"],
-    "timestamps have no time zone.": ["zone"],
+    "a constant has no time zone.": ["zone"],
     "it is not a number of ordinary size, text, a boolean or a date.": ["not a number", "infinite"],
 }
 """Why each of them is refused."""

@@ -34,7 +34,7 @@ LETTERS = Catalog(
                 Field("n", Type.INTEGER),
                 Field("s", Type.TEXT),
                 Field("d", Type.DATE),
-                Field("t", Type.TIMESTAMP),
+                Field("t", Type.TIMESTAMP, zone="UTC"),
                 Field("c", Type.BOOLEAN),
             ),
             None,

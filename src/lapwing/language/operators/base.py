@@ -30,6 +30,8 @@ MOST_TEXT = 1_000
 """The most characters of a text that a function sees, and of one that it makes."""
 MOST_DEPTH, MOST_SIZE = 60, 10_000  # of an expression, so that every later step is fast and cannot exhaust the stack
 
+IN_UTC = "Write the time in UTC, or in the zone that is declared for the column, without an offset."
+
 _SMALL = 16  # a subtree of at most this many nodes is repeated rather than named
 _LOOSE, _TYPE = "lw_loose", "lw_type"
 
@@ -74,7 +76,7 @@ def read_date(literal: Literal, kind: Type, *, part: PartText) -> Literal:
     except ValueError:
         refuse("wrong-argument", part(), "the constant next to a date is not a valid date.", "Write DATE '2020-12-31'.")
     if isinstance(read, datetime) and read.tzinfo is not None:
-        refuse("wrong-argument", part(), "timestamps have no time zone.", "Leave out the time zone.")
+        refuse("wrong-argument", part(), "a constant has no time zone.", IN_UTC)
     return Literal(read, kind)
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import NoReturn
 
 from sqlglot import exp
 
 from lapwing.language import bounds, forms
-from lapwing.language.expression import Expression, Operator
-from lapwing.language.operators.base import Node, Types, cast, is_whole, let, only, where
+from lapwing.language.expression import Call, Column, Expression, Literal, Operator, walk
+from lapwing.language.operators.base import Node, PartText, Types, call, cast, is_whole, let, only, where
+from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
+from lapwing.language.zones import NONE, VERSION, offsets_of, zone_names
 
 DATES = (Type.DATE, Type.TIMESTAMP)
 _NULL = "NULL stays NULL."
@@ -160,4 +164,75 @@ STEPS = {
 }
 """Each unit of an interval, in months, days or seconds."""
 
-TEMPORAL = (*_PARTS, *TRUNCATED.values(), *DIFFERENCES.values(), *SHIFTED.values())
+
+_LOCAL = "at_time_zone"
+
+
+@cache
+def _local_time(zone: str) -> Operator:
+    """The version of the database is part of the name: with another one it is another question."""
+
+    def emit(value: Node) -> Node:
+        if isinstance(value, exp.Column):
+            return forms.LocalTime(this=value, zone=zone)
+        named = exp.column(forms.LOCAL, quoted=True)  # however short it is: it stands at every change of the offset
+        return forms.Let(this=value, body=forms.LocalTime(this=named, zone=zone))
+
+    return Operator(
+        f"{_LOCAL} {zone} {VERSION}",
+        only(Type.TIMESTAMP, gives=Type.TIMESTAMP),
+        emit,
+        "a timestamp",
+        height=12,
+        sql=f"t AT TIME ZONE '{zone}'",
+        meaning="The local time, of a column whose own time zone is known; without it, a column with a time zone is in "
+        "UTC. Offsets are those of the tz database; from 2100 on the last one holds. NULL outside the years 1 to 9999.",
+    )
+
+
+def is_local(expression: Expression) -> bool:
+    """Whether it is the local time in some zone."""
+    return isinstance(expression, Call) and expression.operator.name.startswith(_LOCAL)
+
+
+def at_time_zone(value: Expression, zone: str, *, part: PartText) -> Expression:
+    """The local time in a zone; refused if the zone of the value is unknown."""
+    name, own = zone_names().get(zone.lower()), zone_of(value)
+    if name is None:
+        why = "there is no such time zone."
+        refuse("wrong-argument", part(), why, nearest(zone[:40], zone_names().values()))
+    if own is None:
+        _refuse_unknown(value, part)
+    if own == name or offsets_of(own) == offsets_of(name) == NONE:
+        return value
+    if offsets_of(own) != NONE:
+        why = f"its times are local times of {own}, where an hour may come twice."
+        refuse("wrong-argument", part(), why, f"Use AT TIME ZONE '{own}', or have the steward store times in UTC.")
+    return call(_local_time(name), value, part=part)
+
+
+def _refuse_unknown(value: Expression, part: PartText) -> NoReturn:
+    columns = [one for one in walk(value) if isinstance(one, Column) and one.type is Type.TIMESTAMP]
+    for column in columns:
+        if column.zone is None:
+            line = f'zones={{"{column.name}": "UTC"}}, or zone = "UTC" beside its type in lapwing.toml'
+            why = f"the time zone of `{column.name}` is not declared."
+            refuse("wrong-argument", part(), why, f"If its times are in UTC, have the steward declare it: {line}.")
+    why = "it takes a timestamp column that has a time zone, or one computed from it."
+    refuse("wrong-type", part(), why, "Write t AT TIME ZONE 'Europe/Oslo' once, where t is the column.")
+
+
+def zone_of(expression: Expression) -> str | None:
+    """The zone in which a timestamp is stored, if it is known: that of the columns it comes from."""
+    match expression:
+        case Column(zone=zone):
+            return zone
+        case Call(arguments=arguments, type=Type.TIMESTAMP) if not is_local(expression):
+            times = [one for one in arguments if one.type is Type.TIMESTAMP and not isinstance(one, Literal)]
+            zones = set(map(zone_of, times))
+            return zones.pop() if len(zones) == 1 else None
+        case _:
+            return None
+
+
+TEMPORAL = (*_PARTS, *TRUNCATED.values(), *DIFFERENCES.values(), *SHIFTED.values(), _local_time("Europe/Oslo"))

@@ -13,7 +13,7 @@ from lapwing.errors import LapwingError
 from lapwing.language.expression import Expression, Literal, Operator
 from lapwing.language.operators import dates, logic, numbers
 from lapwing.language.operators import text as texts
-from lapwing.language.operators.base import MOST_TEXT, call, is_whole, join_terms
+from lapwing.language.operators.base import IN_UTC, MOST_TEXT, call, is_whole, join_terms
 from lapwing.language.operators.buckets import between_edges
 from lapwing.language.operators.casts import convert
 from lapwing.language.operators.date_texts import day_name, format_date
@@ -210,7 +210,7 @@ def _constant(value: Any) -> Literal:
     known: Value
     match value:
         case datetime() if value.tzinfo is not None:
-            refuse("wrong-argument", "a constant", "timestamps have no time zone.", "Leave out the time zone.")
+            refuse("wrong-argument", "a constant", "a constant has no time zone.", IN_UTC)
         case str() if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
             refuse("wrong-argument", "a constant", "it contains an invalid character.", "Remove the character.")
         case None | bool() | str() | date() | datetime():
@@ -267,13 +267,15 @@ def _case(node: Any, read: IbisReader) -> Expression:
 
 
 def _cast(node: Any, read: IbisReader) -> Expression:
+    if node.to.is_timestamp() and node.to.timezone is not None:
+        return dates.at_time_zone(read(node.arg), node.to.timezone, part=lambda: part_of(node))
     tests = {
         Type.INTEGER: node.to.is_integer(),
         Type.REAL: node.to.is_floating(),
         Type.TEXT: node.to.is_string(),
         Type.BOOLEAN: node.to.is_boolean(),
         Type.DATE: node.to.is_date(),
-        Type.TIMESTAMP: node.to.is_timestamp() and node.to.timezone is None,
+        Type.TIMESTAMP: node.to.is_timestamp(),
     }
     kind = next((kind for kind, fits in tests.items() if fits), None)
     if kind is None:

@@ -42,7 +42,7 @@ def substitute(expression: Expression, meanings: Meanings) -> Expression:
 
 def column(field: Field) -> Column:
     """The column for a field."""
-    return Column(field.name, field.type, field.bounds, field.edges)
+    return Column(field.name, field.type, field.bounds, field.edges, field.zone)
 
 
 def fresh(name: str, taken: set[str]) -> str:

@@ -12,6 +12,7 @@ from lapwing.catalog.derived import PerUnit
 from lapwing.catalog.table import Field, Table
 from lapwing.language.aggregate import Aggregate
 from lapwing.language.expression import Column, Expression, Key, Slot
+from lapwing.language.operators.dates import zone_of
 from lapwing.language.operators.table import bounds_of
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type
@@ -95,7 +96,7 @@ def _key_field(name: str, key: Expression, table: Table) -> Field:
         )
     edges = key.edges if isinstance(key, Column) else ()
     bounds, values = declarable_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
-    return Field(name, key.type, bounds, values=values, edges=edges)
+    return Field(name, key.type, bounds, values=values, edges=edges, zone=zone_of(key))
 
 
 def _rows(table: Table, keys: tuple[Expression, ...]) -> int | None:
@@ -117,7 +118,8 @@ def _field(name: str, aggregate: Aggregate, table: Table) -> Field:
     bounds = bounds_of(argument)
     if kind in ("min", "max") and argument.type is not None and argument.type is not Type.REAL:
         known = declarable_bounds(bounds, argument.type)
-        return Field(name, argument.type, known, values=domain_of(argument, table) or ())
+        values = domain_of(argument, table) or ()
+        return Field(name, argument.type, known, values=values, zone=zone_of(argument))
     if kind in ("sum", "mean") and bounds is None:
         refuse(
             "unbounded-value",

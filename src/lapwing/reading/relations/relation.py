@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from lapwing.catalog.table import Table
 from lapwing.language.aggregate import Aggregate
@@ -18,9 +19,10 @@ from lapwing.language.operators.base import join_terms
 from lapwing.language.operators.logic import AND
 from lapwing.language.refusal import nearest, refuse
 from lapwing.language.types import Type
-from lapwing.planning.question import Order, Output, Question
+from lapwing.planning.question import Order, Output, Question, zone_notes
 
 NULL = Literal(None, None)
+_ZONE = attrgetter("zone")
 MOST_TOTAL = 40_000
 """The most parts of all expressions of a question together, written out in full."""
 
@@ -56,7 +58,9 @@ Relation = Rows | Aggregation
 
 def all_rows(table: Table) -> Rows:
     """The table itself."""
-    return Rows(table, by_name(Output(f.name, Column(f.name, f.type, f.bounds, f.edges)) for f in table.fields))
+    return Rows(
+        table, by_name([Output(f.name, Column(f.name, f.type, f.bounds, f.edges, f.zone)) for f in table.fields])
+    )
 
 
 def by_name(outputs: Iterable[Output]) -> Columns:
@@ -136,7 +140,7 @@ def question_of(relation: Relation) -> Question:
         )
     groups = _prune(relation)
     rows = groups.rows
-    return Question(
+    asked = Question(
         rows.table,
         all_of(rows.where, "WHERE"),
         groups.keys,
@@ -146,6 +150,7 @@ def question_of(relation: Relation) -> Question:
         groups.order,
         groups.limit,
     )
+    return replace(asked, notes=zone_notes(asked)) if any(map(_ZONE, rows.table.fields)) else asked
 
 
 def _shows_numbers(groups: Aggregation) -> bool:

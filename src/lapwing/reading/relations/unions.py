@@ -8,6 +8,7 @@ from lapwing.catalog.derived import Selected, United
 from lapwing.catalog.table import Field
 from lapwing.language.expression import Column, Expression
 from lapwing.language.operators.base import common
+from lapwing.language.operators.dates import zone_of
 from lapwing.language.operators.table import bounds_of
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Interval, Type, Value
@@ -93,12 +94,14 @@ def _field(name: str, parts: list[Expression], sides: Sequence[Rows]) -> Field:
         )
     bounds = [bounds_of(part) for part in parts]
     edges = {part.edges if isinstance(part, Column) and part.type is kind else () for part in parts}
+    zones = {zone_of(part) for part in parts if part.type is kind}
     return Field(
         name,
         kind,
         declarable_bounds(_hull(bounds), kind),
         values=_values(kind, parts, sides),
         edges=edges.pop() if len(edges) == 1 else (),
+        zone=zones.pop() if len(zones) == 1 else None,
     )
 
 

@@ -126,6 +126,13 @@ def date_diff(node: SqlNode, inner: SqlReader) -> Expression:
     return call(operator, inner(node.expression), inner(node.this), part=lambda: part_of(node))
 
 
+def at_zone(node: SqlNode, inner: SqlReader) -> Expression:
+    value, zone = inner(node.this), bare(node.args["zone"])
+    if not (isinstance(zone, exp.Literal) and zone.is_string):
+        refuse("wrong-argument", part_of(node), "the zone must be a constant.", "Write AT TIME ZONE 'Europe/Oslo'.")
+    return dates.at_time_zone(value, zone.name, part=lambda: part_of(node))
+
+
 def strftime(node: SqlNode, inner: SqlReader) -> Expression:
     """STRFTIME(d, '%Y-%m'); DuckDB takes the format first as well."""
     value, text = inner(node.this), inner(node.args["format"])

@@ -22,6 +22,7 @@ from lapwing.language.refusal import refuse
 from lapwing.language.types import Type, type_of
 from lapwing.reading.sql.dates import (
     add,
+    at_zone,
     date_diff,
     date_part,
     extract,
@@ -354,6 +355,7 @@ FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
     exp.Like: _like,
     exp.ILike: _like,
     exp.Add: add,
+    exp.AtTimeZone: at_zone,
     exp.Sub: subtract,
     exp.DateAdd: interval_added(1),
     exp.DateSub: interval_added(-1),

@@ -106,7 +106,6 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
         "collations are not supported; characters are compared.",
         "Compare LOWER(s) with text in lower case.",
     ),
-    exp.AtTimeZone: ("timestamps have no time zone.", "Leave out the time zone."),
 }
 """By node class: why it is refused, and what to write instead."""
 
@@ -170,6 +169,7 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.TimeToStr: frozenset({"this", "format"}),
     exp.Replace: frozenset({"this", "expression", "replacement"}),
     exp.SplitPart: frozenset({"this", "delimiter", "part_index"}),
+    exp.AtTimeZone: frozenset({"this", "zone"}),
     exp.Date: _THIS,
     exp.DateDiff: frozenset({"this", "expression", "unit"}),
     exp.DateTrunc: frozenset({"this", "unit"}),
