@@ -204,11 +204,6 @@ class RemoteDescription:
         ]
 
 
-def _rows(table: Json) -> Iterator[tuple[str, str, str]]:
-    for name, facts in table["columns"].items():
-        yield name, facts["type"], facts["declared"]
-
-
 @dataclass(frozen=True, slots=True)
 class RemoteStatement(Statement):
     """A budget and the sum of its charges, in the words of the server."""
