@@ -43,19 +43,16 @@ class PublicGroups:
 
     values: tuple[_Row | None, ...]
     """The values of each key in their order; None where they are not public."""
-    parts: tuple[tuple[tuple[int, ...], tuple[_Row, ...]], ...]
-    """Keys that vary together, by their places, and the combinations of their values."""
-
-    @property
-    def count(self) -> int | None:
-        """How many groups there are; None if a key is not public."""
-        return None if None in self.values else math.prod(len(rows) for _, rows in self.parts)
+    count: int | None
+    """How many groups there are; None if a key is not public."""
+    parts: tuple[tuple[tuple[int, ...], tuple[_Row, ...]], ...] = ()
+    """Keys that vary together, by their places, and the combinations of their values; none if each varies alone."""
 
     def codes(self) -> tuple[int, ...] | None:
         """The places of the values as the digits of one number for each group, ascending; None for all of them."""
-        sizes = [len(values or ()) for values in self.values]
-        if self.count is None or self.count == math.prod(sizes):
+        if self.count is None or not self.parts:
             return None
+        sizes = [len(values or ()) for values in self.values]
         weights = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
         digits = [{value: weights[at] * i for i, value in enumerate(own or ())} for at, own in enumerate(self.values)]
         parts = [
@@ -69,15 +66,17 @@ def public_groups(keys: Sequence[Expression], table: Table) -> PublicGroups:
     """The public groups of these keys over a table."""
     values: list[_Row | None] = [domain_of(key, table) for key in keys]
     parts = []
-    for places in _related(keys, table):
-        own = [keys[i] for i in places]
-        rows = _combinations(own, table)
+    for places in () if table.source is None else _related(keys, table):
+        rows = _combinations([keys[i] for i in places], table)
         if rows is not None:
             for i, column in zip(places, zip(*rows, strict=True), strict=True):
                 values[i] = _ordered(set(column), values[i])
         known = values[places[0]]
         parts.append((places, rows if rows is not None else tuple((value,) for value in known or ())))
-    return PublicGroups(tuple(values), tuple(parts))
+    sizes = [len(own) for own in values if own is not None]
+    every = math.prod(sizes) if len(sizes) == len(values) else None
+    count = every if every is None or not parts else math.prod(len(rows) for _, rows in parts)
+    return PublicGroups(tuple(values), count, () if count == every else tuple(parts))
 
 
 def _related(keys: Sequence[Expression], table: Table) -> list[tuple[int, ...]]:
