@@ -23,7 +23,7 @@ from sqlglot.generator import Generator
 
 from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Bug
-from lapwing.language.forms import FORMS, Form, form_of
+from lapwing.language.forms import FORM, FORMS, Form, form_of
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 
@@ -97,7 +97,7 @@ class Dialect:
         tree = query.copy() if copy else query
         writer = Writer(self.name, salt)
         for node in reversed(list(tree.walk())):  # what is inside a form comes before it
-            form = form_of(node)
+            form = form_of(node) if FORM in node.args else None  # most nodes stand for none
             if form is not None:
                 text = exp.Var(this=self._write(form, writer, node))
             elif type(node) in self.nodes and (own := self.nodes[type(node)](writer, node)):

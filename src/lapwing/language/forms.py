@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 else:
     _Node = object
 
+FORM = "form"
+"""The argument of a node that names its form."""
+
 
 class Form(_Node):
     """Something engines write differently."""
@@ -27,12 +30,12 @@ class Form(_Node):
     if not TYPE_CHECKING:
 
         def __new__(cls, **arguments: Any) -> exp.Expression:
-            return exp.Unary(form=cls.__name__, **arguments)
+            return exp.Unary(**{FORM: cls.__name__}, **arguments)
 
 
 def form_of(node: exp.Expr) -> type[Form] | None:
     """The form that a node stands for, if it does."""
-    name = node.args.get("form")
+    name = node.args.get(FORM)
     return None if name is None else _BY_NAME[name]
 
 
