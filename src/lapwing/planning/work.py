@@ -34,8 +34,11 @@ def operators(question: Question) -> int:
 
 def steps(question: Question) -> int:
     """By how much its work may exceed that of a question without operators."""
+    many = operators(question)
+    if not many:
+        return 1
     rows = max(table.row_limit or 1 for table in (question.table, *question.table.bases) if not table.public)
-    return 1 + operators(question) * rows // A_STEP
+    return 1 + many * rows // A_STEP
 
 
 def _weight(call: Call) -> int:
