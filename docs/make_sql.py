@@ -346,8 +346,9 @@ Every operator returns a value or NULL on every row, whatever the row holds; non
 exist, and text that cannot be converted are all NULL. A row whose argument is NULL does not count in its aggregate.
 Numbers are computed in float64; whole numbers are exact up to 2^53.
 
-Functions and casts of a text see its first {MOST_TEXT:,} characters, and the text that they make has at most as many. Comparisons, `IN`,
-`CASE`, `COALESCE`, `NULLIF`, `LEAST` and `GREATEST` take texts whole, and so do keys and `COUNT(DISTINCT s)`.
+Functions and casts of a text see its first {MOST_TEXT:,} characters, and the text that they make has at most as many.
+Comparisons, `IN`, `CASE`, `COALESCE`, `NULLIF`, `LEAST` and `GREATEST` take texts whole, and so do keys and
+`COUNT(DISTINCT s)`.
 
 ## Limits
 
