@@ -35,7 +35,8 @@ BOTH = "SELECT sex, SUM(cost) AS s, SUM(age) AS a FROM visits GROUP BY sex"
 
 def opened(data: Any = None, budget: Budget = PURE, **changes: Any) -> Curator:
     facts = {"name": "visits", "unit": "pid", "rows_per_unit": 2, "values": {"sex": ["F", "M"]}, "check": 0, **changes}
-    return open_data(crowd() if data is None else data, ledger=":memory:", budget=budget, **facts)
+    fresh = {} if isinstance(data, Path) else {"ledger": ":memory:"}
+    return open_data(crowd() if data is None else data, budget=budget, **fresh, **facts)
 
 
 def charges(curator: Curator) -> list[Fraction]:
