@@ -192,8 +192,8 @@ same person. Units are compared as stored. The row limit is the product of both 
 one, ignoring tables with one row per unit. All limits hold for the joined rows, however many a person has. A question
 can join at most {MOST_DEGREE} private tables with several rows per unit, and read {MOST_TABLES} tables.
 
-After an equality, `ON` takes other conditions: any in a `JOIN`; in a `LEFT JOIN` or `RIGHT JOIN` those over one of the two
-tables. A row that fails them has no match.
+After an equality, `ON` takes other conditions: any in a `JOIN`; in a `LEFT JOIN` or `RIGHT JOIN` those over one of the
+two tables. A row that fails them has no match.
 """,
         (
             "SELECT r.name, AVG(v.cost) AS mean FROM visits v JOIN regions r ON v.region = r.code GROUP BY r.name",

@@ -47,8 +47,8 @@ SAME = [
     ),
     (
         "mode",
-        "MODE(sex) AS m FROM visits",
-        "sex AS m FROM visits WHERE sex IS NOT NULL GROUP BY sex ORDER BY COUNT(*) DESC LIMIT 1",
+        "MODE(sex) AS m FROM visits WHERE site = 1",
+        "sex AS m FROM visits WHERE site = 1 AND sex IS NOT NULL GROUP BY sex ORDER BY COUNT(*) DESC LIMIT 1",
     ),
     ("any", f"{N} WHERE site = ANY ([1, 2])", f"{N} WHERE site IN (1, 2)"),
     ("all", f"{N} WHERE site <> ALL (SELECT 1)", f"{N} WHERE site NOT IN (1)"),
