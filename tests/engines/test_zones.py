@@ -55,7 +55,7 @@ def check(host: Host, names: Sequence[str], step: int) -> None:
 
 
 def test_local_times_are_those_of_zoneinfo(host: Host) -> None:
-    check(host, ("Europe/Oslo", "Pacific/Apia"), 17)
+    check(host, ("Pacific/Apia",), 17)
 
 
 @pytest.mark.slow
