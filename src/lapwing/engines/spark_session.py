@@ -5,8 +5,8 @@ answer gets a new session, in which all of them are set (MEANING). The caller's 
 its views and which session is active. What only changes how fast a query runs is taken over from it, and so are
 passwords of storage, which Spark keeps among its settings.
 
-Python's half of Spark writes the message of a failed query, with the value that made it fail, to a logger of its own.
-While Lapwing asks, that logger is silent in the thread that asks. What the JVM and the executors log is not ours:
+Python's half of Spark writes the message of a failed query, with the value that made it fail, to loggers of its own,
+and at DEBUG all that it sends, the salt too. While Lapwing asks, they are silent in the thread that asks. What the JVM and the executors log is not ours:
 docs/warehouse-spark.md says what remains.
 Checked by: tests/engines/test_spark.py
 """
@@ -72,7 +72,8 @@ MEANING = {
 _FAST = ("shuffle.", "adaptive.", "autoBroadcast", "codegen.", "files.max", "join.")
 _SPEED = tuple(f"spark.sql.{name}" for name in _FAST)
 _PLACES = ("spark.sql.catalog.", "spark.sql.defaultCatalog")
-_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
+_GATEWAY = ("py4j.clientserver", "py4j.java_gateway")
 _ADDRESS = re.compile(r"(sc|spark|k8s|mesos)://[^\s]+|yarn|local(-cluster)?(\[[\w*,. ]+\])?")
 _SECRETS = re.compile(r"(?i)token|password|secret|key|user")
 
@@ -318,8 +319,7 @@ def silent() -> Iterator[None]:
     """Inside, this thread's failed queries are not written to the log, and the active session stays what it was."""
     from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
 
-    for name in _LOGGERS:
-        logger = PySparkLogger.getLogger(name)
+    for logger in (*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _GATEWAY)):
         if _MUTE not in logger.filters:
             logger.addFilter(_MUTE)
     _MUTE.depth.value = getattr(_MUTE.depth, "value", 0) + 1
