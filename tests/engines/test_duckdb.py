@@ -336,7 +336,7 @@ def test_a_progress_bar_that_is_off_is_left_alone() -> None:
         def execute(self, statement: str) -> Any:
             if statement.startswith("SET"):
                 raise duckdb.InvalidInputException("required package 'ipywidgets' is missing")
-            return SimpleNamespace(fetchone=lambda: (False,))
+            return SimpleNamespace(fetchall=lambda: [(False,)])
 
     notebook: Any = InNotebook()
     assert hide_progress(notebook) is None

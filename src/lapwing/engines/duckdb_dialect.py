@@ -23,10 +23,13 @@ def _cast(name: str) -> Write:
     return lambda writer, form: f"{name}({writer.sql(form.this)} AS {writer.sql(form.args['to'])})"
 
 
-def _let(writer: Writer, form: exp.Expression) -> str:
+def _named(value: str, name: str, body: str) -> str:
     """A one-element list, since DuckDB has no LET."""
-    body = f'"{forms.LOCAL}" -> {writer.sql(form.args["body"])}'
-    return f"LIST_EXTRACT(LIST_TRANSFORM(LIST_VALUE({writer.sql(form.this)}), {body}), 1)"
+    return f'LIST_EXTRACT(LIST_TRANSFORM(LIST_VALUE({value}), LAMBDA "{name}": {body}), 1)'
+
+
+def _let(writer: Writer, form: exp.Expression) -> str:
+    return _named(writer.sql(form.this), forms.LOCAL, writer.sql(form.args["body"]))
 
 
 def _pick(writer: Writer, form: exp.Expression) -> str:
@@ -50,7 +53,7 @@ def _round_to(writer: Writer, form: exp.Expression) -> str:
     if not places.startswith("-"):
         return f"ROUND({value}{', ' if places else ''}{places})"
     body = f'CASE WHEN ABS("lw_x") < {2.0**53 * 10.0 ** -int(places)!r} THEN ROUND("lw_x", {places}) ELSE "lw_x" END'
-    return f'LIST_EXTRACT(LIST_TRANSFORM(LIST_VALUE({value}), "lw_x" -> {body}), 1)'
+    return _named(value, "lw_x", body)
 
 
 def _trim(writer: Writer, node: exp.Expression) -> str:

@@ -6,8 +6,8 @@ its views and which session is active. What only changes how fast a query runs i
 passwords of storage, which Spark keeps among its settings.
 
 Python's half of Spark writes the message of a failed query, with the value that made it fail, to loggers of its own,
-and at DEBUG all that it sends, the salt too. While Lapwing asks, they are silent in the thread that asks. What the JVM and the executors log is not ours:
-docs/warehouse-spark.md says what remains.
+and at DEBUG all that it sends, the salt too. While Lapwing asks, they are silent in the thread that asks. What the JVM
+and the executors log is not ours: docs/warehouse-spark.md says what remains.
 Checked by: tests/engines/test_spark.py
 """
 
