@@ -32,11 +32,15 @@ def check_version(version: str) -> None:
 
 
 check_version(duckdb.__version__)
+_IS_FIRST = duckdb.__version__.startswith("1.")
 
 
 def connect(**settings: str) -> duckdb.DuckDBPyConnection:
-    """An empty engine. It resolves no table from Python variables, and downloads no extension."""
+    """An empty engine. It resolves no table from Python variables, downloads no extension, and divides by 0 without
+    an error."""
     alone: dict[str, Any] = {"python_enable_replacements": "false", "autoinstall_known_extensions": "false"}
+    if not _IS_FIRST:
+        alone["error_on_division_by_zero"] = "false"
     return duckdb.connect(":memory:", config=alone | settings)
 
 
@@ -48,9 +52,6 @@ def run(connection: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
 def as_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
     """The rows of a query. For few rows the reader takes half as long as DuckDB's own way to a table; since 2.0, which
     warns of it, no longer."""
-    if _READS:
+    if _IS_FIRST:
         return connection.execute(text).to_arrow_reader().read_all()
     return connection.sql(text).to_arrow_table()
-
-
-_READS = duckdb.__version__.startswith("1.")
