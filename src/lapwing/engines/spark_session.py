@@ -20,7 +20,6 @@ import re
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ import pyarrow as pa
 
 from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Misconfigured
+from lapwing.quiet import quiet
 
 JAVA = (17, 21)
 """The versions of Java that Spark 4.0 runs on."""
@@ -319,25 +319,5 @@ def silent() -> Iterator[None]:
     """Inside, this thread's failed queries are not written to the log, and the active session stays what it was."""
     from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
 
-    for logger in (*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _GATEWAY)):
-        if _MUTE not in logger.filters:
-            logger.addFilter(_MUTE)
-    _MUTE.depth.value = getattr(_MUTE.depth, "value", 0) + 1
-    try:
+    with quiet(*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _GATEWAY)):
         yield
-    finally:
-        _MUTE.depth.value -= 1
-
-
-class _Mute(logging.Filter):
-    """Drops what a thread logs while Lapwing asks in it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.depth = threading.local()
-
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002
-        return not getattr(self.depth, "value", 0)
-
-
-_MUTE = _Mute()
