@@ -35,5 +35,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         call = getattr(item, "callspec", None)
         if call is None or call.params.get("suite_host") != "spark":
             continue
-        if call.params.get("trap", "REGEXP")[:6] != "REGEXP" or "value" in call.params:
+        if call.params.get("trap", "REGEXP")[:6] != "REGEXP" or "value" in call.params or "tight" in item.name:
             item.add_marker(pytest.mark.slow)
