@@ -6,13 +6,16 @@ PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/compiled/.ready
 SERVICES := .venv/.services
+DUCKDB_oldest := duckdb==1.5.0
+DUCKDB_newest := duckdb==2.0.*
+DUCKDB_TESTS := tests/engines tests/opening tests/curator tests/cli/test_demo.py tests/e2e/test_readme.py tests/e2e/test_first_answers.py
 
-.PHONY: help demo test test-all check docs mutants release bench clean
+.PHONY: help demo test test-all test-oldest test-newest check docs mutants release bench clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "make %-11s %s\n", $$1, $$2}'
 
 demo: $(READY)  ## the whole story on real data
 	@.venv/bin/lapwing demo
@@ -22,6 +25,11 @@ test: $(READY) $(COMPILED) $(SERVICES)  ## the tests that run in minutes
 
 test-all: $(READY) $(COMPILED) $(SERVICES)  ## all tests, the slow ones too
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal
+
+test-oldest: .venv/oldest/.ready  ## what uses DuckDB, with the oldest one supported
+test-newest: .venv/newest/.ready  ## the same with the newest one
+test-oldest test-newest: test-%:
+	@PYTHONPATH=.venv/$* $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow" -k "not spark and not postgres" $(DUCKDB_TESTS)
 
 check: $(READY) $(SERVICES)  ## lint, format and types
 	@$(PY) -m ruff check .
@@ -50,11 +58,11 @@ clean:  ## remove everything that make created
 $(READY): pyproject.toml
 	@set -e; venv="$(@D)"; python=; \
 	if ! "$$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	  for name in python3 python3.11 python3.12 python3.13; do \
+	  for name in python3 python3.11 python3.12 python3.13 python3.14; do \
 	    if "$$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
 	  done; \
 	  if [ -z "$$python" ]; then \
-	    echo "Lapwing needs Python 3.11 or newer with the venv module, and found none as python3, python3.11, python3.12 or python3.13." >&2; \
+	    echo "Lapwing needs Python 3.11 or newer with the venv module, and found none as python3, python3.11, python3.12, python3.13 or python3.14." >&2; \
 	    echo "Install it (Debian and Ubuntu: python3 and python3-venv), put it on PATH and run make again." >&2; \
 	    exit 1; \
 	  fi; \
@@ -71,6 +79,11 @@ $(COMPILED): $(READY)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$(@D)" \
 	  "sqlglot==$$version" "sqlglotc==$$version"; \
 	touch $@
+
+# One DuckDB each, before the one in .venv.
+.venv/%/.ready: $(READY) Makefile
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$(@D)" "$(DUCKDB_$*)"
+	@touch $@
 
 # PostgreSQL, Spark, a browser and a server, with their Python packages.
 $(SERVICES): $(READY) .ci/services

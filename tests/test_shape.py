@@ -29,7 +29,19 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 # From the ground up: a room imports itself and the rooms before it, never the package root, which imports them all.
 ROOMS = (
-    *("errors", "numbers", "arrays", "postgres", "listening", "noise", "privacy", "mechanisms", "classroom", "data"),
+    *(
+        "errors",
+        "numbers",
+        "arrays",
+        "postgres",
+        "listening",
+        "quiet",
+        "noise",
+        "privacy",
+        "mechanisms",
+        "classroom",
+        "data",
+    ),
     *("language", "catalog", "engines", "measures", "planning", "reading", "cells", "answers", "workloads", "asking"),
     *("settings", "ledger", "curator", "opening", "collect", "lab", "survey", "client", "magic", "server", "cli"),
 )

@@ -35,6 +35,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         call = getattr(item, "callspec", None)
         if call is None or call.params.get("suite_host") != "spark":
             continue
-        odd = call.params.get("trap", "REGEXP")[:6] != "REGEXP" or "value" in call.params
+        odd = call.params.get("trap", "REGEXP")[:6] != "REGEXP" or "value" in call.params or "tight" in item.name
         if odd or item.name.startswith("test_functions_see_the_first_characters"):
             item.add_marker(pytest.mark.slow)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +20,7 @@ from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.cells.bounding import cells_query
 from lapwing.cells.release import arrange
 from lapwing.curator import Curator
+from lapwing.engines.connection import BEYOND, LEAST, check_version
 from lapwing.engines.duckdb import DuckDBEngine, hide_progress, stored_types
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
 from lapwing.errors import Misconfigured
@@ -49,6 +53,12 @@ LOCKED = [
     "SET temp_directory = '/tmp'",
     "EXPORT DATABASE '{out}'",
     "IMPORT DATABASE '{out}'",
+    "SET allowed_configs = ['threads']",
+    "SET error_on_division_by_zero = true",
+    "SET current_dialect = 'postgres'",
+    "SELECT * FROM read_single_csv_file('{other}')",
+    "SELECT * FROM sniff_csv('{other}')",
+    "SELECT * FROM create_external_resource('a', 'b')",
 ]
 
 
@@ -87,6 +97,29 @@ def test_the_engine_is_locked_after_loading(make: Any, tmp_path: Path) -> None:
             curator._engine._connection.execute(statement.format(**names)).fetchall()
     assert not (tmp_path / "out").exists()
     assert len(curator.sql("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", epsilon=0.5)) == 2
+
+
+def test_division_by_zero_is_no_error() -> None:
+    """An error that one row causes would tell of it; DuckDB 2 has one by default."""
+    engine = open_visits()._engine._connection
+    assert engine.execute("SELECT 5 // 0, 5 % 0").fetchall() == [(None, None)]
+
+
+@pytest.mark.parametrize("version", ["1.4.5", "0.10.3", "2.1.0", "2.1.0.dev7", "3.0.0", "10.5"])
+def test_a_duckdb_that_is_not_tested_is_refused_before_any_charge(version: str) -> None:
+    code = f"import duckdb\nduckdb.__version__ = {version!r}\nimport lapwing as lw\n"
+    code += "try:\n    lw.open\nexcept lw.Misconfigured as told:\n    print(told)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    told = f'duckdb is {version}; Lapwing works with 1.5 to 2.0. Install one: pip install "duckdb>=1.5,<2.1".'
+    assert found.strip() == told
+
+
+def test_the_tested_versions_are_those_that_are_declared() -> None:
+    for version in ("1.5", "1.5.6", "1.6.0", "1.10.1", "2.0.0", "2.0.9"):
+        check_version(version)
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert "duckdb>=1.5,<2.1" in project["dependencies"]
+    assert (LEAST, BEYOND) == ((1, 5), (2, 1))
 
 
 def test_a_local_variable_is_no_table() -> None:
@@ -338,7 +371,7 @@ def test_a_progress_bar_that_is_off_is_left_alone() -> None:
         def execute(self, statement: str) -> Any:
             if statement.startswith("SET"):
                 raise duckdb.InvalidInputException("required package 'ipywidgets' is missing")
-            return SimpleNamespace(fetchone=lambda: (False,))
+            return SimpleNamespace(fetchall=lambda: [(False,)])
 
     notebook: Any = InNotebook()
     assert hide_progress(notebook) is None

@@ -326,10 +326,14 @@ def test_an_error_of_spark_reaches_neither_message_nor_log(
     spark.conf.set("spark.sql.ansi.enabled", "true")
     data = spark.sql("SELECT id AS pid, CAST(CONCAT('ZZCANARY', id) AS DOUBLE) AS cost, 'oslo' AS town FROM RANGE(3)")
     failing = SparkEngine([(Table("v", (Field("cost", Type.REAL),), None), SparkFrame(data))], salt=SALT)
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "py4j")
     with pytest.raises(Misconfigured, match="cannot be read") as told:
         failing.check(Table("v", (Field("cost", Type.REAL),), None))
     out, err = capfd.readouterr()
     assert "ZZCANARY" not in str(told.value) + out + err + caplog.text
+    spark.range(1).count()
+    assert "Command to send" in caplog.text  # the caller's own
 
 
 def test_the_log_of_the_caller_speaks_again_afterwards(engine: SparkEngine, spark: Any) -> None:
@@ -395,6 +399,16 @@ def test_parquet_files_give_the_same_cells(folder: Path, spark: Any) -> None:
     duckdb = DuckDBEngine([(VISITS, frame_source(ROWS))], salt=SALT)
     for text in QUESTIONS[:3]:
         assert cells(engine, text) == cells(duckdb, text), text
+
+
+def test_a_folder_that_duckdb_opened_is_read_without_its_witness(folder: Path, spark: Any, tmp_path: Path) -> None:
+    lw.open(folder / "one.parquet", unit="pid", rows_per_unit=3, budget=lw.Budget(epsilon=1)).close()
+    assert (folder / "one.parquet.lapwing").exists()
+    pq.write_table(ROWS, folder / "two.lapwingg")  # any other name is data
+    opened(HERE.url, table=str(folder), ledger=tmp_path / "ledger.db").close()
+    engine = SparkEngine([(VISITS, SparkTable(HERE, str(folder)))], salt=SALT)
+    count = engine.prepare(exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_("visits"))
+    assert engine.fetch(count).to_pylist() == [{"n": 12}]
 
 
 def test_a_place_that_is_not_there_is_refused_without_spark_s_words(spark: Any, tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ def made() -> Iterator[Statements]:
 
 
 def run(made: Statements, text: str, general: str = "", arguments: str = "") -> list[tuple[object, ...]]:
-    with made.entered(text, general, arguments) as (_, again):
-        return again().fetchall()
+    with made.entered(text, general, arguments) as (cursor, ready):
+        return cursor.execute(ready()).fetchall()
 
 
 def test_every_run_gives_what_the_first_gave(made: Statements) -> None:
@@ -80,9 +80,9 @@ def test_one_that_failed_leaves_nothing_behind(made: Statements, before: int) ->
 def test_a_second_question_does_not_wait_for_the_first(made: Statements) -> None:
     expected = run(made, QUERY)
     found: list[object] = []
-    with made.entered(QUERY) as (_, again):
+    with made.entered(QUERY) as (cursor, ready):
         thread = threading.Thread(target=lambda: found.append(run(made, QUERY)))
         thread.start()
         thread.join(10)
         assert found == [expected]
-        assert again().fetchall() == expected
+        assert cursor.execute(ready()).fetchall() == expected

@@ -103,6 +103,14 @@ QUESTIONS = [
         "ON v.site = s.code AND v.home = s.region GROUP BY v.home, s.code, s.name"
     ),
     (
+        "SELECT v.site, s.name, COUNT(*) FROM visits v LEFT JOIN sites s ON v.site = s.code AND s.open "
+        "GROUP BY v.site, s.name"
+    ),
+    (
+        "SELECT v.site, s.name, COUNT(*) FROM visits v LEFT JOIN sites s ON v.site = s.code AND v.sex = 'F' "
+        "GROUP BY v.site, s.name"
+    ),
+    (
         "SELECT a.name, b.label, COUNT(*) FROM visits v JOIN sites a ON v.site = a.code "
         "JOIN regions b ON v.home = b.region GROUP BY a.name, b.label"
     ),

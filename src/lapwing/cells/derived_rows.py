@@ -150,7 +150,8 @@ def _per_unit(table: Table, source: PerUnit) -> exp.Select:
     keys = [_column(_EACH, f"k{i}") for i in range(len(source.keys))]
     results = [_result(aggregate, f"a{i}") for i, aggregate in enumerate(source.aggregates)]
     names = [field.name for field in table.fields]
-    columns = [exp.Min(this=_column(_EACH, "u")), *keys, *results]
+    any_of = FirstOf if source.table.field(unit).type is Type.BOOLEAN else exp.Min  # PostgreSQL has no MIN of truths
+    columns = [any_of(this=_column(_EACH, "u")), *keys, *results]
     shown = [_aliased(column, name) for column, name in zip(columns, names, strict=True)]
     query = exp.Select(expressions=[*shown, _aliased(_column(_EACH, UNIT_ID), UNIT_ID)])
     query = query.from_(rows.subquery(_EACH, copy=False), copy=False)

@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from lapwing.engines.connection import LOCK, connect, run
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import ARROW_TYPES
 from lapwing.language.emission import Leaf, emit
@@ -62,8 +63,7 @@ def _leaf(leaf: Column | Key | Slot) -> exp.Expression:
 @cache
 def calculator() -> duckdb.DuckDBPyConnection:
     """The empty engine: it has no table, no file and no setting that a query could change."""
-    limits = {"memory_limit": "1GB", "temp_directory": ""}
-    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false", "threads": "1", **limits})
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    connection = connect(memory_limit="1GB", temp_directory="", threads="1")
+    for statement in LOCK:
+        run(connection, statement)
     return connection

@@ -27,6 +27,9 @@ from lapwing.language.forms import FORM, FORMS, Form, form_of
 from lapwing.language.refusal import refuse
 from lapwing.language.types import Type
 
+SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
+"""What TRIM removes, on every engine."""
+
 _CLOSED: dict[str, Any] = {"unsupported_level": ErrorLevel.RAISE, "comments": False}
 
 

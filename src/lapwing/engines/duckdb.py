@@ -22,6 +22,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.catalog.table import UNIT_ID, Field, Table
+from lapwing.engines.connection import LOCK, as_table, connect, run
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.duckdb_dialect import DUCKDB
@@ -78,15 +79,6 @@ _CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"}
 _AS_TEXT = {"UUID"}
 """Other supported stored types; their casts are safe on every value, for dates within the supported years."""
 
-_ALONE: dict[str, Any] = {"python_enable_replacements": "false", "autoinstall_known_extensions": "false"}
-"""No table is resolved from Python variables, and no extension is downloaded."""
-
-_LOCK = (
-    "SET enable_external_access = false",
-    "SET lock_configuration = true",
-)
-
-
 SMALL = 1 << 22
 """The largest Parquet file, in bytes, that is loaded."""
 
@@ -100,8 +92,8 @@ def hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
 
     In a notebook without ipywidgets it is off already, and DuckDB refuses to set it to anything.
     """
-    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
-        connection.execute("SET enable_progress_bar = false")
+    if run(connection, "SELECT current_setting('enable_progress_bar')") != [(False,)]:
+        run(connection, "SET enable_progress_bar = false")
 
 
 class DuckDBEngine:
@@ -117,13 +109,12 @@ class DuckDBEngine:
         self._kept = {table.name for table, source in tables if _is_kept(table, source)}
         folder = TempFolder()
         self._remove_folder = weakref.finalize(self, folder.remove)
-        settings: dict[str, Any] = {
-            **_ALONE,
+        settings = {
             "temp_directory": str(folder.path),
             "preserve_insertion_order": "false",
             **({} if memory is None else {"memory_limit": memory}),
         }
-        self._connection = duckdb.connect(":memory:", config=settings)
+        self._connection = connect(**settings)
         self._statements: Statements | None = None
         self._parsed: set[str] = set()
         self._small = False
@@ -170,12 +161,12 @@ class DuckDBEngine:
         """The rows of a query."""
         if self._statements is not None and not query.tables:
             general, arguments = _general(query) if self._small else ("", "")
-            with self._statements.entered(query.text, general, arguments) as (cursor, run):
-                return interruptible(lambda: _as_table(run()), cursor.interrupt)
+            with self._statements.entered(query.text, general, arguments) as (cursor, text):
+                return interruptible(lambda: as_table(cursor, text()), cursor.interrupt)
         with self._connection.cursor() as cursor:
             for name, values in query.tables.items():
                 cursor.register(name, values)
-            return interruptible(lambda: _as_table(cursor.execute(query.text)), cursor.interrupt)
+            return interruptible(lambda: as_table(cursor, query.text), cursor.interrupt)
 
     @contextmanager
     def snapshot(self) -> Iterator[Fetch]:
@@ -195,7 +186,7 @@ class DuckDBEngine:
         columns = ", ".join(f"BIT_XOR(HASH({identifier(field.name)}))" for field in table.fields)
         text = f"SELECT {columns} FROM {identifier(table.name)}"
         try:
-            interruptible(lambda: self._connection.execute(text).fetchall(), self._connection.interrupt)
+            interruptible(lambda: run(self._connection, text), self._connection.interrupt)
             return
         except duckdb.Error as error:
             _LOG.debug("reading failed: %s", type(error).__name__)
@@ -215,17 +206,17 @@ class DuckDBEngine:
         paths = [source.path for _, source in tables if isinstance(source, Parquet)]
         allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
         if allowed:
-            self._connection.execute(f"SET allowed_paths = [{', '.join(map(_quote, allowed))}]")
+            run(self._connection, f"SET allowed_paths = [{', '.join(map(_quote, allowed))}]")
         found = [_relation(self._connection, number, source) for number, (_, source) in enumerate(tables)]
         stored = [_describe(self._connection, relation) for relation in found]
         form = _unit_form([(table, columns) for (table, _), columns in zip(tables, stored, strict=True)])
         for (table, source), relation, columns in zip(tables, found, stored, strict=True):
             self._declare(table, source, relation, columns, form)
         if all(table.name in self._kept and self._rows(table) <= _AT_A_TIME for table, _ in tables):
-            self._connection.execute("SET threads = 1")
+            run(self._connection, "SET threads = 1")
             self._small = True
-        for statement in _LOCK:
-            self._connection.execute(statement)
+        for statement in LOCK:
+            run(self._connection, statement)
 
     def _declare(self, table: Table, source: LocalSource, relation: str, stored: StoredColumns, form: str) -> None:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
@@ -235,20 +226,14 @@ class DuckDBEngine:
                 _check_collation(self._connection, relation, column)
             columns += f", {_unit(identifier(column), kind, form)} AS {identifier(UNIT_ID)}"
         made, name = "TABLE" if table.name in self._kept else "VIEW", identifier(table.name)
-        self._connection.execute(f"CREATE {made} {name} AS SELECT {columns} FROM {relation}")
+        run(self._connection, f"CREATE {made} {name} AS SELECT {columns} FROM {relation}")
         _add_lines(self._connection, name, columns, relation, source)
         for key in table.keys:
             if not is_key(self._connection, identifier(table.name), [table.field(name) for name in key]):
                 raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
 
     def _rows(self, table: Table) -> int:
-        found = self._connection.execute(f"SELECT COUNT(*) FROM {identifier(table.name)}").fetchone()
-        return int(found[0]) if found else 0
-
-
-def _as_table(result: duckdb.DuckDBPyConnection) -> pa.Table:
-    """The rows of a result. For few rows this takes half as long as DuckDB's own way to a table."""
-    return result.to_arrow_reader().read_all()
+        return int(run(self._connection, f"SELECT COUNT(*) FROM {identifier(table.name)}")[0][0])
 
 
 def _general(query: EngineQuery) -> tuple[str, str]:
@@ -276,7 +261,7 @@ def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source
     relation = _relation(connection, 0, source)
     stored = _describe(connection, relation)
     columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
-    connection.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM {relation}")
+    run(connection, f"CREATE TABLE {name} AS SELECT {columns} FROM {relation}")
     _add_lines(connection, name, columns, relation, source)
 
 
@@ -287,7 +272,7 @@ def _add_lines(
     if isinstance(source, Csv):
         for rows in read_csv_rows(source.path):
             connection.register(relation, rows)
-            connection.execute(f"INSERT INTO {name} SELECT {columns} FROM {relation}")
+            run(connection, f"INSERT INTO {name} SELECT {columns} FROM {relation}")
         connection.unregister(relation)
 
 
@@ -299,12 +284,12 @@ def is_key(connection: duckdb.DuckDBPyConnection, table: str, fields: Sequence[F
     """
     same = " AND ".join(f"a.{column} = b.{column}" for column in (identifier(field.name) for field in fields))
     pairs = f"SELECT 1 FROM {table} AS a JOIN {table} AS b ON {same} AND a.rowid <> b.rowid LIMIT 1"
-    return connection.execute(pairs).fetchone() is None
+    return not run(connection, pairs)
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, relation: str) -> StoredColumns:
     """The stored columns, by lower-case name: their name and type."""
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    rows = run(connection, f"DESCRIBE SELECT * FROM {relation}")
     return {str(row[0]).lower(): (str(row[0]), str(row[1])) for row in rows}
 
 
@@ -337,7 +322,7 @@ def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name:
     """
     try:
         for other in ("NOCASE", "NOACCENT"):
-            connection.execute(f"EXPLAIN SELECT 1 FROM {relation} WHERE {identifier(name)} = ('' COLLATE {other})")
+            run(connection, f"EXPLAIN SELECT 1 FROM {relation} WHERE {identifier(name)} = ('' COLLATE {other})")
         return
     except duckdb.BinderException:
         _LOG.debug("a unit is stored with a collation")
@@ -375,15 +360,13 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
     Columns of other types (times of day, intervals, lists, ...) are left out: their casts are not safe on every value.
     """
     described: list[Any] | None = None
-    with duckdb.connect(":memory:", config=_ALONE) as connection:
+    with connect() as connection:
         try:
-            described = connection.execute(
-                f"DESCRIBE SELECT * FROM {_relation(connection, 0, local(source))}"
-            ).fetchall()
+            described = run(connection, f"DESCRIBE SELECT * FROM {_relation(connection, 0, local(source))}")
             if guess and isinstance(source, Csv):
                 pattern = pattern_of(source.path, connection)
                 guessed = f"read_csv({_quote(pattern)}, header = true, hive_partitioning = false)"
-                types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {guessed}").fetchall()}
+                types = {row[0]: row[1] for row in run(connection, f"DESCRIBE SELECT * FROM {guessed}")}
                 described = [(row[0], types.get(row[0], row[1])) for row in described]
         except duckdb.Error as error:
             _LOG.debug("reading the schema failed: %s", type(error).__name__)
@@ -421,7 +404,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalS
         case DuckDBTable(path=path, table=name):
             check_file(path)
             attached = f"{_quote(str(path.resolve()))} AS source{number} (READ_ONLY, TYPE duckdb)"
-            connection.execute(f"ATTACH {attached}")
+            run(connection, f"ATTACH {attached}")
             return f"source{number}.{identifier(name)}"
         case Frame(data=data):
             connection.register(f"lw_frame_{number}", data)
@@ -435,7 +418,7 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
     """
     query = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({pattern})"
     names, inside = [], 0
-    for name, children in connection.execute(query).fetchall()[1:]:
+    for name, children in run(connection, query)[1:]:
         if inside == 0:
             names.append(str(name))
         inside += children - (inside > 0)

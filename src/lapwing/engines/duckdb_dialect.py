@@ -24,10 +24,13 @@ def _cast(name: str) -> Write:
     return lambda writer, form: f"{name}({writer.sql(form.this)} AS {writer.sql(form.args['to'])})"
 
 
-def _let(writer: Writer, form: exp.Expression) -> str:
+def _named(value: str, name: str, body: str) -> str:
     """A one-element list, since DuckDB has no LET."""
-    body = f'"{forms.LOCAL}" -> {writer.sql(form.args["body"])}'
-    return f"LIST_EXTRACT(LIST_TRANSFORM(LIST_VALUE({writer.sql(form.this)}), {body}), 1)"
+    return f'LIST_EXTRACT(LIST_TRANSFORM(LIST_VALUE({value}), LAMBDA "{name}": {body}), 1)'
+
+
+def _let(writer: Writer, form: exp.Expression) -> str:
+    return _named(writer.sql(form.this), forms.LOCAL, writer.sql(form.args["body"]))
 
 
 def _pick(writer: Writer, form: exp.Expression) -> str:
@@ -41,6 +44,23 @@ def _units_between(writer: Writer, form: exp.Expression) -> str:
         return f"DATE_DIFF('{unit}', {', '.join(both)})"
     first, second = (f"DATE_TRUNC('WEEK', CAST({text} AS TIMESTAMP))" for text in both)
     return f"(DATE_DIFF('DAY', {first}, {second}) // 7)"
+
+
+def _round_to(writer: Writer, form: exp.Expression) -> str:
+    """To tens, hundreds and so on DuckDB makes NaN and infinity 0, and also the largest numbers, by overflow. Those
+    from 2^53 steps on are as near to a multiple as float64 can be."""
+    value, digits = writer.sql(form.this), form.args.get("digits")
+    places = "" if digits is None else writer.sql(digits)
+    if not places.startswith("-"):
+        return f"ROUND({value}{', ' if places else ''}{places})"
+    body = f'CASE WHEN ABS("lw_x") < {2.0**53 * 10.0 ** -int(places)!r} THEN ROUND("lw_x", {places}) ELSE "lw_x" END'
+    return _named(value, "lw_x", body)
+
+
+def _trim(writer: Writer, node: exp.Expression) -> str:
+    """sqlglot would look into what is trimmed, which is written already."""
+    name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(node.args.get("position") or "", "TRIM")
+    return f"{name}({writer.sql(node.this)})"
 
 
 def _keyed_hash(writer: Writer, form: exp.Expression) -> str:
@@ -63,7 +83,7 @@ DUCKDB = Dialect(
         forms.Exponential: _call("EXP"),
         forms.Log2: _call("LOG2"),
         forms.Log10: _call("LOG10"),
-        forms.RoundTo: _call("ROUND"),
+        forms.RoundTo: _round_to,
         forms.Greatest: _call("GREATEST"),
         forms.Least: _call("LEAST"),
         forms.ExactSum: lambda writer, form: f"SUM({writer.sql(form.this)})",  # of 128 bits
@@ -95,4 +115,5 @@ DUCKDB = Dialect(
         forms.GroupingId: _call("GROUPING_ID"),
         forms.FirstOf: _call("FIRST"),
     },
+    {exp.Trim: _trim},
 )

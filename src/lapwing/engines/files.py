@@ -21,6 +21,7 @@ from pathlib import Path
 
 import duckdb
 
+from lapwing.engines.connection import run
 from lapwing.errors import Misconfigured
 
 _TICK = 2_000_000_000
@@ -55,7 +56,7 @@ def pattern_of(path: Path, connection: duckdb.DuckDBPyConnection) -> str:
     whole = str(path.resolve())
     pattern = re.sub(r"[*?\[]", r"[\g<0>]", whole)
     quoted = pattern.replace("'", "''")  # a query parameter would make the engine load pandas
-    if connection.execute(f"SELECT file FROM glob('{quoted}')").fetchall() != [(whole,)]:
+    if run(connection, f"SELECT file FROM glob('{quoted}')") != [(whole,)]:
         raise Misconfigured(
             f"the engine cannot read a file named `{path.name}`. Rename it, with letters and digits only."
         )

@@ -51,7 +51,7 @@ _LOG = logging.getLogger("lapwing.engine")
 _LONGEST_NAME = 63  # bytes; PostgreSQL cuts longer ones
 _MOST_PUBLIC = 1_000_000  # values of a public table
 _REMEMBERED = 1024
-_COLLATIONS = ("pg_c_utf8", "C.utf8", "C.UTF-8", "en_US.utf8", "und-x-icu")
+_COLLATIONS = ("pg_c_utf8", "C.utf8", "C.UTF-8", "en_US.utf8")
 """By which letters beyond ASCII are changed, the best first: letter by letter."""
 
 _ARROW = {

@@ -258,8 +258,8 @@ def round_to(writer: Writer, form: exp.Expression) -> str:
     def multiples(x: str) -> str:
         scaled = computed_once([f"{x} / {step}"], rounded)
         return (
-            f"CASE WHEN {x} IS NULL THEN NULL WHEN ABS({x}) < {float8(10.0 ** abs(places) * 0.4)} "
-            f"OR ABS({x}) >= {_INFINITY} THEN 0 WHEN ABS({x}) < FLOAT8 '1e290' THEN {scaled} * {step} ELSE {x} END"
+            f"CASE WHEN ABS({x}) < {float8(10.0 ** abs(places) * 0.4)} THEN 0 "
+            f"WHEN ABS({x}) < {float8(2.0**53 * 10.0 ** abs(places))} THEN {scaled} * {step} ELSE {x} END"
         )
 
     return named([text], decimals if places >= 0 else multiples)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines import postgres_arithmetic as arithmetic
-from lapwing.engines.dialect import Dialect, Lacking, Write, Writer
+from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer
 from lapwing.engines.key_tables import write_listed
 from lapwing.engines.postgres_patterns import translate
 from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, nearest_whole, quote
@@ -26,7 +26,6 @@ SALT = "lw_salt"
 """The table with the one number that keyed hashes depend on. It travels beside the text, which servers may log."""
 
 C = 'COLLATE "C"'
-_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
 _PARTS = {"DAYOFWEEK": "DOW", "DAYOFYEAR": "DOY"}
 _SECONDS = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
 _TYPES = {sql: kind for kind, sql in SQL_TYPES.items()}
@@ -148,7 +147,8 @@ def _case_of_letters(name: str, collation: str | None) -> Write | Lacking:
             f"{name} needs a collation that knows letters beyond ASCII, and the server has none.",
             "Have the steward install one, such as C.UTF-8, or compare the texts as they are.",
         )
-    return lambda writer, form: f"({name}({writer.sql(form.this)} COLLATE {collation}) {C})"
+    sharp = "REPLACE({0}, 'ß', 'ẞ')" if name == "UPPER" else "{0}"  # the one letter that these collations leave alone
+    return lambda writer, form: f"({name}({sharp.format(writer.sql(form.this))} COLLATE {collation}) {C})"
 
 
 def _first_of(writer: Writer, form: exp.Expression) -> str:
@@ -177,7 +177,7 @@ def _as_text(writer: Writer, node: exp.Expression) -> str:
 
 def _trim(writer: Writer, node: exp.Expression) -> str:
     name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(node.args.get("position") or "", "BTRIM")
-    return f"{name}({writer.sql(node.this)}, {quote(_SPACES)})"
+    return f"{name}({writer.sql(node.this)}, {quote(SPACES)})"
 
 
 @lru_cache(maxsize=8)

@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from lapwing.catalog.table import Field, Table
+from lapwing.engines.connection import as_table, connect, run
 from lapwing.engines.duckdb import identifier, is_key, store, stored_types
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import LocalSource
@@ -51,7 +52,7 @@ def read_public(
     plain = replace(stored, fields=tuple(fields))
     names = tuple(_known(column, plain, "key") for column in key)
     table: Table | None = None
-    with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
+    with connect() as connection:
         try:
             table = interruptible(lambda: _read_rows(connection, plain, source, names), connection.interrupt)
         except duckdb.Error as error:
@@ -68,10 +69,10 @@ def read_public(
 def public_rows(table: Table, source: LocalSource) -> pa.Table:
     """The rows of a public table in its declared types, for an engine elsewhere; its keys are proved on them."""
     found: pa.Table | None = None
-    with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
+    with connect() as connection:
         try:
             store(connection, _ROWS, table, source)
-            found = connection.execute(f"SELECT * FROM {_ROWS}").to_arrow_table()
+            found = as_table(connection, f"SELECT * FROM {_ROWS}")
         except duckdb.Error as error:
             _LOG.debug("reading a public table failed: %s", type(error).__name__)
         for key in table.keys if found is not None else ():
@@ -123,8 +124,8 @@ def _bounds(connection: duckdb.DuckDBPyConnection, field: Field) -> Interval | N
         return None
     column = identifier(field.name)
     finite = f"WHERE ISFINITE(CAST({column} AS DOUBLE))"
-    row = connection.execute(f"SELECT MIN({column}), MAX({column}) FROM {_ROWS} {finite}").fetchone()
-    return None if row is None or row[0] is None else Interval(Fraction(row[0]), Fraction(row[1]))
+    (row,) = run(connection, f"SELECT MIN({column}), MAX({column}) FROM {_ROWS} {finite}")
+    return None if row[0] is None else Interval(Fraction(row[0]), Fraction(row[1]))
 
 
 def _values(connection: duckdb.DuckDBPyConnection, field: Field) -> tuple[Value, ...]:
@@ -133,7 +134,7 @@ def _values(connection: duckdb.DuckDBPyConnection, field: Field) -> tuple[Value,
         return ()
     column = identifier(field.name)
     query = f"SELECT DISTINCT {column} FROM {_ROWS} ORDER BY 1 NULLS LAST LIMIT {MOST_VALUES + 1}"
-    found = tuple(row[0] for row in connection.execute(query).fetchall())
+    found = tuple(row[0] for row in run(connection, query))
     fits = all(value is None or _fits(value, field.type) for value in found)
     return found if fits and len(found) <= MOST_VALUES else ()
 
@@ -145,6 +146,6 @@ def _fits(value: Value, kind: Type) -> bool:
 
 def _version(connection: duckdb.DuckDBPyConnection, table: Table) -> str:
     columns = ", ".join(identifier(field.name) for field in table.fields)
-    row = connection.execute(f"SELECT COUNT(*), SUM(CAST(HASH({columns}) AS HUGEINT)) FROM {_ROWS}").fetchone()
+    (row,) = run(connection, f"SELECT COUNT(*), SUM(CAST(HASH({columns}) AS HUGEINT)) FROM {_ROWS}")
     schema = [(field.name, field.type.value) for field in table.fields]
     return hashlib.sha256(repr((schema, row)).encode()).hexdigest()[:12]

@@ -57,6 +57,9 @@ _TYPES = {
 different texts can be one."""
 
 _BY_CHANCE = "not deterministic"
+_WITNESS = ".lapwing"
+_NO_WITNESS = f"{{{','.join(f'*[!{c}]{_WITNESS[i + 1 :]}' for i, c in enumerate(_WITNESS))}}}"
+"""A glob of all names but those of witnesses (settings.py), which are no data."""
 _PATIENCE = 0.5  # seconds between two cancellations of a query that is late
 _TAGS = count(1)
 
@@ -215,7 +218,7 @@ def _look_up(sessions: Sessions, session: Any, source: Source) -> Any:
             case SparkFrame(data=data):
                 found = sessions.moved(data, session)
             case SparkTable(table=name) if "/" in name:
-                found = session.read.parquet(name)
+                found = session.read.option("pathGlobFilter", _NO_WITNESS).parquet(name)
             case SparkTable(table=name):
                 found = session.table(name)
             case _:

@@ -19,7 +19,7 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.dialect import Dialect, Lacking, Write, Writer
+from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer
 from lapwing.engines.key_tables import write_listed
 from lapwing.engines.spark_reading import cast_to, named
 from lapwing.engines.zone_text import local_time
@@ -125,16 +125,27 @@ def _try_read(writer: Writer, form: exp.Expression) -> str:
 # Text
 
 
+_IOTA = "".join(map(chr, (*range(0x1F80, 0x1F88), *range(0x1F90, 0x1F98), *range(0x1FA0, 0x1FA8), 0x1FB3, 0x1FC3)))
+_LETTERS = {"LOWER": ("\u0130", "i"), "UPPER": (f"ß{_IOTA}ῳ", f"ẞ{''.join(map(str.title, _IOTA))}ῼ")}
+"""Letters that Spark makes several or leaves alone, and what they become on other engines."""
+
+
 def _letters(name: str) -> Write:
     """Letter by letter: some letters become several, or depend on the next one, if a whole text is converted."""
+    special, become = _LETTERS[name]
 
     def write(writer: Writer, form: exp.Expression) -> str:
-        each = f"lw_c -> CASE WHEN LENGTH({name}(lw_c)) = 1 THEN {name}(lw_c) ELSE lw_c END"
+        each = f"CASE WHEN CONTAINS('{special}', lw_c) THEN TRANSLATE(lw_c, '{special}', '{become}')"
+        each = f"lw_c -> {each} WHEN LENGTH({name}(lw_c)) = 1 THEN {name}(lw_c) ELSE lw_c END"
         joined = f"ARRAY_JOIN(TRANSFORM(SPLIT({{0}}, ''), {each}), '')"
         body = f"CASE WHEN LENGTH({{0}}) = OCTET_LENGTH({{0}}) THEN {name}({{0}}) ELSE {joined} END"
         return named(writer.sql(form.this), body.format)
 
     return write
+
+
+def _trim(writer: Writer, node: exp.Expression) -> str:
+    return f"TRIM({node.args.get('position') or 'BOTH'} '{SPACES}' FROM {writer.sql(node.this)})"
 
 
 def _matches(writer: Writer, form: exp.Expression) -> str:
@@ -296,5 +307,6 @@ SPARK = Dialect(
         exp.Mul: _call_of_two("TRY_MULTIPLY"),
         exp.DataType: _data_type,
         exp.Cast: _cast,
+        exp.Trim: _trim,
     },
 )

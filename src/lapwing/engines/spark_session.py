@@ -5,9 +5,9 @@ answer gets a new session, in which all of them are set (MEANING). The caller's 
 its views and which session is active. What only changes how fast a query runs is taken over from it, and so are
 passwords of storage, which Spark keeps among its settings.
 
-Python's half of Spark writes the message of a failed query, with the value that made it fail, to a logger of its own.
-While Lapwing asks, that logger is silent in the thread that asks. What the JVM and the executors log is not ours:
-docs/warehouse-spark.md says what remains.
+Python's half of Spark writes the message of a failed query, with the value that made it fail, to loggers of its own,
+and at DEBUG all that it sends, the salt too. While Lapwing asks, they are silent in the thread that asks. What the JVM
+and the executors log is not ours: docs/warehouse-spark.md says what remains.
 Checked by: tests/engines/test_spark.py
 """
 
@@ -20,7 +20,6 @@ import re
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ import pyarrow as pa
 
 from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Misconfigured
+from lapwing.quiet import quiet
 
 JAVA = (17, 21)
 """The versions of Java that Spark 4.0 runs on."""
@@ -72,7 +72,8 @@ MEANING = {
 _FAST = ("shuffle.", "adaptive.", "autoBroadcast", "codegen.", "files.max", "join.")
 _SPEED = tuple(f"spark.sql.{name}" for name in _FAST)
 _PLACES = ("spark.sql.catalog.", "spark.sql.defaultCatalog")
-_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
+_GATEWAY = ("py4j.clientserver", "py4j.java_gateway")
 _ADDRESS = re.compile(r"(sc|spark|k8s|mesos)://[^\s]+|yarn|local(-cluster)?(\[[\w*,. ]+\])?")
 _SECRETS = re.compile(r"(?i)token|password|secret|key|user")
 
@@ -318,26 +319,5 @@ def silent() -> Iterator[None]:
     """Inside, this thread's failed queries are not written to the log, and the active session stays what it was."""
     from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
 
-    for name in _LOGGERS:
-        logger = PySparkLogger.getLogger(name)
-        if _MUTE not in logger.filters:
-            logger.addFilter(_MUTE)
-    _MUTE.depth.value = getattr(_MUTE.depth, "value", 0) + 1
-    try:
+    with quiet(*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _GATEWAY)):
         yield
-    finally:
-        _MUTE.depth.value -= 1
-
-
-class _Mute(logging.Filter):
-    """Drops what a thread logs while Lapwing asks in it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.depth = threading.local()
-
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002
-        return not getattr(self.depth, "value", 0)
-
-
-_MUTE = _Mute()

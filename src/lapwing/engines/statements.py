@@ -19,9 +19,12 @@ from functools import partial
 
 import duckdb
 
+from lapwing.engines.connection import run
+
 REMEMBERED = 64
 
-RunQuery = Callable[[], duckdb.DuckDBPyConnection]
+Ready = Callable[[], str]
+"""What to run: a query, or a statement that is prepared when this is called."""
 
 
 class Statements:
@@ -37,18 +40,18 @@ class Statements:
     @contextmanager
     def entered(
         self, text: str, general: str = "", arguments: str = ""
-    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunQuery]]:
-        """A cursor, and what runs this query on it. `general` is the same query for these arguments."""
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Ready]]:
+        """A cursor, and what to run on it. `general` is the same query for these arguments."""
         if not self._lock.acquire(blocking=False):
             with self._connection.cursor() as cursor:
-                yield cursor, partial(cursor.execute, text)
+                yield cursor, lambda: text
             return
         try:
             planned = general or text
             if len(self._names) >= REMEMBERED and planned not in self._names:
                 self._forget()
             if planned not in self._names:
-                yield self._cursor, partial(self._cursor.execute, text)
+                yield self._cursor, lambda: text
                 self._names[planned] = None
             else:
                 yield self._cursor, partial(self._again, planned, text, arguments)
@@ -58,12 +61,12 @@ class Statements:
         finally:
             self._lock.release()
 
-    def _again(self, planned: str, text: str, arguments: str) -> duckdb.DuckDBPyConnection:
+    def _again(self, planned: str, text: str, arguments: str) -> str:
         name = self._names[planned]
         if name is None:
             name = f"lw_{sum(bool(name) for name in self._names.values())}"
             try:
-                self._cursor.execute(f"PREPARE {name} AS {planned}")
+                run(self._cursor, f"PREPARE {name} AS {planned}")
             except duckdb.InterruptException:
                 raise
             except duckdb.Error:
@@ -71,7 +74,7 @@ class Statements:
                     raise
                 name = ""
             self._names[planned] = name
-        return self._cursor.execute(f"EXECUTE {name}{arguments}" if name else text)
+        return f"EXECUTE {name}{arguments}" if name else text
 
     def close(self) -> None:
         self._cursor.close()

@@ -114,7 +114,7 @@ class Log10(_OfOne):
 
 
 class RoundTo(Form):
-    """A float64 rounded to an integer or to `digits` decimals, halves away from 0."""
+    """A float64 rounded to an integer or to `digits` decimals, halves away from 0. NaN and infinity stay."""
 
     arg_types: ClassVar[dict[str, Any]] = {"this": True, "digits": False}
 
@@ -184,11 +184,11 @@ class Pick(Form):
 
 
 class Lower(_OfOne):
-    """In lower case, letter by letter."""
+    """In lower case, letter by letter: İ is i."""
 
 
 class Upper(_OfOne):
-    """In upper case."""
+    """In upper case, letter by letter: ß is ẞ, and ŉ, which has no capital of one letter, stays."""
 
 
 class Matches(_OfTwo):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from types import SimpleNamespace
 
@@ -455,3 +456,31 @@ def test_only_known_modifiers_pass() -> None:
 @pytest.mark.parametrize("level", ["1.5", "-0.1", "age", "NULL", "[0.5, 0.9]"])
 def test_levels_of_quantiles_are_constants(level: str) -> None:
     assert isinstance(attempt(read_sql, f"SELECT QUANTILE_CONT(age, {level}) FROM visits", CATALOG), Refused)
+
+
+NOISY = [
+    "CREATE FOO BAR",
+    "SHOW zzcanary x",
+    "ALTER t x",
+    "GRANT x",
+    "CALL zzcanary",
+    "EXPLAIN x",
+    "SELECT (x -> '$[zz') a FROM visits",
+]
+NOISY += [f"SELECT COUNT(*) FROM visits WHERE {part}" for part in ("cost IN UNNEST(x)", "x::json -> 'a[['")]
+
+
+@pytest.mark.parametrize("text", NOISY)
+def test_the_parser_writes_nothing_about_a_question(
+    text: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    refusal(text)
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+
+
+def test_the_parser_speaks_again_afterwards(caplog: pytest.LogCaptureFixture) -> None:
+    refusal("ALTER t x")
+    sqlglot.parse("ALTER t x", read="duckdb")
+    assert "ALTER t x" in caplog.text

@@ -42,8 +42,8 @@ def _null_or(pattern: Node, node: Callable[[], Node]) -> Node:
 
 
 def _lower(text: str) -> str:
-    """Lower case, letter by letter."""
-    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    """Lower case, letter by letter, as LOWER has it."""
+    return "".join(c.lower()[0] for c in text)
 
 
 def _pattern(_: Expression, pattern: Expression) -> str | None:
@@ -116,8 +116,8 @@ ILIKE = _text_test("ilike", _ilike, "s ILIKE 'a%'", "LIKE, ignoring case.")
 STARTS_WITH = _text_test("starts_with", _holds(forms.StartsWith), "STARTS_WITH(s, 'a')", "True if s starts with 'a'.")
 ENDS_WITH = _text_test("ends_with", _holds(forms.EndsWith), "ENDS_WITH(s, 'a')", "True if s ends with 'a'.")
 CONTAINS = _text_test("contains", _holds(forms.Contains), "CONTAINS(s, 'a')", "True if s contains 'a'.")
-LOWER = _text_function("lower", lambda a: forms.Lower(this=a), "In lower case.")
-UPPER = _text_function("upper", lambda a: forms.Upper(this=a), "In upper case.")
+LOWER = _text_function("lower", lambda a: forms.Lower(this=a), "In lower case, letter by letter.")
+UPPER = _text_function("upper", lambda a: forms.Upper(this=a), "In upper case, letter by letter: ß is ẞ.")
 TRIM = _text_function("trim", _trim(None), "Without spaces at both ends.")
 LTRIM = _text_function("ltrim", _trim("LEADING"), "Without spaces at the start.")
 RTRIM = _text_function("rtrim", _trim("TRAILING"), "Without spaces at the end.")

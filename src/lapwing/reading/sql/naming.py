@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from lapwing.reading.sql.nodes import SqlNode
-from lapwing.reading.sql.refused import DIALECT
+from lapwing.reading.sql.refused import text_of
 
 _LONGEST = 60
 _FUNCTIONS = {exp.Min: "approx_min", exp.Max: "approx_max", exp.PercentileCont: "quantile"}
@@ -33,7 +33,7 @@ def _default(node: SqlNode) -> str:
     if isinstance(node, exp.Filter | exp.WithinGroup):
         return _default(node.this)
     if not isinstance(node, exp.AggFunc):
-        return node.sql(dialect=DIALECT).lower()[:_LONGEST]
+        return text_of(node).lower()[:_LONGEST]
     function = _FUNCTIONS.get(type(node)) or node.sql_name().lower()
     inner = node.this
     if isinstance(inner, exp.Distinct):

@@ -6,6 +6,7 @@ that is not listed for it (refused.py); the analyst's text never reaches an engi
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from lapwing.measures.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDE
 from lapwing.measures.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.measures.total import COUNT_VALUES, SUM
 from lapwing.planning.question import Order, Output, Question, normalised, note_of
+from lapwing.quiet import quiet
 from lapwing.reading.relations import grouping
 from lapwing.reading.relations.grouping import Grouping
 from lapwing.reading.relations.per_unit import is_per_unit, per_unit
@@ -136,7 +138,8 @@ def _parse(text: str) -> exp.Expr:
         tokens = DIALECT.tokenize(text)
         check_spellings(tokens)
         read_top(tokens)
-        statements = DIALECT.parser().parse(tokens, text)
+        with quiet(logging.getLogger("sqlglot")):
+            statements = DIALECT.parser().parse(tokens, text)
     except RecursionError:
         raise
     except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import NoReturn
 
-from sqlglot import Dialect, exp
+from sqlglot import Dialect, ErrorLevel, exp
 
 from lapwing.language.operators.table import OPERATORS
 from lapwing.language.refusal import refuse
@@ -227,7 +227,12 @@ def _nearest(name: str) -> str:
     return f"Did you mean {close[0]}?" if close else ALLOWED
 
 
+def text_of(node: exp.Expr) -> str:
+    """A node as SQL, for people."""
+    return node.sql(dialect=DIALECT, unsupported_level=ErrorLevel.IGNORE)
+
+
 def part_of(node: exp.Expr) -> str:
     """The analyst's own words, shortened."""
-    text = node.sql(dialect=DIALECT)
+    text = text_of(node)
     return f"`{text if len(text) <= 60 else text[:57] + '...'}`"

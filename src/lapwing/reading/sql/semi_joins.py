@@ -14,7 +14,7 @@ from lapwing.reading.relations.relation import Relation, Rows
 from lapwing.reading.relations.semi_joins import has_rows, is_member, is_unit, members_only
 from lapwing.reading.sql.expressions import read
 from lapwing.reading.sql.nodes import SqlLeaf, SqlNode, bare, is_semi_join, is_whole, terms_of
-from lapwing.reading.sql.refused import DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.reading.sql.refused import check_modifiers, part_of, refuse_node, text_of
 from lapwing.reading.sql.sources import Body, Names, Scopes, only_select, read_body, read_from
 
 Members = Mapping[int, Expression]
@@ -71,7 +71,7 @@ def _exists(node: SqlNode, rows: Rows, scopes: Scopes, names: Names, body: Body)
     members = members_only(body(inner, names), what)
     (output,) = members.columns.values()
     if members.table.public:
-        instead = f"Write {mine.sql(dialect=DIALECT)} IN (SELECT {other.sql(dialect=DIALECT)} FROM ...)."
+        instead = f"Write {text_of(mine)} IN (SELECT {text_of(other)} FROM ...)."
         refuse("unsupported-join", what, "EXISTS takes a private table.", instead)
     if not is_unit(output.expression, members):
         _refuse_correlation(rows, members, what)
