@@ -34,5 +34,5 @@ def write_listed(writer: Writer, form: exp.Expression) -> str:
         column, table = (writer.sql(exp.to_identifier(text, quoted=True)) for text in ("v", name))
         found = f"{key} IN (SELECT {column} FROM {table})"
     elif known:
-        found = f"{key} IN ({', '.join(writer.sql(literal(value)) for value in known)})"
+        found = f"{key} IN ({', '.join(map(writer.sql, [literal(value) for value in known]))})"
     return f"({found} OR {key} IS NULL)" if len(known) < len(values) else f"({found})"
