@@ -106,11 +106,18 @@ _STOPPED = "Interrupted. What was charged stays charged: see `lapwing budget`."
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
 
+def _skip_collection() -> None:
+    """At exit. DuckDB 2 would list its connections on standard error as leaked."""
+    engine = sys.modules.get("duckdb")
+    if engine is None or engine.__version__.startswith("1."):
+        gc.freeze()
+
+
 def run() -> None:
     """Runs the `lapwing` command."""
     # Garbage collection takes a fifth of the time of `lapwing ask`, most of it at exit.
     gc.set_threshold(1_000_000)
-    atexit.register(gc.freeze)
+    atexit.register(_skip_collection)
     if not sys.warnoptions:  # python -W shows them
         warnings.simplefilter("ignore")  # of other libraries; of a weak budget `init`, `budget` and `doctor` tell
     try:
