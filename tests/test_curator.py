@@ -485,7 +485,7 @@ def test_advice_about_keys_names_the_columns_and_works() -> None:
         open_data(frame, **facts).preview(shouted, epsilon=0.1)
     assert open_data(frame, values={"town": ["a"]}, **facts).preview(shouted, epsilon=0.1)
     years = "SELECT {} AS y, COUNT(*) AS n FROM data GROUP BY y"
-    with pytest.raises(Refused, match=r"for `seen`; .* Or clip it: CLIP\(..., 0, 100\)"):
+    with pytest.raises(Refused, match=r"for `seen`; .* Or clip it to a range: CLIP\(..., low, high\)"):
         open_data(frame, types={"seen": "date"}, **facts).preview(years.format("YEAR(seen)"), epsilon=0.1)
     clipped = years.format("CLIP(YEAR(seen), 2019, 2023)")
     assert open_data(frame, types={"seen": "date"}, **facts).preview(clipped, epsilon=0.1)

@@ -264,7 +264,11 @@ def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
     public = public_groups(question.keys, question.table).values
     key = next(key for key, values in zip(question.keys, public, strict=True) if values is None)
     names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
-    clip = "" if isinstance(key, Column) or key.type is not Type.INTEGER else " Or clip it: CLIP(..., 0, 100)."
+    clip = (
+        ""
+        if isinstance(key, Column) or key.type is not Type.INTEGER
+        else " Or clip it to a range: CLIP(..., low, high)."
+    )
     day = next((part for part in walk(key) if isinstance(part, Column) and part.type in _DAYS), None)
     known = f'Have the steward declare values = ["...", "..."] for {names}'
     if day is not None and not clip:
