@@ -5,7 +5,6 @@ Exit codes: 0 success, 1 failure, 2 usage error, 3 refused, 4 over budget, 130 i
 
 from __future__ import annotations
 
-import atexit
 import gc
 import json
 import sys
@@ -106,18 +105,9 @@ _STOPPED = "Interrupted. What was charged stays charged: see `lapwing budget`."
 CODES: tuple[tuple[type[LapwingError], int], ...] = ((BudgetExceeded, 4), (Refused, 3), (Misconfigured, 2))
 
 
-def _skip_collection() -> None:
-    """At exit. DuckDB 2 would list its connections on standard error as leaked."""
-    engine = sys.modules.get("duckdb")
-    if engine is None or engine.__version__.startswith("1."):
-        gc.freeze()
-
-
 def run() -> None:
     """Runs the `lapwing` command."""
-    # Garbage collection takes a fifth of the time of `lapwing ask`, most of it at exit.
-    gc.set_threshold(1_000_000)
-    atexit.register(_skip_collection)
+    gc.set_threshold(1_000_000)  # garbage collection takes a part of the time of `lapwing ask`
     if not sys.warnoptions:  # python -W shows them
         warnings.simplefilter("ignore")  # of other libraries; of a weak budget `init`, `budget` and `doctor` tell
     try:

@@ -278,8 +278,7 @@ class Ledger:
         for entry in entries:
             if table is None or str(entry.remark("table")).lower() == table.lower():
                 columns = (entry.remark("limits") or {}).get("columns", {})
-                own = {name.lower(): str(facts[fact]) for name, facts in columns.items() if fact in facts}
-                known = {**own, **known}
+                known = {name.lower(): str(own[fact]) for name, own in columns.items() if fact in own} | known
         return known
 
     def is_unchanged(self, table: str, version: str, fingerprint: bytes) -> bool:
