@@ -187,3 +187,25 @@ def test_answers_are_those_of_duckdb(keys: str) -> None:
         expected = set(connection.execute(question).fetchall())
     assert {row for row in found if row[-1]} == expected
     assert all("west" in row or 4 in row for row in found - expected)
+
+
+@pytest.mark.parametrize("width", [3, 16, 17])
+def test_many_columns_of_one_table_keep_their_labels(width: int) -> None:
+    """The codes of 16 keys with 16 values lie on both sides of 2^63, where numpy would make floats of them."""
+    columns = {f"c{j}": [f"{(i * (2 * j + 1) + j) % 16:x}" for i in range(16)] for j in range(width)}
+    public = pa.table(columns)
+    rows = pa.table({"pid": range(136), "k": [f"{i:x}" for i in range(16) for _ in range(i + 1)]})
+    curator = lw.open(
+        rows,
+        name="visits",
+        unit="pid",
+        rows_per_unit=1,
+        groups_per_unit=1,
+        budget=lw.Budget(epsilon=1_000),
+        public={"codes": public},
+    )
+    keys = ", ".join(f"s.{name}" for name in columns)
+    question = f"SELECT {keys}, COUNT(*) AS n FROM visits v JOIN codes s ON v.k = s.c0 GROUP BY {keys}"
+    answer = curator.sql(question, epsilon=100, check=0).to_arrow().to_pylist()
+    found = {tuple(row[name] for name in columns): row["n"] for row in answer}
+    assert found == {tuple(row.values()): int(row["c0"], 16) + 1 for row in public.to_pylist()}

@@ -64,7 +64,9 @@ def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
     """Each key's value in every group: of public keys the public groups in their order, otherwise the shown ones."""
     if plan.outline.domain is None:
         return released.keys
-    codes, columns = np.array(plan.outline.groups or range(plan.group_count or 1)), []
+    # Codes may be wider than any type of numpy's, which would round them.
+    listed, columns = plan.outline.groups, []
+    codes = np.arange(plan.group_count or 1) if listed is None else objects(listed)
     for values in reversed(plan.domain):
         columns.append(objects(values)[(codes % len(values)).astype(np.int64)])
         codes = codes // len(values)

@@ -53,5 +53,6 @@ def as_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
     """The rows of a query. For few rows the reader takes half as long as DuckDB's own way to a table; since 2.0, which
     warns of it, no longer."""
     if _IS_FIRST:
-        return connection.execute(text).to_arrow_reader().read_all()
+        reader: Any = connection.execute(text).to_arrow_reader()
+        return reader.read_all()
     return connection.sql(text).to_arrow_table()

@@ -73,8 +73,8 @@ _EXACT = {
 """Stored types whose values all belong to the declared type."""
 
 _WIDE = ("DECIMAL", "HUGEINT", "UBIGINT", "UHUGEINT")
-_ZONED = "TIMESTAMP WITH TIME ZONE"
-_TIMES = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", _ZONED}
+_ZONED = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"}
+_TIMES = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", *_ZONED}
 _CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"}
 _AS_TEXT = {"UUID"}
 """Other supported stored types; their casts are safe on every value, for dates within the supported years."""
@@ -375,7 +375,7 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
     if described is None:
         raise Misconfigured("the data cannot be opened. Check the path, the format and the permissions.")
     kinds = {str(row[0]): _type_of(str(row[1])) for row in described}
-    zoned = (str(row[0]) for row in described if row[1] == _ZONED)
+    zoned = (str(row[0]) for row in described if row[1] in _ZONED)
     return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
 
 
@@ -442,9 +442,9 @@ def _read(field: Field, stored: StoredColumns, table: Table, *, hide: bool) -> s
             f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not supported. Leave it out."
         )
     kind = found[1]
-    if kind == _ZONED:  # a cast would go through the time zone of the process
+    if kind in _ZONED:  # a cast would go through the time zone of the process
         field.check_stored_zone()
-        column, kind = f"MAKE_TIMESTAMP(EPOCH_US({column}))", "TIMESTAMP"
+        column, kind = f"MAKE_TIMESTAMP(EPOCH_US(CAST({column} AS TIMESTAMPTZ)))", "TIMESTAMP"
     cast = f"TRY_CAST({_castable(column, kind)} AS {_SQL_TYPES[field.type]})"
     return f"{_in_years(column, kind, cast)} AS {name}"
 
