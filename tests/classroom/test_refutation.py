@@ -223,3 +223,57 @@ def test_a_sampler_is_told_what_a_law_is(sampler: Any) -> None:
     with pytest.raises(Misconfigured, match="needs the law of the algorithm, not a draw from it") as caught:
         refute(sampler, range(2), epsilon=1, size=1)
     assert "`lapwing.lab.audit`" in str(caught.value)
+
+
+def exact_coin(n: int) -> Algorithm:
+    """Randomized response at epsilon = ln n, in fractions."""
+    often, seldom = Fraction(n, n + 1), Fraction(1, n + 1)
+    return lambda records: {0: often, 1: seldom} if records[0] else {0: seldom, 1: often}
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32])
+def test_a_float_epsilon_never_refutes_a_correct_law_by_its_rounding(kind: Any) -> None:
+    for n in range(2, 200):
+        assert one_record(exact_coin(n), kind(math.log(n))) is None
+        found = one_record(exact_coin(n), kind(0.995 * math.log(n)))
+        assert found is not None
+        assert found.likely > found.allowed
+
+
+def test_a_float_delta_never_refutes_a_correct_law_by_its_rounding() -> None:
+    law = lambda rows: {"n": 1 - Fraction(len(rows), 3), "y": Fraction(len(rows), 3)}  # noqa: E731
+    assert refute(law, "a", epsilon=0, delta=1 / 3, size=1) is None
+    assert refute(law, "a", epsilon=0, delta=0.995 / 3, size=1) is not None
+    rare = lambda rows: {"n": 1 - Fraction(len(rows), 10**20), "y": Fraction(len(rows), 10**20)}  # noqa: E731
+    assert refute(rare, "a", epsilon=1, delta=0.0, size=1) is not None
+
+
+def test_an_exact_epsilon_has_no_slack() -> None:
+    above, below = Fraction(6931471805599454, 10**16), Fraction(6931471805599453, 10**16)
+    assert one_record(exact_coin(2), above) is None
+    assert one_record(exact_coin(2), below) is not None
+
+
+class Share(float):
+    """A float with a name."""
+
+
+def test_a_remainder_just_below_zero_is_zero() -> None:
+    rest = {"a": 0.5, "b": 0.5, "c": -2e-17}
+    assert refute(lambda _: rest, range(2), epsilon=0, size=1) is None
+    with pytest.raises(Misconfigured, match="not probabilities"):
+        refute(lambda _: rest | {"c": -1e-14}, range(2), epsilon=0, size=1)
+    with pytest.raises(Misconfigured, match="not probabilities"):
+        refute(lambda _: {"a": 1 + Fraction(1, 10**20), "b": -Fraction(1, 10**20)}, range(2), epsilon=0, size=1)
+
+
+def test_a_kind_of_float_is_a_float() -> None:
+    law = lambda records: {k: Share(p) for k, p in coin(1)(records).items()}  # noqa: E731
+    assert one_record(law, Share(1)) is None
+    assert one_record(law, Share(0.99)) is not None
+
+
+@pytest.mark.parametrize("bounds", [(), (1,), (0, 1, 1)])
+def test_bounds_are_a_pair(bounds: Any) -> None:
+    with pytest.raises(Misconfigured, match="bounds are a pair"):
+        refute(lambda _: {0: bounds}, range(2), epsilon=1, size=1)

@@ -283,3 +283,119 @@ def test_outputs_that_differ_once_are_audited() -> None:
     one = iter([1] + [0] * 599)
     found = audit(lambda _: next(one), ([1, 2], [1]), epsilon=1, runs=300)
     assert (found.only, str(found).split(" of ")[0]) == (None, "No violation")
+
+
+class Prepared(Exception):
+    """One error that is raised again and again with another message."""
+
+
+def reused(container: Any) -> Any:
+    """A function that leaks everything and returns the same object each time."""
+
+    def leak(value: int) -> Any:
+        if isinstance(container, Prepared):
+            container.args = (value,)
+            raise container
+        container[0] = value
+        return container
+
+    return leak
+
+
+@pytest.mark.parametrize("container", [np.zeros(1), [0], {0: 0}, [[0]], Prepared()], ids=repr)
+@pytest.mark.parametrize("early", [False, True])
+def test_outputs_are_kept_as_they_were_returned(container: Any, early: bool) -> None:
+    assert audit(reused(container), (0, 1), epsilon=1, runs=500, early=early).rejected
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_many_outputs_are_kept_as_they_were_returned(early: bool) -> None:
+    buffer = np.zeros(5_000)
+
+    def leak(value: int, n: int) -> Any:
+        buffer[:n] = value
+        return buffer[:n]
+
+    rows = [[0] for _ in range(5_000)]
+
+    def leak_rows(value: int, n: int) -> Any:
+        for row in rows[:n]:
+            row[0] = value
+        return rows[:n]
+
+    for function in (leak, leak_rows):
+        assert audit(function, (0, 1), epsilon=1, runs=2_000, many=True, early=early).rejected
+
+
+def test_an_output_that_cannot_be_copied_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="returned a generator, which cannot be copied"):
+        audit(lambda rows: (row for row in rows), ([1], [2]), epsilon=1, runs=20)
+
+
+def test_an_error_that_cannot_be_copied_keeps_its_words() -> None:
+    class Odd(Exception):
+        def __init__(self, value: int, unit: str) -> None:
+            super().__init__(f"{value} {unit}")
+
+    class Longer(Exception):
+        def __init__(self, value: object) -> None:
+            super().__init__(f"not {value}")
+
+    def fail(error: Exception) -> Any:
+        raise error
+
+    for error, words in ((Odd(3, "people"), "Odd: 3 people\\."), (Longer(1), "Longer: not 1\\.")):
+        with pytest.raises(Misconfigured, match=words):
+            audit(lambda _, error=error: fail(error), (0, 1), epsilon=1, runs=20)
+
+
+@pytest.mark.parametrize(
+    ("function", "returned"),
+    [
+        (lambda _, n: np.zeros(n // 2), "125 outputs|500 outputs"),
+        (lambda _, n: np.zeros(3 * n), "750 outputs|3000 outputs"),
+        (lambda value, n: np.zeros(n if value else n // 4), "62 outputs|250 outputs"),
+        (lambda value, n: np.zeros(n) if value else [], "0 outputs"),
+        (lambda _, n: [], "0 outputs"),
+        (lambda _, n: None, "None"),
+        (lambda _, n: 1.5, "1.5"),
+        (lambda _, n: np.array(1.5), "array"),
+        (lambda _, n: (0 for _ in range(n)), "generator"),
+        (lambda _, n: "a" * n, "'aaa"),
+        (lambda _, n: dict.fromkeys(range(n)), "{0: None"),
+        (lambda _, n: set(range(n)), "{0, 1"),
+    ],
+)
+@pytest.mark.parametrize("early", [False, True])
+def test_many_outputs_are_as_many_as_asked(function: Any, returned: str, early: bool) -> None:
+    with pytest.raises(Misconfigured, match=f"must return a list or an array of .*It returned .*({returned})"):
+        audit(function, (0, 1), epsilon=1, runs=2_000, many=True, early=early)
+
+
+@pytest.mark.parametrize("container", [list, tuple, np.array])
+def test_many_outputs_in_any_list_are_audited(container: Any) -> None:
+    assert audit(lambda value, n: container([value] * n), (0, 1), epsilon=1, runs=500, many=True).rejected
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_an_array_without_dimensions_is_a_number(early: bool) -> None:
+    draw = add_noise(1)
+    near, far = (
+        audit(lambda x: np.array(draw(x, 1)[0] / 2), pair, epsilon=1, runs=2_000, early=early)
+        for pair in ((0, 1), (0, 5))
+    )
+    assert (near.rejected, far.rejected) == (False, True)
+    assert "value" in far.event
+    assert audit(lambda _: np.array(3.0), (0, 1), epsilon=1, runs=100, early=early).only == "array(3.)"
+    assert audit(lambda x: np.array(3.0) if x else np.float64(3), (0, 1), epsilon=1, runs=500, early=early).rejected
+
+
+def test_runs_that_fail_in_several_ways_are_all_told() -> None:
+    turns = iter(range(10**6))
+
+    def fail(_: int) -> None:
+        if next(turns) % 2:
+            raise ValueError("odd")
+
+    with pytest.raises(Misconfigured, match="a value; one returned None, another raised ValueError: odd"):
+        audit(fail, (0, 1), epsilon=1, runs=500)

@@ -218,3 +218,22 @@ def test_a_replay_of_nothing_is_not_reported_as_unrefuted() -> None:
     with pytest.raises(Misconfigured, match="the function raised ZeroDivisionError: division by zero"):
         replay(lambda rows: len(rows) / 0, PAIR, epsilon=1)
     assert str(replay(lambda _: 42, PAIR, epsilon=1)).startswith("Nothing to replay: the function uses no mechanism")
+
+
+def test_a_result_is_kept_as_it_was_returned() -> None:
+    buffer = np.zeros(1)
+
+    def leak(rows: list[int]) -> Any:
+        buffer[0] = len(rows)
+        return buffer
+
+    assert replay(leak, PAIR).problems == ("the result depends on the data beyond the released numbers",)
+
+
+def test_a_release_may_be_changed_in_place() -> None:
+    def doubled(rows: list[int]) -> Any:
+        noisy = lw.Laplace(epsilon=1)(np.array([len(rows), 0]))
+        noisy *= 2
+        return noisy
+
+    assert replay(doubled, PAIR, epsilon=1).problems == ()

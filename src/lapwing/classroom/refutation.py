@@ -5,8 +5,9 @@ as proven bounds (low, high). `refute` tries every pair of neighbours over a sma
 finding nothing proves the claim only for these databases, and only up to the width of the bounds.
 
 Ints, fractions and decimals are exact. A float is rarely the number that was meant: 1 / (1 + e) is off by 1e-17, and
-1 - p by 1e-16 however small it is. So a float x stands for every number within 1e-9 x + 1e-15 of it, and a claim is
-refuted only if all of them refute it. An output that is left out has probability 0 exactly.
+1 - p by 1e-16 however small it is. So a float x stands for every number within 1e-9 |x| + 1e-15 of it, and a claim is
+refuted only if all of them refute it. The same goes for a float epsilon, such as math.log(2), and a float delta, of
+which 0.0 is exact. An output that is left out has probability 0 exactly.
 
 Randomization is essential. A deterministic algorithm that is not constant has two databases with different outputs, and
 one can walk from one to the other in single steps. Somewhere on the way the output changes: there it has probability 1
@@ -94,17 +95,19 @@ def refute(
     """Breaks a mechanism: two neighbours of at most `size` records that refute (epsilon, delta)-DP, if there are any.
 
     Print what is returned to read it in words. The event is the best one there is: all outputs that are more than
-    e^epsilon times as likely on the first. A probability x that is a float stands for all within 1e-9 x + 1e-15.
+    e^epsilon times as likely on the first. A float x, whether a probability or part of the claim, stands for every
+    number within 1e-9 |x| + 1e-15; a delta of 0.0 is 0.
     """
     values, most, fewest = distinct(universe), count(size, "size", least=0), count(least, "least", least=0)
     claim = nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
-    factor = _factor(claim[0])
+    spare = _slack(delta, claim[1]) if claim[1] else 0
+    limits = _factor(claim[0] + _slack(epsilon, claim[0])), claim[1] + spare
     require_feasible(number_of_databases(len(values), up_to=most, least=fewest), len(values))
     if not callable(algorithm):
         raise Misconfigured(_NO_LAW.format(f"`algorithm` is {shown(algorithm)}"))
     laws = {x: _law(algorithm(list(x.records))) for x in databases(values, up_to=most, least=fewest)}
     pairs = ((x, y) for x in laws for y in x.neighbours(neighbours, values) if y in laws)
-    return next((found for x, y in pairs if (found := _compare(x, y, laws, factor, claim)) is not None), None)
+    return next((found for x, y in pairs if (found := _compare(x, y, laws, limits, claim)) is not None), None)
 
 
 def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
@@ -113,14 +116,18 @@ def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
 
 
 def _compare(
-    first: Database, second: Database, laws: Mapping[Database, _Law], factor: Fraction, claim: tuple[Fraction, Fraction]
+    first: Database,
+    second: Database,
+    laws: Mapping[Database, _Law],
+    limits: tuple[Fraction, Fraction],
+    claim: tuple[Fraction, Fraction],
 ) -> Refutation | None:
-    here, there = laws[first], laws[second]
+    (factor, delta), here, there = limits, laws[first], laws[second]
     nothing = (Fraction(0), Fraction(0))
     event = tuple(output for output in here if here[output][0] > factor * there.get(output, nothing)[1])
     likely = sum((here[output][0] for output in event), Fraction(0))
     rare = sum((there.get(output, nothing)[1] for output in event), Fraction(0))
-    return Refutation(first, second, event, likely, rare, *claim) if likely > factor * rare + claim[1] else None
+    return Refutation(first, second, event, likely, rare, *claim) if likely > factor * rare + delta else None
 
 
 def _outputs(event: tuple[Hashable, ...]) -> str:
@@ -145,14 +152,22 @@ def _law(given: object) -> _Law:
 
 def _bounds(chance: Chance) -> tuple[Fraction, Fraction]:
     if isinstance(chance, tuple):
+        if len(chance) != 2:
+            raise Misconfigured(f"`probability` is {shown(chance)}; bounds are a pair. Return (low, high) or a number.")
         low, high = chance
         return exact(low, "probability"), exact(high, "probability")
     number = exact(chance, "probability")
-    if not isinstance(chance, float | np.floating) or number < 0:
-        return number, number
-    rounding = Fraction(float(np.finfo(type(chance)).eps)) * _ROUNDINGS
-    slack = max(_SLACK, rounding) * number + max(_LEAST_SLACK, rounding)
-    return max(Fraction(0), number - slack), number + slack
+    slack = _slack(chance, number)
+    return (max(Fraction(0), number - slack), number + slack) if number + slack >= 0 else (number, number)
+
+
+def _slack(given: object, number: Fraction) -> Fraction:
+    """How far a float may be from the number that was meant."""
+    if not isinstance(given, float | np.floating):
+        return Fraction(0)
+    kind = type(given) if isinstance(given, np.floating) else float
+    rounding = Fraction(float(np.finfo(kind).eps)) * _ROUNDINGS
+    return max(_SLACK, rounding) * abs(number) + max(_LEAST_SLACK, rounding)
 
 
 def _factor(epsilon: Fraction) -> Fraction:

@@ -18,7 +18,7 @@ Checked by: tests/lab/test_audit.py
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -32,12 +32,13 @@ from lapwing.lab.event import Event, choose_event
 from lapwing.lab.outputs import Features, Outputs, counts_of, features
 from lapwing.lab.rate import lower, upper
 from lapwing.lab.report import Audit, Finding, Sketch
-from lapwing.lab.same import same
+from lapwing.lab.same import kept, same
 from lapwing.numbers import Number, count, flag, inside_unit, shown
 
 TRAINING_SHARE = 0.3
 RUNS = 30_000
 ALPHA = 1e-3
+_NO_LISTS = (str, bytes, Mapping, Set, np.ndarray)
 
 Step = Callable[[int], None]
 """Called with the number of runs done so far."""
@@ -61,7 +62,7 @@ def audit(
     """Runs a mechanism on two neighbours and reports whether the runs refute its claim.
 
     `mechanism(data)` makes one release; an exception is an output like any other. With `many`, `mechanism(data, n)`
-    makes n independent releases at once. `early` stops at the first rejection and stays valid (early.py).
+    returns a list or array of n independent releases. `early` stops at the first rejection and stays valid (early.py).
     """
     if not callable(mechanism):
         raise Misconfigured("`mechanism` cannot be called. Pass a function of the data.")
@@ -69,8 +70,8 @@ def audit(
     n, level = count(runs, "runs", least=10), float(inside_unit(alpha, "alpha"))
     left, right = _pair(neighbours)
     told = step or (lambda _: None)
-    draw = (
-        (lambda data, k: mechanism(data, k))
+    draw: Callable[[Any, int], Outputs] = (
+        (lambda data, k: _run_many(mechanism, data, k))
         if flag(many, "many")
         else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
     )
@@ -93,12 +94,16 @@ def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
     if first is None or isinstance(first, Exception):
         if any(output is not None and not isinstance(output, Exception) for output in outputs):
             return found
-        did = "returned None" if first is None else f"raised {type(first).__qualname__}: {first}"
+        did = list(dict.fromkeys(_did(output) for side in (left, right) for output in side))
+        every = f"every run {did[0]}" if len(did) == 1 else f"no run returned a value; one {did[0]}, another {did[1]}"
         raise Misconfigured(
-            f"every run {did}. So nothing was released that could be audited. "
-            "Fix the function, or the neighbours passed to it."
+            f"{every}. So nothing was released that could be audited. Fix the function, or the neighbours passed to it."
         )
     return replace(found, only=shown(first)) if all(same(first, output) for output in outputs) else found
+
+
+def _did(output: Exception | None) -> str:
+    return "returned None" if output is None else f"raised {type(output).__qualname__}: {output}"
 
 
 def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float = ALPHA) -> Audit:
@@ -149,9 +154,25 @@ def _audit_early(
 
 def _run(mechanism: Callable[[Any], Any], data: Any) -> Any:
     try:
-        return mechanism(data)
+        made = mechanism(data)
     except Exception as error:  # noqa: BLE001 (whether it fails is part of the output)
-        return error
+        made = error
+    return kept(made)
+
+
+def _run_many(mechanism: Callable[[Any, int], Any], data: Any, n: int) -> Outputs:
+    """What the function returned, if it is one output for each of n runs."""
+    made = mechanism(data, n)
+    rows: Any = made if isinstance(made, np.ndarray) and made.ndim else None
+    if isinstance(made, Sized) and isinstance(made, Iterable) and not isinstance(made, _NO_LISTS):
+        rows = list(made)
+    if rows is None or len(rows) != n:
+        returned = shown(made) if rows is None else f"{len(rows)} outputs"
+        raise Misconfigured(
+            f"with `many`, `mechanism(data, {n})` must return a list or an array of {n} outputs. "
+            f"It returned {returned}. Return one output for each run, or leave out `many`."
+        )
+    return rows.copy() if rows is made and rows.dtype != object else [kept(output) for output in rows]
 
 
 def _blocks(runs: int) -> Iterator[int]:

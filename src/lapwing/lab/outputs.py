@@ -89,6 +89,8 @@ def _form(output: Any) -> _Form | None:
     kind: Any = type(output)
     if issubclass(kind, _NUMBERS):
         return _of_type(kind)
+    if isinstance(output, np.ndarray) and not output.ndim:  # a number in an array
+        return _Form(_ROWS, None, frozenset([output.dtype.type])) if output.dtype.kind in "biuf" else None
     if isinstance(output, list | tuple) or (isinstance(output, np.ndarray) and output.ndim == 1):
         kinds = frozenset(map(type, output))
         containers = _ROWS if isinstance(output, np.ndarray) else frozenset([type(output)])
@@ -118,7 +120,11 @@ def _as_numbers(sample: Outputs, form: _Form) -> Floats:
 
 
 def _floats(output: Any) -> Any:
-    return [_float(part) for part in output] if isinstance(output, list | tuple | np.ndarray) else _float(output)
+    return [_float(part) for part in output] if _is_row(output) else _float(output)
+
+
+def _is_row(output: Any) -> bool:
+    return isinstance(output, list | tuple) or (isinstance(output, np.ndarray) and output.ndim > 0)
 
 
 def _float(number: Any) -> float:
@@ -166,11 +172,11 @@ def describe(output: Any) -> dict[str, float | Hashable]:
     if isinstance(output, Mapping):
         found |= {"keys in order": tuple(map(str, output)), "keys": tuple(sorted(map(str, output)))}
         parts: Iterable[tuple[Any, Any]] = output.items()
-    elif isinstance(output, list | tuple | np.ndarray):
+    elif _is_row(output):
         found["length"] = float(len(output))
         parts = enumerate(output)
     else:
-        return found | _of_scalar("value", output)
+        return found | _of_scalar("value", output[()] if isinstance(output, np.ndarray) else output)
     for key, part in parts:
         found |= _of_scalar(f"value[{key}]", part)
     return found

@@ -1,10 +1,13 @@
-"""Whether two results are the same to anyone who sees them: types, order, NaN and all."""
+"""Results as they are seen: kept as they were returned, and compared by types, order, NaN and all."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
+
+from lapwing.errors import Misconfigured
 
 
 def same(left: Any, right: Any) -> bool:
@@ -25,3 +28,18 @@ def same(left: Any, right: Any) -> bool:
         return bool(left.equals(right))
     found = left == right
     return found if isinstance(found, bool) else repr(left) == repr(right)
+
+
+def kept(result: Any) -> Any:
+    """A copy, so that a function that fills and returns one buffer cannot change what it returned before."""
+    failed = isinstance(result, BaseException)
+    try:
+        made = copy.deepcopy(result)
+    except Exception:  # noqa: BLE001 (any class may refuse to be copied)
+        if failed:
+            return result
+        raise Misconfigured(
+            f"the function returned a {type(result).__name__}, which cannot be copied. "
+            "Return numbers, text, arrays, or lists and dicts of them."
+        ) from None
+    return result if failed and not same(made, result) else made
