@@ -138,9 +138,9 @@ def explained(table: Table, text: str) -> str:
 def test_the_choice_of_groups_stays_a_window() -> None:
     """DuckDB turns a window with one order key into arg_min, whose ties are not stable; two keys keep it away."""
     table = next(t for seed in range(99) if (t := make_table(Random(seed), by_row=False)).groups_per_unit == 1)
-    plan = explained(table, "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex")
-    assert "WINDOW" in plan
-    assert "arg_min" not in plan.lower()
+    plan = explained(table, "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex").lower()
+    assert "window" in plan
+    assert "arg_min" not in plan
     text = DUCKDB.write(cells_query(planned("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", table))).text
     by_hash = """CAST(HASH("lw_unit", "k0", '') >> 32 AS UINTEGER)"""
     assert f'PARTITION BY "lw_unit" ORDER BY {by_hash}, "k0"' in text

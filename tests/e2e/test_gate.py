@@ -79,7 +79,7 @@ def curator(victim: list[tuple[Any, ...]], **changes: Any) -> Curator:
         "check": 0,
         **changes,
     }
-    return lw.open(pa.table(arrays, schema=SCHEMA), **facts)
+    return lw.open(pa.table(arrays, schema=SCHEMA), ledger=":memory:", **facts)
 
 
 def victim_rows() -> list[tuple[Any, ...]]:
@@ -210,7 +210,9 @@ def test_groups_come_in_one_order() -> None:
     for turn in range(3):
         columns = CROWD[turn * 20 :] + CROWD[: turn * 20]
         arrays = [pa.array(list(c), f.type) for c, f in zip(zip(*columns, strict=True), SCHEMA, strict=True)]
-        asked = lw.open(pa.table(arrays, schema=SCHEMA), name="t", unit="pid", groups_per_unit=1, budget=BUDGET)
+        asked = lw.open(
+            pa.table(arrays, schema=SCHEMA), name="t", unit="pid", groups_per_unit=1, budget=BUDGET, ledger=":memory:"
+        )
         orders.add(tuple(asked.sql(text, epsilon=100).to_pandas()["note"]))
     assert orders == {tuple(f"note {i}" for i in range(5))}
 
@@ -341,7 +343,7 @@ def test_no_rows_and_one_row_give_the_same_shape(rows: list[Any]) -> None:
     """gate:G08 no error, the same columns, finite numbers."""
     arrays = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(SCHEMA)]
     facts: dict[str, Any] = {"name": "t", "unit": "pid", "rows_per_unit": 1, "bounds": {"x": (0, 10)}, "budget": BUDGET}
-    answer = lw.open(pa.table(arrays, schema=SCHEMA), **facts).sql(
+    answer = lw.open(pa.table(arrays, schema=SCHEMA), ledger=":memory:", **facts).sql(
         "SELECT COUNT(*) AS c, SUM(x) AS s, AVG(x) AS m, SUM(x) / COUNT(*) AS r FROM t", epsilon=1
     )
     assert isinstance(answer, Release)

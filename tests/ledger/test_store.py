@@ -240,7 +240,7 @@ def test_a_closed_store_says_so(store: Store) -> None:
 
 
 def test_the_rules_know_no_store() -> None:
-    """SQLite and psycopg are named in their own files, and a store only where a path becomes a ledger."""
+    """SQLite and psycopg are named in their own files, and a store only where a path or a frame gets its ledger."""
     files = {path: path.read_text() for path in Path(lapwing.__file__).parent.rglob("*.py")}
     named = {path.name for path, text in files.items() if "sqlite3" in text}
     assert named == {"sqlite.py", "sqlite_book.py", "sqlite_store.py"}  # the last keeps the reports of a survey
@@ -250,4 +250,7 @@ def test_the_rules_know_no_store() -> None:
     users = {path.relative_to(path.parents[1]) for path, text in files.items() if any(name in text for name in stores)}
     own = {"sqlite.py", "postgres.py", "postgres_server.py", "postgres_book.py"}
     surveys = {Path("survey/postgres_store.py")}  # connections to a server are the same; it has no ledger
-    assert {path for path in users if path.name not in own} == {Path("ledger/opening.py")} | surveys
+    assert {path for path in users if path.name not in own} == {
+        Path("ledger/opening.py"),
+        Path("ledger/populations.py"),
+    } | surveys

@@ -106,7 +106,7 @@ def truth(text: str) -> list[tuple[Any, ...]]:
     with duckdb.connect() as database:
         for name, rows in (("visits", VISITS), ("stays", STAYS), ("sites", SITES)):
             database.register(name, rows)
-        found = database.execute(text).to_arrow_table()
+        found = database.sql(text).to_arrow_table()
     return _rows(found)
 
 

@@ -133,11 +133,10 @@ class Request:
     """Whether an answer is wanted that would say nothing (answers/doubts.py). It changes no price, and no answer."""
 
     def __post_init__(self) -> None:
-        refresh: Any = self.refresh
-        combine: Any = self.combine
-        if type(refresh) is not bool or type(combine) is not bool:
-            flag(refresh, "refresh")
-            flag(combine, "combine")
+        for name in ("refresh", "combine", "anyway"):
+            value: Any = getattr(self, name)
+            if value is not True and value is not False:
+                flag(value, name)
 
     @cached_property
     def identity(self) -> Identity:
