@@ -163,7 +163,10 @@ class YesNoPanel(LocalProtocol):
         return MeanEstimate(float(added.mean()), near, far, error, len(added), level, 2 * self.reach)
 
     def _share_by_lot(self, reports: Integers, group: int, level: float) -> MeanEstimate:
-        """The lot draws a sample of the respondents, and a bit of it is one with probability f + (1 - 2 f) share."""
+        """From those whose lot is this epoch: a sample, in which a bit is one with probability f + (1 - 2 f) share.
+
+        The interval is that of independent bits. They are drawn without replacement, so their number varies less.
+        """
         bits = reports[reports >> 1 == group] & 1
         many, ones, margin = max(1, len(bits)), int(bits.sum()), self.edge / (1 << self.width - 1)
         low, high, mean, error = 0.0, 1.0, 0.5, 0.5 / margin
@@ -199,7 +202,10 @@ class PanelDevices:
         self.pending: Integers = np.zeros(many, np.int64)
 
     def to_json(self) -> str:
-        """The state of one device, as text. It holds answers: keep it on the device, before a report is sent."""
+        """The state of one device, as text. Keep it on the device, before a report is sent.
+
+        It holds answers, and the randomness by which reports, sent and to come, can be read.
+        """
         if len(self.lots) != 1:
             raise Misconfigured("these are several devices. Enrol one by panel.enroll() to keep its state.")
         kept = {name: getattr(self, name).tolist()[0] for name in ("lots", "held", "changed", "pending")}
