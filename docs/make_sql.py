@@ -312,7 +312,7 @@ precision (`within=`). The question decides how far the price goes.
 - `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
   keys are answered together, and shared parts are paid once. Under basic accounting the list may also pay delta to be
   composed, but only if that saves a larger share of the budget's epsilon than it takes of its delta; the preview says
-  whether it does.
+  whether it does. If some answers of a composed list are stored, the rest may also pay delta to stay within the price.
 - `curator.watch(threshold=100, epsilon=0.5)` opens a session: `session.above("SELECT COUNT(*) FROM ...")` tells of one
   count or sum after another whether it is above the threshold. You pay once, at the start, for a number of answers
   "above"; the many that are below cost nothing more.

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import prod
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,13 +59,13 @@ class EveryTape:
 def law_of(protocol: LocalProtocol, value: Any, tape: int | Sequence[int]) -> dict[bytes, Fraction]:
     """P[report] for a respondent who holds the value, over every tape of so many bits, or of words of these sizes."""
     if isinstance(tape, int):
-        law = exact_law(lambda bits: protocol.randomize_all([value], bits).tobytes(), tape)
+        law = exact_law(lambda bits: protocol.respond(value, bits=bits), tape)
         assert law.remainder == 0
         return dict(law.mass)
     tapes = EveryTape(tape)
-    rows = protocol.randomize_all([value] * tapes.many, tapes)
+    reports = protocol.respond([value] * tapes.many, bits=tapes)
     tapes.require_end()
-    counts = Counter(row.tobytes() for row in rows)
+    counts = Counter(reports.each())
     return {report: Fraction(many, tapes.many) for report, many in counts.items()}
 
 
@@ -78,12 +79,17 @@ def assert_private(laws: Sequence[Mapping[Any, Fraction]], epsilon: Fraction) ->
 
 
 def classes_in(*packages: str) -> Iterator[type]:
-    """Every class that is defined in a module of these packages."""
+    """Every class that is defined in these packages, in the packages inside of them, or in a module of either."""
+    for module in modules_in(*packages):
+        yield from (one for _, one in inspect.getmembers(module, inspect.isclass) if one.__module__ == module.__name__)
+
+
+def modules_in(*packages: str) -> Iterator[ModuleType]:
     for package in packages:
-        path = importlib.import_module(package).__path__
-        for found in pkgutil.iter_modules(path, f"{package}."):
-            module = importlib.import_module(found.name)
-            yield from (one for _, one in inspect.getmembers(module, inspect.isclass) if one.__module__ == found.name)
+        yield (top := importlib.import_module(package))
+        for found in pkgutil.walk_packages(top.__path__, f"{package}."):
+            if not found.name.endswith(".__main__"):
+                yield importlib.import_module(found.name)
 
 
 def concrete(base: type[T], *packages: str) -> list[type[T]]:

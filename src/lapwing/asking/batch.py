@@ -13,8 +13,9 @@ Price. zCDP: the rhos add up to the price. Pure: the epsilons do. Basic accounti
 before the first answer, so it costs what `compose_fixed` says (privacy/analysis/composition.py). Every part is
 dominated by the worst mechanism of its epsilon and delta; the parts are rounded to powers of two, so that few of
 them differ, and scaled up by the largest factor for which the composition is still within the price. Composing takes
-delta, so it is done only if it saves a larger share of the budget's epsilon than it takes of its delta; the budget, the
-price and the questions decide that, not what was spent.
+delta, so a list is composed only if that saves a larger share of the budget's epsilon than it takes of its delta; the
+budget, the price and the questions decide that, not what was spent. Where some answers of a composed list are stored,
+the rest keeps its parts and is composed if that saves a larger share, or if the parts add up to more than the price.
 Checked by: tests/asking/test_batch.py
 """
 

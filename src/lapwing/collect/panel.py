@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Array, Flags, Floats, Integers
+from lapwing.collect.intervals import Support, share_of_population
 from lapwing.collect.local import LocalProtocol
 from lapwing.collect.means import MeanEstimate, student_ends
 from lapwing.collect.reports import ReportRows, Reports, as_bytes
-from lapwing.collect.thresholds import WORD, flip, read_epsilon
+from lapwing.collect.thresholds import WORD, flip, read_epsilon, require_bits
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.uniform import sample_uniform
@@ -26,6 +27,7 @@ from lapwing.numbers import Number, count, inside_unit
 
 _MOST_EPOCHS = 1 << 15
 _BYTES = 2  # of the report of one epoch: 2 group + bit
+_NO_DEVICE = "This text holds no device of this panel. Pass what to_json() gave, unchanged."
 
 
 @dataclass(frozen=True, init=False)
@@ -40,13 +42,16 @@ class YesNoPanel(LocalProtocol):
                 number of a change, 1 to k. The sign is that of this change, at the end of the interval of 2^level
                 epochs that it falls into. Answers start from no. Changes beyond k are never sent, nor that there were
                 any.
-    Guarantee:  pure DP with epsilon for any change of the whole history, for all reports of all epochs together.
-    Error:      unbiased for histories within the bound. n Var of a share is at most about T / (4 (1 - 2 f)^2), or with
-                L levels k^2 L m / (1 - 2 f)^2, m being the number of ones of the epoch in binary.
+    Guarantee:  pure DP with epsilon for any change of the whole history, for all reports of all epochs together, also
+                if a device is resumed from an earlier state and given the same answers again.
+    Error:      unbiased for histories within the bound, except that an epoch that no lot drew gets the share 1/2.
+                n Var of a share is at most about T / (4 (1 - 2 f)^2), or with L levels k^2 L m / (1 - 2 f)^2, m being
+                the number of ones of the epoch in binary.
     Proof:      the lot does not depend on the history. Given the lot the bits are independent, and the laws of two
                 histories differ in at most two epochs. If two, at one of them this law has 1 - f or f for a bit and
                 the other 1/2, and at the other one conversely: a ratio of at most ((1 - f) / (1/2)) ((1/2) / f) =
-                (1 - f) / f <= e^epsilon (thresholds.py). If one, it is at most the same.
+                (1 - f) / f <= e^epsilon (thresholds.py). If one, it is at most the same. All words are drawn at
+                enrolment, so the reports are a function of them and of the answers.
     Checked by: tests/collect/test_panel.py
     """
 
@@ -61,7 +66,8 @@ class YesNoPanel(LocalProtocol):
         object.__setattr__(self, "epochs", count(epochs, "epochs"))
         object.__setattr__(self, "epsilon", read_epsilon(epsilon))
         object.__setattr__(self, "changes", None if changes is None else count(changes, "changes"))
-        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "width", count(width, "width"))
+        require_bits(self.width <= WORD and self.edge > 0, self.width)
         if self.epochs > _MOST_EPOCHS:
             raise Misconfigured(f"`epochs` is {self.epochs}; at most {_MOST_EPOCHS:,} are collected.")
 
@@ -106,13 +112,16 @@ class YesNoPanel(LocalProtocol):
     def resume(self, kept: str) -> PanelDevices:
         """The device whose `to_json` this is."""
         try:
-            found = json.loads(kept)
-            name, devices = found.pop("panel"), PanelDevices(self, 1, SYSTEM)
-            devices.__dict__ |= {"epoch": found.pop("epoch")} | {key: np.array(value) for key, value in found.items()}
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise Misconfigured("This text holds no device of a panel. Pass what to_json() gave.") from None
-        if name != self.name.hex():
+            found = json.loads(kept, object_pairs_hook=lambda pairs: dict(pairs) if _distinct(pairs) else None)
+        except (ValueError, TypeError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise Misconfigured(_NO_DEVICE)
+        if found.get("panel", name := self.name.hex()) != name:
             raise Misconfigured("this device was enrolled in another panel. Resume it with the panel that enrolled it.")
+        devices = PanelDevices(self, 1, SYSTEM)
+        if not devices.restore(found):
+            raise Misconfigured(_NO_DEVICE)
         return devices
 
     def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
@@ -125,7 +134,7 @@ class YesNoPanel(LocalProtocol):
         if histories.dtype != np.bool_ or histories.shape[1:] != (self.epochs,):
             raise Misconfigured(f"a history is not {self.epochs} times True or False. Pass one answer for each epoch.")
         devices = PanelDevices(self, len(histories), bits)
-        return np.concatenate([devices.send(column, bits) for column in histories.T], axis=1)
+        return np.concatenate([devices.send(column) for column in histories.T], axis=1)
 
     def valid(self, reports: Reports) -> Flags:
         groups = _numbers(reports.rows) >> 1
@@ -143,46 +152,118 @@ class YesNoPanel(LocalProtocol):
         return tuple(self._share(numbers, epoch, level) for epoch in range(1, seen + 1))
 
     def _share(self, numbers: Integers, epoch: int, level: float) -> MeanEstimate:
+        if self.changes is None:
+            return self._share_by_lot(numbers[:, epoch - 1], epoch - 1, level)
         added: Floats = np.zeros(len(numbers))
         for group, taken in self.counting(epoch).items():
             reports = numbers[:, taken - 1]
             added += np.where(reports >> 1 == group, self.reach * (2.0 * (reports & 1) - 1), 0.0)
         low, high, error = student_ends(added, self.reach, 1 - level)
-        centre = 0.5 if self.changes is None else 0.0
-        near, far = (min(max(centre + end, 0.0), 1.0) for end in (low, high))
-        return MeanEstimate(centre + float(added.mean()), near, far, error, len(added), level, 2 * self.reach)
+        near, far = (min(max(end, 0.0), 1.0) for end in (low, high))
+        return MeanEstimate(float(added.mean()), near, far, error, len(added), level, 2 * self.reach)
+
+    def _share_by_lot(self, reports: Integers, group: int, level: float) -> MeanEstimate:
+        """From those whose lot is this epoch: a sample, in which a bit is one with probability f + (1 - 2 f) share.
+
+        The interval is that of independent bits. They are drawn without replacement, so their number varies less.
+        """
+        bits = reports[reports >> 1 == group] & 1
+        many, ones, margin = max(1, len(bits)), int(bits.sum()), self.edge / (1 << self.width - 1)
+        low, high, mean, error = 0.0, 1.0, 0.5, 0.5 / margin
+        if len(bits):
+            support = Support((1 + margin) / 2, (1 - margin) / 2)
+            ends = share_of_population(bits.sum(keepdims=True), many, support, 1 - level)
+            low, high = (float(end[0]) for end in ends)
+            mean = 0.5 + (ones / many - 0.5) / margin
+        if many > 1:
+            error = float(bits.std(ddof=1)) / np.sqrt(many) / margin
+        return MeanEstimate(mean, low, high, error, len(reports), level, len(reports) / (many * margin))
 
 
 class PanelDevices:
-    """What devices keep between epochs. It decides bits, never whether or how much is sent."""
+    """What devices keep between epochs. It decides bits, never whether or how much is sent.
+
+    Everything random is drawn at enrolment and kept, so a device resumed from any earlier state sends the same reports
+    for the same answers. Given another answer to an epoch that it reported before, it cannot know: the two reports
+    together may show both answers, beyond epsilon. So keep `to_json()` before a report is sent, and name the epoch:
+    what was reported in it is sent again.
+    """
 
     def __init__(self, panel: YesNoPanel, many: int, bits: BitSource) -> None:
-        self.panel, self.epoch = panel, 0
+        self.panel, self.epoch, self.last = panel, 0, b""
         self.lots: Integers = sample_uniform(panel.lots, many, bits=bits)
+        half = 1 << panel.width - 1
+        steps = np.array([[half - panel.edge], [half], [half + panel.edge]], np.uint64)
+        drawn = [(bits.words(many, panel.width) < steps).sum(axis=0, dtype=np.uint8) for _ in range(panel.epochs)]
+        self.draws: Array = np.stack(drawn)
+        """For each epoch and device: below how many of the three thresholds the word is."""
         self.held: Flags = np.zeros(many, np.bool_)
         self.changed: Integers = np.zeros(many, np.int64)
         self.pending: Integers = np.zeros(many, np.int64)
 
     def to_json(self) -> str:
-        """What is kept, as text. It holds answers: keep it on the device."""
-        kept = {name: getattr(self, name).tolist() for name in ("lots", "held", "changed", "pending")}
-        return json.dumps({"panel": self.panel.name.hex(), "epoch": self.epoch, **kept})
+        """The state of one device, as text. Keep it on the device, before a report is sent.
 
-    def report(self, value: bool, *, bits: BitSource = SYSTEM) -> bytes:
-        """One respondent's report of the next epoch. Those of all epochs, joined, are what `estimate` reads."""
+        It holds answers, and the randomness by which reports, sent and to come, can be read.
+        """
+        if len(self.lots) != 1:
+            raise Misconfigured("these are several devices. Enrol one by panel.enroll() to keep its state.")
+        kept = {name: getattr(self, name).tolist()[0] for name in ("lots", "held", "changed", "pending")}
+        draws = "".join(map(str, self.draws[:, 0].tolist()))
+        head = {"panel": self.panel.name.hex(), "epoch": self.epoch, "last": self.last.hex(), "draws": draws}
+        return json.dumps({**head, **kept})
+
+    def restore(self, found: dict[str, Any]) -> bool:
+        """Takes the state of one device, if `to_json` can have given it."""
+        fresh = json.loads(self.to_json())
+        if set(found) != set(fresh) or any(type(found[name]) is not type(fresh[name]) for name in fresh):
+            return False
+        panel, epoch, last, changed = self.panel, found["epoch"], found["last"], found["changed"]
+        group = found["lots"] % panel.groups
+        if not (
+            found["panel"] == fresh["panel"]
+            and 0 <= epoch <= panel.epochs
+            and 0 <= found["lots"] < panel.lots
+            and len(found["draws"]) == panel.epochs
+            and set(found["draws"]) <= set("0123")
+            and last in ([(2 * group + bit).to_bytes(_BYTES, "little").hex() for bit in (0, 1)] if epoch else [""])
+            and 0 <= changed <= (epoch if panel.changes else 0)
+            and found["held"] == changed % 2
+            and found["pending"] in ((-1, 0, 1) if changed > found["lots"] // panel.groups else (0,))
+        ):
+            return False
+        self.epoch, self.last = epoch, bytes.fromhex(last)
+        self.draws = np.array([[int(draw)] for draw in found["draws"]], np.uint8)
+        for name in ("lots", "held", "changed", "pending"):
+            setattr(self, name, np.array([found[name]]))
+        return True
+
+    def report(self, value: bool, *, epoch: int | None = None) -> bytes:
+        """One respondent's report of the next epoch. Those of all epochs, joined, are what `estimate` reads.
+
+        With the number of the last epoch, counted from 1, the report that was made in it, whatever the value is now.
+        """
         if not isinstance(value, bool | np.bool_):
             raise Misconfigured("an answer is not True or False. Pass one of them in every epoch.")
-        return self.send(np.array([value]), bits).tobytes()
+        if epoch is not None and (number := count(epoch, "epoch")) != self.epoch + 1:
+            if number != self.epoch:
+                raise Misconfigured(
+                    f"`epoch` is {number}; this device reports epoch {self.epoch + 1} next. "
+                    "Report epochs in order, and resume a device from the last state that was kept."
+                )
+            return self.last
+        self.last = self.send(np.array([value])).tobytes()
+        return self.last
 
-    def send(self, values: Flags, bits: BitSource) -> ReportRows:
-        """A report from each device."""
+    def send(self, values: Flags) -> ReportRows:
+        """A report of the next epoch from each device."""
         panel = self.panel
+        if np.shape(values) != self.lots.shape:
+            raise Misconfigured(f"there are {len(self.lots)} devices. Pass one answer for each.")
         if self.epoch == panel.epochs:
             raise Misconfigured(f"all {self.epoch} epochs were reported. A new panel costs its epsilon again.")
         self.epoch += 1
-        half = 1 << panel.width - 1
-        steps = np.array([half - panel.edge, half, half + panel.edge], np.uint64)
-        ones = bits.words(len(values), panel.width) < steps[self._signs(values) + 1]
+        ones = self.draws[self.epoch - 1] >= 2 - self._signs(values)
         return as_bytes(self.lots % panel.groups * 2 + ones, _BYTES)
 
     def _signs(self, values: Flags) -> Integers:
@@ -207,6 +288,10 @@ def choose_panel(*, epochs: int, epsilon: Number, changes: int | None = None) ->
         return panel.reach**2 * most / panel.groups
 
     return min((YesNoPanel(epochs=epochs, epsilon=epsilon, changes=bound) for bound in (None, changes)), key=worst)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> bool:
+    return len(dict(pairs)) == len(pairs)
 
 
 def _numbers(rows: ReportRows) -> Integers:

@@ -119,7 +119,10 @@ class Rappor(FrequencyProtocol):
 
 
 class RapporClient:
-    """What a respondent keeps: the permanent bits of one value, never the reports' own randomness."""
+    """What a respondent keeps: one value and its permanent bits, never the reports' own randomness.
+
+    The value is kept in the clear, to refuse another one: a client stays on the device.
+    """
 
     def __init__(self, protocol: Rappor, value: Any, bits: BitSource = SYSTEM) -> None:
         self._protocol, self._place = protocol, protocol.places([value])
