@@ -183,7 +183,7 @@ _ASKED = {
 }  # fmt: skip
 _WRITTEN_OUT = {
     exp.Window, exp.Exists, exp.CurrentDate, exp.CurrentTimestamp, exp.Interval, exp.Star, exp.Array, exp.Placeholder,
-    exp.Parameter, exp.AtTimeZone,
+    exp.Parameter,
 }  # fmt: skip
 
 

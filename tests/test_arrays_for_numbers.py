@@ -18,6 +18,7 @@ import pytest
 
 import lapwing as lw
 from lapwing.curator import Curator
+from lapwing.noise import SYSTEM
 
 NUMBER = re.compile(r"(Number|Within|int|float|bool)( \| (Number|str|int|None|Within))*")
 P, Q = [0.5, 0.5], [0.4, 0.6]
@@ -48,6 +49,7 @@ EACH: dict[str, dict[str, Any]] = {
     "open": {"bounds": {"x": (0, 1)}, "values": None, "edges": None, "ledger": ":memory:", "name": "t"},
     "SmoothMedian": {"delta": 0}, "SmoothSensitivity": {"delta": 0},
     "BestOf": {"mechanisms": [lw.Laplace(epsilon=1)]},
+    "PanelDevices": {"panel": lw.collect.choose_panel(epochs=4, epsilon=1), "bits": SYSTEM},
 }  # fmt: skip
 INSTEAD = {"rho", "share", "within", "mu"}
 """What may be named instead of epsilon."""

@@ -32,7 +32,8 @@ table = pa.table({
 })
 curator = lw.open(
     table, name="visits", unit="pid", rows_per_unit=10, groups_per_unit=5,
-    bounds={"age": (0, 100)}, values={"sex": ["F", "M"]}, budget=lw.Budget(epsilon=100_000, delta=0.01),
+    bounds={"age": (0, 100)}, values={"sex": ["F", "M"]},
+    budget=lw.Budget(epsilon=100_000, delta=0.01), ledger=":memory:",
 )
 visits = curator.table("visits")
 price = {"epsilon": 2_000}

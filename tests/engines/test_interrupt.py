@@ -34,8 +34,9 @@ unit = "p"
 rows_per_unit = 1
 [tables.t.columns]
 p = { type = "integer" }
+v = { type = "integer" }
 """
-ENDLESS = "SELECT COUNT(*) AS n FROM t a JOIN t b ON a.p = b.p"
+ENDLESS = "SELECT COUNT(*) AS n FROM t a JOIN t b ON a.p = b.p AND a.v + b.v <> 7"
 """One unit with 200,000 rows: its join with itself has 4 * 10^10."""
 PROGRAM = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom lapwing.cli.main import run; run()"
@@ -121,7 +122,7 @@ def test_others_who_wait_for_signals_still_hear_them(handler: Any) -> None:
 
 def test_control_c_leaves_a_clean_and_charged_ledger(tmp_path: Path) -> None:
     """ledger:B1 a question over 4 * 10^10 rows is interrupted after its charge, and the next one is answered."""
-    duckdb.execute(f"COPY (SELECT 1 AS p FROM range(200000)) TO '{tmp_path / 't.parquet'}'")
+    duckdb.execute(f"COPY (SELECT 1 AS p, range AS v FROM range(200000)) TO '{tmp_path / 't.parquet'}'")
     (tmp_path / "lapwing.toml").write_text(TOML)
     load(tmp_path / "lapwing.toml").close()
     command = [sys.executable, "-c", PROGRAM, "ask", ENDLESS, "--epsilon", "0.5", "--check", "0"]

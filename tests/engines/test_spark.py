@@ -375,7 +375,7 @@ def test_a_changed_column_pauses_and_nothing_is_charged(folder: Path, spark: Any
     assert curator.budget.remaining.amount == 9
     (folder / "one.parquet").unlink()
     pq.write_table(ROWS.set_column(1, "cost", ROWS["cost"].cast(pa.string())), folder / "two.parquet")
-    with pytest.raises(Misconfigured, match="declare a new `version`"):
+    with pytest.raises(Misconfigured, match="with a new `version` if its data changed"):
         curator.sql("SELECT SUM(cost) FROM visits", epsilon=1)
     assert curator.budget.remaining.amount == 9
 

@@ -107,7 +107,7 @@ def test_a_row_alone_and_among_others_gives_the_same(row: dict[str, Any], operat
 @pytest.mark.parametrize(
     "unguarded",
     [
-        "LN(real_a)",
+        *(["LN(real_a)"] if duckdb.__version__.startswith("1.") else []),  # DuckDB 2 gives NaN
         "ABS(integer_a)",
         "integer_a + 1",
         "CAST(real_a AS BIGINT)",

@@ -21,7 +21,7 @@ from lapwing.server.retries import KeptReply, KeyClaim, Retries
 from lapwing.server.timing import slot_of
 from lapwing.server.tokens import Principal, Role
 from support.serving import BY_SEX, COUNT, Asked, hold_rows, serving
-from support.visits import FACTS, open_visits, write_visits
+from support.visits import FACTS, crowd, open_visits, write_visits
 
 
 class Killed(BaseException):
@@ -166,7 +166,7 @@ RUNNING: dict[str, tuple[str, dict[str, Any]]] = {
 def test_a_key_that_is_being_answered_says_what_it_is_charged(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never that nothing was: it may be charged already, and the budget shows it."""
     path, body = RUNNING[kind]
-    with serving(open_visits(bounds={"cost": (0, 100)})) as asked:
+    with serving(open_visits(crowd(), bounds={"cost": (0, 100)})) as asked:
         going, key = hold_rows(asked.service, monkeypatch), {"Idempotency-Key": "k"}
         told: list[Any] = []
 

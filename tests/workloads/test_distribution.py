@@ -305,11 +305,12 @@ def test_a_number_taken_out_of_an_answer_says_what_limits_cut() -> None:
     assert json.loads(answer.intervals(0.9).schema.metadata[b"notes"]) == list(answer.notes)
 
 
-def test_numbers_of_the_tutorial_are_right() -> None:
+def test_numbers_of_the_tutorial_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked at a price at which the noise is 0, they are those of the table."""
     page = (Path(__file__).parents[2] / "docs" / "tutorials" / "analyst.md").read_text(encoding="utf-8")
     first, *_ = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     names: dict[str, Any] = {}
+    monkeypatch.chdir(tmp_path)  # it keeps a ledger
     exec(first.replace("epsilon=2)", "epsilon=10**6)"), names)
     asked = re.findall(r'distribution\("(\w+)".*?\.range\((\d+), (\d+)\)', page, flags=re.DOTALL)
     assert asked

@@ -190,6 +190,7 @@ class PanelDevices:
     """
 
     def __init__(self, panel: YesNoPanel, many: int, bits: BitSource) -> None:
+        many = count(many, "many")
         self.panel, self.epoch, self.last = panel, 0, b""
         self.lots: Integers = sample_uniform(panel.lots, many, bits=bits)
         half = 1 << panel.width - 1

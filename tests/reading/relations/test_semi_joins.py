@@ -147,7 +147,7 @@ REFUSED = (
         "EXISTS (SELECT 1 FROM stays s WHERE s.pid = v.pid AND s.site IN (SELECT code FROM sites WHERE sick))",
         "unknown-column",
     ),
-    ("EXISTS (SELECT 1 FROM sites p WHERE p.code = v.site)", "join-not-on-unit"),
+    ("EXISTS (SELECT 1 FROM sites p WHERE p.code = v.site)", "unsupported-join"),
     ("pid = ANY (SELECT pid FROM stays)", "unsupported-function"),
     ("cost > (SELECT AVG(cost) FROM visits)", "unsupported-function"),
 )
