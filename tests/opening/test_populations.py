@@ -181,3 +181,11 @@ def test_a_frame_with_a_missing_value_keeps_its_types() -> None:
     opened(pd.DataFrame({"id": [1, 2], "x": [1, 2]}), first=True)
     again = opened(pd.DataFrame({"id": [1, 2], "x": [1, None]}))
     assert again.catalog.tables[0].fields[1].type.value == "integer"
+
+
+def test_numbers_of_versions_leave_out_the_declared_ones() -> None:
+    def version(start: int, **facts: Any) -> str:
+        with opened(FRAME.slice(start), first=not start, **facts) as curator:
+            return curator.catalog.tables[0].version
+
+    assert [version(0), version(1, version="2"), version(2), version(1)] == ["1", "2", "3", "2"]

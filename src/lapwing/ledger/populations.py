@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from itertools import count
 
 from lapwing.errors import Misconfigured
 from lapwing.ledger.memory import Memory
@@ -28,15 +29,17 @@ class Population(Memory):
 
     def __init__(self, *, fresh: bool = False) -> None:
         super().__init__(_FRESH if fresh else _ENDS)
-        self._seen: dict[str, list[object]] = {}
+        self._seen: dict[str, dict[object, str]] = {}
 
-    def version(self, table: str, mark: object) -> str:
-        """The version of a table with these contents, from 1 on."""
+    def version(self, table: str, mark: object, declared: str | None) -> str:
+        """The version of a table with these contents: the declared one, the one they had, or the next number."""
         with _Known.lock:
-            seen = self._seen.setdefault(table.lower(), [])
-            if mark not in seen:
-                seen.append(mark)
-            return str(seen.index(mark) + 1)
+            seen = self._seen.setdefault(table.lower(), {})
+            if declared is None:
+                return seen.setdefault(mark, next(n for n in map(str, count(1)) if n not in seen.values()))
+            if declared not in seen.values():
+                seen[mark] = declared
+            return declared
 
 
 class _Known:

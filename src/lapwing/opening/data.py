@@ -179,9 +179,11 @@ def _source_of(data: Any, table: str | None = None) -> Source:
 
 
 def _versioned(title: str, source: Source, facts: TableFacts, population: Population) -> TableFacts:
-    """With the version of these data in their population, unless one is declared. Rows in Spark are not compared."""
+    """With the version of these data in their population. Rows in Spark are not compared."""
     mark = source.mark if isinstance(source, Frame) else object()
-    return facts if facts.version is not None else replace(facts, version=population.version(title, mark))
+    if not isinstance(facts.version, str | None):
+        return facts  # refused when it is read
+    return replace(facts, version=population.version(title, mark, facts.version))
 
 
 def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPlace | Population:
