@@ -25,16 +25,15 @@ from typing import Any
 import duckdb
 
 from lapwing.answers.stored import encode
-from lapwing.asking.pricing import Terms, plan_on_terms
-from lapwing.cells.release import arrange, release
-from lapwing.curator import Curator
-from lapwing.curator.drafts import Drafts
-from lapwing.curator.prepared import Prepared
-from lapwing.opening import open_data
-from lapwing.planning.plan import Plan
-from lapwing.planning.question import Question
+from lapwing.curator import Curator, open_data
+from lapwing.curator.plan_cache import Drafts
+from lapwing.curator.pricing import Terms, plan_on_terms
+from lapwing.curator.query_cache import Prepared
+from lapwing.plan.noise import arrange, release
+from lapwing.plan.plan import Plan
+from lapwing.plan.question import Question
 from lapwing.privacy import Budget
-from lapwing.reading.sql.shapes import ShapeReader
+from lapwing.sql.shapes import ShapeReader
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / ".data"

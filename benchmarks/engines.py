@@ -37,7 +37,7 @@ from typing import Any
 import duckdb
 from peers.scale_data import CATEGORIES, events
 
-from lapwing.opening import open_data
+from lapwing.curator import open_data
 from lapwing.privacy import Budget
 
 HERE = Path(__file__).resolve().parent

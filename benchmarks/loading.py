@@ -96,7 +96,7 @@ def one(what: str, source: str) -> dict[str, float]:
     """One measurement, in this process."""
     import pandas as pd  # noqa: F401 (both sides have paid for the imports)
 
-    import lapwing.opening  # noqa: F401
+    import lapwing.curator  # noqa: F401
 
     data: Any = Path(source) if source.endswith(".csv") else make_frame(int(source))
     return measured(lambda: {"ours": open_ours, "duckdb": open_duckdb, "arrow": open_arrow}[what](data))

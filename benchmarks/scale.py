@@ -29,7 +29,7 @@ from typing import Any
 import duckdb
 from peers.scale_data import CATEGORIES, MILLIONS, events
 
-from lapwing.opening import open_data
+from lapwing.curator import open_data
 from lapwing.privacy import Budget
 from noise import environment
 

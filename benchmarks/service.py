@@ -50,7 +50,7 @@ import sys
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from lapwing.listening import listen
+from lapwing.sockets import listen
 
 BODY = b"x" * {size}
 

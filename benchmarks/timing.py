@@ -35,9 +35,8 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
-from lapwing.curator import Curator
-from lapwing.opening import open_data
-from lapwing.planning.work import A_STEP, operators, steps
+from lapwing.curator import Curator, open_data
+from lapwing.plan.operator_count import A_STEP, operators, steps
 from lapwing.privacy import Budget
 from lapwing.server.app import create_app
 from lapwing.server.service import Outcome, Service

@@ -25,7 +25,7 @@ from typing import Any
 
 import duckdb
 
-from lapwing.opening import open_data
+from lapwing.curator import open_data
 from lapwing.privacy import Budget
 
 HERE = Path(__file__).resolve().parent

@@ -7,32 +7,32 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from lapwing.catalog.derived import MOST_TABLES
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.postgres_dialect import postgres_dialect
 from lapwing.engines.spark_dialect import SPARK
 from lapwing.errors import Refused
-from lapwing.language.emission import emit
-from lapwing.language.expression import Operator
-from lapwing.language.operators.base import MOST_SIZE, MOST_TEXT
-from lapwing.language.operators.buckets import BUCKETS
-from lapwing.language.operators.casts import CASTS
-from lapwing.language.operators.date_texts import FORMATS
-from lapwing.language.operators.dates import TEMPORAL
-from lapwing.language.operators.logic import LOGIC
-from lapwing.language.operators.numbers import NUMERIC
-from lapwing.language.operators.text import TEXTUAL
-from lapwing.language.types import Interval, Type
-from lapwing.measures.aggregates import FUNCTIONS
-from lapwing.measures.columns import source
-from lapwing.planning.domain import MOST_RANGE, MOST_TRIED
-from lapwing.planning.statement import MOST_PARTS as MOST_RELEASES
-from lapwing.reading.relations.joins import MOST_DEGREE
-from lapwing.reading.relations.relation import MOST_TOTAL
-from lapwing.reading.sql.aliases import ALIASES
-from lapwing.reading.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
-from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
-from lapwing.reading.sql.statement import read_statement
+from lapwing.expressions.derived import MOST_TABLES
+from lapwing.expressions.expression import Operator
+from lapwing.expressions.operators.base import MOST_SIZE, MOST_TEXT
+from lapwing.expressions.operators.buckets import BUCKETS
+from lapwing.expressions.operators.casts import CASTS
+from lapwing.expressions.operators.date_texts import FORMATS
+from lapwing.expressions.operators.dates import TEMPORAL
+from lapwing.expressions.operators.logic import LOGIC
+from lapwing.expressions.operators.numbers import NUMERIC
+from lapwing.expressions.operators.text import TEXTUAL
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.to_sqlglot import emit
+from lapwing.expressions.types import Interval, Type
+from lapwing.plan.aggregates import FUNCTIONS
+from lapwing.plan.domain import MOST_RANGE, MOST_TRIED
+from lapwing.plan.postprocessed import MOST_PARTS as MOST_RELEASES
+from lapwing.plan.row_values import source
+from lapwing.sql.aliases import ALIASES
+from lapwing.sql.joins import MOST_DEGREE
+from lapwing.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
+from lapwing.sql.refusals import CLAUSES, NAMES, NODES
+from lapwing.sql.relation import MOST_TOTAL
+from lapwing.sql.split import read_statement
 
 PAGE = Path(__file__).with_name("sql.md")
 

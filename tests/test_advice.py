@@ -7,8 +7,8 @@ from sqlglot import exp
 
 from lapwing.curator import Curator
 from lapwing.errors import Refused
-from lapwing.reading.sql.precedence import SPELLINGS
-from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
+from lapwing.sql.precedence import SPELLINGS
+from lapwing.sql.refusals import CLAUSES, NAMES, NODES
 from support.exact import asked, open_exact, truth
 from support.refusals import attempt
 

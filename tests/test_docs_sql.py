@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from lapwing.errors import Refused
-from lapwing.language.operators.table import OPERATORS
-from lapwing.reading.sql import read_sql
-from lapwing.reading.sql.refused import CLAUSES, NAMES, NODES
-from lapwing.reading.sql.statement import read_statement
+from lapwing.expressions.operators.table import OPERATORS
+from lapwing.sql import read_sql
+from lapwing.sql.refusals import CLAUSES, NAMES, NODES
+from lapwing.sql.split import read_statement
 from support.refusals import attempt
 
 DOCS = Path(__file__).parents[1] / "docs"

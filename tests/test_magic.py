@@ -11,7 +11,7 @@ import pytest
 import lapwing as lw
 from lapwing import magic
 from lapwing.answers.answer import Release
-from lapwing.asking.preview import Preview
+from lapwing.curator.preview import Preview
 from lapwing.errors import Misconfigured, Refused
 from support import needs
 from support.visits import open_visits

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import lapwing as lw
+from lapwing.curator.settings import read_settings
 from lapwing.numbers import exact, ordinary, shown
-from lapwing.settings import read_settings
 
 BAD: dict[str, Any] = {
     "1e308": 1e308,

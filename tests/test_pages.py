@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lapwing import settings
+from lapwing.curator import settings
 from lapwing.lab.course import LECTURES
 
 ROOT = Path(__file__).parents[1]

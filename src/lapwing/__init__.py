@@ -60,10 +60,9 @@ if TYPE_CHECKING:
     from lapwing.answers.answer import Release
     from lapwing.classroom import refute
     from lapwing.client import connect
-    from lapwing.curator import Curator
+    from lapwing.curator import Curator, load
+    from lapwing.curator import open_data as open  # noqa: A004 (the name is `lw.open`)
     from lapwing.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, NoisyMax, RandomizedResponse
-    from lapwing.opening import load
-    from lapwing.opening import open_data as open  # noqa: A004 (the name is `lw.open`)
     from lapwing.privacy import Budget, Filter, posterior
 else:
     _HOMES = {
@@ -78,8 +77,8 @@ else:
         "RandomizedResponse": "lapwing.mechanisms.RandomizedResponse",
         "Release": "lapwing.answers.answer.Release",
         "connect": "lapwing.client.connect",
-        "load": "lapwing.opening.load",
-        "open": "lapwing.opening.open_data",
+        "load": "lapwing.curator.load",
+        "open": "lapwing.curator.open_data",
         "posterior": "lapwing.privacy.posterior",
         "refute": "lapwing.classroom.refute",
     }

@@ -14,8 +14,8 @@ import pytest
 
 from lapwing.answers.answer import Release
 from lapwing.answers.picture import arrange
-from lapwing.cells.release import Released
 from lapwing.curator import Curator
+from lapwing.plan.noise import Released
 from lapwing.privacy import Budget
 from support.visits import frame, open_visits
 

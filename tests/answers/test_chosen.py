@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers import present as present_module
+from lapwing.answers import columns as present_module
 from lapwing.answers.answer import Release
+from lapwing.answers.columns import present
 from lapwing.answers.picture import arrange
-from lapwing.answers.present import present
 from lapwing.answers.table import CHOSEN
-from lapwing.catalog.table import Catalog
-from lapwing.cells.release import Released
 from lapwing.curator import Curator
 from lapwing.errors import Refused
-from lapwing.measures.kind import Measure
+from lapwing.expressions.table import Catalog
 from lapwing.mechanisms.keys.threshold import LaplaceThreshold
-from lapwing.planning.plan import Plan, make_plan
+from lapwing.plan.kind import Measure
+from lapwing.plan.noise import Released
+from lapwing.plan.plan import Plan, make_plan
 from lapwing.privacy import Approximate, Budget, Pure
-from lapwing.reading.sql import read_sql
+from lapwing.sql import read_sql
 from support.visits import open_visits, visits_table
 
 LEVEL = Fraction(19, 20)

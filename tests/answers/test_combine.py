@@ -14,14 +14,14 @@ from lapwing.answers.combine import Combined, JoinedAnswers, _joined
 from lapwing.answers.stored import decode
 from lapwing.curator import Curator
 from lapwing.errors import Bug, Misconfigured, Refused
-from lapwing.measures.kind import Measure
-from lapwing.measures.total import TotalKind
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.mean_noise import weigh_variances
 from lapwing.mechanisms.cells import NoisyCells
 from lapwing.mechanisms.fitting import Noise
 from lapwing.noise import sample_gaussian, sample_laplace
+from lapwing.plan.kind import Measure
+from lapwing.plan.total import TotalKind
 from lapwing.privacy import Budget
 from support.tape import SeededBits
 from support.visits import Spy, interval, open_visits, write_visits

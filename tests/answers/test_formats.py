@@ -33,7 +33,7 @@ from lapwing.answers.picture import arrange
 from lapwing.answers.table import CHOSEN, AnswerColumn, AnswerTable, fresh
 from lapwing.arrays import objects
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 from support.visits import open_visits
 
 NAN, INF, HUGE = float("nan"), float("inf"), 2**70

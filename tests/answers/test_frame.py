@@ -20,7 +20,7 @@ from lapwing.answers.formats.pandas import to_pandas
 from lapwing.answers.formats.text import to_text
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 from support.visits import open_visits
 
 NAMES = ["sex", "n", "n_low", "n_high"]

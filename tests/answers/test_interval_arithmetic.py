@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from lapwing.answers.interval_arithmetic import RULES, box_of
-from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.engines.calculator import calculate
-from lapwing.language.expression import Call, Column, Expression, Literal, walk
-from lapwing.language.types import Type
-from lapwing.planning.question import Question
-from lapwing.reading.sql import read_sql
+from lapwing.engines.public_values import calculate
+from lapwing.expressions.expression import Call, Column, Expression, Literal, walk
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Type
+from lapwing.plan.question import Question
+from lapwing.sql import read_sql
 
 NAMES = ("x", "y", "z")
 CATALOG = Catalog((Table("t", tuple(Field(name, Type.REAL) for name in NAMES), None),))

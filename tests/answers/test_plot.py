@@ -18,14 +18,13 @@ from matplotlib.cbook import is_math_text
 from matplotlib.text import Text
 
 from lapwing.answers.formats.plot import plot
+from lapwing.answers.phrases import asked, condition, label
 from lapwing.answers.picture import CELLS_AS_BARS, MOST_BARS, Picture, Shape, arrange
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.answers.wording import asked, condition, label
-from lapwing.curator import Curator
+from lapwing.curator import Curator, open_data
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
-from lapwing.opening import open_data
-from lapwing.planning.question import Question
+from lapwing.expressions.types import Type
+from lapwing.plan.question import Question
 from lapwing.privacy import Budget
 
 PLANS = ["free", "25%", "50%", "95%", "deductible"]
@@ -140,7 +139,7 @@ def test_plot_never_loads_pyplot() -> None:
         "import sys, numpy as np\n"
         "from fractions import Fraction\nfrom lapwing.answers.formats.plot import plot\n"
         "from lapwing.answers.table import AnswerColumn, AnswerTable\n"
-        "from lapwing.language.types import Type\n"
+        "from lapwing.expressions.types import Type\n"
         "assert 'matplotlib' not in sys.modules\n"
         "one = np.array([1])\n"
         "column = AnswerColumn('n', Type.INTEGER, one, one - 1, one + 1)\n"

@@ -12,7 +12,7 @@ import pytest
 from lapwing.answers import prices
 from lapwing.answers.prices import best_terms, prices_in, prices_out, terms_of
 from lapwing.curator import answering
-from lapwing.planning.plan import Prices
+from lapwing.plan.plan import Prices
 from lapwing.privacy import Budget
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from support.visits import open_visits

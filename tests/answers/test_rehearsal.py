@@ -10,11 +10,11 @@ import pytest
 
 from lapwing.answers import rehearsal as rehearsal_module
 from lapwing.answers.rehearsal import rehearse
-from lapwing.asking.pricing import Terms
-from lapwing.asking.request import QuestionRequest, Request
 from lapwing.curator import Curator
+from lapwing.curator.pricing import Terms
+from lapwing.curator.request import QuestionRequest, Request
 from lapwing.errors import Bug
-from lapwing.planning.plan import Plan
+from lapwing.plan.plan import Plan
 from lapwing.privacy import Budget
 from support.visits import open_visits
 
@@ -63,8 +63,8 @@ STEPS = {
     "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.prepare", ["sql", "batch", "workload", "find", "watch"]),
     "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch", "workload"]),
     "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch", "workload"]),
-    "drawing noise of a search": ("lapwing.cells.bounds_search.release_search", ["find"]),
-    "encoding a search": ("lapwing.cells.bounds_search.encode_search", ["find"]),
+    "drawing noise of a search": ("lapwing.plan.bounds_search.release_search", ["find"]),
+    "encoding a search": ("lapwing.plan.bounds_search.encode_search", ["find"]),
     "binding what stands above": ("lapwing.answers.rehearsal.present", ["sql", "batch"]),
 }
 WAYS = {

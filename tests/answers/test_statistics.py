@@ -15,15 +15,15 @@ import pytest
 
 import lapwing as lw
 from lapwing.answers.answer import Release
-from lapwing.answers.present import present
-from lapwing.answers.readings import intervals_of, values_of
-from lapwing.cells.release import Arranged, Released, release
+from lapwing.answers.columns import present
+from lapwing.answers.estimates import intervals_of, values_of
 from lapwing.curator import Curator
 from lapwing.mechanisms.cells import CellQuantiles
 from lapwing.mechanisms.moments.mean import Mean, Variance
 from lapwing.mechanisms.moments.pair import PairMoments
 from lapwing.mechanisms.moments.rows import scale_down
-from lapwing.planning.plan import Plan
+from lapwing.plan.noise import Arranged, Released, release
+from lapwing.plan.plan import Plan
 from support.cells import exact_cells
 
 Floats = npt.NDArray[np.float64]

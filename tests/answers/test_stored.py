@@ -14,11 +14,11 @@ import pytest
 
 import lapwing as lw
 from lapwing.answers.stored import decode
-from lapwing.asking.pricing import Terms
-from lapwing.asking.request import QuestionRequest, Request
+from lapwing.curator.pricing import Terms
+from lapwing.curator.request import QuestionRequest, Request
 from lapwing.errors import BudgetExceeded, Bug
-from lapwing.planning.question import Question
-from lapwing.reading.sql import read_sql
+from lapwing.plan.question import Question
+from lapwing.sql import read_sql
 from support.visits import frame, open_visits, visits_catalog
 
 TEXT = "SELECT sex, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY sex"

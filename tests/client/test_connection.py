@@ -19,7 +19,7 @@ import pytest
 import lapwing as lw
 from lapwing import magic
 from lapwing.client import Connection
-from lapwing.client.answers import RemoteRelease
+from lapwing.client.rebuilt import RemoteRelease
 from lapwing.curator import Curator
 from lapwing.errors import LapwingError, Misconfigured, NotServed
 from support.service import RunningService, running

@@ -33,10 +33,10 @@ from lapwing.collect.hashing import Hashing
 from lapwing.collect.histogram import Histogram
 from lapwing.collect.local import LocalProtocol
 from lapwing.collect.panel import PanelDevices
+from lapwing.collect.probabilities import SymbolCoin, spread
 from lapwing.collect.rappor import RapporClient
 from lapwing.collect.reports import ReportRows
 from lapwing.collect.respondent import Collected, Respondent
-from lapwing.collect.thresholds import SymbolCoin, spread
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.privacy.loss import Pure
 from lapwing.survey import wire

@@ -22,8 +22,8 @@ from lapwing.collect import (
     read_reports,
 )
 from lapwing.collect.hashing import Hashing
+from lapwing.collect.probabilities import spread
 from lapwing.collect.subset import sample_subsets
-from lapwing.collect.thresholds import spread
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM
 from lapwing.numbers import ball, enclose

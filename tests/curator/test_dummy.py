@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lapwing as lw
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
 from lapwing.curator.dummy import ROWS, dummy_catalog, dummy_engine, dummy_rows
-from lapwing.language.types import Type
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Type
 from lapwing.ledger import open_ledger
 from support.analyst import births_curator, flights_curator, health_curator
 from support.questions import bounds

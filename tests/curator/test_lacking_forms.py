@@ -12,7 +12,7 @@ from lapwing.engines.dialect import Dialect, Lacking
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Refused
-from lapwing.language import forms
+from lapwing.expressions import forms
 
 WHY = "This engine has no regular expressions."
 PARTIAL = replace(DUCKDB, forms={**DUCKDB.forms, forms.Found: Lacking(WHY, "Use LIKE.")})

@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lapwing.curator import Curator
+from lapwing.curator import Curator, open_data
 from lapwing.errors import LapwingError, Refused
-from lapwing.opening import open_data
 from lapwing.privacy import Budget
-from lapwing.reading.sql.reader import _parse, _parsed, parse
+from lapwing.sql.reader import _parse, _parsed, parse
 from support.refusals import attempt
 
 SIZES = 70, 140  # beyond the number of constants of a question that is read by its shape

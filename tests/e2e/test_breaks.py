@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import lapwing as lw
-from lapwing.cells.bounding import cells_query
-from lapwing.cells.release import arrange
-from lapwing.planning.plan import Plan, make_plan
-from lapwing.planning.question import Question
-from lapwing.reading.sql import read_sql
+from lapwing.plan.noise import arrange
+from lapwing.plan.plan import Plan, make_plan
+from lapwing.plan.query import cells_query
+from lapwing.plan.question import Question
+from lapwing.sql import read_sql
 from support.cells import run
 
 BUDGET = lw.Budget(epsilon=1000)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from lapwing.curator import load
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured
-from lapwing.opening import load
 from lapwing.privacy import Accounting, Budget, Cost
 from support.visits import frame, open_visits, write_visits
 

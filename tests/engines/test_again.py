@@ -13,23 +13,23 @@ from random import Random
 from typing import Any
 
 import pytest
+from reading.sql.test_shapes import TODAY, varied
 
 from engines.test_suite import rows_of, seen
-from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.bounding import queries
-from lapwing.cells.release import fetched
-from lapwing.curator.prepared import Prepared
+from lapwing.curator.query_cache import Prepared
 from lapwing.engines import duckdb
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.engine import Engine
 from lapwing.errors import Refused
-from lapwing.planning.plan import Plan, make_plan
-from lapwing.planning.question import Question
+from lapwing.expressions.table import Catalog, Table
+from lapwing.plan.noise import fetched
+from lapwing.plan.plan import Plan, make_plan
+from lapwing.plan.query import queries
+from lapwing.plan.question import Question
 from lapwing.privacy.loss import ZCDP, Loss
-from lapwing.reading.sql import read_sql
-from lapwing.reading.sql.shapes import ShapeReader
-from reading.sql.test_shapes import TODAY, varied
+from lapwing.sql import read_sql
+from lapwing.sql.shapes import ShapeReader
 from support.hosts import HOSTS, DuckDBHost, Host, Rows
 from support.questions import arrow_table, make_question, make_row, make_table
 from support.refusals import attempt

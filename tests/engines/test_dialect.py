@@ -1,4 +1,4 @@
-"""Every engine writes every form, and gives it the one meaning that language/forms.py says: the suite of any engine."""
+"""Every engine writes every form, with the one meaning that expressions/forms.py says: the suite of any engine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pytest
 from sqlglot import exp
 from sqlglot.errors import UnsupportedError
 
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.dialect import Dialect, Lacking
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Engine
 from lapwing.engines.postgres_dialect import postgres_dialect
 from lapwing.engines.spark_dialect import SPARK
 from lapwing.errors import Bug, Refused
-from lapwing.language import forms
-from lapwing.language.emission import literal
-from lapwing.language.forms import FORMS, Form, form_of
-from lapwing.language.operators.base import number, try_cast
-from lapwing.language.types import Type
+from lapwing.expressions import forms
+from lapwing.expressions.forms import FORMS, Form, form_of
+from lapwing.expressions.operators.base import number, try_cast
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.to_sqlglot import literal
+from lapwing.expressions.types import Type
 from support.cells import run
 from support.hosts import Host
 

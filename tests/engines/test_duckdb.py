@@ -16,21 +16,20 @@ import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.cells.bounding import cells_query
-from lapwing.cells.release import arrange
-from lapwing.curator import Curator
+from lapwing.curator import Curator, open_data
 from lapwing.engines.connection import BEYOND, LEAST, check_version
 from lapwing.engines.duckdb import DuckDBEngine, hide_progress, stored_types
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
 from lapwing.errors import Misconfigured
-from lapwing.language.forms import KeyedHash, form_of
-from lapwing.language.types import Type
-from lapwing.opening import open_data
-from lapwing.planning.plan import Plan, make_plan
-from lapwing.planning.question import Question
+from lapwing.expressions.forms import KeyedHash, form_of
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Type
+from lapwing.plan.noise import arrange
+from lapwing.plan.plan import Plan, make_plan
+from lapwing.plan.query import cells_query
+from lapwing.plan.question import Question
 from lapwing.privacy import Budget, Pure
-from lapwing.reading.sql import read_sql
+from lapwing.sql import read_sql
 from support.cells import run
 from support.visits import CANARY, frame, interval, open_visits, write_visits
 

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import lapwing as lw
-from lapwing.catalog.table import Field, Table
 from lapwing.cli.draft import draft
 from lapwing.engines import duckdb as engine_module
 from lapwing.engines import files
@@ -22,7 +21,8 @@ from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.files import digest_of
 from lapwing.engines.public import read_public
 from lapwing.engines.source import DuckDBTable, Parquet, file_source, fingerprint
-from lapwing.language.types import Type
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Type
 
 ENDINGS = ["parquet", "csv", "tsv", "duckdb"]
 STEMS = [

@@ -18,10 +18,10 @@ import pyarrow.dataset
 import pytest
 
 import lapwing as lw
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.frames import frame_source
-from lapwing.language.types import Type
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Type
 
 BUDGET = lw.Budget(epsilon=100_000)
 FACTS: dict[str, Any] = {"name": "t", "unit": "pid", "rows_per_unit": 1, "budget": BUDGET}

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lapwing.catalog.table import Catalog, Table
-from lapwing.curator.prepared import Prepared
+from lapwing.curator.query_cache import Prepared
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
-from lapwing.planning.plan import make_plan
+from lapwing.expressions.table import Catalog, Table
+from lapwing.plan.plan import make_plan
 from lapwing.privacy.loss import ZCDP
-from lapwing.reading.sql import read_sql
+from lapwing.sql import read_sql
 from support.questions import arrow_table, make_row, make_table
 
 REALS = ("0.0", "-0.0", "1.5", "9.99", "1e308", "-1e308", "5e-324", "0.1", "0.30000000000000004", "9007199254740993.0")

@@ -17,11 +17,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from lapwing.curator import load, open_data
 from lapwing.engines import duckdb as duckdb_module
 from lapwing.engines import interrupt as interrupt_module
 from lapwing.engines.interrupt import _Watcher, interruptible
 from lapwing.ledger import open_ledger, verify_ledger
-from lapwing.opening import load, open_data
 from lapwing.privacy import Budget
 from support.steps import acts_at
 

@@ -11,21 +11,20 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.cells.bounding import queries
-from lapwing.curator import Curator
+from lapwing.curator import Curator, open_data
 from lapwing.engines import key_tables as module
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.key_tables import MANY
 from lapwing.engines.source import Frame
-from lapwing.language import forms
-from lapwing.language.types import Type, Value
-from lapwing.opening import open_data
-from lapwing.planning.plan import Plan, make_plan
-from lapwing.planning.question import Question
+from lapwing.expressions import forms
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Type, Value
+from lapwing.plan.plan import Plan, make_plan
+from lapwing.plan.query import queries
+from lapwing.plan.question import Question
 from lapwing.privacy import Budget, Pure
-from lapwing.reading.sql import read_sql
+from lapwing.sql import read_sql
 from support.cells import exact_cells
 
 SOME = 40

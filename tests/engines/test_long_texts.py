@@ -7,12 +7,12 @@ import re
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.language.emission import emit
-from lapwing.language.operators.base import MOST_TEXT
-from lapwing.language.operators.table import OPERATORS, sees_start
-from lapwing.language.types import Type
-from lapwing.reading.sql import read_sql
+from lapwing.expressions.operators.base import MOST_TEXT
+from lapwing.expressions.operators.table import OPERATORS, sees_start
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.to_sqlglot import emit
+from lapwing.expressions.types import Type
+from lapwing.sql import read_sql
 from support.hosts import Host
 
 TABLE = Table("t", (Field("pid", Type.INTEGER), Field("s", Type.TEXT), Field("c", Type.TEXT)), "pid", rows_per_unit=1)

@@ -16,19 +16,19 @@ from sqlglot import exp
 
 from engines.test_remainders import REALS
 from engines.test_texts import LETTERS
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Engine
 from lapwing.engines.postgres_dialect import postgres_dialect
 from lapwing.engines.spark_dialect import SPARK
 from lapwing.errors import Refused
-from lapwing.language.emission import value
-from lapwing.language.expression import Column, Key, Operator, Slot
-from lapwing.language.operators.casts import CASTS
-from lapwing.language.operators.table import OPERATORS
-from lapwing.language.types import Type
-from lapwing.planning.question import Question
-from lapwing.reading.sql import read_sql
+from lapwing.expressions.expression import Column, Key, Operator, Slot
+from lapwing.expressions.operators.casts import CASTS
+from lapwing.expressions.operators.table import OPERATORS
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.to_sqlglot import value
+from lapwing.expressions.types import Type
+from lapwing.plan.question import Question
+from lapwing.sql import read_sql
 from support.cells import run
 from support.hosts import DuckDBHost, Host
 

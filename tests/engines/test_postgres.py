@@ -12,10 +12,10 @@ import pytest
 
 import lapwing as lw
 from lapwing.cli.draft import draft_served
+from lapwing.curator import load
 from lapwing.engines.postgres_dialect import postgres_dialect
 from lapwing.errors import EngineFailed, LapwingError, Misconfigured, Refused
-from lapwing.language.forms import Lower, Upper
-from lapwing.opening import load
+from lapwing.expressions.forms import Lower, Upper
 from support.hosts import PostgresHost
 from support.postgres import PostgresServer
 

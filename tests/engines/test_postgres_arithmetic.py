@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.engine import Engine
 from lapwing.engines.postgres_arithmetic import constant_of
-from lapwing.language import forms
-from lapwing.language.emission import literal, real
-from lapwing.language.types import Type
+from lapwing.expressions import forms
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.to_sqlglot import literal, real
+from lapwing.expressions.types import Type
 from support.cells import run
 from support.hosts import DuckDBHost, PostgresHost
 from support.postgres import PostgresServer

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import UNIT_ID, Catalog, Field, Table
 from lapwing.engines.postgres import PostgresEngine, stored_types
 from lapwing.engines.postgres_columns import LONGEST
 from lapwing.engines.source import PostgresTable, read_source
 from lapwing.errors import Misconfigured
-from lapwing.language.emission import emit
-from lapwing.language.types import Type
-from lapwing.planning.question import Question
-from lapwing.reading.sql import read_sql
+from lapwing.expressions.table import UNIT_ID, Catalog, Field, Table
+from lapwing.expressions.to_sqlglot import emit
+from lapwing.expressions.types import Type
+from lapwing.plan.question import Question
+from lapwing.sql import read_sql
 from support.cells import run
 from support.hosts import PostgresHost
 from support.postgres import PostgresServer

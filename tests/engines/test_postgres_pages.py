@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from engines.test_texts import LETTERS, PAGE, PRICES, limited
-from lapwing.catalog.table import Catalog, Table
 from lapwing.engines.engine import ARROW_TYPES, Engine
 from lapwing.errors import Refused
-from lapwing.language.operators.table import OPERATORS
-from lapwing.measures.aggregates import FUNCTIONS
-from lapwing.planning.plan import Plan, make_plan
-from lapwing.reading.sql import read_sql
+from lapwing.expressions.operators.table import OPERATORS
+from lapwing.expressions.table import Catalog, Table
+from lapwing.plan.aggregates import FUNCTIONS
+from lapwing.plan.plan import Plan, make_plan
+from lapwing.sql import read_sql
 from support.cells import exact_cells
 from support.hosts import Host, PostgresHost
 from support.postgres import PostgresServer

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.postgres_patterns import translate
-from lapwing.language.forms import Found
-from lapwing.language.operators.patterns import is_linear
-from lapwing.language.types import Type
+from lapwing.expressions.forms import Found
+from lapwing.expressions.operators.patterns import is_linear
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Type
 from support.cells import run
 from support.hosts import DuckDBHost, PostgresHost
 from support.postgres import PostgresServer

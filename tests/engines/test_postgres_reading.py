@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.engine import Engine
-from lapwing.language.forms import RoundTo, TryRead
-from lapwing.language.types import Type
+from lapwing.expressions.forms import RoundTo, TryRead
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Type
 from support.cells import run
 from support.hosts import DuckDBHost, PostgresHost
 from support.postgres import PostgresServer

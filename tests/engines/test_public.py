@@ -10,12 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lapwing.catalog.table import Table
 from lapwing.engines.frames import frame_source
 from lapwing.engines.public import MOST_VALUES, read_public
 from lapwing.engines.source import Csv, Frame
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.table import Table
+from lapwing.expressions.types import Type
 from support.visits import interval
 
 

@@ -17,15 +17,15 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.engine import Engine
 from lapwing.engines.source import SparkFrame
 from lapwing.engines.spark import SparkEngine
-from lapwing.language.emission import value
-from lapwing.language.expression import Column, Key, Slot
-from lapwing.language.types import Type
-from lapwing.planning.question import Question
-from lapwing.reading.sql import read_sql
+from lapwing.expressions.expression import Column, Key, Slot
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.to_sqlglot import value
+from lapwing.expressions.types import Type
+from lapwing.plan.question import Question
+from lapwing.sql import read_sql
 from support.cells import run
 from support.hosts import HOSTS, SALT
 

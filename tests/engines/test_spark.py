@@ -21,7 +21,6 @@ import pytest
 from sqlglot import exp
 
 import lapwing as lw
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.engine import Engine
@@ -31,11 +30,12 @@ from lapwing.engines.spark import SparkEngine, stored_types
 from lapwing.engines.spark_dialect import SALT_TABLE, SPARK
 from lapwing.engines.spark_session import MEANING, Sessions, check_java, read_spark_address
 from lapwing.errors import EngineFailed, Misconfigured, Refused
-from lapwing.language.types import Interval, Type
-from lapwing.planning.plan import Plan, make_plan
-from lapwing.planning.question import Question
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Interval, Type
+from lapwing.plan.plan import Plan, make_plan
+from lapwing.plan.question import Question
 from lapwing.privacy.loss import ZCDP
-from lapwing.reading.sql import read_sql
+from lapwing.sql import read_sql
 from support.cells import exact_cells, run
 
 SALT = 0x5A17_5EC7E7
@@ -282,7 +282,7 @@ def test_odd_values_in_compiled_queries_give_the_cells_of_duckdb(spark: Any) -> 
 
 def test_no_text_and_no_plan_has_the_salt(engine: SparkEngine, spark: Any) -> None:
     """threat:A13 Spark stores the texts and plans of queries in its event log."""
-    from lapwing.cells.bounding import queries
+    from lapwing.plan.query import queries
 
     plan = plan_of(QUESTIONS[0], replace(VISITS, groups_per_unit=1))
     (query,) = queries(plan).prepared(engine.prepare).all
@@ -299,8 +299,8 @@ def test_no_text_and_no_plan_has_the_salt(engine: SparkEngine, spark: Any) -> No
 
 def test_patterns_of_like_take_linear_time() -> None:
     """No part gives back what it matched, so a text is read about once; threat:A26."""
-    from lapwing.language import forms
-    from lapwing.language.emission import literal
+    from lapwing.expressions import forms
+    from lapwing.expressions.to_sqlglot import literal
 
     form = forms.Matches(this=exp.column("s"), expression=literal("a%b.c%d%e"))
     assert SPARK.write(form).text == r"s RLIKE '(?s)\\Aa(?>.*?b\\x2ec)(?>.*?d).*e\\z'"
@@ -601,7 +601,7 @@ def test_rows_of_a_unit_cross_the_network_once_where_few_are_in_a_group(spark: A
 
 def steps_of(spark: Any, table: Table = PURCHASES) -> str:
     """The plan of the question on the page, one line a step, without expressions."""
-    from lapwing.cells.bounding import queries
+    from lapwing.plan.query import queries
 
     data = spark.createDataFrame(pa.table({"uid": [1], "category": [1], "amount": [1.0]}))
     engine = SparkEngine([(table, SparkFrame(data))], salt=SALT)

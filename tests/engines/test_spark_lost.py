@@ -44,12 +44,12 @@ with running("local[2]", limits) as session:
 
 CLIENT = """
 import sys, threading, time
-from lapwing.catalog.table import Field, Table
+from lapwing.expressions.table import Field, Table
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.source import SparkTable
 from lapwing.engines.spark import SparkEngine
 from lapwing.engines.spark_session import open_sessions, read_spark_address
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 
 address = read_spark_address(sys.argv[1], public=True)
 engine = SparkEngine([(Table("t", (Field("x", Type.INTEGER),), None), SparkTable(address, sys.argv[2]))], salt=1)

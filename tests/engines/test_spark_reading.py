@@ -13,7 +13,7 @@ from engines.test_postgres_reading import TABLE, TEXTS, is_read_alike, read
 from lapwing.engines.source import SparkFrame
 from lapwing.engines.spark import SparkEngine
 from lapwing.engines.spark_reading import cast_to
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 from support.hosts import SALT, DuckDBHost
 
 MORE = [

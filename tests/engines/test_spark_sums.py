@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.source import SparkFrame
 from lapwing.engines.spark import SparkEngine
 from lapwing.engines.spark_dialect import SPARK
-from lapwing.language import forms
-from lapwing.language.types import Type
+from lapwing.expressions import forms
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Type
 from support.cells import run
 from support.hosts import SALT
 

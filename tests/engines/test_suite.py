@@ -15,7 +15,6 @@ from random import Random
 from typing import Any
 
 import pytest
-
 from cells.test_neighbours import (
     BASIC,
     PURE,
@@ -24,16 +23,17 @@ from cells.test_neighbours import (
     planned,
     weights,
 )
-from lapwing.asking.pricing import Terms, plan_on_terms
-from lapwing.catalog.table import Table
-from lapwing.cells.release import Arranged
+
+from lapwing.curator.pricing import Terms, plan_on_terms
 from lapwing.engines.engine import Engine
 from lapwing.errors import Refused
-from lapwing.measures.quantiles import QuantilesKind
-from lapwing.planning.plan import Plan
-from lapwing.planning.question import Question
+from lapwing.expressions.table import Table
+from lapwing.plan.noise import Arranged
+from lapwing.plan.plan import Plan
+from lapwing.plan.quantiles import QuantilesKind
+from lapwing.plan.question import Question
 from lapwing.privacy import Budget
-from lapwing.reading.sql import read_sql
+from lapwing.sql import read_sql
 from support.cells import exact_cells
 from support.hosts import DuckDBHost, Host, Rows
 from support.questions import Row, arrow_table, make_question, make_row, make_rows, make_table, without

@@ -21,22 +21,22 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from lapwing.catalog.table import Catalog, Field, Limit, Table
-from lapwing.cells.bounding import queries
-from lapwing.cells.bounds_search import BoundsOf, LimitOf, powers_query
+from lapwing.answers.distribution import ask_distribution
+from lapwing.answers.marginals import ask_marginals
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame
 from lapwing.errors import Refused
-from lapwing.language.operators.table import OPERATORS
-from lapwing.language.types import Interval, Type
-from lapwing.measures.aggregates import FUNCTIONS
-from lapwing.planning.plan import Plan, Prices, make_plan, priced
-from lapwing.planning.question import Question
+from lapwing.expressions.operators.table import OPERATORS
+from lapwing.expressions.table import Catalog, Field, Limit, Table
+from lapwing.expressions.types import Interval, Type
+from lapwing.plan.aggregates import FUNCTIONS
+from lapwing.plan.bounds_search import BoundsOf, LimitOf, powers_query
+from lapwing.plan.plan import Plan, Prices, make_plan, priced
+from lapwing.plan.query import queries
+from lapwing.plan.question import Question
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.reading.sql import read_sql
-from lapwing.workloads.distribution import ask_distribution
-from lapwing.workloads.marginals import ask_marginals
+from lapwing.sql import read_sql
 from support import relations
 from support.questions import make_question, make_table
 

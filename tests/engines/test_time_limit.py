@@ -13,14 +13,14 @@ import pytest
 from sqlglot import exp
 
 import lapwing as lw
-from lapwing.catalog.table import Field, Table
+from lapwing.curator import load
+from lapwing.curator.settings import read_settings
 from lapwing.engines.source import SparkFrame
 from lapwing.engines.time_limit import FACTOR, LEAST, time_limit
 from lapwing.errors import EngineFailed
-from lapwing.language.types import Type
-from lapwing.opening import load
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Type
 from lapwing.server.timing import longest
-from lapwing.settings import read_settings
 from support.hosts import Host, PostgresHost
 from support.postgres import PostgresServer
 

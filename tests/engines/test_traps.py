@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 import lapwing as lw
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
 from lapwing.engines.backends import open_engine
 from lapwing.errors import LapwingError
-from lapwing.language.types import Interval, Type
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Interval, Type
 from lapwing.ledger import open_ledger
 from support.hosts import Host
 

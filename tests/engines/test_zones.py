@@ -9,16 +9,16 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from language.test_zones import USUAL, instants, oracle
 from sqlglot import exp
 
-from language.test_zones import USUAL, instants, oracle
-from lapwing.catalog.table import Field, Table
-from lapwing.language.emission import emit
-from lapwing.language.expression import Column, Literal
-from lapwing.language.operators.base import call
-from lapwing.language.operators.dates import SHIFTED, at_time_zone
-from lapwing.language.types import Type
-from lapwing.language.zones import offsets_of
+from lapwing.expressions.expression import Column, Literal
+from lapwing.expressions.operators.base import call
+from lapwing.expressions.operators.dates import SHIFTED, at_time_zone
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.to_sqlglot import emit
+from lapwing.expressions.types import Type
+from lapwing.expressions.zones import offsets_of
 from support.cells import run
 from support.hosts import Host
 

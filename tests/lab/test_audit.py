@@ -12,7 +12,7 @@ import pytest
 import lapwing as lw
 from lapwing.errors import Misconfigured
 from lapwing.lab import Claim, audit, audit_outputs
-from lapwing.lab.chance import draw_normals
+from lapwing.lab.random_people import draw_normals
 from lapwing.lab.zoo import BROKEN, SOUND, Specimen, add_noise
 from support.audit import assert_caught, assert_private, audit_profile
 

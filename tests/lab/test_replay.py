@@ -12,7 +12,7 @@ import pytest
 import lapwing as lw
 from lapwing.errors import Misconfigured
 from lapwing.lab import replay
-from lapwing.lab.same import same
+from lapwing.lab.equality import same
 from lapwing.lab.zoo_code import FAULTS, sound_mean
 from lapwing.mechanisms import Mean, PermuteAndFlip, Quantile, Ranges, Sparse, TopK
 

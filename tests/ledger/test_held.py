@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from lapwing.curator import open_data
 from lapwing.errors import Misconfigured
 from lapwing.ledger.held import HeldAnswer, holding, settle_held
-from lapwing.opening import open_data
 from lapwing.privacy import Accounting, Budget, Cost
 from support.visits import open_visits
 

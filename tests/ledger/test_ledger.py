@@ -18,7 +18,7 @@ import pytest
 
 from lapwing.errors import BudgetExceeded, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Declaration, Entry, EntryKind, Head, Ledger, open_ledger, read_head, verify_ledger
-from lapwing.ledger.checked import CheckedBook
+from lapwing.ledger.verified import CheckedBook
 from lapwing.privacy import Accounting, Budget, Cost, Filter, Pure
 
 New = Callable[[Budget], Ledger]

@@ -8,7 +8,7 @@ import pytest
 
 from lapwing.errors import BudgetExceeded, Bug, LedgerFailed
 from lapwing.ledger import EntryKind, Head, Ledger
-from lapwing.ledger.checked import CheckedBook
+from lapwing.ledger.verified import CheckedBook
 from lapwing.ledger.witness import Witness
 from lapwing.privacy import Accounting, Cost
 

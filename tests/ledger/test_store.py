@@ -251,6 +251,6 @@ def test_the_rules_know_no_store() -> None:
     own = {"sqlite.py", "postgres.py", "postgres_server.py", "postgres_book.py"}
     surveys = {Path("survey/postgres_store.py")}  # connections to a server are the same; it has no ledger
     assert {path for path in users if path.name not in own} == {
-        Path("ledger/opening.py"),
+        Path("ledger/open.py"),
         Path("ledger/populations.py"),
     } | surveys

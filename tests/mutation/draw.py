@@ -34,7 +34,8 @@ from trial import PACKAGE, ROOT, OutOfTime, first_failure
 
 ROOMS = (
     *("numbers.py", "noise", "privacy", "mechanisms", "classroom", "ledger", "curator"),
-    *("measures", "planning", "reading/relations", "cells", "answers", "workloads", "asking"),
+    *("plan", "answers", "sql/combining.py", "sql/grouping.py", "sql/joins.py", "sql/per_unit.py", "sql/relation.py"),
+    *("sql/semi_join_rows.py", "sql/unions.py"),
 )
 PICTURES = ("answers/formats/plot.py", "answers/picture.py", "answers/chart.py")
 """Where a mark stands in a picture is no answer."""

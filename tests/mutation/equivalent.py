@@ -13,7 +13,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "return float(self._shown_probability(np.array([n]))[(-1)]) if n else 0.0",
     ): "the array has one entry, so its last is its first",
     (
-        "cells/bounding.py",
+        "plan/query.py",
         'return select(*columns).from_(_kept(self.plan).subquery("r", copy=False), copy=False)',
         "return (select(*columns).from_(_kept(self.plan).subquery('r', copy=False)))",
     ): "sqlglot then copies the subquery before it uses it; the query is the same",

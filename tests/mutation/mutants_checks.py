@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-_CHECKING = "cells/checking.py"
+_CHECKING = "plan/units_exceeding.py"
 _CELLS = "mechanisms/cells.py"
-_CHECKS = "curator/checks.py"
+_CHECKS = "curator/check_store.py"
 _PLANNER = "curator/planner.py"
-_LIMITS = "planning/limits.py"
-_WORDS = "answers/left_out.py"
-COUNTS = ("tests/cells/test_checking.py",)
-ASKED = ("tests/asking/test_checks.py",)
-LIMITS = ("tests/planning/test_limits.py",)
+_LIMITS = "plan/contribution_limits.py"
+_WORDS = "answers/clipping_notes.py"
+COUNTS = ("tests/plan/test_units_exceeding.py",)
+ASKED = ("tests/curator/test_check_price.py",)
+LIMITS = ("tests/plan/test_contribution_limits.py",)
 
 CHECKS: tuple[Mutant, ...] = (
     Mutant(

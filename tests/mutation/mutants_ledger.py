@@ -8,11 +8,11 @@ PROMISED = (
     *("tests/ledger/test_promises.py", "tests/ledger/test_copies.py", "tests/ledger/test_ledger.py"),
     *("tests/ledger/test_store.py", "tests/ledger/test_sqlite.py"),
 )
-GROUPED = ("tests/cells/test_groups.py",)
-_CHECKED = "ledger/checked.py"
+GROUPED = ("tests/plan/test_group_order.py",)
+_CHECKED = "ledger/verified.py"
 _LEDGER = "ledger/ledger.py"
 _SQLITE = "ledger/sqlite.py"
-_GROUPS = "cells/groups.py"
+_GROUPS = "plan/group_order.py"
 
 LEDGER: tuple[Mutant, ...] = (
     # what may be spent

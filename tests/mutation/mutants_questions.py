@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-PLAN = ("tests/planning/test_plan.py",)
-CELLS = ("tests/cells/test_bounding.py", "tests/cells/test_neighbours.py")
-WHOLE = ("tests/test_curator.py", "tests/answers/test_stored.py", "tests/e2e/test_gate.py")
-_PLAN = "planning/plan.py"
-_IDENTITY = "catalog/identity.py"
-_TOTAL = "measures/total.py"
-_MOMENTS = "measures/moments.py"
-_QUANTILES = "measures/quantiles.py"
-_DISTINCT = "measures/distinct.py"
+PLAN = ("tests/plan/test_plan.py",)
+CELLS = ("tests/plan/test_query.py", "tests/plan/test_neighbours.py")
+WHOLE = ("tests/curator/test_curator.py", "tests/answers/test_stored.py", "tests/e2e/test_gate.py")
+_PLAN = "plan/plan.py"
+_IDENTITY = "expressions/identity.py"
+_TOTAL = "plan/total.py"
+_MOMENTS = "plan/moments.py"
+_QUANTILES = "plan/quantiles.py"
+_DISTINCT = "plan/distinct.py"
 _CELLS = "mechanisms/cells.py"
 _FITTING = "mechanisms/fitting.py"
-_BOUNDING = "cells/bounding.py"
+_BOUNDING = "plan/query.py"
 _REQUESTS = "curator/requests.py"
 _ANSWERING = "curator/answering.py"
 _PRIVATE_DATA = "curator/private_data.py"
-_FUNCTION = "measures/function.py"
-_FINDING = "cells/bounds_search.py"
-FINDING = ("tests/cells/test_bounds_search.py", "tests/asking/test_automatic.py")
+_FUNCTION = "plan/aggregate_function.py"
+_FINDING = "plan/bounds_search.py"
+FINDING = ("tests/plan/test_bounds_search.py", "tests/curator/test_automatic.py")
 
 QUESTIONS: tuple[Mutant, ...] = (
     # how much noise
@@ -63,7 +63,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "top_k(self.many, sensitivity=sensitivity,",
         "top_k(self.many, sensitivity=1,",
         "a unit with many rows is not covered",
-        ("tests/planning/test_best.py",),
+        ("tests/plan/test_best.py",),
     ),
     Mutant(
         "choose the best groups as if no part were negative",
@@ -71,7 +71,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "monotone = self.interval.low >= 0 or self.interval.high <= 0",
         "monotone = True",
         "half the noise",
-        ("tests/planning/test_best.py",),
+        ("tests/plan/test_best.py",),
     ),
     Mutant(
         "swap l2 for l1",
@@ -103,23 +103,23 @@ QUESTIONS: tuple[Mutant, ...] = (
         "return not self.parts",
         "return not self.kinds",
         "keys that nobody declared are asked for without a price",
-        ("tests/asking/test_keys_alone.py",),
+        ("tests/curator/test_keys_alone.py",),
     ),
     Mutant(
         "no group for NULL",
-        "planning/domain.py",
+        "plan/domain.py",
         "return (*kept, None) if null else kept",
         "return kept",
         "rows without a value are left out in silence",
-        ("tests/planning/test_domain.py",),
+        ("tests/plan/test_domain.py",),
     ),
     Mutant(
         "one group too few",
-        "planning/domain.py",
+        "plan/domain.py",
         "return _Values(range(low, high + 1), null, missing)",
         "return _Values(range(low, high), null, missing)",
         "a possible key is missing",
-        ("tests/planning/test_domain.py",),
+        ("tests/plan/test_domain.py",),
     ),
     Mutant(
         "keys for free",
@@ -127,7 +127,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "return len(self.kinds) + (self.domain is None and self.counted is None)",
         "return len(self.kinds)",
         "the selection of keys is not paid for",
-        ("tests/cells/test_release.py",),
+        ("tests/plan/test_noise.py",),
     ),
     Mutant(
         "charge the first part only",
@@ -159,7 +159,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "    return table.row_limit\n",
         "    return max(1, table.row_limit - 1)\n",
         "off by one",
-        (*PLAN, "tests/cells/test_bounding.py"),
+        (*PLAN, "tests/plan/test_query.py"),
     ),
     Mutant(
         "one row of a soft unit",
@@ -232,7 +232,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "mechanisms_for(share.scaled(Fraction(1, groups_per_unit))).quantiles",
         "mechanisms_for(share).quantiles",
         "a unit in many groups is not covered",
-        ("tests/cells/test_release.py",),
+        ("tests/plan/test_noise.py",),
     ),
     Mutant(
         "drop the group limit",
@@ -272,7 +272,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "        query = _where(query, exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))\n",
         "        pass\n",
         "all rows without a unit are one unit",
-        ("tests/cells/test_bounding.py",),
+        ("tests/plan/test_query.py",),
     ),
     Mutant(
         "total over all units",
@@ -305,7 +305,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "c.astype(object) + self.noise.draw(c.size).astype(object)",
         "c.astype(object)",
         "exact answers",
-        ("tests/cells/test_release.py",),
+        ("tests/plan/test_noise.py",),
     ),
     Mutant(
         "one noise for all",
@@ -313,7 +313,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "noise.draw(c.size)",
         "noise.draw(1).repeat(c.size)",
         "differences of groups are exact",
-        ("tests/mechanisms/test_cells.py", "tests/test_curator.py", "tests/e2e/test_gate.py"),
+        ("tests/mechanisms/test_cells.py", "tests/curator/test_curator.py", "tests/e2e/test_gate.py"),
     ),
     Mutant(
         "show every key",
@@ -329,7 +329,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "return shown.keep, (narrowed(shown.counts.astype(object)),)",
         "return shown.keep, (units[shown.keep],)",
         "exact counts of the shown keys",
-        ("tests/cells/test_release.py",),
+        ("tests/plan/test_noise.py",),
     ),
     # the charge
     Mutant(
@@ -338,7 +338,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "    made = ledger.reserve_all(",
         "    [one.read() for one in purchases]\n    made = ledger.reserve_all(",
         "rows are read before the charge is durable",
-        ("tests/test_curator.py",),
+        ("tests/curator/test_curator.py",),
     ),
     Mutant(
         "charge nothing",
@@ -346,7 +346,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "Charge(cost, one.body,",
         "Charge(nothing(cost), one.body,",
         "answers are free",
-        ("tests/test_curator.py",),
+        ("tests/curator/test_curator.py",),
     ),
     Mutant(
         "any stored answer will do",
@@ -362,7 +362,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         'return ("table", table.name, table.version, table.unit)',
         'return ("table", table.name, table.unit)',
         "an old answer for new data",
-        ("tests/answers/test_stored.py", "tests/planning/test_plan.py"),
+        ("tests/answers/test_stored.py", "tests/plan/test_plan.py"),
     ),
     Mutant(
         "stored answers for any bounds",
@@ -378,7 +378,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "        self._private_data.check(planned.plan.table)\n",
         "",
         "changed data are served",
-        ("tests/test_curator.py",),
+        ("tests/curator/test_curator.py",),
     ),
     # what is found privately
     Mutant(
@@ -435,7 +435,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "    raise EngineFailed(incident)  # outside",
         "    raise EngineFailed(kind)  # outside",
         "the kind of failure tells about the data",
-        ("tests/cells/test_release.py",),
+        ("tests/plan/test_noise.py",),
     ),
     Mutant(
         "share: rounded up",
@@ -443,22 +443,22 @@ QUESTIONS: tuple[Mutant, ...] = (
         "else round_down(amount, digits=FINEST)",
         "else round_up(amount, digits=FINEST)",
         "n questions at 1/n exceed the budget",
-        ("tests/asking/test_share.py",),
+        ("tests/curator/test_share.py",),
     ),
     Mutant(
         "types: later data choose them",
-        "opening/types.py",
+        "curator/column_types.py",
         "**_by_values(source, found, values), **known, **named",
         "**known, **found, **named",
         "a missing value changes a type, and with it prices and refusals",
-        ("tests/opening/test_types.py",),
+        ("tests/curator/test_column_types.py",),
     ),
     Mutant(
         "types: guessed at every open",
-        "opening/types.py",
+        "curator/column_types.py",
         '    if ledger is None or not ledger.declared_facts(None, "type"):',
         "    if ledger is None or ledger is not None:",
         "rows decide the types again and again",
-        ("tests/opening/test_types.py",),
+        ("tests/curator/test_column_types.py",),
     ),
 )

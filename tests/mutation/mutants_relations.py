@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from mutant import Mutant
 
-WATCHED = ("tests/asking/test_watch.py",)
+WATCHED = ("tests/curator/test_watch.py",)
 JOINED = ("tests/answers/test_combine.py",)
-RELATED = ("tests/reading/relations/test_relations.py", "tests/cells/test_relations_neighbours.py")
-TYPES = ("tests/reading/relations/test_joined_types.py",)
+RELATED = ("tests/sql/test_relations.py", "tests/plan/test_relations_neighbours.py")
+TYPES = ("tests/sql/test_joined_types.py",)
 _ENGINE = "engines/duckdb.py"
-_WATCH = "asking/watch.py"
+_WATCH = "curator/watch.py"
 _COMBINE = "answers/combine.py"
-_JOINS = "reading/relations/joins.py"
-_PER_UNIT = "reading/relations/per_unit.py"
-_DERIVED = "cells/derived_rows.py"
+_JOINS = "sql/joins.py"
+_PER_UNIT = "sql/per_unit.py"
+_DERIVED = "plan/derived_rows.py"
 
 RELATIONS: tuple[Mutant, ...] = (
     # sessions

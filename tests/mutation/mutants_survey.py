@@ -6,10 +6,10 @@ from mutant import Mutant
 
 LAW = ("tests/survey/test_programs.py",)
 TAKEN = ("tests/survey/test_stores.py", "tests/survey/test_app.py")
-SAID = ("tests/survey/test_results.py", "tests/survey/test_several.py", "tests/survey/test_numeric.py")
-READ = ("tests/survey/test_reading.py",)
+SAID = ("tests/survey/test_results.py", "tests/survey/test_multiple_choice.py", "tests/survey/test_numeric.py")
+READ = ("tests/survey/test_read_toml.py",)
 _PROGRAM = "survey/program.py"
-_SEVERAL = "survey/several.py"
+_SEVERAL = "survey/multiple_choice.py"
 _SQLITE = "survey/sqlite_store.py"
 
 SURVEY: tuple[Mutant, ...] = (

@@ -102,7 +102,7 @@ def test_a_change_elsewhere_leaves_the_other_draws(first: list[Drawn], monkeypat
 def test_every_room_of_privacy_and_answers_is_drawn_from(first: list[Drawn]) -> None:
     assert {file.split("/")[0] for file in files()} == {
         "numbers.py", "noise", "privacy", "mechanisms", "classroom", "ledger", "curator",
-        "measures", "planning", "reading", "cells", "answers", "workloads", "asking",
+        "plan", "sql", "answers",
     }  # fmt: skip
     assert len({m.file.split("/")[0] for m in first}) >= 6
 
@@ -110,7 +110,7 @@ def test_every_room_of_privacy_and_answers_is_drawn_from(first: list[Drawn]) -> 
 def test_the_nearest_tests_come_first_and_none_is_left_out() -> None:
     ordered = nearest("mechanisms/additive/laplace.py")
     assert ordered[0] == "tests/mechanisms/additive/test_laplace.py"
-    assert nearest("cells/release.py")[0] == "tests/cells/test_release.py"
+    assert nearest("plan/noise.py")[0] == "tests/plan/test_noise.py"
     every = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
     assert every - set(ordered) == {
         "tests/test_shape.py", *(f"tests/mutation/test_{name}.py" for name in ("mutants", "draw")),

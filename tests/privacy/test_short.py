@@ -10,7 +10,7 @@ import pytest
 import lapwing as lw
 from lapwing import mechanisms
 from lapwing.privacy import ZCDP, Approximate, BoundedRange, PrivacyLoss, Pure
-from lapwing.privacy.wording import short_repr, short_text
+from lapwing.privacy.phrases import short_repr, short_text
 
 
 @pytest.mark.parametrize(

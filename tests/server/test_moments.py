@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lapwing.curator.steps import BeforeRows
+from lapwing.curator.stages import BeforeRows
 from lapwing.privacy import Accounting, Budget, Cost
-from lapwing.server.bodies import AskBody, Asking, BatchBody, DistributionBody, MarginalsBody
+from lapwing.server.schemas import AskBody, Asking, BatchBody, DistributionBody, MarginalsBody
 from lapwing.server.service import Outcome
 from lapwing.server.tokens import Principal, Role
 from support.serving import COUNT, Asked, serving

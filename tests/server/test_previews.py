@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from lapwing.curator import open_data
 from lapwing.errors import Refused
-from lapwing.opening import open_data
 from lapwing.privacy import Accounting, Budget, Cost
 from lapwing.server import service as service_module
 from support.serving import BY_SEX, COUNT, Asked, serving

@@ -11,13 +11,13 @@ import anyio
 import httpx
 import pytest
 
+from lapwing.curator import open_data
 from lapwing.errors import EngineFailed, LedgerFailed
 from lapwing.ledger import open_ledger
-from lapwing.opening import open_data
 from lapwing.privacy import Accounting, Budget, Cost
-from lapwing.server.bodies import BatchBody
 from lapwing.server.problems import ServerProblem, of_server
 from lapwing.server.retries import KeptReply, KeyClaim, Retries
+from lapwing.server.schemas import BatchBody
 from lapwing.server.timing import slot_of
 from lapwing.server.tokens import Principal, Role
 from support.serving import BY_SEX, COUNT, Asked, hold_rows, serving

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from lapwing.curator import open_data
 from lapwing.errors import LapwingError
-from lapwing.opening import open_data
 from lapwing.privacy import Accounting, Budget, Cost
 from lapwing.server.problems import CODES, KINDS, STATUSES
 from support.serving import BY_SEX, COUNT, Asked, serving

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lapwing.cli.main import app
+from lapwing.curator.settings import read_settings
 from lapwing.errors import Misconfigured
 from lapwing.server.run import prepare
 from lapwing.server.settings import ServeSettings, read_serve
-from lapwing.settings import read_settings
 from support.serving import write_settings
 
 

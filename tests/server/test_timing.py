@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.curator.steps import BeforeRows
+from lapwing.curator.stages import BeforeRows
 from lapwing.privacy import Accounting, Cost
-from lapwing.server.bodies import AskBody, BatchBody
 from lapwing.server.problems import ServerProblem
+from lapwing.server.schemas import AskBody, BatchBody
 from lapwing.server.service import Outcome
 from lapwing.server.timing import MOST_OPERATORS, leave_at, longest, pass_time, passes, slot_of
 from lapwing.server.tokens import Principal, Role

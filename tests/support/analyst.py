@@ -9,13 +9,12 @@ import pyarrow as pa
 
 import lapwing as lw
 from lapwing import data
-from lapwing.catalog.table import Field, Table
-from lapwing.curator import Curator
+from lapwing.curator import Curator, curator_of
 from lapwing.engines.frames import frame_source
 from lapwing.engines.public import read_public
-from lapwing.language.types import Type
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Type
 from lapwing.ledger import open_ledger
-from lapwing.opening import curator_of
 from support.questions import bounds
 
 _CARRIERS, _ORIGINS, _DESTS = ("AA", "DL", "UA", "WN"), ("EWR", "JFK", "LGA"), ("ATL", "BOS", "DEN", "LAX", "ORD")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.cells.bounding import queries
-from lapwing.cells.release import Arranged, fetched
 from lapwing.engines.engine import Engine
-from lapwing.planning.plan import Plan
+from lapwing.plan.noise import Arranged, fetched
+from lapwing.plan.plan import Plan
+from lapwing.plan.query import queries
 
 
 def run(engine: Engine, query: exp.Select) -> pa.Table:

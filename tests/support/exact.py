@@ -10,13 +10,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.curator import Curator
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame
 from lapwing.errors import WeakBudget
-from lapwing.language.types import Type
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Type
 from lapwing.ledger import open_ledger
 from lapwing.mechanisms.cells import NoisyCells
 from lapwing.privacy import Budget

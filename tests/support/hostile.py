@@ -11,12 +11,12 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.language.expression import Call, Column, Expression, Literal, Operator
-from lapwing.language.operators.table import (
+from lapwing.expressions.expression import Call, Column, Expression, Literal, Operator
+from lapwing.expressions.operators.table import (
     call,
     maybe_nan,
 )
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 
 HOSTILE: dict[Type, tuple[pa.DataType, list[Any]]] = {
     Type.INTEGER: (pa.int64(), [0, 1, -1, 7, 2**63 - 1, -(2**63), 2**53 + 1, None]),

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pytest
 
-from lapwing.catalog.table import Table
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.engine import Engine
 from lapwing.engines.frames import frame_source
 from lapwing.engines.postgres import PostgresEngine
 from lapwing.engines.source import Source, SparkFrame, read_source
 from lapwing.engines.spark import SparkEngine
+from lapwing.expressions.table import Table
 
 if TYPE_CHECKING:
     from support.postgres import PostgresServer

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.language.types import Interval, Type
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Interval, Type
 
 TYPES = {
     "pid": pa.int64(),

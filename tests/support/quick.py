@@ -12,9 +12,9 @@ from pathlib import Path
 if sys.path[0] == str(Path(__file__).parent):
     sys.path.pop(0)  # modules of the same name as others stand there
 
-import lapwing.settings
+import lapwing.curator.settings
 
-lapwing.settings._LEAST_TIME = Fraction(1, 100)
+lapwing.curator.settings._LEAST_TIME = Fraction(1, 100)
 
 LAPWING = [sys.executable, __file__]
 

@@ -14,12 +14,12 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from lapwing.language.expression import Call, Column, Expression, Literal
-from lapwing.language.operators.table import bounds_of
-from lapwing.language.types import Interval
-from lapwing.measures.kind import Measure
-from lapwing.measures.total import TotalKind
-from lapwing.planning.plan import Plan
+from lapwing.expressions.expression import Call, Column, Expression, Literal
+from lapwing.expressions.operators.table import bounds_of
+from lapwing.expressions.types import Interval
+from lapwing.plan.kind import Measure
+from lapwing.plan.plan import Plan
+from lapwing.plan.total import TotalKind
 
 Row = dict[str, Any]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.public import read_public
 from lapwing.engines.source import Frame
-from lapwing.language.types import Type
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Type
 from support.questions import Row, arrow_table, bounds, make_rows, make_table
 
 STAYS = {"pid": pa.int64(), "site": pa.int64(), "nights": pa.int64(), "price": pa.float64(), "ward": pa.string()}

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import uvicorn
 
-from lapwing.listening import listen
 from lapwing.noise.bits import SYSTEM, BitSource
+from lapwing.sockets import listen
 from lapwing.survey import Survey, public_description, randomize
 from lapwing.survey.app import make_app
 from lapwing.survey.serving import settings

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lapwing.catalog.table import Catalog, Field, Table
-from lapwing.curator import Curator
-from lapwing.language.types import Interval, Type
-from lapwing.opening import open_data
+from lapwing.curator import Curator, open_data
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Interval, Type
 from lapwing.privacy import Budget
 from support.questions import bounds
 

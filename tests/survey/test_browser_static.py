@@ -10,7 +10,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from lapwing.listening import listen
+from lapwing.sockets import listen
 from lapwing.survey import parse_survey
 from lapwing.survey.site import Site
 from support.browser import assert_accessible

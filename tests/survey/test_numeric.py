@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.collect.thresholds import spread
+from lapwing.collect.probabilities import spread
 from lapwing.errors import Misconfigured
 from lapwing.survey.numeric import Numeric, best_points, fieller, worst_variance
 from lapwing.survey.program import run

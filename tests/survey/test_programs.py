@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from lapwing.collect import DirectEncoding, UnaryEncoding
-from lapwing.collect.thresholds import spread
+from lapwing.collect.probabilities import spread
 from lapwing.numbers import ball, enclose
+from lapwing.survey.multiple_choice import Several, designs
 from lapwing.survey.numeric import Numeric
 from lapwing.survey.program import Program, run
 from lapwing.survey.question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
-from lapwing.survey.reading import _KINDS
-from lapwing.survey.several import Several, designs
+from lapwing.survey.read_toml import _KINDS
 from lapwing.survey.wire import randomize
 from support.local_laws import concrete
 from support.tape import SeededBits, Tape

@@ -19,7 +19,7 @@ from lapwing.errors import Misconfigured, StoreFailed
 from lapwing.ledger.postgres_server import Link
 from lapwing.postgres import read_address
 from lapwing.survey.memory_store import MemorySurveyStore
-from lapwing.survey.opening import open_survey_store
+from lapwing.survey.open_store import open_survey_store
 from lapwing.survey.postgres_store import _MIX_EVERY, PostgresSurveyStore
 from lapwing.survey.sqlite_store import _CHECKPOINT_EVERY, SqliteSurveyStore
 from lapwing.survey.sqlite_store import _MIX_EVERY as _MIX_FILE_EVERY

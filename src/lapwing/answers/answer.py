@@ -7,21 +7,21 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
-from lapwing.answers.doubts import none_shown
+from lapwing.answers.clipping_notes import check_facts, left_out
+from lapwing.answers.columns import present, unanswered
 from lapwing.answers.formats.json import price, to_dict
-from lapwing.answers.left_out import check_facts, left_out
-from lapwing.answers.present import present, unanswered
+from lapwing.answers.phrases import asked, condition
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
-from lapwing.answers.wording import asked, condition
-from lapwing.cells.bounds_search import SearchResult
-from lapwing.cells.checking import Checked
-from lapwing.cells.release import Released
-from lapwing.measures.selection import selection_words, units_needed
+from lapwing.answers.warnings import none_shown
 from lapwing.numbers import Number
-from lapwing.planning.plan import MADE_UP, Plan
+from lapwing.plan.bounds_search import SearchResult
+from lapwing.plan.key_selection import selection_words, units_needed
+from lapwing.plan.noise import Released
+from lapwing.plan.plan import MADE_UP, Plan
+from lapwing.plan.units_exceeding import Checked
 from lapwing.privacy.budget import Cost
-from lapwing.privacy.wording import percent
+from lapwing.privacy.phrases import percent
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

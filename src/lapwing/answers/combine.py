@@ -17,13 +17,13 @@ from operator import add
 from typing import Any
 
 from lapwing.answers.answer import Release, describe
-from lapwing.cells.release import Released
 from lapwing.errors import Bug
-from lapwing.language.refusal import refuse
-from lapwing.measures.kind import Measure
+from lapwing.expressions.refusal import refuse
 from lapwing.mechanisms.additive.mean_noise import WHOLE, Part, mean_error, variance_of, weigh_variances
 from lapwing.mechanisms.cells import Cells, narrowed
-from lapwing.planning.plan import Outline, Plan, Prices
+from lapwing.plan.kind import Measure
+from lapwing.plan.noise import Released
+from lapwing.plan.plan import Outline, Plan, Prices
 from lapwing.privacy.loss import Loss
 
 Stored = tuple[int, Plan, Released]

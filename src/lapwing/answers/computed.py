@@ -19,23 +19,23 @@ from typing import Any
 import numpy as np
 
 from lapwing.answers.answer import Release
+from lapwing.answers.columns import UNFOUND
 from lapwing.answers.formats.json import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
+from lapwing.answers.phrases import asked
 from lapwing.answers.postprocess.evaluate import evaluate
 from lapwing.answers.postprocess.rows import StepColumn, StepRows
-from lapwing.answers.present import UNFOUND
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
-from lapwing.answers.wording import asked
-from lapwing.engines.calculation import Calculation, OverrunError
+from lapwing.engines.public_steps import Calculation, OverrunError
 from lapwing.errors import Unfinished
-from lapwing.language.expression import Slot
-from lapwing.language.types import Type
+from lapwing.expressions.expression import Slot
+from lapwing.expressions.types import Type
 from lapwing.numbers import Number
-from lapwing.planning.question import Question
-from lapwing.planning.statement import ReleasedPart, SplitStatement, steps_of
+from lapwing.plan.postprocessed import ReleasedPart, SplitStatement, steps_of
+from lapwing.plan.question import Question
 from lapwing.privacy.budget import Cost
-from lapwing.privacy.wording import percent
+from lapwing.privacy.phrases import percent
 
 Tables = Callable[[int, Fraction, bool], AnswerTable]
 """The released table of a part with intervals at a confidence, per number or for all groups together."""

@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lapwing.arrays import Array
-from lapwing.language.expression import Call, Column, Expression, Slot, walk
-from lapwing.language.types import Type
+from lapwing.expressions.expression import Call, Column, Expression, Slot, walk
+from lapwing.expressions.types import Type
 
 Box = tuple[Array, Array]
 

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.answers.phrases import label
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.answers.wording import label
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
-from lapwing.privacy.wording import percent
+from lapwing.expressions.types import Type
+from lapwing.privacy.phrases import percent
 
 MOST_BARS, MOST_COLOURS, MOST_PANELS = 100, 4, 12
 LINE_ABOVE = {Type.DATE: 2, Type.TIMESTAMP: 2, Type.INTEGER: 12, Type.REAL: 12}

@@ -10,7 +10,7 @@ from operator import ge
 from typing import Any
 
 from lapwing.errors import Bug
-from lapwing.planning.plan import Prices
+from lapwing.plan.plan import Prices
 from lapwing.privacy.loss import decode_loss
 
 _Parts = tuple[tuple[str, ...], tuple[Fraction, ...]]

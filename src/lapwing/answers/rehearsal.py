@@ -15,13 +15,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from lapwing.answers.present import present
+from lapwing.answers.columns import present
 from lapwing.answers.stored import encode
 from lapwing.arrays import objects
-from lapwing.cells.release import Arranged, release
-from lapwing.language.types import Type, Value
-from lapwing.planning.plan import Plan
-from lapwing.planning.question import Question
+from lapwing.expressions.types import Type, Value
+from lapwing.plan.noise import Arranged, release
+from lapwing.plan.plan import Plan
+from lapwing.plan.question import Question
 
 _PRESENT = 1 << 20  # units of the one group among keys that are not public: enough to be shown as a rule
 _VALUES: dict[Type, Value] = {

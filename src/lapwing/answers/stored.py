@@ -8,11 +8,11 @@ from typing import Any, assert_never
 
 from lapwing.answers.prices import prices_in, prices_out
 from lapwing.arrays import objects
-from lapwing.cells.release import Released
 from lapwing.errors import Bug
-from lapwing.language.types import Type, Value
-from lapwing.planning.payload import read_payload, write_payload
-from lapwing.planning.plan import Outline, Plan, priced
+from lapwing.expressions.types import Type, Value
+from lapwing.plan.noise import Released
+from lapwing.plan.payload import read_payload, write_payload
+from lapwing.plan.plan import Outline, Plan, priced
 
 
 def encode(plan: Plan, released: Released) -> bytes:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.arrays import Array
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 

@@ -19,7 +19,7 @@ from lapwing.answers.formats.registry import FORMATS
 from lapwing.answers.formats.text import to_text
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.errors import Misconfigured
-from lapwing.language.refusal import nearest
+from lapwing.expressions.refusal import nearest
 from lapwing.numbers import Number, inside_unit
 from lapwing.privacy.budget import Cost
 

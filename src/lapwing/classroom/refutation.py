@@ -29,7 +29,7 @@ from lapwing.classroom.sensitivity import require_feasible
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative, shown
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import at_least_text, at_most_text
+from lapwing.privacy.phrases import at_least_text, at_most_text
 
 Chance = Number | tuple[Number, Number]
 """A probability, or bounds (low, high) of one."""

@@ -24,7 +24,7 @@ from lapwing.classroom.database import Database, Record, databases, distinct, nu
 from lapwing.errors import Misconfigured
 from lapwing.numbers import count, exact
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import at_most_text
+from lapwing.privacy.phrases import at_most_text
 
 Statistic = Callable[[list[Any]], Any]
 Vector = tuple[Fraction, ...]

@@ -25,8 +25,8 @@ from lapwing.cli.demo_health import (
 from lapwing.cli.demo_names import the_names
 from lapwing.cli.output import echo
 from lapwing.cli.scene import Scene, bullets, command, say, show, stage
+from lapwing.curator import load
 from lapwing.data import births, health
-from lapwing.opening import load
 
 
 def run(*, as_json: bool = False) -> None:

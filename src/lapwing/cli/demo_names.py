@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lapwing.cli.scene import Scene, command, quote, say, table, tick
-from lapwing.opening import open_data
+from lapwing.curator import open_data
 from lapwing.privacy.budget import Budget
 
 if TYPE_CHECKING:

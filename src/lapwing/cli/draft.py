@@ -13,15 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
-from lapwing.catalog.table import unit_advice
+from lapwing.curator.settings import ROW
 from lapwing.engines.backends import stored_types
 from lapwing.engines.engine import StoredTypes
 from lapwing.engines.source import Csv, PostgresTable, file_source, read_source
 from lapwing.errors import Bug, Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.table import unit_advice
+from lapwing.expressions.types import Type
 from lapwing.postgres import is_postgres
 from lapwing.privacy.budget import Budget
-from lapwing.settings import ROW
 
 
 def draft_served(place: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:

@@ -97,7 +97,7 @@ def attack(
 
     _check_picture(plot)
     if everything:
-        from lapwing.lab.page import write_page
+        from lapwing.lab.report_page import write_page
 
         found = []
         with progress("attacking", len(ATTACKS)) as step:

@@ -47,8 +47,8 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Verify the chain of entries; exit code 1 if one was changed, removed or added."""
+    from lapwing.curator.settings import read_settings
     from lapwing.ledger import read_head, verify_ledger
-    from lapwing.settings import read_settings
 
     settings, head = read_settings(file), None if against is None else read_head(against)
     report = verify_ledger(settings.ledger, witness=settings.witnesses, against=head)
@@ -64,8 +64,8 @@ def accept(
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a ledger whose database server changed, if no charge is missing; exit code 1 if one is."""
+    from lapwing.curator.settings import read_settings
     from lapwing.ledger import accept_ledger, read_head
-    from lapwing.settings import read_settings
 
     settings, head = read_settings(file), None if against is None else read_head(against)
     report = accept_ledger(settings.ledger, settings.budget, witness=settings.witnesses, against=head)
@@ -123,6 +123,6 @@ def _when(entry: Entry) -> str:
 
 
 def _text(amount: str) -> str:
-    from lapwing.privacy.wording import at_most_text
+    from lapwing.privacy.phrases import at_most_text
 
     return at_most_text(Fraction(amount))

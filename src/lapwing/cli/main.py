@@ -47,7 +47,7 @@ from lapwing.cli.workloads import distribution, marginals
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
 
 if TYPE_CHECKING:
-    from lapwing.asking.pricing import Terms
+    from lapwing.curator.pricing import Terms
 
 EXIT_CODES = (
     "Exit codes: 0 answered; 1 failed, or an audited claim was rejected; 2 wrong usage or settings; "
@@ -213,7 +213,7 @@ def ask(
     file: FileOption = DEFAULT,
 ) -> None:
     """Answer a question and charge its price. The same question is free the second time."""
-    from lapwing.asking.request import QuestionRequest, Request
+    from lapwing.curator.request import QuestionRequest, Request
 
     check_formats(as_json, as_csv)
     terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
@@ -254,7 +254,7 @@ def preview(
     file: FileOption = DEFAULT,
 ) -> None:
     """Show what a question would cost and how accurate its answer would be. Free."""
-    from lapwing.asking.request import QuestionRequest, Request
+    from lapwing.curator.request import QuestionRequest, Request
 
     terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     seen = curator_at(file).preview_request(
@@ -282,9 +282,9 @@ def batch(
     file: FileOption = DEFAULT,
 ) -> None:
     """Answer several questions at one price, split to minimize the worst relative error."""
-    from lapwing.asking.batch import read_batch
-    from lapwing.asking.pricing import Terms
-    from lapwing.asking.request import Request
+    from lapwing.curator.batch import read_batch
+    from lapwing.curator.pricing import Terms
+    from lapwing.curator.request import Request
 
     check_formats(as_json, as_csv)
     asked = read_batch(questions, [read_number(text, "weight") for text in weight] if weight else None)
@@ -319,7 +319,7 @@ def budget(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
 @app.command()
 def doctor(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Check the settings, the data, the engine, the randomness and the ledger."""
-    from lapwing.cli.checks import CHECKS
+    from lapwing.cli.doctor import CHECKS
 
     results = _without_repeats([_run_check(name, check, file) for name, check in CHECKS.items()])
     lines = [f"{'ok  ' if result['ok'] else 'FAIL'}  {result['check']}: {result['detail']}" for result in results]
@@ -364,8 +364,8 @@ def _terms(
     automatic: tuple[str | None, str | None, str],
     check: str | None,
 ) -> Terms:
-    from lapwing.asking.automatic import read_automatic
-    from lapwing.asking.pricing import Terms
+    from lapwing.curator.automatic import read_automatic
+    from lapwing.curator.pricing import Terms
 
     within, epsilon, share = price
     if sum(named is not None for named in price) != 1:

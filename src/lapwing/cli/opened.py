@@ -15,15 +15,15 @@ OPENED = ExitStack()
 
 def curator_at(file: Path) -> Curator:
     """The curator that a settings file declares."""
-    from lapwing.opening import load
+    from lapwing.curator import load
 
     return OPENED.enter_context(load(file))
 
 
 def ledger_at(file: Path) -> Ledger:
     """The ledger of a settings file."""
+    from lapwing.curator.settings import read_settings
     from lapwing.ledger import open_ledger
-    from lapwing.settings import read_settings
 
     settings = read_settings(file)
     return OPENED.enter_context(open_ledger(settings.ledger, settings.budget, witness=settings.witnesses))

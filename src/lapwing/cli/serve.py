@@ -15,7 +15,7 @@ def serve(
     check: Annotated[bool, typer.Option("--check", help="Check the settings, make the first token, and stop.")] = False,
 ) -> None:
     r"""Answer questions over HTTP, for people who do not trust each other. \[serve] in lapwing.toml says how."""
-    from lapwing.cli.checks import need_server
+    from lapwing.cli.doctor import need_server
 
     need_server("Servers")
     from lapwing.server.run import prepare, run

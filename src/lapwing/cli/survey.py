@@ -13,7 +13,7 @@ import typer
 from lapwing.cli.options import JsonOption, check_formats
 from lapwing.cli.output import echo, show
 from lapwing.errors import Misconfigured
-from lapwing.listening import listen
+from lapwing.sockets import listen
 
 if TYPE_CHECKING:
     from lapwing.survey.app import SurveyApp
@@ -68,8 +68,8 @@ def serve(
     as_json: JsonOption = False,
 ) -> None:
     """Host the form, keep randomized reports, and show what they say. Ends with Ctrl-C."""
-    from lapwing.survey.opening import open_survey_store
-    from lapwing.survey.reading import read_survey
+    from lapwing.survey.open_store import open_survey_store
+    from lapwing.survey.read_toml import read_survey
 
     survey = read_survey(file)
     kept = open_survey_store(file, store)
@@ -101,7 +101,7 @@ def results(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Print what the reports say, with intervals. Also while the survey is served."""
-    from lapwing.survey.reading import read_survey
+    from lapwing.survey.read_toml import read_survey
     from lapwing.survey.results import joint_csv, joint_results
     from lapwing.survey.results import results as found_in
 
@@ -129,8 +129,8 @@ def invite(
 ) -> None:
     """Print links that can be used once each. They are shown now and never again: only hashes are kept."""
     from lapwing.numbers import count
-    from lapwing.survey.opening import open_survey_store
-    from lapwing.survey.reading import read_survey
+    from lapwing.survey.open_store import open_survey_store
+    from lapwing.survey.read_toml import read_survey
     from lapwing.survey.store import hash_code, make_code
     from lapwing.survey.wire import Reader
 
@@ -154,7 +154,7 @@ def invite(
 @app.command("export")
 def export(file: SurveyArgument, folder: Path, as_json: JsonOption = False) -> None:
     """Write the form to a folder that can be hosted elsewhere, with the hash of every file."""
-    from lapwing.survey.reading import read_survey
+    from lapwing.survey.read_toml import read_survey
 
     survey = read_survey(file)
     _need_server()
@@ -219,7 +219,7 @@ def demo(
 
 
 def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
-    from lapwing.survey.opening import open_survey_store
+    from lapwing.survey.open_store import open_survey_store
     from lapwing.survey.store import OTHER_SURVEY
     from lapwing.survey.wire import Reader
 
@@ -233,7 +233,7 @@ def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
 
 
 def _need_server() -> None:
-    from lapwing.cli.checks import need_server
+    from lapwing.cli.doctor import need_server
 
     need_server("Surveys")
 

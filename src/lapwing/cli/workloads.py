@@ -31,7 +31,7 @@ from lapwing.errors import Misconfigured
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lapwing.asking.request import Request
+    from lapwing.curator.request import Request
 
 TableOption = Annotated[str | None, typer.Option("--table", help="The table, if there are several.")]
 WhereOption = Annotated[str | None, typer.Option("--where", help="Which rows count: a condition in SQL.")]
@@ -57,8 +57,8 @@ def distribution(
     file: FileOption = DEFAULT,
 ) -> None:
     """Count the rows in every range of a column, with its distribution function, at one price."""
-    from lapwing.asking.pricing import Terms
-    from lapwing.asking.request import DistributionRequest, Request
+    from lapwing.curator.pricing import Terms
+    from lapwing.curator.request import DistributionRequest, Request
 
     check_formats(as_json, as_csv)
     terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence, check=check))
@@ -87,8 +87,8 @@ def marginals(
     file: FileOption = DEFAULT,
 ) -> None:
     """Count the rows over every set of up to so many columns, consistent with each other, at one price."""
-    from lapwing.asking.pricing import Terms
-    from lapwing.asking.request import MarginalsRequest, Request
+    from lapwing.curator.pricing import Terms
+    from lapwing.curator.request import MarginalsRequest, Request
 
     check_formats(as_json, as_csv)
     terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence, check=check))

@@ -81,10 +81,10 @@ def _bundled() -> dict[str, Any]:
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from lapwing.catalog.table import Catalog
     from lapwing.curator.description import Description
+    from lapwing.curator.settings import read_settings
+    from lapwing.expressions.table import Catalog
     from lapwing.lab.neighbours import write_neighbours
-    from lapwing.settings import read_settings
 
     with TemporaryDirectory() as folder:
         file, _ = write_neighbours(Path(folder) / "bundled")

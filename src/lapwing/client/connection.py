@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from lapwing.client.answers import (
+from lapwing.client.rebuilt import (
     Json,
     RemoteBatch,
     RemoteDescription,
@@ -26,8 +26,8 @@ from lapwing.client.transport import Transport, new_key, read_address, read_toke
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, exact, shown
 from lapwing.privacy.budget import read_cost
+from lapwing.privacy.phrases import decimal_text
 from lapwing.privacy.statement import Statement
-from lapwing.privacy.wording import decimal_text
 
 _LITTLE = 0.001  # epsilon: whatever was stored is at least that good
 TIMEOUT = 120.0

@@ -16,7 +16,7 @@ from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.subset import SubsetSelection
 from lapwing.collect.unary import UnaryEncoding
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 from lapwing.numbers import Number, count
 
 PROTOCOLS: tuple[type[FrequencyProtocol], ...] = (DirectEncoding, SubsetSelection, UnaryEncoding, LocalHashing)

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from lapwing.arrays import Flags, Integers
+from lapwing.collect.probabilities import SymbolCoin, spread
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
-from lapwing.collect.thresholds import SymbolCoin, spread
 from lapwing.noise.bits import BitSource
 
 
@@ -25,7 +25,7 @@ class DirectEncoding(FrequencyProtocol):
     Guarantee:  pure DP with epsilon for a change of the respondent's value, before anyone sees it.
     Error:      n Var = q (1 - q) / (p - q)^2 for rare values; least of all protocols while k < 3 e^epsilon + 2.
     Proof:      a report r has probability p under the value r and q under any other, and q <= p <= e^epsilon q
-                (thresholds.py). It supports the value it names. [KBR16]
+                (probabilities.py). It supports the value it names. [KBR16]
     Checked by: tests/collect/test_laws.py, tests/collect/test_protocols.py
     """
 

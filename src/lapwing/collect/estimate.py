@@ -14,7 +14,7 @@ from lapwing.answers.tabular import Tabular
 from lapwing.arrays import Array, Floats, Integers
 from lapwing.collect.intervals import Support, share_of_population, share_of_respondents
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 from lapwing.numbers import Number, count
 
 Of = Literal["respondents", "population"]

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from lapwing.arrays import Array, Flags, Integers
 from lapwing.collect.direct import spread_symbols
+from lapwing.collect.probabilities import WORD, SymbolCoin, spread
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
-from lapwing.collect.thresholds import WORD, SymbolCoin, spread
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import ball, enclose
 
@@ -36,7 +36,7 @@ class Hashing:
     Law:        functions are drawn as 32-bit numbers a_1 ... a_m, b, uniformly; key (x_1 ... x_m) of 16-bit numbers
                 falls into bucket ((sum a_i x_i + b mod 2^32) >> 16) g >> 16. The report names its bucket with
                 probability P, each other one with Q. (Tests take 2 and 4 bits for 16 and 32.)
-    Guarantee:  pure DP with epsilon: the functions do not depend on the key, and P <= e^epsilon Q (thresholds.py).
+    Guarantee:  pure DP with epsilon: the functions do not depend on the key, and P <= e^epsilon Q (probabilities.py).
     Support:    a report (a, b, y) supports every key in bucket y. p = P. For a key that is not held q is the sum over
                 buckets of c_y P[y] / 2^16, c_y of the 2^16 numbers being in bucket y: two different keys are hashed to
                 independent uniform numbers (32 >= 16 + 16 - 1 bits, [T15]), so q is exact.

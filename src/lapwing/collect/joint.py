@@ -15,7 +15,7 @@ from lapwing.collect.estimate import hostile_remark, keys_of, place_of, type_of
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.reports import Reports
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 from lapwing.numbers import Number, count, inside_unit
 
 _CHUNK = 1 << 16  # reports at a time

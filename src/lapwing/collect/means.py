@@ -17,13 +17,13 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.local import LocalProtocol, as_floats
+from lapwing.collect.probabilities import WORD, ceil_share, flip, read_epsilon, require_bits
 from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
-from lapwing.collect.thresholds import WORD, ceil_share, flip, read_epsilon, require_bits
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, shown
-from lapwing.privacy.wording import percent
+from lapwing.privacy.phrases import percent
 
 _CELLS = (1 << 16) - 2  # of the piecewise mechanism: with the two answers of one bit they fill two bytes
 _FINE = 53  # bits to which a number is placed between two cells

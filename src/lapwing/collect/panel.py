@@ -18,8 +18,8 @@ from lapwing.arrays import Array, Flags, Floats, Integers
 from lapwing.collect.intervals import Support, share_of_population
 from lapwing.collect.local import LocalProtocol
 from lapwing.collect.means import MeanEstimate, student_ends
+from lapwing.collect.probabilities import WORD, flip, read_epsilon, require_bits
 from lapwing.collect.reports import ReportRows, Reports, as_bytes
-from lapwing.collect.thresholds import WORD, flip, read_epsilon, require_bits
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.uniform import sample_uniform
@@ -50,7 +50,7 @@ class YesNoPanel(LocalProtocol):
     Proof:      the lot does not depend on the history. Given the lot the bits are independent, and the laws of two
                 histories differ in at most two epochs. If two, at one of them this law has 1 - f or f for a bit and
                 the other 1/2, and at the other one conversely: a ratio of at most ((1 - f) / (1/2)) ((1/2) / f) =
-                (1 - f) / f <= e^epsilon (thresholds.py). If one, it is at most the same. All words are drawn at
+                (1 - f) / f <= e^epsilon (probabilities.py). If one, it is at most the same. All words are drawn at
                 enrolment, so the reports are a function of them and of the answers.
     Checked by: tests/collect/test_panel.py
     """

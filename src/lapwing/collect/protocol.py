@@ -19,8 +19,8 @@ import numpy as np
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.estimate import Frequencies, Of
 from lapwing.collect.local import LocalProtocol, as_list
+from lapwing.collect.probabilities import WORD, read_epsilon
 from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.thresholds import WORD, read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import Number, inside_unit

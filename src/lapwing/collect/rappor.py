@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Flags, Integers
+from lapwing.collect.probabilities import WORD, flip, read_epsilon
 from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
 from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.thresholds import WORD, flip, read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.numbers import Number, shown

@@ -12,7 +12,7 @@ import numpy as np
 
 from lapwing.arrays import Floats
 from lapwing.collect.intervals import binomial_window
-from lapwing.collect.thresholds import read_epsilon
+from lapwing.collect.probabilities import read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, count, inside_unit, shown
 

@@ -19,10 +19,10 @@ from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.hashing import Hashing, Keys, make_hashing
 from lapwing.collect.intervals import Support, share_of_population
 from lapwing.collect.local import LocalProtocol, as_list
+from lapwing.collect.probabilities import read_epsilon
 from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.thresholds import read_epsilon
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
 from lapwing.numbers import Number, count, inside_unit

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from lapwing.arrays import Flags, Integers
+from lapwing.collect.probabilities import WORD, ceil_share, require_bits
 from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
 from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.thresholds import WORD, ceil_share, require_bits
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
 

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from lapwing.arrays import Flags, Integers
+from lapwing.collect.probabilities import flip
 from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
 from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.thresholds import flip
 from lapwing.noise.bits import BitSource
 
 _CHUNK = 1 << 21  # words drawn at a time
@@ -27,7 +27,7 @@ class UnaryEncoding(FrequencyProtocol):
     Guarantee:  pure DP with epsilon for a change of the respondent's value, before anyone sees it.
     Error:      n Var = 4 e^epsilon / (e^epsilon - 1)^2 for rare values, whatever k is.
     Proof:      values v and v' give reports that differ in the laws of two bits only. The ratio of their probabilities
-                is at most (p / q) ((1 - q) / (1 - p)) = (1 - q) / q <= e^epsilon (thresholds.py). [WBLJ17, OUE]
+                is at most (p / q) ((1 - q) / (1 - p)) = (1 - q) / q <= e^epsilon (probabilities.py). [WBLJ17, OUE]
     Checked by: tests/collect/test_laws.py, tests/collect/test_protocols.py
     """
 

@@ -6,7 +6,9 @@ Nothing reads private rows before the charge is durable, and nothing is refunded
 charge and depend on the question and on declared facts only.
 """
 
-from lapwing.asking.request import STEWARD
 from lapwing.curator.curator import Curator
+from lapwing.curator.from_settings import curator_of, load
+from lapwing.curator.opening import open_data
+from lapwing.curator.request import STEWARD
 
-__all__ = ["STEWARD", "Curator"]
+__all__ = ["STEWARD", "Curator", "curator_of", "load", "open_data"]

@@ -12,15 +12,15 @@ from lapwing.answers.answer import Release
 from lapwing.answers.combine import Stored, combined
 from lapwing.answers.prices import best_terms, enough_terms, prices_in, terms_of
 from lapwing.answers.stored import decode
-from lapwing.asking.batch import BatchPlan, BatchRequest
-from lapwing.asking.request import Request
-from lapwing.cells.release import Released
+from lapwing.curator.batch import BatchPlan, BatchRequest
 from lapwing.curator.charging import UNJOINED, PaidAnswer, Purchase, after_charge, reading_terms, saying
 from lapwing.curator.private_data import PrivateData
+from lapwing.curator.request import Request
 from lapwing.ledger import Charge, Ledger
 from lapwing.ledger.reservation import Offer
-from lapwing.planning.plan import Outline, Plan, priced
-from lapwing.planning.question import Question
+from lapwing.plan.noise import Released
+from lapwing.plan.plan import Outline, Plan, priced
+from lapwing.plan.question import Question
 from lapwing.privacy.budget import Cost
 
 

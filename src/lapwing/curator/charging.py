@@ -12,7 +12,7 @@ from functools import reduce
 from operator import add
 from typing import Any, Generic, TypeVar
 
-from lapwing.curator.steps import BeforeRows, RequestSteps
+from lapwing.curator.stages import BeforeRows, RequestSteps
 from lapwing.errors import AnswerLost, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Charge, Ledger, Reservation
 from lapwing.privacy.budget import Cost

@@ -8,13 +8,21 @@ from typing import Any, Self, assert_never
 
 from lapwing.answers.answer import Release
 from lapwing.answers.computed import Computed
-from lapwing.asking.automatic import SHARE, read_automatic
-from lapwing.asking.batch import BatchRequest, read_batch
-from lapwing.asking.batch_answer import Batch, BatchPreview, preview_of
-from lapwing.asking.checks import CHECK
-from lapwing.asking.preview import Preview
-from lapwing.asking.pricing import Terms, Within
-from lapwing.asking.request import (
+from lapwing.answers.distribution import Distribution
+from lapwing.answers.marginals import CellsPerAxis, MarginalTables
+from lapwing.curator.answering import nothing
+from lapwing.curator.automatic import SHARE, read_automatic
+from lapwing.curator.batch import BatchRequest, read_batch
+from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
+from lapwing.curator.check_price import CHECK
+from lapwing.curator.description import Description
+from lapwing.curator.dummy import dummy_catalog, dummy_engine
+from lapwing.curator.planner import REMEMBERED, Planner
+from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
+from lapwing.curator.preview import Preview
+from lapwing.curator.pricing import Terms, Within
+from lapwing.curator.private_data import PrivateData
+from lapwing.curator.request import (
     STEWARD,
     DistributionRequest,
     MarginalsRequest,
@@ -23,25 +31,17 @@ from lapwing.asking.request import (
     StatementPart,
     WorkloadRequest,
 )
-from lapwing.asking.watch import Watch, make_session
-from lapwing.catalog.identity import Identity
-from lapwing.catalog.table import Catalog
-from lapwing.curator.answering import nothing
-from lapwing.curator.description import Description
-from lapwing.curator.dummy import dummy_catalog, dummy_engine
-from lapwing.curator.planner import REMEMBERED, Planner
-from lapwing.curator.private_data import PrivateData
 from lapwing.curator.requests import Requests
-from lapwing.curator.statements import StatementFinder, parts_request
-from lapwing.curator.steps import RequestSteps, run
+from lapwing.curator.stages import RequestSteps, run
+from lapwing.curator.watch import Watch, make_session
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError
+from lapwing.expressions.identity import Identity
+from lapwing.expressions.table import Catalog
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.statement import Statement
-from lapwing.reading.ibis import unbound_table
-from lapwing.workloads.distribution import Distribution
-from lapwing.workloads.marginals import CellsPerAxis, MarginalTables
+from lapwing.sql.ibis_reader import unbound_table
 
 
 class Curator:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lapwing.answers.sheet import Sheet, budget_lines, html_text, text_lines
-from lapwing.answers.wording import label
-from lapwing.catalog.table import Catalog, Field, Limit, Table
-from lapwing.language.types import Value
-from lapwing.language.wording import shorten
+from lapwing.answers.description import Sheet, budget_lines, html_text, text_lines
+from lapwing.answers.phrases import label
+from lapwing.expressions.phrases import shorten
+from lapwing.expressions.table import Catalog, Field, Limit, Table
+from lapwing.expressions.types import Value
 from lapwing.privacy.statement import Statement
 
 _LISTED = 8  # values that are shown of a column

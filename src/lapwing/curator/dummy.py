@@ -3,7 +3,7 @@
 Guarantee:  the rows of the dummy are the same, byte for byte, whatever the private rows are. Asking it is free.
 Proof:      `dummy_rows` reads the catalog and nothing else: no engine, no ledger, no randomness. What it picks follows
             from SHA-256 of the names of table and column and the number of the row. The catalog holds what the steward
-            declared and what public tables contain; no private row enters it (catalog/table.py).
+            declared and what public tables contain; no private row enters it (expressions/table.py).
 A dummy has a ledger of its own in memory with the same budget, so that prices and refusals are those of the real one.
 Every answer says that its rows are made up: their tables are marked, and the mark is a note of every plan.
 Checked by: tests/curator/test_dummy.py
@@ -20,11 +20,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lapwing.catalog.table import Catalog, Field, Table
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.engine import ARROW_TYPES
 from lapwing.engines.source import Frame
-from lapwing.language.types import Interval, Type, Value
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Interval, Type, Value
 
 ROWS = 100
 """Of each table; of a public table fewer, if its keys have fewer values."""

@@ -12,30 +12,28 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
-from lapwing.answers.doubts import nothing_found
-from lapwing.asking.automatic import QuestionReader, is_refused, needs_of, words_needed
-from lapwing.asking.batch import BatchPlan, BatchRequest, split_price
-from lapwing.asking.checks import check_price, read_check
-from lapwing.asking.pricing import Terms, outline_on_terms, price_on_terms, require_one_price
-from lapwing.asking.request import QuestionRequest, Request, StatementPart, WorkloadRequest
-from lapwing.catalog.identity import Facts
-from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.bounds_search import SearchResult, Target, overlooked
-from lapwing.cells.checking import CheckTarget, check_target
-from lapwing.curator.checks import PlannedCheck, StoredChecks, plan_check
-from lapwing.curator.drafts import Draft, Drafts
+from lapwing.answers.warnings import nothing_found
+from lapwing.curator.automatic import QuestionReader, is_refused, needs_of, words_needed
+from lapwing.curator.batch import BatchPlan, BatchRequest, split_price
+from lapwing.curator.check_price import check_price, read_check
+from lapwing.curator.check_store import PlannedCheck, StoredChecks, plan_check
+from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, require_one_price
+from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
-from lapwing.language.refusal import inside, refuse
+from lapwing.expressions.identity import Facts
+from lapwing.expressions.refusal import inside, refuse
+from lapwing.expressions.table import Catalog, Table
 from lapwing.ledger import Ledger
 from lapwing.numbers import Number, inside_unit
-from lapwing.planning.plan import Outline, Plan, unknown_keys
-from lapwing.planning.question import Question
+from lapwing.plan.bounds_search import SearchResult, Target, overlooked
+from lapwing.plan.plan import Outline, Plan, unknown_keys
+from lapwing.plan.question import Question
+from lapwing.plan.units_exceeding import CheckTarget, check_target
 from lapwing.privacy.budget import Budget, Cost
-from lapwing.reading.ibis import read_ibis
-from lapwing.reading.sql import read_sql
-from lapwing.reading.sql.shapes import ShapeReader
-from lapwing.reading.sql.statement import read_statement
+from lapwing.sql import read_sql
+from lapwing.sql.ibis_reader import read_ibis
+from lapwing.sql.split import read_statement
 
 REMEMBERED = 256
 """Questions and stored answers in memory."""
@@ -100,8 +98,8 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
-        self._checks, self._drafts = StoredChecks(ledger), Drafts()
-        self._read_sql = lru_cache(maxsize=REMEMBERED)(ShapeReader(catalog).read)
+        self._checks = StoredChecks(ledger)
+        self._read_sql = lru_cache(maxsize=REMEMBERED)(lambda text, today: read_sql(text, catalog, today=today))
 
     def read(self, question: Any, today: date | None = None) -> Question:
         """The question in SQL or as an Ibis expression, asked on this date."""
@@ -183,21 +181,15 @@ class Planner:
         terms: Terms,
         least: Terms,
         request: Request,
-        draft: Draft | None = None,
     ) -> tuple[Plan, Callable[[], Plan] | None, PlannedCheck | None]:
         """The plan on these terms and what it is at the least, with the check of its limits.
 
-        A price that is named pays for the check; with a precision the check comes on top of what that costs. `draft`
-        is what the outline shares with others.
+        A price that is named pays for the check; with a precision the check comes on top of what that costs.
         """
-        budget, target = self._ledger.budget, None
-        if self._part(terms):
-            target = check_target(outline) if draft is None else draft.target
+        budget, target = self._ledger.budget, check_target(outline) if self._part(terms) else None
 
         def made(on: Terms, more: Fraction = Fraction(0)) -> Plan:
             on = replace(on, taken=on.taken + more) if more else on
-            if draft is not None:
-                return draft.plan(outline, budget, on, confidence, self._delta_left)
             return price_on_terms(outline, budget, on, confidence, self._delta_left)
 
         if target is None:
@@ -227,9 +219,8 @@ class Planner:
         try:
             question = self.read(asked, request.today)
             confidence = _confidence(question.table, terms.confidence)
-            draft = self._drafts.find(question, terms, confidence)
-            outline = outline_on_terms(question, terms, confidence) if draft is None else draft.outline_of(question)
-            plan, lesser, check = self._checked(outline, confidence, terms, terms, request, draft)
+            outline = outline_on_terms(question, terms, confidence)
+            plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
             return PlannedRequest(plan, lesser, confidence, plan.question.facts, free, check)
         except Refused as error:
             if error.code == "unbounded-groups" and question is not None and not self._ledger.budget.capacity.delta:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.engine import Origin
-from lapwing.language.types import Interval, Value
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Interval, Value
 from lapwing.ledger import Declaration
 
 _LISTED = 50  # values that an entry lists; of more it keeps their number and hash

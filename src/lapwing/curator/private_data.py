@@ -16,10 +16,17 @@ from typing import TypeVar
 
 from lapwing.answers.computed import rehearse_statement
 from lapwing.answers.stored import encode
-from lapwing.asking.watch import Look
-from lapwing.catalog.table import Catalog, Table
-from lapwing.cells.bounding import queries
-from lapwing.cells.bounds_search import (
+from lapwing.curator.policy import declaration
+from lapwing.curator.query_cache import Prepared
+from lapwing.curator.watch import Look
+from lapwing.engines.dialect import EngineQuery
+from lapwing.engines.engine import Engine
+from lapwing.engines.time_limit import prolonged
+from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
+from lapwing.expressions.table import Catalog, Table
+from lapwing.ledger import Ledger
+from lapwing.noise import SYSTEM
+from lapwing.plan.bounds_search import (
     SearchMechanism,
     SearchResult,
     encode_search,
@@ -27,20 +34,20 @@ from lapwing.cells.bounds_search import (
     rehearse_search,
     release_search,
 )
-from lapwing.cells.checking import CheckResult, CheckTarget, check_query, encode_check, rehearse_check, release_check
-from lapwing.cells.release import Released, fetched, release
-from lapwing.curator.policy import declaration
-from lapwing.curator.prepared import Prepared
-from lapwing.engines.dialect import EngineQuery
-from lapwing.engines.engine import Engine
-from lapwing.engines.time_limit import prolonged
-from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
-from lapwing.ledger import Ledger
-from lapwing.noise import SYSTEM
-from lapwing.planning.plan import Plan
-from lapwing.planning.question import Question
-from lapwing.planning.statement import SplitStatement
-from lapwing.planning.work import steps
+from lapwing.plan.noise import Released, fetched, release
+from lapwing.plan.operator_count import steps
+from lapwing.plan.plan import Plan
+from lapwing.plan.postprocessed import SplitStatement
+from lapwing.plan.query import queries
+from lapwing.plan.question import Question
+from lapwing.plan.units_exceeding import (
+    CheckResult,
+    CheckTarget,
+    check_query,
+    encode_check,
+    rehearse_check,
+    release_check,
+)
 from lapwing.privacy.loss import Loss
 
 _LOG = logging.getLogger("lapwing.curator")

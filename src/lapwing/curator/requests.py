@@ -10,28 +10,28 @@ from functools import partial
 from lapwing.answers.answer import Release, declared_answer, null_answer
 from lapwing.answers.combine import check_combinable
 from lapwing.answers.computed import Computed
-from lapwing.answers.doubts import useless
-from lapwing.asking.batch import BatchRequest
-from lapwing.asking.batch_answer import Batch, batch_of
-from lapwing.asking.request import QuestionRequest, Request, StatementPart, WorkloadRequest
+from lapwing.answers.warnings import useless
 from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, combine, nothing, release_of
+from lapwing.curator.batch import BatchRequest
+from lapwing.curator.batch_answer import Batch, batch_of
 from lapwing.curator.charging import after_charge, buy
-from lapwing.curator.checks import PlannedCheck, prepare_check
-from lapwing.curator.missing import check_search_keys, find_missing, price_of
+from lapwing.curator.check_store import PlannedCheck, prepare_check
 from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
+from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
 from lapwing.curator.private_data import PrivateData
-from lapwing.curator.statements import StatementFinder, parts_request
-from lapwing.curator.steps import BeforeCharge, RequestSteps
+from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
+from lapwing.curator.run_searches import check_search_keys, find_missing, price_of
+from lapwing.curator.stages import BeforeCharge, RequestSteps
 from lapwing.errors import Misconfigured, PriceChanged
-from lapwing.language.expression import Column
-from lapwing.language.refusal import refuse
+from lapwing.expressions.expression import Column
+from lapwing.expressions.refusal import refuse
 from lapwing.ledger import Ledger
-from lapwing.planning.plan import Plan
+from lapwing.plan.plan import Plan
 from lapwing.privacy.budget import Cost
 
 
 class Requests:
-    """Answers requests, in steps (steps.py)."""
+    """Answers requests, in steps (stages.py)."""
 
     def __init__(
         self, ledger: Ledger, private_data: PrivateData, planner: Planner, statements: StatementFinder

@@ -13,15 +13,15 @@ from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
 
-from lapwing.asking.automatic import Needs, Overview, QuestionReader, survey
-from lapwing.asking.pricing import Terms
-from lapwing.asking.request import Request
-from lapwing.catalog.identity import Facts
-from lapwing.catalog.table import Catalog
-from lapwing.cells.bounds_search import SearchResult, Target, decode_search, mechanism_for
-from lapwing.cells.checking import CheckTarget
+from lapwing.curator.automatic import Needs, Overview, QuestionReader, survey
+from lapwing.curator.pricing import Terms
+from lapwing.curator.request import Request
 from lapwing.errors import Misconfigured
+from lapwing.expressions.identity import Facts
+from lapwing.expressions.table import Catalog
 from lapwing.ledger import Ledger
+from lapwing.plan.bounds_search import SearchResult, Target, decode_search, mechanism_for
+from lapwing.plan.units_exceeding import CheckTarget
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss, Pure
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lapwing.catalog.table import Table
 from lapwing.engines.engine import Engine, StoredTypes
 from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, SparkFrame, SparkTable
 from lapwing.errors import Misconfigured
+from lapwing.expressions.table import Table
 
 
 class Backend(Protocol):

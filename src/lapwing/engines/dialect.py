@@ -23,9 +23,9 @@ from sqlglot.generator import Generator
 
 from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Bug
-from lapwing.language.forms import FORM, FORMS, Form, form_of
-from lapwing.language.refusal import refuse
-from lapwing.language.types import Type
+from lapwing.expressions.forms import FORM, FORMS, Form, form_of
+from lapwing.expressions.refusal import refuse
+from lapwing.expressions.types import Type
 
 SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
 """What TRIM removes, on every engine."""
@@ -39,11 +39,6 @@ class EngineQuery:
 
     text: str
     tables: Mapping[str, pa.Table]
-    pattern: str = ""
-    """The same text with marks (`hole_mark`) in place of some constants, for engines that plan it once for all values
-    of them; empty if there is none."""
-    constants: tuple[tuple[Type, str], ...] = ()
-    """The type and the text of each of these constants, in the order of their numbers."""
     seconds: int = LEAST
     """How long a server may take for it (time_limit.py)."""
 

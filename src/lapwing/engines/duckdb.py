@@ -21,7 +21,6 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.connection import LOCK, as_table, connect, run
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
@@ -40,12 +39,11 @@ from lapwing.engines.source import (
     fingerprint,
     origin_of,
 )
-from lapwing.engines.statements import REMEMBERED, Statements
 from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Bug, Misconfigured
-from lapwing.language.emission import hole_mark
-from lapwing.language.refusal import nearest
-from lapwing.language.types import Type
+from lapwing.expressions.refusal import nearest
+from lapwing.expressions.table import UNIT_ID, Field, Table
+from lapwing.expressions.types import Type
 
 NAME = "DuckDB"
 
@@ -115,11 +113,6 @@ class DuckDBEngine:
             **({} if memory is None else {"memory_limit": memory}),
         }
         self._connection = connect(**settings)
-        self._statements: Statements | None = None
-        self._parsed: set[str] = set()
-        self._small = False
-        """Whether reading all rows takes less than planning: then a plan that fits all constants is worth more than
-        the best one for each."""
         failed = None
         try:
             interruptible(lambda: self._load(tables), self._connection.interrupt)
@@ -134,8 +127,6 @@ class DuckDBEngine:
         if self._origins() != self._loaded:  # a version identifies the rows that were loaded
             self.close()
             raise Misconfigured("the data changed while being opened. Open them again when the write has finished.")
-        if len(self._kept) == len(tables):  # all are in memory
-            self._statements = Statements(self._connection)
 
     @property
     def dialect(self) -> Dialect:
@@ -148,21 +139,12 @@ class DuckDBEngine:
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it."""
         prepared = query if isinstance(query, EngineQuery) else DUCKDB.write(query, salt=self._salt, copy=False)
-        if prepared.pattern and prepared.pattern in self._parsed:
-            return prepared  # its constants are single tokens, whatever their values
         if len(self._connection.extract_statements(prepared.text)) != 1:
             raise Bug("a query was written as several")
-        if len(self._parsed) >= REMEMBERED:
-            self._parsed.clear()
-        self._parsed.add(prepared.pattern)
         return prepared
 
     def fetch(self, query: EngineQuery) -> pa.Table:
         """The rows of a query."""
-        if self._statements is not None and not query.tables:
-            general, arguments = _general(query) if self._small else ("", "")
-            with self._statements.entered(query.text, general, arguments) as (cursor, text):
-                return interruptible(lambda: as_table(cursor, text()), cursor.interrupt)
         with self._connection.cursor() as cursor:
             for name, values in query.tables.items():
                 cursor.register(name, values)
@@ -193,8 +175,6 @@ class DuckDBEngine:
         raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Recreate the file.")
 
     def close(self) -> None:
-        if self._statements is not None:
-            self._statements.close()
         self._connection.close()
         self._remove_folder()
 
@@ -214,7 +194,6 @@ class DuckDBEngine:
             self._declare(table, source, relation, columns, form)
         if all(table.name in self._kept and self._rows(table) <= _AT_A_TIME for table, _ in tables):
             run(self._connection, "SET threads = 1")
-            self._small = True
         for statement in LOCK:
             run(self._connection, statement)
 
@@ -234,18 +213,6 @@ class DuckDBEngine:
 
     def _rows(self, table: Table) -> int:
         return int(run(self._connection, f"SELECT COUNT(*) FROM {identifier(table.name)}")[0][0])
-
-
-def _general(query: EngineQuery) -> tuple[str, str]:
-    """The query with a parameter for each of its constants, and the constants as arguments; nothing if it has none."""
-    if not query.pattern:
-        return "", ""
-    text, arguments = query.pattern, []
-    for place, (kind, written) in enumerate(query.constants):
-        name = _SQL_TYPES[kind]
-        text = text.replace(hole_mark(place), f"(SELECT CAST(${place + 1} AS {name}))")
-        arguments.append(f"CAST({written} AS {name})" if kind is Type.INTEGER else written)
-    return text, f"({', '.join(arguments)})"
 
 
 def _is_kept(table: Table, source: LocalSource) -> bool:

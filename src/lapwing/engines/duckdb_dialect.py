@@ -7,7 +7,7 @@ from sqlglot import exp
 from lapwing.engines.dialect import Dialect, Write, Writer
 from lapwing.engines.key_tables import write_listed
 from lapwing.engines.zone_text import local_time
-from lapwing.language import forms
+from lapwing.expressions import forms
 
 
 def _call(name: str) -> Write:

@@ -14,10 +14,10 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.catalog.table import Table
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.errors import Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.table import Table
+from lapwing.expressions.types import Type
 
 ARROW_TYPES = {
     Type.INTEGER: pa.int64(),

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from lapwing.engines.dialect import Writer
 from lapwing.engines.engine import ARROW_TYPES
-from lapwing.language.emission import literal
-from lapwing.language.types import Type
+from lapwing.expressions.to_sqlglot import literal
+from lapwing.expressions.types import Type
 
 MANY = 250
 """From this many values on, a table is faster than their text."""

@@ -29,7 +29,6 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.engine import ARROW_TYPES, Engine, Fetch, Origin, StoredTypes
 from lapwing.engines.frames import frame_source
@@ -41,7 +40,8 @@ from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, fingerprint, origin_of
 from lapwing.engines.time_limit import time_limit
 from lapwing.errors import Bug, Misconfigured
-from lapwing.language.types import Type
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Type
 from lapwing.postgres import load_driver
 
 NAME = "PostgreSQL"

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.postgres_dialect import C
 from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, decimal_as_real
 from lapwing.engines.postgres_session import ReadTransaction
 from lapwing.engines.source import PostgresTable, check_names
 from lapwing.errors import Misconfigured
-from lapwing.language.refusal import nearest
-from lapwing.language.types import Type
+from lapwing.expressions.refusal import nearest
+from lapwing.expressions.table import UNIT_ID, Field, Table
+from lapwing.expressions.types import Type
 
 _KINDS = {
     **dict.fromkeys(("int2", "int4", "int8"), Type.INTEGER),

@@ -19,8 +19,8 @@ from lapwing.engines.key_tables import write_listed
 from lapwing.engines.postgres_patterns import translate
 from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, nearest_whole, quote
 from lapwing.engines.zone_text import local_time
-from lapwing.language import forms
-from lapwing.language.types import Type
+from lapwing.expressions import forms
+from lapwing.expressions.types import Type
 
 SALT = "lw_salt"
 """The table with the one number that keyed hashes depend on. It travels beside the text, which servers may log."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from lapwing.engines.postgres_arithmetic import computed_once, named, rounded
 from lapwing.errors import Bug
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 
 _SPACES = r"[ \t\n\v\f\r]*"
 _NUMBER = rf"^{_SPACES}[+-]?([0-9]{{1,60}}(\.[0-9]{{0,60}})?|\.[0-9]{{1,60}})([eE][+-]?[0-9]{{1,3}})?{_SPACES}$"

@@ -2,7 +2,7 @@
 
 Guarantee:  nothing here reads a private row. A key of a public table is proved on the rows that the engine keeps, which
             do not change while it runs, by joining them with themselves (`is_key` in engines/duckdb.py); so a private
-            row has at most one match (reading/relations/joins.py).
+            row has at most one match (sql/joins.py).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from types import MappingProxyType
 import duckdb
 import pyarrow as pa
 
-from lapwing.catalog.table import Field, Table
 from lapwing.engines.connection import as_table, connect, run
 from lapwing.engines.duckdb import identifier, is_key, store, stored_types
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import LocalSource
 from lapwing.errors import Misconfigured
-from lapwing.language.refusal import nearest
-from lapwing.language.types import Interval, Type, Value, type_of
+from lapwing.expressions.refusal import nearest
+from lapwing.expressions.table import Field, Table
+from lapwing.expressions.types import Interval, Type, Value, type_of
 
 _LOG = logging.getLogger("lapwing.engine")
 

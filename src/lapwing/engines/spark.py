@@ -25,7 +25,6 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.catalog.table import UNIT_ID, Field, Table
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes
 from lapwing.engines.frames import digest_of_rows
@@ -36,10 +35,11 @@ from lapwing.engines.spark_dialect import SPARK
 from lapwing.engines.spark_session import Sessions, load_pyspark, open_sessions, silent
 from lapwing.engines.time_limit import time_limit
 from lapwing.errors import Bug, Misconfigured
-from lapwing.language.emission import STORED
-from lapwing.language.operators.base import try_cast
-from lapwing.language.refusal import nearest
-from lapwing.language.types import Type
+from lapwing.expressions.operators.base import try_cast
+from lapwing.expressions.refusal import nearest
+from lapwing.expressions.table import UNIT_ID, Field, Table
+from lapwing.expressions.to_sqlglot import STORED
+from lapwing.expressions.types import Type
 
 NAME = "Spark"
 
@@ -59,7 +59,7 @@ different texts can be one."""
 _BY_CHANCE = "not deterministic"
 _WITNESS = ".lapwing"
 _NO_WITNESS = f"{{{','.join(f'*[!{c}]{_WITNESS[i + 1 :]}' for i, c in enumerate(_WITNESS))}}}"
-"""A glob of all names but those of witnesses (settings.py), which are no data."""
+"""A glob of all names but those of witnesses (curator/settings.py), which are no data."""
 _PATIENCE = 0.5  # seconds between two cancellations of a query that is late
 _TAGS = count(1)
 

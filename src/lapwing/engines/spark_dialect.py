@@ -23,7 +23,7 @@ from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer
 from lapwing.engines.key_tables import write_listed
 from lapwing.engines.spark_reading import cast_to, named
 from lapwing.engines.zone_text import local_time
-from lapwing.language import forms
+from lapwing.expressions import forms
 
 SALT_TABLE = "lw_salt"
 

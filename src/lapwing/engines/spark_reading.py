@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 
 _SHORT = 200  # characters of a text that is repeated rather than named
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from lapwing.engines.dialect import Write, Writer
-from lapwing.language.zones import offsets_of
+from lapwing.expressions.zones import offsets_of
 
 _VALUE = "\1"
 _FIRST, _LAST = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001 (in UTC)

@@ -9,7 +9,7 @@ Proof:      fix the training runs; they fix the events. Whether a test run hits 
             alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
             once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
             that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.
-            The number of runs is fixed before the first one; early.py is for those who want to stop early.
+            The number of runs is fixed before the first one; sequential.py is for those who want to stop early.
 A rejection refutes the claim. The absence of one proves nothing: another event or other neighbours may break it, and a
 leak with a probability far below 1 / runs is not seen.
 Checked by: tests/lab/test_audit.py
@@ -27,12 +27,12 @@ import numpy as np
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.lab.claim import Claim, read_claim
-from lapwing.lab.early import Wealth
+from lapwing.lab.equality import kept, same
 from lapwing.lab.event import Event, choose_event
 from lapwing.lab.outputs import Features, Outputs, counts_of, features
 from lapwing.lab.rate import lower, upper
 from lapwing.lab.report import Audit, Finding, Sketch
-from lapwing.lab.same import kept, same
+from lapwing.lab.sequential import Wealth
 from lapwing.numbers import Number, count, flag, inside_unit, shown
 
 TRAINING_SHARE = 0.3
@@ -62,7 +62,7 @@ def audit(
     """Runs a mechanism on two neighbours and reports whether the runs refute its claim.
 
     `mechanism(data)` makes one release; an exception is an output like any other. With `many`, `mechanism(data, n)`
-    returns a list or array of n independent releases. `early` stops at the first rejection and stays valid (early.py).
+    returns a list or array of n independent releases. `early` stops at the first rejection, validly (sequential.py).
     """
     if not callable(mechanism):
         raise Misconfigured("`mechanism` cannot be called. Pass a function of the data.")

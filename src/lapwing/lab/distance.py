@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.lab.same import same
+from lapwing.lab.equality import same
 from lapwing.privacy.neighbours import Neighbours
 
 Check = Callable[[Any, tuple[Any, ...], tuple[Any, ...]], str | None]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def open_experiment(data: Any, *, epsilon: Number, **facts: Any) -> Curator:
     """Opens a frame with a fresh budget, which may be weak: nobody's data are at stake."""
-    from lapwing.opening import open_data
+    from lapwing.curator import open_data
     from lapwing.privacy.budget import Budget
 
     return open_data(data, budget=Budget.from_record(epsilon, 0, "pure"), ledger=":memory:", **facts)

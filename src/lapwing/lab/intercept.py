@@ -22,7 +22,7 @@ from lapwing.lab.distance import (
     check_truths,
     check_value,
 )
-from lapwing.lab.same import same
+from lapwing.lab.equality import same
 from lapwing.privacy.filter import Filter
 from lapwing.privacy.loss import Loss
 

@@ -27,8 +27,8 @@ import numpy as np
 from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
 from lapwing.lab.audit import ALPHA
-from lapwing.lab.chance import flip_coins
 from lapwing.lab.experiment import open_experiment
+from lapwing.lab.random_people import flip_coins
 from lapwing.lab.rate import lower
 from lapwing.numbers import Number, count, exact, inside_unit, nonnegative
 

@@ -23,8 +23,8 @@ from operator import add
 from typing import Any
 
 from lapwing.errors import LapwingError, Misconfigured
+from lapwing.lab.equality import kept, same
 from lapwing.lab.intercept import Recording, Stopped, intercepting
-from lapwing.lab.same import kept, same
 from lapwing.numbers import Number, below_one, nonnegative
 from lapwing.privacy.loss import Loss
 

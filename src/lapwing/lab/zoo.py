@@ -15,14 +15,14 @@ import numpy as np
 
 from lapwing.arrays import Array
 from lapwing.lab.audit import audit_outputs
-from lapwing.lab.chance import (
+from lapwing.lab.claim import Claim
+from lapwing.lab.outputs import Outputs
+from lapwing.lab.random_people import (
     draw_float_laplace,
     draw_normals,
     draw_uniforms,
     draw_whole_laplace,
 )
-from lapwing.lab.claim import Claim
-from lapwing.lab.outputs import Outputs
 from lapwing.lab.report import Audit
 from lapwing.lab.zoo_sparse import SPARSE_BROKEN, SPARSE_SOUND
 

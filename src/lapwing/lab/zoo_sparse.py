@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lapwing.arrays import Array, Integers
-from lapwing.lab.chance import draw_whole_laplace
+from lapwing.lab.random_people import draw_whole_laplace
 
 BELOW, ABOVE, NOT_ASKED = 0, 1, 2
 _LARGEST_VALUE = 40

@@ -34,8 +34,6 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from lapwing.errors import BudgetExceeded, Bug, LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger.arguments import check_names, checked_note, digest, note_text
-from lapwing.ledger.checked import CheckedBook, intact
 from lapwing.ledger.declaration import Declaration, version_mark
 from lapwing.ledger.entry import (
     FREE,
@@ -51,11 +49,13 @@ from lapwing.ledger.entry import (
 )
 from lapwing.ledger.export import write_export
 from lapwing.ledger.held import HeldAnswer, held_with, hold
+from lapwing.ledger.phrases import budget_text, shortage
 from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
 from lapwing.ledger.store import Book, InDoubt, Store
+from lapwing.ledger.validate import check_names, checked_note, digest, note_text
+from lapwing.ledger.verified import CheckedBook, intact
 from lapwing.ledger.verify import Report, verify
 from lapwing.ledger.witness import Witness, missing_ledger
-from lapwing.ledger.wording import budget_text, shortage
 from lapwing.noise.bits import SYSTEM
 from lapwing.privacy.budget import Budget, Cost
 

@@ -5,7 +5,7 @@ Guarantee:  in one process, tables of the same name are the same people: all tha
 Proof:      a name is given a ledger once, under a lock, and keeps it; a child of a fork has the same names, whose
             ledgers refuse it (ledger/memory.py). Two names that have ledgers of their own are never joined.
 Versions:   data that were seen under a name before have the version that they had then; others are a new one.
-Checked by: tests/opening/test_populations.py
+Checked by: tests/curator/test_populations.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from lapwing.errors import Misconfigured, Refused
 from lapwing.numbers import round_down
 from lapwing.privacy.convert import epsilon_of_rho, rho_of_epsilon
 from lapwing.privacy.loss import ZCDP, Loss, Pure
-from lapwing.privacy.wording import decimal_text
+from lapwing.privacy.phrases import decimal_text
 
 FINEST = 40
 """Amounts are exact fractions with denominators up to 10^40, or rounded to 40 decimals."""

@@ -35,7 +35,7 @@ from lapwing.errors import Misconfigured, WeakBudget
 from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
 from lapwing.privacy.accounting import FINEST, BasicRules, PureRules, Rules, ZCDPRules
 from lapwing.privacy.loss import Loss, read_loss
-from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning, short_repr, weakness
+from lapwing.privacy.phrases import at_least_text, at_most_text, decimal_text, meaning, short_repr, weakness
 
 _QUESTION_SHARE = 100  # by default a question that needs a delta takes this fraction of what is left
 _DELTA_DIGITS = 3

@@ -8,7 +8,7 @@ from lapwing.errors import BudgetExceeded, Misconfigured
 from lapwing.numbers import shown
 from lapwing.privacy.budget import Budget, Cost, remaining_text
 from lapwing.privacy.loss import Loss
-from lapwing.privacy.wording import at_least_text
+from lapwing.privacy.phrases import at_least_text
 
 
 class _Spent:

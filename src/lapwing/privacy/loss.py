@@ -51,7 +51,7 @@ from typing import Any, ClassVar
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.numbers import Number, below_one, count, nonnegative, positive, root_down, shown
 from lapwing.privacy.convert import epsilon_of_rho, group_delta
-from lapwing.privacy.wording import at_most_text, short_repr, short_text
+from lapwing.privacy.phrases import at_most_text, short_repr, short_text
 
 _PURE_OR_DELTA = "Use a pure mechanism such as Laplace, or a budget with a delta: Budget(epsilon=..., delta=1e-6)."
 

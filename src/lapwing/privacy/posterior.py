@@ -21,7 +21,7 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, ball, below_one, enclose, exact, nonnegative, positive
-from lapwing.privacy.wording import at_most_text
+from lapwing.privacy.phrases import at_most_text
 
 _MOST_EPSILON = 10_000
 _MOST_PLACES = 12

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.privacy.budget import Budget, Cost, remaining_text
+from lapwing.privacy.phrases import at_least_text, at_most_text, decimal_text, meaning
 from lapwing.privacy.posterior import posterior
-from lapwing.privacy.wording import at_least_text, at_most_text, decimal_text, meaning
 
 _MOST_EPSILON = 20  # above it the odds mean nothing to a reader
 

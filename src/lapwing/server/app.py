@@ -24,7 +24,7 @@ from lapwing.server.access import OPEN, access_to, allow, open_paths
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
 from lapwing.server.openapi import complete
-from lapwing.server.page import problem_page, start_page
+from lapwing.server.pages import problem_page, start_page
 from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, of_bug, of_server
 from lapwing.server.routes import router
 from lapwing.server.service import Service

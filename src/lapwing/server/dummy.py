@@ -6,9 +6,9 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from lapwing.asking.request import Request
 from lapwing.curator import Curator
 from lapwing.curator.dummy import dummy_rows
+from lapwing.curator.request import Request
 from lapwing.errors import BudgetExceeded
 
 

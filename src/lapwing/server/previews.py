@@ -23,8 +23,8 @@ from hashlib import sha256
 from typing import Any
 
 from lapwing.answers.prices import terms_of
-from lapwing.asking.batch_answer import BatchPreview
-from lapwing.asking.preview import Preview
+from lapwing.curator.batch_answer import BatchPreview
+from lapwing.curator.preview import Preview
 from lapwing.ledger import Ledger
 from lapwing.privacy.budget import Cost
 from lapwing.server.problems import ServerProblem

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 from lapwing.ledger import Entry, EntryKind, Ledger
-from lapwing.server.bodies import VerifyBody
 from lapwing.server.problems import ServerProblem
+from lapwing.server.schemas import VerifyBody
 
 _REMEMBERED = 4096
 _LARGEST = 1000  # digits of a number that could have been released

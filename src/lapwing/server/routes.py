@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from lapwing.server.access import ASKING, EVERYONE, OPEN, READING, allow
-from lapwing.server.bodies import AnyBody, AskBody, Asking, BatchBody, DistributionBody, MarginalsBody, VerifyBody
 from lapwing.server.openapi import ANSWERED, LISTED, PREVIEWED, VERIFIED, problems
 from lapwing.server.problems import ServerProblem
+from lapwing.server.schemas import AnyBody, AskBody, Asking, BatchBody, DistributionBody, MarginalsBody, VerifyBody
 from lapwing.server.service import Outcome, Service
 from lapwing.server.tokens import Principal, Role
 

@@ -24,14 +24,14 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from lapwing.curator.from_settings import load
+from lapwing.curator.settings import read_settings
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import open_ledger
-from lapwing.listening import listen
-from lapwing.opening.settings import load
 from lapwing.server.log import LOGGER, JsonLines, note_failed_start
 from lapwing.server.settings import ServeSettings, read_serve
 from lapwing.server.tokens import Role, TokenBook, write_secret
-from lapwing.settings import read_settings
+from lapwing.sockets import listen
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

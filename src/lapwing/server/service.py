@@ -25,11 +25,10 @@ from typing import Any, TypeVar
 from lapwing.answers.formats.json import dump
 from lapwing.curator import Curator
 from lapwing.curator.charging import LOST
-from lapwing.curator.steps import AfterSearch, BeforeCharge, BeforeRows, RequestSteps, Stop
+from lapwing.curator.stages import AfterSearch, BeforeCharge, BeforeRows, RequestSteps, Stop
 from lapwing.errors import Bug, LapwingError, LedgerFailed
 from lapwing.ledger.held import HeldAnswer, holding, settle_held
 from lapwing.privacy.budget import Cost
-from lapwing.server.bodies import Asking, BatchBody
 from lapwing.server.dummy import DummyAnswers
 from lapwing.server.limits import Turns
 from lapwing.server.log import note_incident
@@ -37,6 +36,7 @@ from lapwing.server.previews import PreviewNames
 from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, is_final, of_bug, of_error, of_server
 from lapwing.server.releases import NewRelease, Releases, new_release
 from lapwing.server.retries import KeptReply, KeyClaim, Retries, retry_key
+from lapwing.server.schemas import Asking, BatchBody
 from lapwing.server.settings import ANSWER_TIME, ServeSettings
 from lapwing.server.timing import ServedAnswer, check_operators, leave_at, longest, pass_time, slot_of
 from lapwing.server.tokens import Principal, TokenBook

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lapwing.errors import Misconfigured
-from lapwing.language.refusal import nearest
+from lapwing.expressions.refusal import nearest
 
 ANSWER_TIME = 2.0
 """The `answer_time` of a table that declares none, in seconds."""

@@ -1,7 +1,7 @@
 """When an answer leaves: at T, 2T, 4T, ... after its request, so that its time does not tell how long it took.
 
 T is what the steward declares as `answer_time` of a table, times the passes that the plan makes over the rows, times
-the steps of its operators (planning/work.py). It is never measured. An answer that is not ready at T leaves at 2T, and
+its steps (plan/operator_count.py). It is never measured. An answer that is not ready at T leaves at 2T, and
 so on, so that what leaks is at most how often the work overran, and the steward declares a T that it hardly ever does.
 Whoever asks chooses the work, and can choose it so that it ends near T: then one unit must not be able to add much. A
 question has at most 400 operators, and what one unit's declared rows add is a few thousandths of T.
@@ -16,7 +16,7 @@ Guarantee:  a charged answer leaves T 2^k after its turn began, for some k. As l
 Proof:      `leave_at` has no other values, and T has no other arguments: it is known before rows are read. A turn
             begins when a request comes or when another turn ends (limits.py), and that is when its answer leaves: by
             induction over turns, at such times. What is sent is made of the ledger as it was at such times too: the
-            step that reads rows looks nothing up (curator/steps.py).
+            step that reads rows looks nothing up (curator/stages.py).
 At once:    what read no rows leaves when it is ready: refusals, previews, and stored answers, which their price of 0
             tells anyway. Their work is done on the question, the ledger and released numbers.
 Checked by: tests/server/test_timing.py, benchmarks/timing.py
@@ -28,20 +28,20 @@ from collections.abc import Iterable, Mapping
 
 from lapwing.answers.answer import Release
 from lapwing.answers.computed import Computed
-from lapwing.asking.batch_answer import Batch, BatchPreview
-from lapwing.asking.preview import Preview
-from lapwing.catalog.table import Table
-from lapwing.cells.checking import check_target
-from lapwing.curator.steps import BeforeCharge
-from lapwing.language.refusal import refuse
-from lapwing.planning.plan import Plan
-from lapwing.planning.work import operators, steps
-from lapwing.workloads.marginals import MarginalTables
+from lapwing.answers.marginals import MarginalTables
+from lapwing.curator.batch_answer import Batch, BatchPreview
+from lapwing.curator.preview import Preview
+from lapwing.curator.stages import BeforeCharge
+from lapwing.expressions.refusal import refuse
+from lapwing.expressions.table import Table
+from lapwing.plan.operator_count import operators, steps
+from lapwing.plan.plan import Plan
+from lapwing.plan.units_exceeding import check_target
 
 SLOTS = 7
 """An answer that is not ready at T 2^6 is told later: the request ends, and the work goes on."""
 MOST_OPERATORS = 400
-"""Of one question that is served, as planning/work.py counts them."""
+"""Of one question that is served, as plan/operator_count.py counts them."""
 
 ServedAnswer = Release | Computed | Batch | MarginalTables
 

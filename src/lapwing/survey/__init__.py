@@ -5,7 +5,7 @@ kinds of questions with their guarantees; `program` is what the browser runs and
 """
 
 from lapwing.survey.definition import Survey
-from lapwing.survey.reading import parse_survey, read_survey
+from lapwing.survey.read_toml import parse_survey, read_survey
 from lapwing.survey.wire import public_description, randomize
 
 __all__ = ["Survey", "parse_survey", "public_description", "randomize", "read_survey"]

@@ -12,9 +12,9 @@ import numpy as np
 
 from lapwing.arrays import Floats, Integers
 from lapwing.collect.direct import DirectEncoding
+from lapwing.collect.probabilities import WORD, SymbolCoin, spread
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.reports import ReportRows, Reports, as_numbers
-from lapwing.collect.thresholds import WORD, SymbolCoin, spread
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, rounded
 from lapwing.survey.question import NO_ANSWER, Estimated, MeanOfAnswers, SurveyQuestion, odds_of, shares_of

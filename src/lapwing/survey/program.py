@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lapwing.collect.thresholds import WORD, SymbolCoin
+from lapwing.collect.probabilities import WORD, SymbolCoin
 from lapwing.errors import Bug
 
 Op = Literal["whole", "coins", "option", "bits", "rounded"]

@@ -13,9 +13,9 @@ import numpy as np
 
 from lapwing.collect.direct import DirectEncoding
 from lapwing.collect.estimate import Frequencies, Of
+from lapwing.collect.probabilities import WORD, SymbolCoin, read_epsilon
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.thresholds import WORD, SymbolCoin, read_epsilon
 from lapwing.collect.unary import UnaryEncoding
 from lapwing.errors import Misconfigured
 from lapwing.numbers import ball, enclose, round_up

@@ -17,7 +17,7 @@ from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.reports import Reports
 from lapwing.errors import Misconfigured
 from lapwing.numbers import count
-from lapwing.privacy.wording import percent
+from lapwing.privacy.phrases import percent
 from lapwing.survey.definition import Survey, decimal_text
 from lapwing.survey.question import Estimated
 from lapwing.survey.wire import Reader

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.moments.spread."""
+"""lapwing.mechanisms.moments.variance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.mechanisms.moments.mean import Variance, VarianceRelease
-from lapwing.mechanisms.moments.spread import (
+from lapwing.mechanisms.moments.values import GRID
+from lapwing.mechanisms.moments.variance import (
     Products,
     stddev_intervals,
     stddevs,
@@ -19,7 +20,6 @@ from lapwing.mechanisms.moments.spread import (
     variance_intervals,
     variances,
 )
-from lapwing.mechanisms.moments.values import GRID
 
 PRICES = [{"epsilon": 1}, {"rho": 0.5}]
 RUNS = 600

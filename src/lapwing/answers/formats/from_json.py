@@ -15,7 +15,7 @@ import numpy as np
 
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
 from lapwing.arrays import Array, Floats, objects
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 from lapwing.numbers import exact
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from lapwing.answers.table import AnswerTable, fresh
-from lapwing.privacy.wording import percent
+from lapwing.privacy.phrases import percent
 
 
 def to_text(table: AnswerTable) -> str:

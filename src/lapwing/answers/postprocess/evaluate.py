@@ -17,18 +17,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from lapwing.answers.columns import open_reason
 from lapwing.answers.interval_arithmetic import Box, box_of, exactly
 from lapwing.answers.postprocess.folding import fold
 from lapwing.answers.postprocess.rows import CHOSEN_ROWS, NO_RULE, StepColumn, StepRows, certain, numbers, ranks
 from lapwing.answers.postprocess.windows import over
-from lapwing.answers.present import open_reason
 from lapwing.answers.table import AnswerTable
 from lapwing.arrays import Array
-from lapwing.engines.calculation import Calculation
-from lapwing.language.expression import Column, Expression, walk
-from lapwing.language.types import Type
-from lapwing.planning.question import Output
-from lapwing.planning.statement import (
+from lapwing.engines.public_steps import Calculation
+from lapwing.expressions.expression import Column, Expression, walk
+from lapwing.expressions.types import Type
+from lapwing.plan.postprocessed import (
     Attach,
     Compute,
     Fold,
@@ -41,6 +40,7 @@ from lapwing.planning.statement import (
     Stack,
     TableStep,
 )
+from lapwing.plan.question import Output
 
 Leaves = Callable[[int], AnswerTable]
 """The released table of each part."""

@@ -28,9 +28,9 @@ from lapwing.answers.postprocess.rows import (
     codes,
 )
 from lapwing.arrays import Array
-from lapwing.engines.calculation import Calculation
-from lapwing.language.types import Type
-from lapwing.planning.statement import Fold, FoldCall
+from lapwing.engines.public_steps import Calculation
+from lapwing.expressions.types import Type
+from lapwing.plan.postprocessed import Fold, FoldCall
 
 MONOTONE = frozenset({"sum", "avg", "min", "max", "median", "quantile_cont"})
 """Functions that never fall when one of their numbers rises."""

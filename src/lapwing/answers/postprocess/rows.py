@@ -16,7 +16,7 @@ import numpy as np
 
 from lapwing.answers.interval_arithmetic import exactly
 from lapwing.arrays import Array
-from lapwing.language.types import Type
+from lapwing.expressions.types import Type
 
 NO_RULE = "no interval follows for this expression"
 CHOSEN_ROWS = "it is computed from rows that were chosen by noisy numbers"

@@ -26,9 +26,9 @@ from lapwing.answers.postprocess.rows import (
     ranks,
 )
 from lapwing.arrays import Array
-from lapwing.engines.calculation import PICKING, Calculation, Window
-from lapwing.language.types import Type
-from lapwing.planning.statement import WindowCall
+from lapwing.engines.public_steps import PICKING, Calculation, Window
+from lapwing.expressions.types import Type
+from lapwing.plan.postprocessed import WindowCall
 
 _BY_PLACE = PICKING | {"row_number", "ntile"}
 """Functions for which the order of equal rows matters."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
-from lapwing.lab.chance import draw_uniforms, flip_coins
+from lapwing.lab.random_people import draw_uniforms, flip_coins
 from lapwing.mechanisms import Exponential
 
 ADVERTS = ("Kraft", "Stouffer's", "Pillsbury")

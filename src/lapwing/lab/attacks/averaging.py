@@ -10,7 +10,7 @@ import numpy as np
 from lapwing.errors import BudgetExceeded
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.attacks.town import ask, open_town, settle
-from lapwing.lab.chance import draw_whole_laplace, flip_coins
+from lapwing.lab.random_people import draw_whole_laplace, flip_coins
 
 PLACES, OTHERS, ASKED = 300, 50, 10_000
 PRICE, BUDGET = 0.1, 1.0

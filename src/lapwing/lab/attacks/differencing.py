@@ -8,7 +8,7 @@ import numpy as np
 
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of, record_cap
 from lapwing.lab.attacks.town import ask, open_town, settle
-from lapwing.lab.chance import draw_whole_laplace, flip_coins
+from lapwing.lab.random_people import draw_whole_laplace, flip_coins
 
 PLACES, OTHERS, LEAST, TIMES = 400, 20, 5, 200
 BUDGET = 1.0

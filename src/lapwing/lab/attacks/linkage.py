@@ -10,8 +10,8 @@ import numpy as np
 from lapwing.arrays import Array, Floats
 from lapwing.errors import Refused
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of, record_cap
-from lapwing.lab.chance import draw_places, draw_uniforms
 from lapwing.lab.experiment import open_experiment
+from lapwing.lab.random_people import draw_places, draw_uniforms
 
 TARGETS, BUDGET, BAND = 400, 1.0, 10
 KNOWN = ("sex", "age", "site", "education", "family_size")

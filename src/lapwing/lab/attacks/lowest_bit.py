@@ -11,8 +11,8 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
-from lapwing.lab.chance import draw_float_laplace, flip_coins
 from lapwing.lab.outputs import lowest_bit
+from lapwing.lab.random_people import draw_float_laplace, flip_coins
 from lapwing.lab.rate import Rate
 from lapwing.mechanisms import Laplace
 

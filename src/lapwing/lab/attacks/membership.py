@@ -9,7 +9,7 @@ import numpy as np
 from lapwing.answers.formats.optional import load
 from lapwing.arrays import Array, Flags, Floats
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
-from lapwing.lab.chance import draw_float_laplace, draw_uniforms, shuffled
+from lapwing.lab.random_people import draw_float_laplace, draw_uniforms, shuffled
 from lapwing.mechanisms import Laplace
 
 PEOPLE, TRAITS, WIDTH = 100, 5_000, 0.2

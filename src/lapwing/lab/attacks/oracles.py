@@ -9,8 +9,8 @@ import numpy as np
 from lapwing.arrays import Array, Flags
 from lapwing.errors import LapwingError
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
-from lapwing.lab.chance import draw_float_laplace, shuffled
 from lapwing.lab.experiment import open_experiment
+from lapwing.lab.random_people import draw_float_laplace, shuffled
 
 TRIALS, PRICE, BUDGET, AGE = 20, 0.1, 1.0, 37
 

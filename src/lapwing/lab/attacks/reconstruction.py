@@ -6,7 +6,7 @@ import numpy as np
 
 from lapwing.arrays import Array, Flags, Floats
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
-from lapwing.lab.chance import draw_whole_laplace, flip_coins
+from lapwing.lab.random_people import draw_whole_laplace, flip_coins
 from lapwing.mechanisms import Laplace
 
 PEOPLE, QUESTIONS, WIDTH = 100, 400, 3

@@ -14,8 +14,8 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of
-from lapwing.lab.chance import draw_float_laplace, flip_coins
 from lapwing.lab.experiment import open_experiment
+from lapwing.lab.random_people import draw_float_laplace, flip_coins
 
 TRIALS, LEARNED, REPEATS, PEOPLE, HEAVY = 40, 8, 3, 2_000, 400_000
 

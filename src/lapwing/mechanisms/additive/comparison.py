@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.numbers import Number, count, positive, root_up
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, ball, below_one, confidence_of, count, enclose, ordinary, positive, round_up, shown
 from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law bounds them within one unit
 _MOST_EPSILON = 700

@@ -17,7 +17,7 @@ from lapwing.noise import sample_laplace
 from lapwing.numbers import Number, ball, confidence_of, count, decide, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.loss import Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -27,7 +27,7 @@ from lapwing.mechanisms.scores import (
 from lapwing.noise import sample_choice
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
 from lapwing.privacy.loss import BoundedRange
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -33,7 +33,7 @@ from lapwing.noise.lazy import exp_neg
 from lapwing.numbers import Enclosure, Number, count, flag
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _BITS = 192
 _PROVEN_EXTENT = 90  # noise scales to both sides that `law` sums over: e^-90 is left out

@@ -32,7 +32,7 @@ from lapwing.mechanisms.scores import (
 from lapwing.noise import sample_heads
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
 from lapwing.privacy.loss import Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _MOST_PROVEN = 32
 _NODES = 32

@@ -12,7 +12,7 @@ from lapwing.mechanisms.scores import at_least
 from lapwing.noise import sample_bernoulli, uniform_integer
 from lapwing.numbers import Number, exact, inside_unit
 from lapwing.privacy.loss import Loss, Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 
 class Candidate(Protocol):

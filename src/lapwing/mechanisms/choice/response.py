@@ -23,7 +23,7 @@ from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 Places = npt.NDArray[np.int64]
 

@@ -19,7 +19,7 @@ from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Enclosure, Number, count, flag, inside_unit
 from lapwing.privacy.loss import Loss
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _MOST_LISTS = 20_000
 

@@ -40,7 +40,7 @@ from lapwing.noise import sample_gaussian
 from lapwing.noise.bits import Forks
 from lapwing.numbers import Number, count, inside_unit, positive
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _LIMB = 21  # an increment is two limbs of 21 bits, so that sums of 2^20 products with 21-bit entries fit int64
 _MOST = 1 << 41

@@ -20,7 +20,7 @@ from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import Approximate
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _BITS = 64
 _MOST_STEPS = 200_000

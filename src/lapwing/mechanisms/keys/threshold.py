@@ -38,7 +38,7 @@ from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.numbers import Number, count, inside_unit, shown
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
 """The largest confidence of an interval: what lies beyond the search is far less likely than 1 minus this."""

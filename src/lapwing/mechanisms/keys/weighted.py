@@ -26,7 +26,7 @@ from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _EACH = 64  # up to this many keys the threshold is proved for each number, beyond for ranges of a sixteenth
 

@@ -30,7 +30,7 @@ from lapwing.mechanisms.scores import T, at_least, candidate_at, read, require_o
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)

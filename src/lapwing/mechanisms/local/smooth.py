@@ -15,7 +15,7 @@ from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.numbers import Number, exact, positive
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 LocalSensitivities = Callable[[int], Number] | Sequence[Number]
 """The local sensitivity at distance k, as a function of k or as a list."""

@@ -23,7 +23,7 @@ this unit's rows alone. For units of at most k rows nothing changes. A floor mov
 An engine that divides in floats cuts each of these cells in turn to [0, what is left of k M]: the lemma holds as well.
 
 Two steps: `cells` reads rows, and an engine may do it instead (sum of a, sum of a * a >> 30, number of rows); `release`
-adds the noise. Everything behind that is post-processing of the noisy cells: values.py and spread.py do it
+adds the noise. Everything behind that is post-processing of the noisy cells: values.py and variance.py do it
 for many groups at once, and a release here is the case of one group.
 Checked by: tests/mechanisms/moments/test_mean.py
 """
@@ -39,7 +39,6 @@ from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.moments.intervals import Ends, tail_of
 from lapwing.mechanisms.moments.rows import LARGEST, LARGEST_TO_SQUARE, add_noise, noise_for, read_bounds, steps
-from lapwing.mechanisms.moments.spread import stddevs, variance_intervals, variances
 from lapwing.mechanisms.moments.values import (
     GRID,
     STEP,
@@ -52,10 +51,11 @@ from lapwing.mechanisms.moments.values import (
     sum_intervals,
     sums,
 )
+from lapwing.mechanisms.moments.variance import stddevs, variance_intervals, variances
 from lapwing.numbers import Number, count, inside_unit, nonnegative
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -46,7 +46,7 @@ from lapwing.mechanisms.moments.values import GRID, STEP, counts, one_group, sin
 from lapwing.numbers import Number, count
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _CELLS = 9
 

@@ -4,7 +4,7 @@ There are three by three cells: cell (i, j) holds what falls on the i-th Bernste
 With places c_i and d_j = 0, 1/2, 1 the sums of x, y and x y are the cells weighted by c_i, d_j and c_i d_j; squares are
 the last of the three cells along a column. Post-processing only: any noisy cells are accepted.
 
-Intervals. The event that spread.py describes, for the covariance and the variances that are needed, each at a
+Intervals. The event that variance.py describes, for the covariance and the variances that are needed, each at a
 share of what may be left out; division gives a first range. Then Fieller: let N, S, R belong to the covariance and the
 variances of x and y. For the true slope b, N - b S is a weighted sum of noises alone; so is N - r (l S + R / l) / 2 for
 the true correlation r and the true ratio l of the standard deviations of y and x. The first ranges bound the weights,
@@ -23,14 +23,6 @@ from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.moments.intervals import Band, share_bands, tail_bounds
-from lapwing.mechanisms.moments.spread import (
-    Products,
-    covariance_bands,
-    sample_bands,
-    tied_products,
-    to_sample,
-    widen_by_rounding,
-)
 from lapwing.mechanisms.moments.values import (
     STEP,
     CellArrays,
@@ -41,6 +33,14 @@ from lapwing.mechanisms.moments.values import (
     counts,
     means,
     share_outside,
+)
+from lapwing.mechanisms.moments.variance import (
+    Products,
+    covariance_bands,
+    sample_bands,
+    tied_products,
+    to_sample,
+    widen_by_rounding,
 )
 from lapwing.numbers import Enclosure, Number
 

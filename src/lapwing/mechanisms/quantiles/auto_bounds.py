@@ -16,7 +16,7 @@ from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 MOST_EXPONENT = 1000
 """2^1000 and 2^-1000 are ordinary float64."""

@@ -17,7 +17,7 @@ from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, Ch
 from lapwing.mechanisms.scores import at_least
 from lapwing.numbers import Number, count, exact, flag, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _FINEST = 10**6
 _HALF = Fraction(1, 2)

@@ -13,14 +13,14 @@ import numpy as np
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.axis import MOST_ROWS, PointAxis
 from lapwing.mechanisms.quantiles.single import FINEST, rank_losses, read_share
-from lapwing.mechanisms.quantiles.spread import Spread
+from lapwing.mechanisms.quantiles.ties import Spread
 from lapwing.mechanisms.scores import at_least
 from lapwing.noise import SYSTEM, uniform_integer
 from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange, Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _BITS = 20  # a point is divided into 2^20 places
 _MOST_POINTS = 1 << 42  # all places of an axis fit into int64
@@ -46,13 +46,13 @@ class Quantiles:
     Use:        quartiles, deciles or percentiles at once; for a single one use Quantile, which errs less on ties.
     Law:        the middle quantile first; its value cuts the rows in two, and the quantiles below and above it are
                 asked of their own part alone, and so on: ceil(log2(m + 1)) levels for m quantiles. Each answer has the
-                law of Quantile on its part, with epsilon / levels, on the axis divided into finer places (spread.py).
+                law of Quantile on its part, with epsilon / levels, on the axis divided into finer places (ties.py).
                 Rows at or below the chosen place belong to the lower part, all others to the upper one; a quantile
                 whose part has no place left is the value before it.
     Guarantee:  pure DP with epsilon, and epsilon^2 / (8 levels)-zCDP, for adding or removing one unit of at most
                 `rows_per_unit` rows, for any number of rows, none included.
     Error:      with the stated probability every value is off the rank q n of its quantile by at most `error` rows.
-    Proof:      Let one unit be one row. The spread makes it one row on the places, with all others unmoved (spread.py,
+    Proof:      Let one unit be one row. The spread makes it one row on the places, with all others unmoved (ties.py,
                 lemma). Fix the places released in earlier levels: they cut the axis into parts, and every row lies in
                 exactly one of them, also a row that equals a released value, because a cut passes between places.
                 One level answers one question in each part, independently, and reads only that part's rows. One more

@@ -15,7 +15,7 @@ from lapwing.noise import uniform_integer
 from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Enclosure, Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 FINEST = 10**6
 """The largest denominator of a quantile: with at most 2^42 rows every loss fits into int64."""

@@ -37,7 +37,7 @@ from lapwing.mechanisms.ranges.components import (
 )
 from lapwing.numbers import Number, positive
 from lapwing.privacy.loss import Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -47,7 +47,7 @@ from lapwing.mechanisms.ranges.components import (
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, positive
 from lapwing.privacy.loss import ZCDP
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _FINE = 30  # bits of the noise on a contrast: so fine that it is as good as normal
 _PARTS = 1 << 40  # shares of the price are whole multiples of 1 / _PARTS

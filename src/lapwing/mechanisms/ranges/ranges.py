@@ -30,7 +30,7 @@ from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, positive
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 MOST_CELLS = 1 << 20
 _LARGEST = 1 << 62

@@ -18,7 +18,7 @@ from lapwing.mechanisms.sparse.run import Run
 from lapwing.numbers import Enclosure, Number, count, exact, flag, ordinary, positive
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
 _STEPS = 8  # towards the ratio, which barely moves after two

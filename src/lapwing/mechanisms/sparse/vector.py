@@ -19,7 +19,7 @@ from lapwing.mechanisms.sparse.margin import margin
 from lapwing.mechanisms.sparse.run import NumericRun, Run
 from lapwing.numbers import Enclosure, Number, count, exact, flag, inside_unit, positive
 from lapwing.privacy.loss import Pure
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 
 @dataclass(frozen=True, slots=True, init=False)

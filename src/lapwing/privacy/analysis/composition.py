@@ -27,7 +27,7 @@ from lapwing.numbers import Number, ball, below_one, enclose, nonnegative, ordin
 from lapwing.privacy.analysis.convolution import BITS, NUDGE, LossGrid, LossMeasure, from_above, from_below, product
 from lapwing.privacy.analysis.distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import Amount, OutcomePair, highest, lowest, short
-from lapwing.privacy.wording import short_repr
+from lapwing.privacy.phrases import short_repr
 
 Repeats = list[tuple[PrivacyLoss, int]]
 """Different losses, each with how often it occurs."""

@@ -1,0 +1,195 @@
+"""Above the aggregation: from released numbers to the columns of the answer. All of it is post-processing, and free.
+
+Intervals. A released number has its own (estimates.py). A column computed from m released numbers takes each of them at
+confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
+through the arithmetic (interval_arithmetic.py). Where that gives no bound the interval is missing and `reason` says
+why. Intervals are made for every group. HAVING, LIMIT and conditions choose by noisy numbers, and what they choose is
+what had lucky noise: a number that was chosen by gets intervals that hold for all groups together, whatever is asked.
+Other numbers have noise of their own, which the choice does not depend on; theirs hold as they do without it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from lapwing.answers.estimates import intervals_of, values_of
+from lapwing.answers.interval_arithmetic import box_of, exactly, shown_box
+from lapwing.answers.table import AnswerColumn
+from lapwing.arrays import Array, objects
+from lapwing.engines.public_values import calculate, name_of
+from lapwing.errors import Bug
+from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot, walk
+from lapwing.expressions.types import Type
+from lapwing.mechanisms.quantiles.grid_quantiles import is_approximate
+from lapwing.plan.noise import Released
+from lapwing.plan.plan import Plan
+
+_UNBOUNDED = (
+    "an interval for all groups together must be planned for their number, which is not known before keys are selected"
+)
+UNFOUND = "NULL: a search found nothing to rely on"
+_INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
+
+
+def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[AnswerColumn]:
+    """The columns of the answer, filtered, sorted and limited as the question says."""
+    above = _Above(plan, released, confidence, simultaneous)
+    columns = [above.column(output.name, output.expression) for output in plan.question.outputs]
+    rows = above.rows()
+    if plan.question.limit is not None:
+        rows = rows[: plan.question.limit]
+    return [column.take(rows) for column in columns]
+
+
+def unanswered(plan: Plan) -> list[AnswerColumn]:
+    """The columns of a question without an answer: NULL for every number, beside the public keys.
+
+    No group is left out by HAVING, since none of its numbers is known. Keys that are not public are one row of NULLs.
+    """
+    none = tuple(np.full(1, None, object) for _ in plan.question.keys) if plan.outline.domain is None else ()
+    above = _Above(plan, Released(none, ()), Fraction(1, 2), False)
+    columns = []
+    for output in plan.question.outputs:
+        if any(isinstance(part, Slot) for part in walk(output.expression)):
+            kind, nulls = output.expression.type or Type.TEXT, np.full(above.size, None, object)
+            columns.append(AnswerColumn(output.name, kind, nulls, reason=UNFOUND))
+        else:
+            columns.append(above.column(output.name, output.expression))
+    return [column.take(np.arange(above.size)[: plan.question.limit]) for column in columns]
+
+
+def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
+    """Each key's value in every group: of public keys the public groups in their order, otherwise the shown ones."""
+    if plan.outline.domain is None:
+        return released.keys
+    # Codes may be wider than any type of numpy's, which would round them.
+    listed, columns = plan.outline.groups, []
+    codes = np.arange(plan.group_count or 1) if listed is None else objects(listed)
+    for values in reversed(plan.domain):
+        columns.append(objects(values)[(codes % len(values)).astype(np.int64)])
+        codes = codes // len(values)
+    return tuple(reversed(columns))
+
+
+def is_bare(plan: Plan, expression: Expression) -> bool:
+    """Whether one of its released numbers was asked for without an interval."""
+    readings = [plan.outline.readings[part.index] for part in walk(expression) if isinstance(part, Slot)]
+    return any(plan.outline.kinds[reading.measure].lacks_intervals for reading in readings)
+
+
+class _Above:
+    """Evaluates expressions over keys and released numbers."""
+
+    def __init__(self, plan: Plan, released: Released, confidence: Fraction, simultaneous: bool) -> None:
+        self.plan, self.released, self.confidence = plan, released, confidence
+        self.keys = key_columns(plan, released)
+        self.values: dict[int, Array] = {}
+        self.size = self.keys[0].size if self.keys else 1
+        self.simultaneous = simultaneous
+
+    def column(self, name: str, expression: Expression) -> AnswerColumn:
+        values = self.value(expression)
+        used = {part.index for part in walk(expression) if isinstance(part, Slot)}
+        kind = expression.type or Type.TEXT
+        if not used:
+            return AnswerColumn(name, kind, values)
+        remark = self._remark(used)
+        if self._is_unbounded(used):
+            return AnswerColumn(name, kind, values, reason=_UNBOUNDED, remark=remark)
+        if is_bare(self.plan, expression):
+            return AnswerColumn(name, kind, values, bare=True, remark=remark)
+        level = 1 - (1 - self.confidence) / len(used)
+        chosen = any(self.plan.outline.readings[slot].measure in self.plan.outline.choosing for slot in used)
+        together = max(1, self.size) if self.simultaneous or chosen else 1
+        box = box_of(expression, lambda leaf: self.leaf(leaf, level, together)) if kind.is_number else None
+        if box is None:
+            return AnswerColumn(name, kind, values, reason=self._missing(used, together), chosen=chosen, remark=remark)
+        open_, box = bool(np.isnan(box[0].astype(float)).any()), shown_box(box)
+        reason = open_reason(expression) if open_ else None
+        return AnswerColumn(name, kind, values, *box, reason, chosen=chosen, remark=remark)
+
+    def _remark(self, used: set[int]) -> str | None:
+        """Of extremes: the outermost value is one person's, so a value near it is told."""
+        asked = (self.plan.question.aggregates[slot].parameters[:1] for slot in used)
+        return _INSIDE if any(is_approximate(*first) for first in asked if first) else None
+
+    def _is_unbounded(self, used: set[int]) -> bool:
+        """Whether a quantile has no interval because rows are chosen by it among groups that nobody could count."""
+        outline = self.plan.outline
+        measures = {outline.readings[slot].measure for slot in used} & outline.choosing
+        return outline.group_count is None and outline.intervals and any(map(outline.is_quantile, measures))
+
+    def _missing(self, used: set[int], together: int) -> str:
+        """Why there is no interval."""
+        kinds = [self.plan.outline.kinds[self.plan.outline.readings[slot].measure] for slot in used]
+        if together > 1 and any(kind.releases_intervals for kind in kinds):
+            return "the interval of a quantile was released for one group, and does not hold for all together"
+        return "no interval follows for this expression"
+
+    def rows(self) -> Array:
+        """Row numbers that HAVING keeps, in the order asked for; ties stay in the order of the keys."""
+        rows = np.arange(self.size)
+        if self.plan.question.having is not None:
+            rows = rows[np.array([value is True for value in self.value(self.plan.question.having).tolist()], bool)]
+        for by in reversed(self.plan.question.order):
+            values = self.value(by.expression)[rows]
+            rows = rows[np.argsort(_ranks(values, by.descending), kind="stable")]
+        return rows
+
+    def value(self, expression: Expression) -> Array:
+        match expression:
+            case Slot(index=index):
+                if index not in self.values:  # a question of a batch reads few of many
+                    self.values[index] = values_of(self.plan, self.released, self.plan.outline.readings[index])
+                return self.values[index]
+            case Key(index=index):
+                return self.keys[index]
+            case Literal(value=value):
+                return np.full(self.size, float(value) if isinstance(value, Fraction) else value)
+            case Call():
+                return self.calculated(expression)
+            case Column():
+                raise Bug("a column of the private table stands above the aggregation")
+
+    def calculated(self, expression: Call) -> Array:
+        leaves = {part for part in walk(expression) if isinstance(part, Key | Slot)}
+        columns = {name_of(leaf): _storable(self.value(leaf), leaf.type) for leaf in leaves}
+        types = {name_of(leaf): Type.REAL if columns[name_of(leaf)].dtype.kind == "f" else leaf.type for leaf in leaves}
+        (found,) = calculate([expression], columns, types, self.size)
+        if expression.type.is_number:
+            return np.asarray(found.to_numpy(zero_copy_only=False))
+        return objects(found.to_pylist())
+
+    def leaf(self, expression: Expression, level: Fraction, together: int) -> tuple[Array, Array] | None:
+        """The interval of a released number; a key or a constant is its own."""
+        if isinstance(expression, Slot):
+            reading = self.plan.outline.readings[expression.index]
+            return intervals_of(self.plan, self.released, reading, level, simultaneous=together)
+        if expression.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
+            return None
+        values = self.value(expression)
+        return exactly(np.array([np.nan if value is None else float(value) for value in values.tolist()], float))
+
+
+def open_reason(expression: Expression) -> str:
+    """Why an interval has no ends in some group."""
+    if any(isinstance(part, Call) and part.operator.name == "/" for part in walk(expression)):
+        return "the interval of a divisor holds 0"
+    return "the interval reaches where the expression has no value"
+
+
+def _storable(values: Array, kind: Type) -> Array:
+    """Reals as float64, and so integers beyond 64 bits."""
+    wide = values.dtype == object and any(isinstance(value, int) and abs(value) >= 1 << 63 for value in values)
+    return values.astype(float) if wide or kind is Type.REAL else values
+
+
+def _ranks(values: Array, descending: bool) -> Array:
+    """The place of each value among the different values; NULL and what is not a number come last either way."""
+    plain = values.tolist()
+    missing = [value is None or value != value for value in plain]
+    known = sorted({value for value, gone in zip(plain, missing, strict=True) if not gone}, reverse=descending)
+    place = {value: rank for rank, value in enumerate(known)}
+    return np.array([len(known) if gone else place[value] for value, gone in zip(plain, missing, strict=True)], int)

@@ -1,0 +1,302 @@
+"""The distribution of a column: every range, its distribution function and its quantiles from one paid release."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from fractions import Fraction
+from functools import lru_cache
+from html import escape
+from typing import Any, overload
+
+import numpy as np
+
+from lapwing.answers.answer import Release
+from lapwing.answers.formats.html import small
+from lapwing.answers.formats.json import dump
+from lapwing.answers.formats.text import show
+from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
+from lapwing.arrays import Floats, objects
+from lapwing.errors import Misconfigured
+from lapwing.expressions.refusal import refuse
+from lapwing.expressions.table import Catalog
+from lapwing.expressions.types import Type, text_of
+from lapwing.mechanisms.ranges.ranges import RangeMechanism, RangeRelease
+from lapwing.numbers import Number, exact, inside_unit
+from lapwing.plan.axes import make_axis, require_cut
+from lapwing.plan.plan import Outline, Plan
+from lapwing.plan.workload import Axis, axes_of, read_ranges
+from lapwing.privacy.phrases import percent
+from lapwing.sql.workload import find_table, make_workload
+
+CELLS = 100
+"""Default number of cells for real columns."""
+COUNT, SHARE = "n", "share_up_to"
+"""The columns of noisy numbers, unless a column has that name."""
+
+_NEAR = Fraction(1, 10**6)  # of a cell: an end that is so near to an edge means the edge
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate:
+    """A noisy number, or a cell found by noisy numbers, with its interval."""
+
+    value: Any
+    low: Any
+    high: Any
+    confidence: Fraction
+    notes: tuple[str, ...] = ()
+    """What to know of the answer it was taken from, such as what its limits leave out."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {**asdict(self), "confidence": float(self.confidence), "notes": list(self.notes)}
+
+    def to_json(self) -> str:
+        return dump(self.to_dict())
+
+    def __str__(self) -> str:
+        ends = f"{show(self.low)} to {show(self.high)}"
+        return "\n".join([f"{show(self.value)} ({ends}, {percent(self.confidence)} confidence)", *self.notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        number, *notes = str(self).split("\n")
+        return f"<p>{escape(number)}</p>{small(notes)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Distribution(Release):
+    """Noisy counts of every cell of a column and of every range of cells. All of them agree with each other.
+
+    As a table it has a row for each cell: its count `n`, and `share_up_to`, the share of all counted rows that lie in
+    this cell or before it.
+    """
+
+    @property
+    def axis(self) -> Axis:
+        return axes_of(self.plan.measures[0].kind)[0]
+
+    @property
+    def ranges(self) -> RangeRelease:
+        """The noisy sums of the first cells, and what made them."""
+        return read_ranges(self.plan.measures[0], self.released.cells[0])
+
+    def range(self, low: Any = None, high: Any = None, confidence: Number | None = None) -> Estimate:
+        """How many rows lie from low to high; an end that is left out is open.
+
+        Of values and whole numbers both ends count; a range of reals stops before `high`. Numbers beyond the bounds are
+        in the outermost cells.
+        """
+        first = 0 if low is None else _start(self.axis, low, "low")
+        last = self.axis.size if high is None else _stop(self.axis, high, "high")
+        if first > last:
+            raise Misconfigured("`low` exceeds `high`. Swap them.")
+        level = self._level(confidence)
+        return Estimate(self.ranges.range(first, last), *self._interval(first, last, level), level, self._notes())
+
+    @overload
+    def cdf(self) -> Floats: ...
+
+    @overload
+    def cdf(self, value: Any, confidence: Number | None = None) -> Estimate: ...
+
+    def cdf(self, value: Any = None, confidence: Number | None = None) -> Floats | Estimate:
+        """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end.
+
+        With a value, which is an end of a cell as in `range(high=value)`, the share up to it with its interval. The
+        share rises with the count up to the value and falls with the count beyond; both lie in their intervals
+        together (union bound).
+        """
+        shares = self.ranges.cdf()
+        if value is None:
+            return shares
+        level, last = self._level(confidence), _stop(self.axis, value, "value")
+        share = float(shares[last - 1]) if last else 0.0
+        return Estimate(share, *self._share_interval(last, share, level), level, self._notes())
+
+    def quantile(self, q: Number, confidence: Number | None = None) -> Estimate:
+        """The value below which a share q lies: of values the first at which it is reached, of cells within the cell.
+
+        Rows are taken as spread evenly within a cell, and whole numbers stay whole.
+
+        The interval holds the quantile of the limited, clipped rows. With S the sum of the first cells and T of all,
+        the quantile is beyond them if S - q T < 0. S - q T = (1 - q) S - q (T - S) errs by at most as much as its
+        two ranges, all of which hold together (union bound); as it never falls, halving finds both ends.
+        """
+        share, level = inside_unit(q, "q"), self._level(confidence)
+        shares, (first, last) = self.cdf(), self._cells_of(share, level)
+        cell = max(first, min(int(np.searchsorted(shares, float(share))), last))
+        return Estimate(self._within(cell, shares, share), *self._ends(first, last), level, self._notes())
+
+    def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
+        """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""
+        return count_table(Release.table(self, confidence, simultaneous=simultaneous), self.plan, [self.axis])
+
+    def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
+        counts, off = self.ranges.counts(), self._errors(confidence, self.axis.size if simultaneous else 1)
+        cells = axis_columns([self.axis])
+        names = [column.name for column in cells]
+        shares = AnswerColumn(fresh(SHARE, names), Type.REAL, self.cdf(), bare=True)
+        number = AnswerColumn(fresh(COUNT, names), Type.REAL, counts, counts - off, counts + off)
+        return [*cells, number, shares]
+
+    def _interval(self, first: int, last: int, level: Fraction, together: int = 1) -> tuple[float, float]:
+        """Of the count of a range."""
+        middle, off = self.ranges.range(first, last), _error(self.ranges.mechanism, first, last, level, together)
+        return middle - off, middle + off
+
+    def _share_interval(self, last: int, share: float, level: Fraction) -> tuple[float, float]:
+        """Of the share of the first cells; no narrower than to hold the share itself."""
+        if last in (0, self.axis.size):
+            return share, share
+        ranges = (0, last), (last, self.axis.size)
+        (low, high), (least, most) = (np.maximum(self._interval(*ends, level, 2), 0.0).tolist() for ends in ranges)
+        return min(share, _part(low, most, 0.0)), max(share, _part(high, least, 1.0))
+
+    def _errors(self, confidence: Fraction, together: int) -> Floats:
+        """Of each cell. In a tree all cells are alike."""
+        every = 1 if self.ranges.mechanism.alike else self.axis.size
+        found = [_error(self.ranges.mechanism, k, k + 1, confidence, together) for k in range(every)]
+        return np.broadcast_to(np.array(found), (self.axis.size,))
+
+    def _within(self, cell: int, shares: Floats, share: Fraction) -> Any:
+        axis = self.axis
+        if not axis.edges:
+            return axis.starts[cell]
+        before = float(shares[cell - 1]) if cell else 0.0
+        part = (float(share) - before) / (float(shares[cell]) - before) if shares[cell] > before else 0.5
+        part = max(0.0, min(1.0, part))
+        width = float(axis.edges[cell + 1] - axis.edges[cell])
+        if axis.type is Type.INTEGER:
+            return int(axis.edges[cell]) + max(0, math.ceil(part * width) - 1)
+        return float(axis.edges[cell]) + part * width
+
+    def _ends(self, first: int, last: int) -> tuple[Any, Any]:
+        """The interval from the first value of one cell to the end of another."""
+        low, high = self.axis.cells[first][0], self.axis.cells[last][1]
+        return (float(low), float(high)) if isinstance(low, Fraction) and isinstance(high, Fraction) else (low, high)
+
+    def _cells_of(self, share: Fraction, level: Fraction) -> tuple[int, int]:
+        """The first and the last cell that the quantile can lie in."""
+        sums, size, q = self.ranges.sums, self.axis.size, float(share)
+
+        def margin(k: int, sign: int) -> float:
+            """S - q T after k cells, moved by its error."""
+            off = [_error(self.ranges.mechanism, *ends, level, 2 * size) for ends in ((0, k), (k, size))]
+            return float(sums[k] - q * sums[size]) + sign * ((1 - q) * off[0] + q * off[1])
+
+        first = _first(size, lambda k: margin(k, 1) >= 0)
+        last = _first(size, lambda k: margin(k, -1) >= 0)
+        return min(first, last), last
+
+
+@lru_cache(maxsize=1 << 14)
+def _error(mechanism: RangeMechanism, low: int, high: int, confidence: Fraction, together: int) -> float:
+    """Of a range, known beforehand."""
+    return mechanism.error(low, high, confidence, simultaneous=together)
+
+
+def _part(some: float, rest: float, empty: float) -> float:
+    """The share of some in all; `empty` if there is nothing."""
+    return some / (some + rest) if some + rest > 0 else empty
+
+
+def _first(size: int, holds: Callable[[int], bool]) -> int:
+    """The first cell k - 1 for which halving says that it holds after k cells; the last one if it never does."""
+    low, high = 1, size
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low - 1
+
+
+def ask_distribution(
+    catalog: Catalog, column: str, *, table: str | None, where: str | None, cells: int | None
+) -> Outline:
+    """What a distribution counts; raises Refused if it cannot."""
+    if not isinstance(column, str):
+        raise Misconfigured(
+            f'`column` is {column!r}; it must be the name of one column, such as "age". '
+            "For several columns ask for marginals. Nothing was charged."
+        )
+    known = find_table(catalog, table)
+    axis = make_axis(known, column, cells=cells, default=CELLS)
+    if cells is not None:
+        require_cut(axis)
+    if None in axis.domain or axis.size < 2:
+        refuse(
+            "wrong-argument",
+            f"`{axis.name}`",
+            "a distribution needs at least two values in an order, and NULL has no place in it.",
+            "Count its groups with GROUP BY.",
+        )
+    return make_workload(catalog, known, where, [axis])
+
+
+def axis_columns(axes: Sequence[Axis]) -> list[AnswerColumn]:
+    """Every combination of cells as columns of an answer: the values, or where each cell begins and ends."""
+    columns, names, sizes = [], [axis.name for axis in axes], [axis.size for axis in axes]
+    places = np.indices(sizes).reshape(len(axes), math.prod(sizes))
+    for axis, rows in zip(axes, places.tolist(), strict=True):
+        cells = axis.cells
+        columns.append(AnswerColumn(axis.name, axis.type, objects([_plain(cells[i][0]) for i in rows])))
+        if axis.edges:
+            names.append(fresh(f"{axis.name}_to", names))
+            columns.append(AnswerColumn(names[-1], axis.type, objects([_plain(cells[i][1]) for i in rows])))
+    return columns
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def count_table(table: AnswerTable, plan: Plan, axes: Sequence[Axis]) -> AnswerTable:
+    """The answer with a title of its own: counts over these axes."""
+    by = ", ".join(axis.name for axis in axes)
+    return replace(table, title=f"COUNT(*) of {plan.table.name}{f' by {by}' if by else ''}", binned=True)
+
+
+def _start(axis: Axis, value: Any, name: str) -> int:
+    """The first cell of a range that begins here."""
+    if axis.edges and axis.type is Type.REAL:
+        return _edge(axis, value, name)
+    return _cell(axis, axis.starts, value, name)
+
+
+def _stop(axis: Axis, value: Any, name: str) -> int:
+    """The first cell after a range that ends here."""
+    if axis.edges and axis.type is Type.REAL:
+        return _edge(axis, value, name)
+    return _cell(axis, [last for _, last in axis.cells], value, name) + 1
+
+
+def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
+    wanted: Any = value
+    if axis.type is Type.DATE and isinstance(value, str):
+        with suppress(ValueError):
+            wanted = date.fromisoformat(value)
+    if wanted in ends and isinstance(wanted, bool) == (axis.type is Type.BOOLEAN):
+        return ends.index(wanted)
+    some = ", ".join(text_of(end) for end in ends[:6])
+    raise Misconfigured(
+        f"`{name}` is {value!r}, which is not an end of a cell of `{axis.name}`. Pass one of {some}, ..."
+    )
+
+
+def _edge(axis: Axis, value: Any, name: str) -> int:
+    """The edge that is meant; reals may be off by a millionth of a cell."""
+    number, width = exact(value, name), axis.edges[1] - axis.edges[0]
+    place = bisect_left(axis.edges, number - width * _NEAR)
+    if place < len(axis.edges) and abs(axis.edges[place] - number) <= width * _NEAR:
+        return place
+    near = axis.edges[max(0, place - 1) : place + 1]
+    raise Misconfigured(
+        f"`{name}` is {value}, which is not an edge of a cell of `{axis.name}`. "
+        f"Pass {' or '.join(f'{float(edge):.6g}' for edge in near)}, or ask with other `cells`."
+    )

@@ -1,3 +1,0 @@
-"""From a plan to the engine's query for clipped integers, and the noise on them."""
-
-__all__: list[str] = []

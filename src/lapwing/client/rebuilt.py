@@ -1,0 +1,222 @@
+"""What a server gives back, shown as the curator shows it: rebuilt from JSON, without an engine.
+
+Checked by: tests/client/test_transport.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from html import escape
+from typing import Any
+
+from lapwing.answers.batch_result import Together
+from lapwing.answers.description import Sheet, budget_lines, html_text, text_lines
+from lapwing.answers.formats.from_json import read_table
+from lapwing.answers.formats.json import dump
+from lapwing.answers.formats.text import footer
+from lapwing.answers.table import AnswerTable
+from lapwing.answers.tabular import Tabular
+from lapwing.errors import Misconfigured
+from lapwing.numbers import Number, exact
+from lapwing.privacy.budget import Cost, read_budget, read_cost
+from lapwing.privacy.statement import Statement
+
+Json = Mapping[str, Any]
+Again = Callable[[Fraction, bool], Json]
+"""The same answer with intervals at another confidence, or for all rows of a column together; free."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RemoteRelease(Tabular):
+    """A released answer. Whatever is done with it costs nothing more."""
+
+    body: Json
+    """Its JSON."""
+    again: Again
+    id: str | None = None
+    """What the server knows it by."""
+
+    @property
+    def confidence(self) -> Fraction:  # type: ignore[override]
+        return exact(self.body["confidence"], "confidence")
+
+    @property
+    def cost(self) -> Cost:
+        """What this answer cost now; 0 if it was stored."""
+        return read_cost(self.body["price"])
+
+    @property
+    def entry(self) -> int:
+        """The number of its entry in the ledger, the newest if it has several; 0 if it has none."""
+        entries = self.body.get("ledger_entries") or [self.body.get("ledger_entry")]
+        return max((entry for entry in entries if entry is not None), default=0)
+
+    def methods(self) -> str:
+        """A sentence to put into a paper."""
+        return str(self.body["methods"])
+
+    def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
+        """The answer with intervals at this confidence, per number or for all rows of a column together."""
+        level = self._level(confidence)
+        same = level == self.confidence and not simultaneous
+        return read_table(self.body if same else self.again(level, simultaneous))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Rows with intervals, price and methods, as the curator writes them."""
+        return dict(self.body)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RemoteBatch(Together[RemoteRelease]):
+    """The answers to a batch, in the order of the questions, by number or by name."""
+
+    names: tuple[str, ...]
+    releases: tuple[RemoteRelease, ...]
+    cost: Cost
+    words: str
+    """Number and price of the answers, below them."""
+    id: str | None = None
+
+    def _footer(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RemoteMarginals(Mapping[tuple[str, ...], RemoteRelease]):
+    """All tables of counts, by the names of their columns."""
+
+    body: Json
+    id: str | None = None
+
+    def __getitem__(self, names: str | tuple[str, ...]) -> RemoteRelease:
+        asked = {name.lower() for name in ([names] if isinstance(names, str) else names)}
+        shared = {name: fact for name, fact in self.body.items() if name != "tables"}
+        for one in self.body["tables"]:
+            if {name.lower() for name in one["over"]} == asked:
+                return RemoteRelease({**shared, **one}, _fixed)
+        raise Misconfigured("these columns are no table of this answer. `list(...)` of it names the tables.")
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return (tuple(one["over"]) for one in self.body["tables"])
+
+    def __len__(self) -> int:
+        return len(self.body["tables"])
+
+    @property
+    def cost(self) -> Cost:
+        """What this answer cost now; 0 if it was stored."""
+        return read_cost(self.body["price"])
+
+    def methods(self) -> str:
+        """A sentence to put into a paper."""
+        return str(self.body["methods"])
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.body)
+
+    def to_json(self) -> str:
+        return dump(self.to_dict())
+
+    def __repr__(self) -> str:
+        tables = dict(self)
+        lines = [f"{', '.join(names)}: {len(one):,} cells" for names, one in tables.items()]
+        return "\n".join([*lines, *footer(next(iter(tables.values())).table())])
+
+
+def _fixed(*_: object) -> Json:
+    raise Misconfigured(
+        "The intervals of these tables are those that were asked for. Ask again with another `confidence`; it is free."
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemotePreview:
+    """Price and error of what would be asked. Nothing was charged."""
+
+    body: Json
+    id: str | None = None
+    """What the server knows it by; asking with it is refused if the price has changed since."""
+
+    @property
+    def cost(self) -> Cost:
+        """What asking would be charged now; 0 if a stored answer is at least as good."""
+        return read_cost(self.body["price"])
+
+    @property
+    def stored(self) -> bool:
+        """Whether an answer that is at least as good has been paid for before."""
+        return bool(self.body["stored"])
+
+    @property
+    def fits(self) -> bool:
+        """Whether it could be paid now."""
+        return bool(self.body["fits"])
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Half the width of each released number's interval at the confidence, as far as it is known beforehand."""
+        questions = self.body.get("questions")
+        if questions is None:
+            return dict(self.body.get("errors", {}))
+        return {f"{name}: {words}": e for name, one in questions.items() for words, e in one["errors"].items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.body)
+
+    def to_json(self) -> str:
+        return dump(self.to_dict())
+
+    def __str__(self) -> str:
+        return str(self.body["in_words"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteDescription:
+    """Everything that was declared, and what is left of the budget."""
+
+    tables: Mapping[str, Json]
+    budget: Statement
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"tables": dict(self.tables), "budget": self.budget.to_dict()}
+
+    def __str__(self) -> str:
+        return "\n".join([*text_lines(self._sheets()), *budget_lines(self.budget)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_text(self._sheets(), budget_lines(self.budget))
+
+    def _sheets(self) -> list[Sheet]:
+        return [
+            Sheet(
+                name, tuple(table["about"]), tuple((c, f["type"], f["declared"]) for c, f in table["columns"].items())
+            )
+            for name, table in self.tables.items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStatement(Statement):
+    """A budget and the sum of its charges, in the words of the server."""
+
+    words: str = ""
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def statement_of(body: Json) -> Statement:
+    """The budget as a server tells it. Amounts are those of the JSON, so they have the digits of a float64."""
+    budget = read_budget(body)
+    spent, most = read_cost(body["spent"]), budget.capacity
+    amount, delta = min(spent.amount, most.amount), min(spent.delta, most.delta)
+    return RemoteStatement(budget, Cost(most.accounting, amount, delta), words=body["in_words"])

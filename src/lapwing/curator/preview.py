@@ -1,0 +1,233 @@
+"""What a question would cost and how good its answer would be, before anything is spent. Reads no data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from lapwing.answers.answer import describe
+from lapwing.answers.clipping_notes import left_out
+from lapwing.answers.estimates import half_width
+from lapwing.answers.preview import PricePreview
+from lapwing.answers.warnings import useless
+from lapwing.expressions.expression import Slot, walk
+from lapwing.numbers import Number, exact
+from lapwing.plan.key_selection import units_needed
+from lapwing.plan.kind import Reading
+from lapwing.plan.plan import Plan
+from lapwing.plan.total import COUNT_UNITS, COUNT_VALUES
+from lapwing.plan.units_exceeding import Checked
+from lapwing.privacy.budget import Budget, Cost
+from lapwing.privacy.loss import Loss
+from lapwing.privacy.phrases import at_most_text, decimal_text, percent
+
+ASSUMED = (100, 1_000, 10_000)
+"""Numbers of rows for which the error of a mean is shown, unless one is assumed."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Preview(PricePreview):
+    """Price and error of a plan, beside what is left."""
+
+    plan: Plan
+    budget: Budget
+    cost: Cost
+    remaining: Cost
+    confidence: Fraction
+    assume_rows: int | None = None
+    missing: tuple[str, ...] = ()
+    """What a share of the price finds first; how exact the answer is depends on it and is not known before."""
+    overlooked: int = 0
+    """The most units that one of these searches may overlook."""
+    delta_named: bool = field(default=False, kw_only=True)
+    """Whether the question says which delta selects its keys. Otherwise it is a hundredth of what is left."""
+    check: Loss | None = field(default=None, kw_only=True)
+    """What of the price checks how much limits cut; None if nothing does."""
+    checked: Checked | None = field(default=None, kw_only=True)
+    """What a check told before."""
+    epsilon: Number | None = field(default=None, kw_only=True)
+    """The epsilon that was named as its price, if it was."""
+    nothing: str = field(default="", kw_only=True)
+    """Why the answer is NULL: a search found nothing to rely on before."""
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Half the width of each released number's interval at the confidence; of means, for the rows assumed."""
+        if self.missing or self.nothing:
+            return {}
+        pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
+        known = {a.words(): self._error(r, self.assume_rows or ASSUMED[1]) for a, r in pairs}
+        return {words: error for words, error in known.items() if error is not None} | self._named_errors
+
+    @property
+    def smallest(self) -> dict[str, int]:
+        """For each count the size of a group below which the noise exceeds half the count."""
+        if self.missing or self.nothing:
+            return {}
+        pairs = zip(self.plan.question.aggregates, self.plan.outline.readings, strict=True)
+        counts = [(a.words(), r) for a, r in pairs if a.name.startswith(COUNT_VALUES.name)]
+        errors = [(words, self._error(reading, ASSUMED[1])) for words, reading in counts]
+        return {words: math.ceil(2 * error) for words, error in errors if error is not None}
+
+    @property
+    def keys(self) -> dict[str, float]:
+        """For keys that are selected: the delta that this takes, and the units of a group shown so often."""
+        if self.plan.selection is None or self.plan.prices.selection is None:
+            return {}
+        half, most = units_needed(self.plan.selection)
+        delta = float(self.plan.prices.selection.delta)
+        return {"delta": delta, "units_shown_every_second_time": half, "units_shown_95_in_100": most}
+
+    @property
+    def share(self) -> float:
+        """The part of the whole budget that this question takes."""
+        return float(self.cost.amount / self.budget.capacity.amount)
+
+    @property
+    def more(self) -> int | None:
+        """About how many such questions fit into what is left; None if it is free.
+
+        A hundredth of the delta that is left never ends, so it limits them only if it was named.
+        """
+        pairs = list(zip(self.remaining, self.cost, strict=True))[: 2 if self.delta_named else 1]
+        amounts = [left / price for left, price in pairs if price]
+        return int(min(amounts)) if amounts else None
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "share_of_budget": self.share,
+            "about_how_many_more": self.more,
+            "confidence": float(self.confidence),
+            "errors": self.errors,
+            "noise_exceeds_half_below": self.smallest,
+            "groups": self.plan.group_count,
+            "measures": [] if self.missing or self.nothing else describe(self.plan),
+            "finds_first": list(self.missing),
+            "finds_nothing_below": self.overlooked,
+            "keys": self.keys,
+            "null_because": self.nothing or None,
+            "notes": [] if self.missing or self.nothing else self.notes(),
+            "check": None if self.check is None else str(self.check),
+        }
+
+    def lines(self) -> list[str]:
+        if self.plan.outline.is_declared:
+            return ["Price: nothing. The keys are public: they are listed as declared, and no row is read."]
+        if self.nothing:
+            return ["Price: nothing.", self.nothing]
+        price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
+        known = [] if self.missing else [*self._split(), *self.accuracy(), *self.notes()]
+        return [price, *self._epsilon(), *known, *self._first()]
+
+    def accuracy(self) -> list[str]:
+        """How good each number is, and which keys are shown."""
+        many = [f"{name}: within {error:,.4g}" for name, error in self._named_errors.items()]
+        return [*self._numbers(), *many, *self._keys()]
+
+    def notes(self) -> list[str]:
+        """What the answer will say of its limits, what of the price says how much they cut, and why it is refused."""
+        lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
+        refused = [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
+        told = [] if self.checked is None else [left_out(self.plan.question, self.checked, self.confidence)]
+        told += (
+            [] if self.check is None else [f"Of the price {self.check} tells how much limits cut; check=0 saves it."]
+        )
+        return [*refused, *self.plan.outline.notes, *told]
+
+    def _epsilon(self) -> list[str]:
+        """What the epsilon means where a budget has a delta: there it buys less, and more of them fit."""
+        if self.epsilon is None or self.stored or not self.budget.delta:
+            return []
+        part = self.budget.price(epsilon=self.epsilon).amount / self.budget.capacity.amount
+        many, asked = int(1 / part) if part else 0, decimal_text(exact(self.epsilon, "epsilon"))
+        return [f"epsilon = {asked} alone is {float(part):.2%} of this budget: {many:,} such questions fit."]
+
+    def _first(self) -> list[str]:
+        if not self.missing:
+            return []
+        first = f"A share of the price first finds {' and '.join(self.missing)}."
+        few = f"Among fewer than about {self.overlooked:,} units it may find nothing: the answer is NULL then"
+        few += ", and only the search is charged."
+        return [first, few, "How exact the answer is depends on what is found, and cannot be told before."]
+
+    def _split(self) -> list[str]:
+        """How the price is shared, if there is more than one part."""
+        parts = describe(self.plan)
+        if len(parts) == 1:
+            return []
+        shares = (f"{' and '.join(part['aggregates'])}: {part['loss']}" for part in parts if "loss" in part)
+        return [f"The price is shared. {'; '.join(shares)}."]
+
+    def _numbers(self) -> list[str]:
+        lines = []
+        question, readings = self.plan.question, self.plan.outline.readings
+        used = sorted({part.index for e in question.above for part in walk(e) if isinstance(part, Slot)})
+        for aggregate, reading in ((question.aggregates[slot], readings[slot]) for slot in used):
+            lines += self._about(aggregate.words(), reading)
+            if size := self.smallest.get(aggregate.words()):
+                what = "units" if aggregate.name == COUNT_UNITS.name else "rows"
+                lines.append(f"  in groups of fewer than {size:,} {what} the noise exceeds half the count")
+        return lines
+
+    def _about(self, words: str, reading: Reading) -> list[str]:
+        """What can be said beforehand about one number."""
+        measure, each = self.plan.measures[reading.measure], self._each(reading)
+        promise = measure.promise(reading, self.confidence, self.plan.group_count, each=each)
+        if promise is not None:
+            return [f"{words}: {promise.format(self._level)}"]
+        depends = not measure.kind.is_known_beforehand(reading.statistic)
+        assumed = (self.assume_rows,) if self.assume_rows else ASSUMED if depends else (1,)
+        errors = [(rows, error) for rows in assumed if (error := self._error(reading, rows)) is not None]
+        if not errors and measure.mechanism is not None:
+            return [f"{words}: its interval comes with the answer and depends on the data{each}"]
+        width = measure.kind.range_width(reading.statistic)
+        useless = [rows for rows, error in errors if width is not None and 2 * error >= width]
+        lines = [
+            f"{words}: within {error:,.6g} with {self._level} confidence"
+            + (f", if a group has at least {rows:,} rows" if depends else each)
+            for rows, error in errors
+            if rows not in useless
+        ]
+        return [*lines, *([f"{words}: {_useless(max(useless))}"] if useless else [])]
+
+    def _keys(self) -> list[str]:
+        if self.plan.selection is None or self.plan.prices.selection is None:
+            return []
+        half, most = units_needed(self.plan.selection)
+        share = "" if self.delta_named or self.stored else ", a hundredth of what is left"
+        price = f"for delta = {at_most_text(self.plan.prices.selection.delta)}{share}"
+        shown = f"one of {half:,} units is shown every second time, one of {most:,} units 95 times in 100"
+        return [f"Groups are selected privately {price}: {shown}; smaller ones rarely or never."]
+
+    def _each(self, reading: Reading) -> str:
+        cells = self.plan.group_count
+        if reading.measure in self.plan.outline.choosing:
+            together = "" if cells is None else f", in all {cells:,} groups together"
+            return together or ", before rows are chosen by it: then intervals hold for all groups together, and widen"
+        return ", in each group" if cells is None else f", in each of {cells:,} groups" if cells > 1 else ""
+
+    @property
+    def _named_errors(self) -> dict[str, float]:
+        """Of a workload, which is many numbers."""
+        found: dict[str, float] = {}
+        for measure in self.plan.measures:
+            found |= measure.kind.named_errors(measure, self.confidence)
+        return found
+
+    @property
+    def _level(self) -> str:
+        return percent(self.confidence)
+
+    def _error(self, reading: Reading, rows: int) -> float | None:
+        level = self.plan.outline.confidence_of(reading.measure, self.confidence)
+        found = half_width(self.plan.measures[reading.measure], reading.statistic, level, rows=rows)
+        return None if found is None else float(found)
+
+
+def _useless(rows: int) -> str:
+    return (
+        f"useless in groups of {rows:,} rows or fewer, where the interval is as wide as the bounds allow. "
+        "Ask at a larger epsilon or about larger groups, or have narrower bounds declared"
+    )

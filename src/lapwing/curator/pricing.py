@@ -1,0 +1,272 @@
+"""`within=`: the lowest price at which every count and sum that was asked for is within a half-width.
+
+The error of a measure never grows with its price, so the price is searched by bisection and rounded up to four digits;
+what is returned was checked, not estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from lapwing.answers.estimates import half_width
+from lapwing.curator.automatic import NOTHING, Automatic
+from lapwing.curator.check_price import read_check
+from lapwing.errors import Misconfigured, Refused
+from lapwing.expressions.expression import Slot
+from lapwing.expressions.refusal import refuse
+from lapwing.numbers import Number, below_one, count, flag, positive
+from lapwing.plan.moments import MEAN
+from lapwing.plan.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
+from lapwing.plan.question import Question
+from lapwing.privacy.budget import Budget
+from lapwing.privacy.loss import Loss
+
+Within = Number | Mapping[str, Number]
+"""A half-width for every number of the answer, or one for each by its name."""
+
+_DIGITS, _TENS = 3, 1000  # prices have four digits: 1.000 to 9.999 times a power of ten
+_MOST = Fraction(10**4)  # a price beyond which nobody is served
+_LEAST = Fraction(1, 10**12)
+_MOST_ROWS = 10**15
+_LEAST_DELTA = Fraction(1, 10**100)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an analyst says about price and accuracy: a half-width, an epsilon, or a share of the whole budget."""
+
+    within: Within | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    confidence: Number | None = None
+    assume_rows: int | None = None
+    intervals: bool = True
+    """Whether quantiles are released with intervals, which take half of their price. Other numbers have them anyway."""
+    automatic: Automatic = NOTHING
+    """Which bounds and limits may be found first, for a share of the price."""
+    taken: Fraction = Fraction(0)
+    """What searches and checks have taken of the price already, in the budget's currency."""
+    check: Number | None = field(default=None, kw_only=True)
+    """The share of the price that checks what limits cut; 0 for none, None for the default."""
+    share: Number | None = field(default=None, kw_only=True)
+    """The part of the whole budget that the question takes, in the budget's own currency."""
+
+    def __post_init__(self) -> None:
+        if self.assume_rows is not None:
+            count(self.assume_rows, "assume_rows")
+        if self.check is not None:
+            read_check(self.check)
+
+    def price(self, budget: Budget, delta: Number = 0) -> Loss:
+        """What the question may lose: at the epsilon that is named, or as a share of the whole budget."""
+        if (self.epsilon is None) == (self.share is None):
+            raise Misconfigured(
+                "say what the answer may cost: epsilon=0.1, or a share of the whole budget, share=0.05. "
+                "Name one of them. Nothing was charged."
+            )
+        if self.share is not None:
+            return budget.share(self.share, delta=delta)
+        return budget.price(epsilon=positive(0 if self.epsilon is None else self.epsilon, "epsilon"), delta=delta)
+
+    def price_in_epsilon(self, budget: Budget) -> Fraction:
+        """The epsilon at which one question has this price; of a share rounded down where it is a root."""
+        if self.share is None:
+            return positive(0 if self.epsilon is None else self.epsilon, "epsilon")
+        return budget.affordable(budget.cost(budget.share(self.share))) or _LEAST
+
+
+Left = Callable[[], Fraction]
+"""What is left of the delta."""
+
+
+def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
+    """The plan of a question on these terms; raises Refused if there is none."""
+    return price_on_terms(outline_on_terms(question, terms, confidence), budget, terms, confidence, left)
+
+
+def outline_on_terms(question: Question, terms: Terms, confidence: Fraction) -> Outline:
+    """What a question reads on these terms; raises Refused."""
+    intervals = flag(terms.intervals, "intervals")
+    return make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
+
+
+def price_on_terms(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
+    """The plan at the price that the terms name or ask for; raises Refused if there is none."""
+    return priced(outline, _prices(outline, budget, terms, confidence, left))
+
+
+def require_one_price(terms: Terms) -> None:
+    """Refuses terms that name no price and no precision, or several."""
+    if sum(named is not None for named in (terms.within, terms.epsilon, terms.share)) != 1:
+        raise Misconfigured(
+            "say one of three: how exact the answer must be, within=50; what it may cost, epsilon=0.1; or a share of "
+            "the whole budget, share=0.05. Nothing was charged."
+        )
+
+
+def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
+    if outline.is_declared:
+        return Prices(())
+    require_one_price(terms)
+    delta = _delta(outline, budget, terms, left)
+    if terms.within is not None:
+        rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
+        return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
+    price = terms.price(budget, delta)
+    return equal_prices(outline, price.minus(budget.accounting.rules.loss(terms.taken)))
+
+
+def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fraction:
+    """What the selection of keys may take of the delta: a hundredth of what is left, unless it is said."""
+    if terms.delta is not None:
+        delta = below_one(terms.delta, "delta")
+        if 0 < delta < _LEAST_DELTA:
+            refuse(
+                "delta-too-small",
+                "`delta`",
+                "it is too small to select any key.",
+                "Leave it out, or pass for example delta=1e-9.",
+            )
+        return delta
+    if outline.domain is not None:
+        return Fraction(0)
+    if not budget.capacity.delta:
+        refuse(*unknown_keys(outline.question))
+    return usable_delta(budget.question_delta(left()))
+
+
+def usable_delta(delta: Fraction) -> Fraction:
+    """The delta, if keys can be selected for it; raises Refused if nothing to speak of is left."""
+    if delta < _LEAST_DELTA:
+        refuse(
+            "delta-not-available",
+            "GROUP BY",
+            "its values are not public, and nothing is left of the delta that selects them.",
+            "Have the steward declare the values of the keys; questions with public keys need no delta.",
+        )
+    return delta
+
+
+def prices_within(
+    outline: Outline,
+    budget: Budget,
+    within: Within,
+    confidence: Fraction,
+    *,
+    delta: Fraction,
+    assume_rows: int | None = None,
+) -> Prices:
+    """The lowest prices for these half-widths; raises Refused if there are none."""
+    wanted = _wanted(outline, within)
+    if not wanted:
+        why = "the question asks for keys alone, and no number has a half-width."
+        refuse("within-unsupported", "`within`", why, "Ask with epsilon=.")
+    shares = tuple(
+        _cheapest(outline, index, wanted[index], budget, confidence, assume_rows) for index in range(len(outline.kinds))
+    )
+    if outline.domain is not None:
+        return Prices(shares)
+    dearest = max(shares, key=lambda share: share.amount)
+    return Prices(shares, dearest.with_delta(delta))
+
+
+def _wanted(outline: Outline, within: Within) -> dict[int, list[tuple[int, Fraction]]]:
+    """For each measure the aggregates that are read off it and how exact each must be."""
+    names = [output.name for output in outline.question.outputs]
+    for name in within if isinstance(within, Mapping) else ():
+        if name not in names:
+            numbers = [output.name for output in outline.question.outputs if isinstance(output.expression, Slot)]
+            why = f"the answer has no column {name!r}."
+            refuse("within-incomplete", "`within`", why, f"Name its numbers: {', '.join(map(repr, numbers))}.")
+    wanted: dict[int, list[tuple[int, Fraction]]] = {index: [] for index in range(len(outline.kinds))}
+    for output in outline.question.outputs:
+        half = within.get(output.name) if isinstance(within, Mapping) else within
+        if half is None or not isinstance(output.expression, Slot):
+            continue
+        reading = outline.readings[output.expression.index]
+        wanted[reading.measure].append((output.expression.index, positive(half, f"within[{output.name}]")))
+    for index, halves in wanted.items():
+        if not halves:
+            pairs = zip(outline.question.aggregates, outline.readings, strict=True)
+            named = next(aggregate.words() for aggregate, reading in pairs if reading.measure == index)
+            refuse(
+                "within-incomplete",
+                "`within`",
+                f"it says nothing about {named}, which is computed with or not shown.",
+                f"Select {named} by itself and give its half-width, or ask with epsilon=.",
+            )
+    return wanted
+
+
+def _cheapest(
+    outline: Outline,
+    index: int,
+    wanted: list[tuple[int, Fraction]],
+    budget: Budget,
+    confidence: Fraction,
+    rows: int | None,
+) -> Loss:
+    """The lowest price at which all of these are as exact as they must be."""
+    priced_at = budget.accounting.rules.loss
+    kind, shown = outline.kinds[index], outline.confidence_of(index, confidence)
+    statistics = [(outline.readings[slot].statistic, half) for slot, half in wanted]
+    if outline.group_count is None and index in outline.choosing:
+        refuse(
+            "within-unsupported",
+            "`within`",
+            "rows are chosen by this number, so its intervals hold for all groups together, "
+            "and how many there are is not known before keys are selected.",
+            "Ask with epsilon=, or have the steward declare the values of the keys.",
+        )
+    for name, _ in statistics:
+        if not kind.is_known_beforehand(name) and name != MEAN.name:
+            refuse(
+                "within-unsupported",
+                "`within`",
+                "it is promised for counts, sums and means only.",
+                "Ask with epsilon=.",
+            )
+        if name == MEAN.name and rows is None:
+            refuse(
+                "within-incomplete",
+                "`within`",
+                "how exact a mean is depends on how many rows there are, which is private.",
+                "Say assume_rows=1000 if you expect at least that many in each group, or ask with epsilon=.",
+            )
+
+    def is_enough(amount: Fraction) -> bool:
+        try:
+            measure = kind.price(outline.groups_per_unit, priced_at(amount))
+        except Refused:  # there is no such noise: it would be too large at a low price, and hardly any at a high one
+            return amount > 1
+        errors = [(half_width(measure, name, shown, rows=rows), half) for name, half in statistics]
+        return all(error is not None and error <= half for error, half in errors)
+
+    amount = _least(is_enough)
+    if amount is None:
+        refuse("within-unattainable", "`within`", "no price buys answers that exact.", "Ask for a larger half-width.")
+    return priced_at(amount)
+
+
+def _least(is_enough: Callable[[Fraction], bool]) -> Fraction | None:
+    """The least amount of four digits that is enough, if one below the highest price is."""
+    low, high = _index_of(_LEAST), _index_of(_MOST)
+    if not is_enough(_amount(high)):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(_amount(middle)) else (middle + 1, high)
+    return _amount(low)
+
+
+def _amount(index: int) -> Fraction:
+    """All numbers of four digits in ascending order, by their place."""
+    power, digits = divmod(index, 9 * _TENS)
+    return Fraction(10) ** power * (_TENS + digits)
+
+
+def _index_of(power_of_ten: Fraction) -> int:
+    return (round(math.log10(power_of_ten)) - _DIGITS) * 9 * _TENS

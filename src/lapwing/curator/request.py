@@ -1,0 +1,181 @@
+"""What is asked, as it was written: the one value that travels from every way to ask to the ledger.
+
+A retry key belongs to its analyst and stands for one request. Requests are compared as they were written, by `body`:
+what is asked and on which terms. Nothing that follows from the ledger is part of it, such as what is left of the delta.
+Checked by: tests/curator/test_request.py
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from lapwing.answers.distribution import ask_distribution
+from lapwing.answers.marginals import CellsPerAxis, ask_marginals, read_columns
+from lapwing.curator.batch import BatchRequest
+from lapwing.curator.pricing import Terms
+from lapwing.expressions.identity import Facts, Identity, number_facts
+from lapwing.expressions.table import Catalog
+from lapwing.numbers import exact, flag
+from lapwing.plan.plan import Outline, Plan
+from lapwing.plan.workload import axes_of
+from lapwing.privacy.budget import Cost
+
+STEWARD = "steward"
+"""The analyst if none is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPart:
+    """One of the questions that a statement is made of (plan/postprocessed.py)."""
+
+    text: str
+    place: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRequest:
+    """One question: SQL text, an Ibis expression, or a part of a statement."""
+
+    question: Any
+
+    def title(self, _: Plan) -> str:
+        """What was asked, for the reader of the ledger."""
+        return str(self.question)
+
+    @property
+    def written(self) -> tuple[Any, ...]:
+        return ("question", self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionRequest:
+    """The distribution of one column."""
+
+    column: str
+    table: str | None = None
+    where: str | None = None
+    cells: int | None = None
+
+    def outline(self, catalog: Catalog) -> Outline:
+        """What it counts; raises Refused."""
+        return ask_distribution(catalog, self.column, table=self.table, where=self.where, cells=self.cells)
+
+    def title(self, plan: Plan) -> str:
+        """What was asked, for the reader of the ledger."""
+        return _title("distribution", plan, self.where)
+
+    @property
+    def written(self) -> tuple[Any, ...]:
+        return ("distribution", self.column, self.table, self.where, self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalsRequest:
+    """The counts over sets of columns."""
+
+    columns: Sequence[str | Sequence[str]]
+    table: str | None = None
+    where: str | None = None
+    ways: int = 2
+    cells: CellsPerAxis = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", read_columns(self.columns))
+
+    def outline(self, catalog: Catalog) -> Outline:
+        """What it counts; raises Refused."""
+        where, ways, cells = self.where, self.ways, self.cells
+        return ask_marginals(catalog, self.columns, table=self.table, where=where, ways=ways, cells=cells)
+
+    def title(self, plan: Plan) -> str:
+        """What was asked, for the reader of the ledger."""
+        return _title(f"{plan.outline.kinds[0].cells} marginals", plan, self.where)
+
+    @property
+    def written(self) -> tuple[Any, ...]:
+        return ("marginals", self.columns, self.table, self.where, self.ways, self.cells)
+
+
+def _title(what: str, plan: Plan, where: str | None) -> str:
+    names = ", ".join(axis.name for axis in axes_of(plan.outline.kinds[0]))
+    return f"{what} of {names} in {plan.table.name}{'' if where is None else f' where {where}'}"
+
+
+WorkloadRequest = DistributionRequest | MarginalsRequest
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked, on which terms, by whom, and under which retry key."""
+
+    asked: QuestionRequest | BatchRequest | WorkloadRequest
+    terms: Terms
+    refresh: bool = False
+    """Whether a new answer is paid for even if one is stored."""
+    combine: bool = False
+    """Whether the new answer is combined with the stored ones."""
+    analyst: str = STEWARD
+    key: str | None = None
+    today: date = field(default_factory=lambda: datetime.now(UTC).date(), compare=False)
+    """The date in UTC when the request was built: what CURRENT_DATE means in it, and then part of its identity."""
+    at_most: Cost | None = field(default=None, compare=False)
+    """The most that may be charged for it, such as the price of its preview; None for no limit of its own."""
+    anyway: bool = field(default=False, compare=False)
+    """Whether an answer is wanted that would say nothing (answers/warnings.py). It changes no price, and no answer."""
+
+    def __post_init__(self) -> None:
+        for name in ("refresh", "combine", "anyway"):
+            value: Any = getattr(self, name)
+            if value is not True and value is not False:
+                flag(value, name)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What is asked and on which terms; not by whom, under which key, and whether stored answers will do."""
+        return Identity("request", (_facts(self.asked.written), self._terms))
+
+    def canonical(self, *questions: Facts) -> Request:
+        """The same request with its questions as facts, whatever the words they were written in."""
+        match self.asked:
+            case QuestionRequest():
+                return replace(self, asked=QuestionRequest(*questions))
+            case BatchRequest() as asked:
+                return replace(self, asked=replace(asked, questions=questions))
+            case _:
+                return self
+
+    def body(self, part: Facts = None) -> str:
+        """What the ledger knows this request by, or one of the charges that it is made of."""
+        return Identity("charge", (sha256(self.identity.text.encode()).hexdigest(), part)).text
+
+    @property
+    def _terms(self) -> Facts:
+        terms, automatic = self.terms, self.terms.automatic
+        numbers = (terms.within, terms.epsilon, terms.delta, terms.confidence, terms.assume_rows, terms.share)
+        check = () if terms.check is None else (_facts(terms.check),)
+        found = (automatic.bounds, automatic.limits, number_facts(automatic.share))
+        return (_facts(numbers), terms.intervals, *found, *check)
+
+
+def _facts(written: Any) -> Facts:
+    """A value as it was written; numbers exactly, Ibis expressions as they print."""
+    match written:
+        case None | bool() | str():
+            return written
+        case list() | tuple():
+            return tuple(map(_facts, written))
+        case numbers.Number():
+            return number_facts(exact(written, "a number"))
+        case Mapping():
+            return tuple(sorted((str(name), _facts(value)) for name, value in written.items()))
+        case _:
+            return ("ibis", str(written))

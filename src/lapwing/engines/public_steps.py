@@ -1,0 +1,241 @@
+"""One run of the steps above the release, in the calculator's empty engine, within limits of time and memory.
+
+The functions are those of two tables, FOLDS and WINDOWS; each gives a value for whatever numbers it gets. DuckDB has
+aggregates that fail on infinite numbers, so reals are cut at 1e150 before, whose squares can be added a million times.
+Groups and orders come as whole numbers, so that texts, dates and NULL are compared in one place only, by the caller.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from lapwing.arrays import Array
+from lapwing.engines.duckdb_dialect import DUCKDB
+from lapwing.engines.engine import ARROW_TYPES
+from lapwing.engines.public_values import calculate, calculator
+from lapwing.expressions.expression import Column, Expression, Key, Slot
+from lapwing.expressions.to_sqlglot import typed, value
+from lapwing.expressions.types import Type
+
+SECONDS = 20.0
+"""How long all steps of one answer may take."""
+MOST_ROWS = 2_000_000
+"""How many rows a step may have."""
+_FARTHEST = 1e150
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+FOLDS = frozenset(
+    {"count_rows", "count", "count_distinct", "sum", "avg", "min", "max", "median", "quantile_cont"}
+    | {"stddev_samp", "stddev_pop", "var_samp", "var_pop", "arg_max", "arg_min", "any_value"}
+)
+"""Aggregates over released rows."""
+RANKINGS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})
+PICKING = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
+WINDOWS = frozenset({"count_rows", "count", "sum", "avg", "min", "max"} | RANKINGS | PICKING)
+"""Window functions over released rows."""
+_BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})
+
+
+class OverrunError(Exception):
+    """The steps took more time, memory or rows than they may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window function over arrays."""
+
+    function: str
+    argument: str | None
+    partition: str
+    order: str | None
+    """The column with the place of each row in the order; rows that are equal in it have the same."""
+    low: int | None
+    high: int | None
+    framed: bool
+    number: int | None
+
+
+class Calculation:
+    """Steps over arrays of values: NULL is None, or NaN in reals."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._end = time.monotonic() + seconds
+
+    def check(self, rows: int) -> None:
+        """Ends the run if it takes too long, or a step has too many rows."""
+        if rows > MOST_ROWS or time.monotonic() > self._end:
+            raise OverrunError
+
+    def compute(
+        self, expressions: Sequence[Expression], columns: Mapping[str, Array], types: Mapping[str, Type], rows: int
+    ) -> list[Array]:
+        """The value of each expression in every row."""
+        self.check(rows)
+        stored = {name: _storable(values, types[name]) for name, values in columns.items()}
+        kinds = {name: Type.REAL if stored[name].dtype.kind == "f" else types[name] for name in stored}
+        if not expressions:
+            return []
+
+        def form(expression: Expression, leaf: Any) -> exp.Expression:
+            return typed(expression, expression.type, leaf)
+
+        try:
+            found = calculate(expressions, stored, kinds, rows, form)
+        except duckdb.Error:  # every operator is total: what is left is memory
+            raise OverrunError from None
+        pairs = zip(found, expressions, strict=True)
+        return [_array(column, expression.type or Type.TEXT) for column, expression in pairs]
+
+    def fold(
+        self,
+        calls: Sequence[tuple[str, Sequence[str], float | None]],
+        columns: Mapping[str, Array],
+        types: Mapping[str, Type],
+        groups: Array,
+        many: int,
+    ) -> list[list[Any]]:
+        """For each aggregate its value in every group; rows are in the groups with these numbers."""
+        table = _table(columns, types, {"lw_group": groups})
+        outputs = [exp.alias_(_folded(*call), f"o{i}", quoted=True) for i, call in enumerate(calls)]
+        query = exp.Select(expressions=[exp.column("lw_group"), *outputs]).from_("lw_rows", copy=False)
+        found = self._run(query.group_by("lw_group"), lw_rows=table)
+        places = np.array(found.column(0).to_pylist(), np.int64)
+        made: list[list[Any]] = []
+        for i, (function, *_) in enumerate(calls):
+            values: list[Any] = [0 if function.startswith("count") else None] * many
+            for place, one in zip(places.tolist(), found.column(i + 1).to_pylist(), strict=True):
+                values[place] = one
+            made.append(values)
+        return made
+
+    def over(
+        self, windows: Sequence[Window], columns: Mapping[str, Array], types: Mapping[str, Type], rows: int
+    ) -> list[list[Any]]:
+        """For each window function its value in every row."""
+        table = _table(columns, types, {"lw_row": np.arange(rows)})
+        outputs = [exp.alias_(_windowed(window), f"o{i}", quoted=True) for i, window in enumerate(windows)]
+        query = exp.Select(expressions=outputs).from_("lw_rows", copy=False).order_by("lw_row")
+        found = self._run(query, lw_rows=table)
+        return [found.column(i).to_pylist() for i in range(len(windows))]
+
+    def pairs(
+        self,
+        condition: Expression | None,
+        left: tuple[Mapping[str, Array], Mapping[str, Type], int],
+        right: tuple[Mapping[str, Array], Mapping[str, Type], int],
+        how: str,
+    ) -> tuple[Array, Array]:
+        """The row numbers of the pairs for which the condition holds; -1 for no partner."""
+        tables = {
+            f"lw_{side}": _table(columns, types, {f"lw_row_{side}": np.arange(rows)})
+            for side, (columns, types, rows) in (("left", left), ("right", right))
+        }
+        on = exp.true() if condition is None else value(condition, _leaf)
+        query = (
+            exp.select("lw_row_left", "lw_row_right")
+            .from_("lw_left")
+            .join("lw_right", on=on, join_type="INNER" if how == "CROSS" else how, copy=False)
+            .order_by(exp.Ordered(this=exp.column("lw_row_left"), nulls_first=False))
+            .order_by(exp.Ordered(this=exp.column("lw_row_right"), nulls_first=False))
+            .limit(MOST_ROWS + 1)
+        )
+        found = self._run(query, **tables)
+        sides = [[-1 if place is None else place for place in found.column(i).to_pylist()] for i in range(2)]
+        return np.array(sides[0], np.int64), np.array(sides[1], np.int64)
+
+    def _run(self, query: exp.Select, **tables: pa.Table) -> pa.Table:
+        left = self._end - time.monotonic()
+        self.check(max(table.num_rows for table in tables.values()))
+        with calculator().cursor() as cursor:
+            for name, table in tables.items():
+                cursor.register(name, table)
+            timer = threading.Timer(left, cursor.interrupt)
+            timer.daemon = True
+            timer.start()
+            try:
+                return cursor.sql(DUCKDB.write(query).text).to_arrow_table()
+            except duckdb.Error:  # out of time or memory: every function here gives a value for every number
+                raise OverrunError from None
+            finally:
+                timer.cancel()
+
+
+def _folded(function: str, arguments: Sequence[str], parameter: float | None) -> exp.Expression:
+    names = [exp.column(name, quoted=True) for name in arguments]
+    match function:
+        case "count_rows":
+            return exp.Count(this=exp.Star())
+        case "count_distinct":
+            return exp.Count(this=exp.Distinct(expressions=names))
+        case "sum":
+            return exp.Sum(this=names[0])
+        case "quantile_cont":
+            return exp.Anonymous(this="quantile_cont", expressions=[*names, exp.Literal.number(parameter or 0.0)])
+        case _:
+            return exp.Anonymous(this=function, expressions=names)
+
+
+def _windowed(window: Window) -> exp.Expression:
+    names = [] if window.argument is None else [exp.column(window.argument, quoted=True)]
+    numbers = [] if window.number is None else [exp.Literal.number(window.number)]
+    function: exp.Expression
+    if window.function == "count_rows":
+        function = exp.Count(this=exp.Star())
+    else:
+        function = exp.Anonymous(this=window.function, expressions=[*names, *numbers])
+    by = [] if window.order is None else [exp.column(window.order, quoted=True)]
+    if window.function in _BY_PLACE or window.framed:
+        by.append(exp.column("lw_row"))
+    spec = None
+    if window.framed:
+        spec = exp.WindowSpec(
+            kind="ROWS", **_end("start", window.low, "PRECEDING"), **_end("end", window.high, "FOLLOWING")
+        )
+    order = exp.Order(expressions=[exp.Ordered(this=one, nulls_first=False) for one in by]) if by else None
+    return exp.Window(this=function, partition_by=[exp.column(window.partition, quoted=True)], order=order, spec=spec)
+
+
+def _end(which: str, rows: int | None, unbounded: str) -> dict[str, Any]:
+    if rows is None:
+        return {which: "UNBOUNDED", f"{which}_side": unbounded}
+    if rows == 0:
+        return {which: "CURRENT ROW", f"{which}_side": None}
+    return {which: exp.Literal.number(abs(rows)), f"{which}_side": "PRECEDING" if rows < 0 else "FOLLOWING"}
+
+
+def _leaf(leaf: Column | Key | Slot) -> exp.Expression:
+    return exp.column(leaf.name if isinstance(leaf, Column) else "", quoted=True)
+
+
+def _table(columns: Mapping[str, Array], types: Mapping[str, Type], whole: Mapping[str, Array]) -> pa.Table:
+    made = {name: pa.array(values, pa.int64()) for name, values in whole.items()}
+    for name, values in columns.items():
+        stored = _storable(values, types[name])
+        kind = Type.REAL if stored.dtype.kind == "f" else types[name]
+        cut = np.clip(stored, -_FARTHEST, _FARTHEST) if kind is Type.REAL else stored
+        made[name] = pa.array(cut, ARROW_TYPES[kind], from_pandas=True)
+    return pa.table(made)
+
+
+def _storable(values: Array, kind: Type) -> Array:
+    """Reals as float64, and so integers beyond 64 bits."""
+    if kind is Type.REAL or (kind is Type.INTEGER and any(v is not None and not _LEAST <= v <= _MOST for v in values)):
+        return np.array([np.nan if one is None else float(one) for one in values.tolist()], float)
+    return values
+
+
+def _array(column: pa.Array, kind: Type) -> Array:
+    if kind is Type.REAL:
+        return np.array([np.nan if one is None else float(one) for one in column.to_pylist()], float)
+    values = np.empty(len(column), object)
+    values[:] = column.to_pylist()
+    return values

@@ -1,0 +1,209 @@
+"""Comparisons, logic, and operators that pick one of their arguments. They take values of any type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from lapwing.expressions import bounds
+from lapwing.expressions.expression import Expression, Literal, Operator
+from lapwing.expressions.forms import Form, Greatest, Least
+from lapwing.expressions.operators.base import (
+    Node,
+    Types,
+    common,
+    comparison,
+    is_maybe_nan,
+    let,
+    maybe_nan,
+    null_if_nan,
+    only,
+    paren,
+)
+from lapwing.expressions.types import Type
+
+TWO_ALIKE = "two values of the same type; CAST(d AS TIMESTAMP) turns a date into a timestamp"
+TRUTH = "conditions, such as `age > 40`"
+ALIKE = "values of the same type"
+
+
+def _comparison(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: paren(node(this=null_if_nan(a), expression=null_if_nan(b)))
+
+
+def _connective(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: paren(node(this=a, expression=b))
+
+
+def _pair(types: Types) -> Type | None:
+    return comparison(types) if len(types) == 2 else None
+
+
+def _one_alike(types: Types) -> Type | None:
+    return common(types) if types else None
+
+
+def _two_alike(types: Types) -> Type | None:
+    return common(types) if len(types) == 2 else None
+
+
+def _cases(types: Types) -> Type | None:
+    conditions, values = types[:-1:2], (*types[1:-1:2], types[-1])
+    if len(types) < 3 or len(types) % 2 == 0 or not all(kind in (Type.BOOLEAN, None) for kind in conditions):
+        return None
+    return common(values)
+
+
+def _is_in(needle: Node, *values: Node) -> Node:
+    return paren(exp.In(this=null_if_nan(needle), expressions=list(values)))
+
+
+def _constants(_: Expression, *values: Expression) -> str | None:
+    return None if values and all(isinstance(value, Literal) for value in values) else "Write IN ('a', 'b')."
+
+
+def _case(*arguments: Node) -> Node:
+    pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
+    node = exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in pairs], default=arguments[-1])
+    return maybe_nan(node) if any(map(is_maybe_nan, arguments)) else node
+
+
+def _coalesce(*arguments: Node) -> Node:
+    kept = list(map(null_if_nan, arguments))
+    return exp.Coalesce(this=kept[0], expressions=kept[1:])
+
+
+def _nullif(a: Node, b: Node) -> Node:
+    other = null_if_nan(b)
+    return let(null_if_nan(a), lambda value: exp.Case(ifs=[_if_equal(value(), other)], default=value()))
+
+
+def _if_equal(value: Node, other: Node) -> exp.If:
+    return exp.If(this=exp.EQ(this=value, expression=other), true=exp.Null())
+
+
+def _extreme(form: type[Form]) -> Callable[..., Node]:
+    return lambda *arguments: form(expressions=list(map(null_if_nan, arguments)))
+
+
+def _compare(name: str, node: type[exp.Binary], meaning: str) -> Operator:
+    return Operator(
+        name, _pair, _comparison(node), TWO_ALIKE, compares=True, sql=f"x {name} y", meaning=f"{meaning} {_NULL}"
+    )
+
+
+_NULL = "NULL if either is NULL."
+_LOGIC = only(Type.BOOLEAN, gives=Type.BOOLEAN, least=2, most=2)
+
+EQUAL = _compare("=", exp.EQ, "True if they are equal.")
+UNEQUAL = _compare("<>", exp.NEQ, "True if they differ.")
+LESS = _compare("<", exp.LT, "True if x is less; text is compared character by character.")
+AT_MOST = _compare("<=", exp.LTE, "True if x is less or equal.")
+GREATER = _compare(">", exp.GT, "True if x is greater.")
+AT_LEAST = _compare(">=", exp.GTE, "True if x is greater or equal. BETWEEN is `>=` and `<=`.")
+AND = Operator(
+    "and",
+    _LOGIC,
+    _connective(exp.And),
+    TRUTH,
+    height=1,
+    sql="c AND x > 1",
+    meaning="True if both are true; false AND NULL is false.",
+)
+OR = Operator(
+    "or",
+    _LOGIC,
+    _connective(exp.Or),
+    TRUTH,
+    height=1,
+    sql="c OR x > 1",
+    meaning="True if either is true; true OR NULL is true.",
+)
+NOT = Operator(
+    "not",
+    only(Type.BOOLEAN, gives=Type.BOOLEAN),
+    lambda a: paren(exp.Not(this=a)),
+    TRUTH,
+    height=1,
+    sql="NOT c",
+    meaning="The opposite; NULL stays NULL.",
+)
+IS_NULL = Operator(
+    "is null",
+    only(*Type, gives=Type.BOOLEAN),
+    lambda a: paren(exp.Is(this=null_if_nan(a), expression=exp.Null())),
+    "one value",
+    sql="x IS NULL",
+    meaning="True if x is NULL or NaN. Never NULL. IS NOT NULL is the opposite.",
+)
+DISTINCT = Operator(
+    "is distinct from",
+    _pair,
+    _comparison(exp.NullSafeNEQ),
+    TWO_ALIKE,
+    sql="x IS DISTINCT FROM y",
+    meaning="True if they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE work the same way.",
+)
+IN = Operator(
+    "in",
+    lambda types: comparison(types) if len(types) > 1 else None,
+    _is_in,
+    "a column and a list of values of the same type",
+    admit=_constants,
+    compares=True,
+    sql="x IN (1, 2)",
+    meaning="True if x is one of the constants; NULL if x is NULL. NOT IN is the opposite.",
+)
+CASE = Operator(
+    "case",
+    _cases,
+    _case,
+    "conditions after WHEN, and values of the same type, not all NULL, after THEN and ELSE",
+    bounds.case,
+    height=1,
+    sql="CASE WHEN c THEN x ELSE y END",
+    meaning="The value after the first true condition, else the ELSE value, else NULL. IF(c, x, y) is the same.",
+)
+COALESCE = Operator(
+    "coalesce",
+    _one_alike,
+    _coalesce,
+    ALIKE,
+    bounds.first,
+    sql="COALESCE(x, 0)",
+    meaning="The first value that is neither NULL nor NaN. IFNULL(x, 0) is the same.",
+)
+NULLIF = Operator(
+    "nullif",
+    _two_alike,
+    _nullif,
+    TWO_ALIKE,
+    lambda value, _: bounds.Extent(value.low, value.high),
+    height=4,
+    sql="NULLIF(x, 0)",
+    meaning="x, or NULL if both are equal.",
+)
+LEAST = Operator(
+    "least",
+    _one_alike,
+    _extreme(Least),
+    ALIKE,
+    bounds.least,
+    sql="LEAST(x, y)",
+    meaning="The smallest non-NULL value.",
+)
+GREATEST = Operator(
+    "greatest",
+    _one_alike,
+    _extreme(Greatest),
+    ALIKE,
+    bounds.greatest,
+    sql="GREATEST(x, y)",
+    meaning="The largest non-NULL value.",
+)
+
+LOGIC = (
+    EQUAL, UNEQUAL, LESS, AT_MOST, GREATER, AT_LEAST, AND, OR, NOT, IS_NULL, DISTINCT, IN,
+    CASE, COALESCE, NULLIF, LEAST, GREATEST,
+)  # fmt: skip

@@ -1,0 +1,339 @@
+"""Bounds and limits that nobody declared, found privately: a release of its own, paid and stored like any answer.
+
+Guarantee:  a search is pure DP with its epsilon for adding or removing all rows of one unit (one row, where rows are
+            units). What was found is public from then on, and is used like a declared fact.
+Law:        the engine puts one number of each unit to its power of two, floor(log2), and counts units by power;
+            AutoBounds (mechanisms/quantiles/auto_bounds.py) finds a power that few of them reach, for nine tenths of
+            the epsilon. The last tenth counts all units with Laplace noise.
+            Bounds of a column: a unit's largest value and its least, over the whole stored table, so that every later
+            question finds them. Rows: the most rows that a unit has in one group of the question. Groups: in how many
+            it is. Both after WHERE, among the public keys where these are public.
+Proof:      each number is a function of the rows of one unit, so a unit more adds one to the count of one power: of
+            each side for bounds, where a unit with values of both signs counts twice (values_per_unit = 2) and a row,
+            which has one sign, once. That is what AutoBounds is proved for. The query fails on no row: NaN becomes
+            NULL, a unit without values has no power, infinite values have the last one. Powers are exact, by
+            comparison with 2^k and never by a logarithm. Which powers there are, and the epsilon, are declared facts.
+            A unit more adds one to the count of all units. Both releases together lose the sum of their epsilons.
+Nothing:    whether a search found something to rely on is decided by its released powers, its released count and its
+            price. That is post-processing, so to charge the answer, or not to, tells nothing more of the rows.
+From 2^i:   few values are 2^i or more, so reals are bounded by 2^i, whole numbers by 2^i - 1; a side that stops at its
+            first power by 0, and if both do, the upper one at its first power. A limit is 2^i - 1, and at least 1.
+            Functions of the released powers alone.
+Checked by: tests/plan/test_bounds_search.py
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lapwing.expressions.expression import Column
+from lapwing.expressions.forms import Listed, Wide
+from lapwing.expressions.identity import Identity, domain_facts, expression_facts, rows_facts
+from lapwing.expressions.operators.table import cast, number
+from lapwing.expressions.table import UNIT_ID, Field, Limit, Table
+from lapwing.expressions.to_sqlglot import emit, literal, real, value
+from lapwing.expressions.types import Interval, Type, Value
+from lapwing.mechanisms.cells import UnitCounts, unit_counts
+from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
+from lapwing.plan.derived_rows import from_node
+from lapwing.plan.payload import read_payload, write_payload
+from lapwing.plan.query import key_node
+from lapwing.plan.question import Question
+from lapwing.plan.row_values import ROWS, UNIT, aliased, named, select, source
+from lapwing.privacy.loss import Loss, Pure
+
+POWERS = {Type.INTEGER: (0, 62), Type.REAL: (-20, 62)}
+"""First and last power of two for bounds. Whole numbers of 64 bits end at 2^62, and so do sums of them that are still
+exact; reals alike, since whoever stores larger ones knows it. What lies below a millionth is 0 for a sum."""
+LIMIT_POWERS = (0, 16)
+"""The same for limits. A unit with 2^16 rows in a group is no longer one of many."""
+
+_COUNTED = Fraction(1, 10)  # the share of a search's epsilon that counts its units
+_CONFIDENCE = Fraction(19, 20)
+_VALUE, _MANY = "lw_value", "lw_many"
+_LOW, _HIGH = "low", "high"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsOf:
+    """Bounds of one column of a stored table."""
+
+    table: Table
+    field: Field
+
+    @property
+    def powers(self) -> tuple[int, int]:
+        return POWERS[self.field.type]
+
+    @property
+    def values_per_unit(self) -> int:
+        """On both sides together."""
+        return 1 if self.table.by_row else 2
+
+    @property
+    def identity(self) -> Identity:
+        """Which bounds are asked for, whatever they cost."""
+        return Identity("bounds", (rows_facts(self.table), self.field.name, self.field.type.value, self.powers))
+
+    @property
+    def widest(self) -> Interval:
+        """The widest bounds that may be found."""
+        return self.interval(self.powers[1], self.powers[1])
+
+    def interval(self, low: int, high: int) -> Interval:
+        """The bounds that these two powers stand for."""
+        first, _ = self.powers
+        less = 1 if self.field.type is Type.INTEGER else 0
+        sides = [Fraction(0) if power == first else Fraction(2) ** power - less for power in (low, high)]
+        return Interval(-sides[0], sides[1] if any(sides) else Fraction(2) ** first)
+
+    def __str__(self) -> str:
+        return f"the bounds of `{self.field.name}` in `{self.table.name}`"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOf:
+    """How many rows of a unit count in a group of a question, or in how many groups a unit counts."""
+
+    question: Question
+    domain: tuple[tuple[Value, ...], ...] | None
+    limit: Limit
+
+    @property
+    def powers(self) -> tuple[int, int]:
+        return LIMIT_POWERS
+
+    @property
+    def values_per_unit(self) -> int:
+        return 1
+
+    @property
+    def identity(self) -> Identity:
+        """Which limit is asked for, whatever it costs; what is counted does not depend on the aggregates."""
+        asked, table = self.question, self.question.table
+        keys = tuple(expression_facts(key, table) for key in asked.keys)
+        rows = rows_facts(table), table.unit, expression_facts(asked.where, table)
+        return Identity("limit", (self.limit.value, rows, keys, domain_facts(self.domain), self.powers))
+
+    def most(self, power: int) -> int:
+        """The limit that this power stands for."""
+        return max(1, (1 << power) - 1)
+
+    def __str__(self) -> str:
+        what = "the rows of one unit in a group" if self.limit is Limit.ROWS else "the groups of one unit"
+        return f"a limit for {what} of `{self.question.table.name}`"
+
+
+Target = BoundsOf | LimitOf
+"""Whatever can be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What was found, and for which price."""
+
+    target: Target
+    epsilon: Fraction
+    powers: tuple[int, ...]
+    """Of the lower and the upper bound, or of the limit."""
+    units: int | None = None
+    """About how many units there are; None for a search of an older version, which did not count them."""
+    entry: int = 0
+    """The number of its entry in the ledger, once it has one."""
+
+    @property
+    def loss(self) -> Loss:
+        return Pure(self.epsilon)
+
+    @property
+    def beyond(self) -> int | None:
+        """With 95 % confidence at most so many units reach beyond, on each side; None if the scan went to its end."""
+        return None if self.target.powers[1] in self.powers else overlooked(self.target, self.epsilon)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to rely on: no side got beyond its first power, so nothing shows that a value is
+        that large, or that one exists; or all units may reach beyond."""
+        return set(self.powers) == {self.target.powers[0]} or self.may_overlook_all
+
+    @property
+    def may_overlook_all(self) -> bool:
+        """Whether as many units may reach beyond as there are."""
+        return self.beyond is not None and self.units is not None and self.beyond >= self.units
+
+    @property
+    def most_units(self) -> int:
+        """How many units there may be: those counted, and at least what their noise hides."""
+        return max(self.units or 0, SearchMechanism(self.target, self.epsilon).count.error(_CONFIDENCE), 1)
+
+    def __str__(self) -> str:
+        if self.is_nothing:
+            return f"{self.target}, in vain"
+        match self.target:
+            case BoundsOf() as bounds:
+                text = f"{bounds}, {bounds.interval(*self.powers)}, where values are clipped"
+            case LimitOf() as limit:
+                text = f"{limit}, {limit.most(*self.powers)}"
+            case _:
+                assert_never(self.target)
+        beyond, side = self.beyond, " on a side" if isinstance(self.target, BoundsOf) else ""
+        many = "" if self.units is None else f" of about {max(0, self.units):,}"
+        return text if beyond is None else f"{text} (units beyond: at most {beyond:,}{many}{side}, 95% sure)"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMechanism:
+    """What finds a target's powers and counts its units, for one epsilon."""
+
+    target: Target
+    epsilon: Fraction
+
+    @property
+    def loss(self) -> Loss:
+        return Pure(self.epsilon)
+
+    @property
+    def scan(self) -> AutoBounds:
+        first, last = self.target.powers
+        epsilon, values = (1 - _COUNTED) * self.epsilon, self.target.values_per_unit
+        return AutoBounds(epsilon=epsilon, first=first, last=last, values_per_unit=values)
+
+    @property
+    def count(self) -> UnitCounts:
+        return unit_counts(Pure(_COUNTED * self.epsilon), 1)
+
+
+def overlooked(target: Target, epsilon: Fraction) -> int:
+    """With 95 % confidence a search at this price overlooks at most so many units, on each side; of fewer units it
+    finds nothing. A function of the price."""
+    return math.floor(SearchMechanism(target, epsilon).scan.error())
+
+
+def mechanism_for(target: Target, epsilon: Fraction) -> SearchMechanism:
+    """The mechanism at this price. Draws noise, so that what cannot be drawn is said before the charge."""
+    mechanism = SearchMechanism(target, epsilon)
+    scan = mechanism.scan.scan
+    scan.start()
+    scan.crossing.draw_noise()
+    mechanism.count.check()
+    return mechanism
+
+
+def release_search(search: SearchMechanism, rows: pa.Table) -> SearchResult:
+    """What is found in the engine's counts of units by power."""
+    mechanism = search.scan
+    counts = [int(many) for many in rows.column(_MANY).to_pylist()]
+    sides = [_side(rows, name, counts) for name in (_LOW, _HIGH) if name in rows.column_names]
+    powers = (mechanism(*sides[0]),) if len(sides) == 1 else mechanism.signed(*sides)
+    (units,) = search.count.release([sum(counts)])
+    return SearchResult(search.target, search.epsilon, powers, units)
+
+
+def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list[int]]:
+    pairs = zip(rows.column(name).to_pylist(), counts, strict=True)
+    kept = [(int(power), many) for power, many in pairs if power is not None]
+    return [power for power, _ in kept], [many for _, many in kept]
+
+
+def encode_search(found: SearchResult) -> bytes:
+    """What was found, for the ledger."""
+    return write_payload("found", epsilon=str(found.epsilon), powers=found.powers, units=str(found.units))
+
+
+def rehearse_search(mechanism: SearchMechanism) -> None:
+    """Finds something in no rows and throws it away; raises whatever would go wrong after the charge."""
+    names = [_LOW, _HIGH] if isinstance(mechanism.target, BoundsOf) else [_HIGH]
+    none = pa.table({name: pa.array([], pa.int64()) for name in (*names, _MANY)})
+    encode_search(release_search(mechanism, none))
+
+
+def decode_search(target: Target, payload: bytes, entry: int) -> SearchResult:
+    """What was found before, under this entry of the ledger."""
+    read = read_payload("found", payload)
+    units = int(read["units"]) if "units" in read else None
+    return SearchResult(target, Fraction(read["epsilon"]), tuple(read["powers"]), units, entry)
+
+
+def powers_query(target: Target) -> exp.Select:
+    """How many units (lw_many) have which power: columns low and high for bounds, high alone for a limit."""
+    match target:
+        case BoundsOf():
+            inner, names, kind = _extremes(target), [_LOW, _HIGH], target.field.type
+        case LimitOf():
+            inner, names, kind = _counted(target), [_HIGH], Type.INTEGER
+        case _:
+            assert_never(target)
+    first, last = target.powers
+    powers = [aliased(_power(name, kind, first, last - 1), name) for name in names]
+    placed = select(*powers).from_(inner.subquery("t", copy=False), copy=False)
+    many = aliased(Wide(this=exp.Count(this=exp.Star())), _MANY)
+    query = select(*map(named, names), many).from_(placed.subquery("p", copy=False), copy=False)
+    return query.group_by(*map(named, names), copy=False)
+
+
+def _extremes(target: BoundsOf) -> exp.Select:
+    """The least and the largest value of each unit; NULL if it has none."""
+    table, field = target.table, target.field
+    held = value(Column(field.name, field.type), source)
+    typed = cast(held, exp.DType.BIGINT) if field.type is Type.INTEGER else number(held)
+    rows = unit_rows(table, [aliased(typed, _VALUE)])
+    least, largest = named(_VALUE), named(_VALUE)
+    if not table.by_row:
+        least, largest = exp.Min(this=least), exp.Max(this=largest)
+    query = select(aliased(least, _LOW), aliased(largest, _HIGH)).from_(rows.subquery("r", copy=False), copy=False)
+    return query if table.by_row else query.group_by(named(UNIT), copy=False)
+
+
+def _counted(target: LimitOf) -> exp.Select:
+    """Each unit's largest number of rows in a group, or its number of groups."""
+    question, domain = target.question, target.domain
+    keys = [named(f"k{i}") for i in range(len(question.keys))]
+    pairs = zip(question.keys, keys, strict=True)
+    rows = unit_rows(question.table, [aliased(key_node(k, public=domain is not None), name.name) for k, name in pairs])
+    if question.where is not None:
+        rows = rows.where(exp.Paren(this=emit(question.where, source)), copy=False)
+    many = aliased(exp.Count(this=exp.Star()), _MANY)
+    groups = select(named(UNIT), many).from_(rows.subquery("r", copy=False), copy=False)
+    for place, values in enumerate(domain or ()):
+        kind = question.keys[place].type
+        groups = groups.where(Listed(this=keys[place].copy(), values=values, kind=kind, place=place), copy=False)
+    groups = groups.group_by(named(UNIT), *(key.copy() for key in keys), copy=False)
+    most = exp.Max(this=named(_MANY)) if target.limit is Limit.ROWS else exp.Count(this=exp.Star())
+    query = select(aliased(most, _HIGH)).from_(groups.subquery("g", copy=False), copy=False)
+    return query.group_by(named(UNIT), copy=False)
+
+
+def unit_rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
+    """These columns of every row, and its unit; rows of no unit are dropped."""
+    if table.by_row:
+        return select(*columns).from_(from_node(table, ROWS), copy=False)
+    unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
+    query = select(aliased(unit, UNIT), *columns).from_(from_node(table, ROWS), copy=False)
+    return query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())), copy=False)
+
+
+def _power(name: str, kind: Type, first: int, last: int) -> exp.Expression:
+    """The largest k from first to last with 2^k <= x, or x <= -2^k on the low side; NULL if there is none."""
+    return exp.Case(ifs=[exp.If(this=_reaches(name, kind, first), true=_halved(name, kind, first, last))])
+
+
+def _halved(name: str, kind: Type, first: int, last: int) -> exp.Expression:
+    """The same for a number that reaches the first, by halving."""
+    if first == last:
+        return exp.Literal.number(first)
+    middle = (first + last + 1) // 2
+    above = exp.If(this=_reaches(name, kind, middle), true=_halved(name, kind, middle, last))
+    return exp.Case(ifs=[above], default=_halved(name, kind, first, middle - 1))
+
+
+def _reaches(name: str, kind: Type, power: int) -> exp.Expression:
+    sign = -1 if name == _LOW else 1
+    bar = sign * Fraction(2) ** power
+    constant = literal(int(bar)) if kind is Type.INTEGER else real(bar)
+    return (exp.LTE if sign < 0 else exp.GTE)(this=named(name), expression=constant)

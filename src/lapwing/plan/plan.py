@@ -1,0 +1,390 @@
+"""From a question and a price to a plan: limits, steps, noise, cost and error, all before any row is read.
+
+Price, noise, keys, types and order are functions of the question and of declared facts only.
+
+Sensitivity. One unit adds to at most g = groups_per_unit groups, and to the cells of one measure in one group integers
+whose l1 norm is at most its sensitivity s (kind.py), and nothing else: rows of no unit are dropped, groups beyond the
+limit are dropped per unit (query.py). Adding or removing one unit therefore changes the cells of a measure by at
+most g s in the l1 norm and sqrt(g) s in the l2 norm. Each measure is released by a mechanism made for exactly that, at
+its share of the price, and so are the keys where they are not public; shares add up to the price (sequential
+composition). Where only the names of the best groups are told, what counts is that one unit changes each cell by at
+most s, in however many groups it is.
+Checked by: tests/plan/test_neighbours.py
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+from operator import add
+
+from lapwing.errors import Code, Misconfigured
+from lapwing.expressions.expression import Call, Column, Expression, Slot, walk
+from lapwing.expressions.identity import (
+    Identity,
+    aggregate_facts,
+    domain_facts,
+    expression_facts,
+    rows_facts,
+)
+from lapwing.expressions.phrases import name_text, units_text
+from lapwing.expressions.refusal import refuse
+from lapwing.expressions.table import Table
+from lapwing.expressions.types import Type, Value
+from lapwing.mechanisms.fitting import KeySelection
+from lapwing.plan.aggregates import choose_kinds
+from lapwing.plan.contribution_limits import limit_notes
+from lapwing.plan.key_selection import choose_selection, units_needed
+from lapwing.plan.kind import Kind, Measure, Reading
+from lapwing.plan.public_groups import public_groups
+from lapwing.plan.question import Order, Question
+from lapwing.privacy.loss import Loss, Pure
+
+MOST_GROUPS = 1_000_000
+
+MADE_UP = "DUMMY: the rows are made up, and the numbers say nothing about the data."
+"""What every answer over made-up rows says first."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What will be read and how it is bounded; everything but the price."""
+
+    question: Question
+    kinds: tuple[Kind, ...]
+    readings: tuple[Reading, ...]
+    """How each aggregate of the question is read off the measures."""
+    groups_per_unit: int
+    """How many groups one unit may count in."""
+    limit_groups: bool
+    """Whether some unit could be in more groups than that, so that the engine must choose among them."""
+    domain: tuple[tuple[Value, ...], ...] | None
+    """The public values of each key, in their order; None if the keys that occur are selected privately."""
+    counted: int | None
+    """The measure whose noisy cells come from the selection of the keys itself, if there is one."""
+    intervals: bool = True
+    """Whether quantiles were asked for with intervals."""
+    groups: tuple[int, ...] | None = None
+    """The public groups, if not every combination of values is one: the places of their values, as digits."""
+
+    @property
+    def table(self) -> Table:
+        return self.question.table
+
+    @property
+    def group_count(self) -> int | None:
+        """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
+        if self.groups is not None:
+            return len(self.groups)
+        return None if self.domain is None else math.prod(map(len, self.domain))
+
+    @property
+    def parts(self) -> int:
+        """How many shares of the price there are."""
+        return len(self.kinds) + (self.domain is None and self.counted is None)
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether it asks for public keys and nothing else: no row is read, and nothing is paid."""
+        return not self.parts
+
+    @property
+    def choosing(self) -> frozenset[int]:
+        """The measures by whose noisy numbers rows are chosen, by HAVING or LIMIT, or values, by a condition."""
+        return _choosing(self.question, self.readings, self.group_count)
+
+    def is_quantile(self, measure: int) -> bool:
+        """Whether its intervals are released with it, so that their confidence must be settled before."""
+        return self.kinds[measure].releases_intervals
+
+    def confidence_of(self, measure: int, confidence: Fraction) -> Fraction:
+        """The confidence at which a number of this measure is shown; with rows chosen by it, all groups hold together.
+
+        Of rows that were chosen by their noise the interval of one number at 95 % fails more often than 1 time in 20.
+        The intervals of all groups at 1 - (1 - confidence) / groups hold together, and so do those of any choice.
+        """
+        if measure not in self.choosing or self.group_count is None:
+            return confidence
+        return 1 - (1 - confidence) / self.group_count
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is said with every answer, in every format: a sentence each, or some on one matter."""
+        aggregates, grouped = self.question.shown, bool(self.question.keys)
+        groups = self.groups_per_unit if self.limit_groups else None
+        group = next((kind.group_word for kind in self.kinds), "group")
+        left_out = (kind.left_out for kind in self.kinds if kind.left_out)
+        limits = limit_notes(self.table, aggregates, groups, grouped=grouped, group=group)
+        made_up = (MADE_UP,) if self.table.made_up else ()
+        return (*made_up, *left_out, *self.question.notes, *limits)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Everything but the price that an answer is made by, in the order in which it is stored.
+
+        A step of the noisy cells follows from it, so that cells are never read in another step.
+        """
+        question, table = self.question, self.table
+        facts = (
+            rows_facts(table),
+            expression_facts(question.where, table),
+            tuple(expression_facts(key, table) for key in question.keys),
+            domain_facts(self.domain, self.groups),
+            tuple(aggregate_facts(aggregate, table) for aggregate in question.aggregates),
+            tuple(kind.facts for kind in self.kinds),
+            self.counted,
+            (table.unit, table.row_limit, self.groups_per_unit, self.limit_groups),
+        )
+        return Identity("cells", facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What each share of the price may lose: one for each measure (None for the counted one), and one for the keys."""
+
+    measures: tuple[Loss | None, ...]
+    selection: Loss | None = None
+
+    @property
+    def loss(self) -> Loss:
+        """All of them together; nothing if there is none, where public keys are listed without a number."""
+        parts: list[Loss] = [part for part in (*self.measures, self.selection) if part is not None]
+        return reduce(add, parts) if parts else Pure(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before rows are read."""
+
+    outline: Outline
+    prices: Prices
+    measures: tuple[Measure, ...]
+    selection: KeySelection | None
+
+    @property
+    def question(self) -> Question:
+        return self.outline.question
+
+    @property
+    def table(self) -> Table:
+        return self.outline.table
+
+    @property
+    def groups_per_unit(self) -> int:
+        """How many groups one unit may count in."""
+        return self.outline.groups_per_unit
+
+    @property
+    def domain(self) -> tuple[tuple[Value, ...], ...]:
+        """The public values of each key; nothing if the keys are selected."""
+        return self.outline.domain or ()
+
+    @property
+    def loss(self) -> Loss:
+        return self.prices.loss
+
+    @property
+    def group_count(self) -> int | None:
+        """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
+        return self.outline.group_count
+
+    def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
+        """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""
+        mine, yours = self._errors(confidence), other._errors(confidence)
+        return all(a <= b for a, b in zip(mine, yours, strict=True))
+
+    def _errors(self, confidence: Fraction) -> list[Fraction]:
+        errors = [error for measure in self.measures for error in measure.errors(confidence, self.group_count)]
+        if self.selection is not None:
+            errors += map(Fraction, units_needed(self.selection))
+        return errors
+
+
+def make_plan(question: Question, loss: Loss) -> Plan:
+    """The plan of a question at this price, in equal shares; raises Refused if there is none."""
+    outline = make_outline(question)
+    return priced(outline, equal_prices(outline, loss))
+
+
+def make_outline(
+    question: Question, *, counted: bool = True, confidence: Fraction | None = None, intervals: bool = True
+) -> Outline:
+    """What a question reads and how it is bounded; raises Refused.
+
+    With `counted` the selection of keys may release the number of units as well, where that is asked. The intervals of
+    quantiles are released too, so their confidence is settled here; without `intervals` their whole price buys the
+    estimate.
+    """
+    stated = question.table.confidence if confidence is None else confidence
+    return _outline(question, counted, stated if intervals else None)
+
+
+def equal_prices(outline: Outline, loss: Loss) -> Prices:
+    """The price in equal shares; nothing if there is nothing to pay for."""
+    if not outline.parts:
+        return Prices(())
+    share, parts = loss.with_delta(0).scaled(Fraction(1, outline.parts)), len(outline.kinds)
+    if outline.domain is not None:
+        if loss.delta:
+            why = "every key of this question is public, so no delta is needed."
+            refuse("delta-not-needed", "`delta`", why, "Leave `delta` out.")
+        return Prices((share,) * parts)
+    if not loss.delta:
+        refuse(*unknown_keys(outline.question))
+    shares = tuple(None if i == outline.counted else share for i in range(parts))
+    return Prices(shares, share.with_delta(loss.delta))
+
+
+def priced(outline: Outline, prices: Prices) -> Plan:
+    """The plan at these prices; raises Refused if noise for them cannot be drawn."""
+    measures = tuple(
+        kind.price(outline.groups_per_unit, share) for kind, share in zip(outline.kinds, prices.measures, strict=True)
+    )
+    selection = None
+    if prices.selection is not None:
+        try:
+            selection = choose_selection(prices.selection, outline.groups_per_unit, counted=outline.counted is not None)
+        except Misconfigured:
+            refuse(
+                "price-out-of-range",
+                "`epsilon`",
+                f"no key can be selected for {prices.selection}.",
+                "Choose a larger one.",
+            )
+    return Plan(outline, prices, measures, selection)
+
+
+_DAYS = (Type.DATE, Type.TIMESTAMP)
+
+
+def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
+    """The refusal of keys that are not public where no delta can be spent."""
+    public = public_groups(question.keys, question.table).values
+    key = next(key for key, values in zip(question.keys, public, strict=True) if values is None)
+    names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
+    clip = (
+        ""
+        if isinstance(key, Column) or key.type is not Type.INTEGER
+        else " Or clip it to a range: CLIP(..., low, high)."
+    )
+    day = next((part for part in walk(key) if isinstance(part, Column) and part.type in _DAYS), None)
+    known = f'Have the steward declare values = ["...", "..."] for {names}'
+    if day is not None and not clip:
+        written = name_text(day.name)
+        known = f"Use MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
+    return (
+        "keys-not-public",
+        f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
+        "its values are not public, and a value that appears only if somebody is there would expose them.",
+        f"{known}; or a budget with a delta selects them.{clip}",
+    )
+
+
+def _outline(question: Question, counted: bool, confidence: Fraction | None) -> Outline:
+    table = question.table
+    for key in question.keys:
+        _check_key(key, table)
+    public = public_groups(question.keys, table)
+    domain, group_count = tuple(values for values in public.values if values is not None), public.count
+    if group_count is not None and group_count > MOST_GROUPS:
+        refuse(
+            "too-many-groups",
+            "GROUP BY",
+            f"the declared keys make {group_count:,} groups; at most {MOST_GROUPS:,} are answered at once.",
+            "Group by fewer columns, or by columns with fewer values.",
+        )
+    groups, limit = _groups_per_unit(table, group_count)
+    kinds, readings = choose_kinds(table, question.aggregates, group_count=group_count, confidence=confidence)
+    best = _best(question, kinds, groups, group_count)
+    if best is not None and group_count is not None:
+        return Outline(question, (best,), readings, group_count, False, domain, None, groups=public.codes())
+    if confidence is not None:
+        kinds = _for_all_groups(kinds, _choosing(question, readings, group_count), group_count, confidence)
+    counts = (i for i, kind in enumerate(kinds) if kind.counts_units(by_row=table.by_row))
+    if group_count is None:
+        count = next(counts, None) if counted else None
+        return Outline(question, kinds, readings, groups, limit, None, count, confidence is not None)
+    return Outline(question, kinds, readings, groups, limit, domain, None, confidence is not None, public.codes())
+
+
+def _choosing(question: Question, readings: tuple[Reading, ...], group_count: int | None) -> frozenset[int]:
+    """The measures by which rows or values are chosen. A condition, or a text made of a number, chooses values."""
+    by = [] if question.having is None else [question.having]
+    if question.limit is not None and (group_count is None or question.limit < group_count):
+        by += [order.expression for order in question.order]
+    slots = {part.index for expression in by for part in walk(expression) if isinstance(part, Slot)}
+    todo = [(output.expression, False) for output in question.outputs]
+    while todo:
+        part, deciding = todo.pop()
+        deciding = deciding or (part.type is not None and not part.type.is_number)
+        if isinstance(part, Slot) and deciding:
+            slots.add(part.index)
+        if isinstance(part, Call):
+            todo += [(argument, deciding) for argument in part.arguments]
+    return frozenset(readings[slot].measure for slot in slots)
+
+
+def _for_all_groups(
+    kinds: tuple[Kind, ...], choosing: frozenset[int], group_count: int | None, confidence: Fraction
+) -> tuple[Kind, ...]:
+    """Quantiles by which something is chosen have intervals that hold for all groups together: each group's fails with
+    probability (1 - confidence) / groups at most. Without a number of groups there is no such interval, and the whole
+    price buys the estimate."""
+    each = None if group_count is None else 1 - (1 - confidence) / group_count
+    return tuple(
+        kind.fit(group_count, each) if place in choosing and kind.releases_intervals else kind
+        for place, kind in enumerate(kinds)
+    )
+
+
+def _best(question: Question, kinds: tuple[Kind, ...], groups: int, group_count: int | None) -> Kind | None:
+    """The kind of a question that only asks which groups have the most, or the least, if that is chosen privately.
+
+    k names cost as much as the cells of k groups of one unit, whatever groups a unit is in; where units are in fewer
+    groups than that, noisy cells err less.
+    """
+    match question.limit, question.order, kinds:
+        case int(limit), (Order(expression=Slot(), descending=most), *others), (kind,) if limit and group_count:
+            shown = [output.expression for output in question.outputs] + [order.expression for order in others]
+            hidden = question.having is None and not any(isinstance(part, Slot) for e in shown for part in walk(e))
+            many = min(limit, group_count)
+            return kind.best(many, largest=most) if hidden and many <= groups else None
+        case _:
+            return None
+
+
+def _check_key(key: Expression, table: Table) -> None:
+    if key.type is Type.REAL:
+        name = f"`{key.name}`" if isinstance(key, Column) else "an expression"
+        refuse(
+            "real-key",
+            f"GROUP BY {name}",
+            "cannot group by a real number: 0.0 and -0.0 compare equal.",
+            "Group by FLOOR(...) of it, or have the steward declare its type as integer.",
+        )
+    if any(isinstance(part, Column) and part.name == table.unit for part in walk(key)):
+        refuse(
+            "unit-grouping",
+            f"GROUP BY `{table.unit}`",
+            "it is the protected unit: every group would be one person.",
+            f"Ask for {units_text(table.unit)}.",
+        )
+
+
+def _groups_per_unit(table: Table, group_count: int | None) -> tuple[int, bool]:
+    """In how many groups one unit may count, and whether that must be enforced."""
+    if table.by_row:
+        return 1, False
+    if table.groups_per_unit is None and group_count is None:
+        refuse(
+            "unbounded-groups",
+            "GROUP BY",
+            "one unit could be in any number of groups, and the groups are not public.",
+            f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys.",
+        )
+    if group_count is None:
+        return table.groups_per_unit or 1, True
+    groups = group_count if table.groups_per_unit is None else min(group_count, table.groups_per_unit)
+    return groups, groups < group_count

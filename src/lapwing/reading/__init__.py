@@ -1,3 +1,0 @@
-"""From SQL or Ibis to a question."""
-
-__all__: list[str] = []

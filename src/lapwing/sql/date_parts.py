@@ -1,0 +1,148 @@
+"""Reads dates in SQL: parts, truncation, differences and intervals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import date
+from functools import partial
+
+from sqlglot import exp
+
+from lapwing.expressions.expression import Expression, Literal
+from lapwing.expressions.operators import dates, numbers
+from lapwing.expressions.operators.base import call
+from lapwing.expressions.operators.date_texts import format_date
+from lapwing.expressions.refusal import nearest, refuse
+from lapwing.expressions.types import Type
+from lapwing.sql.refusals import check_modifiers, part_of
+from lapwing.sql.sqlglot_nodes import SqlNode, SqlReader, bare
+
+
+def settle_today(statement: exp.Expr, today: date) -> exp.Expr:
+    """A copy of the tree with the date for every CURRENT_DATE; the tree itself if there is none."""
+
+    def written(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.CurrentDate) or any(node.args.values()):
+            return node
+        return exp.Cast(this=exp.Literal.string(today.isoformat()), to=exp.DataType(this=exp.DType.DATE))
+
+    return statement.transform(written) if statement.find(exp.CurrentDate) else statement
+
+
+def add(node: SqlNode, inner: SqlReader) -> Expression:
+    left, right = bare(node.this), bare(node.expression)
+    if isinstance(left, exp.Interval):
+        left, right = right, left
+    if isinstance(right, exp.Interval):
+        return _shift(inner(left), right, 1, node)
+    return call(numbers.ADD, inner(left), inner(right), part=lambda: part_of(node))
+
+
+def subtract(node: SqlNode, inner: SqlReader) -> Expression:
+    right = bare(node.expression)
+    if isinstance(right, exp.Interval):
+        return _shift(inner(node.this), right, -1, node)
+    first, second = inner(node.this), inner(right)
+    if Type.TIMESTAMP in (first.type, second.type):
+        refuse(
+            "wrong-argument",
+            part_of(node),
+            "the difference of two timestamps needs a unit.",
+            "Write DATE_DIFF('hour', from, to), which counts turns of the hour.",
+        )
+    if Type.DATE in (first.type, second.type):
+        return call(dates.DIFFERENCES["day"], second, first, part=lambda: part_of(node))
+    return call(numbers.SUBTRACT, first, second, part=lambda: part_of(node))
+
+
+def _shift(value: Expression, interval: exp.Interval, sign: int, node: SqlNode) -> Expression:
+    """A date or timestamp plus a constant interval."""
+    check_modifiers(interval)
+    count, unit = interval.this, _unit(interval, dates.STEPS)
+    if not isinstance(count, exp.Literal) or not re.fullmatch("-?[0-9]{1,12}", count.name):
+        refuse(
+            "wrong-argument", part_of(node), "an interval must be an integer with one unit.", "Write INTERVAL 3 DAY."
+        )
+    steps, factor = dates.STEPS[unit]
+    if value.type is None or (steps, value.type) not in dates.SHIFTED:
+        why = "hours, minutes and seconds can only be added to timestamps, not to dates."
+        refuse("wrong-type", part_of(node), why, "Cast the date: CAST(d AS TIMESTAMP).")
+    number = Literal(sign * int(count.name) * factor, Type.INTEGER)
+    return call(dates.SHIFTED[steps, value.type], value, number, part=lambda: part_of(node))
+
+
+def interval_added(sign: int) -> Callable[[SqlNode, SqlReader], Expression]:
+    def form(node: SqlNode, inner: SqlReader) -> Expression:
+        interval = bare(node.expression)
+        if not isinstance(interval, exp.Interval):
+            refuse(
+                "wrong-argument",
+                part_of(node),
+                "an interval must be an integer with one unit.",
+                "Write d + INTERVAL 3 DAY.",
+            )
+        return _shift(inner(node.this), interval, sign, node)
+
+    return form
+
+
+def _unit(node: SqlNode, known: Iterable[str]) -> str:
+    unit = node.args.get("unit")
+    name = "" if unit is None else unit.name.lower()
+    if name not in known and name.removesuffix("s") in known:
+        name = name.removesuffix("s")
+    if name not in known:
+        refuse("wrong-argument", part_of(node), f"the unit `{name}` is not supported.", nearest(name, known))
+    return name
+
+
+def extract(node: SqlNode, inner: SqlReader) -> Expression:
+    return date_part(node, node.this, node.expression, inner)
+
+
+def date_part(node: SqlNode, name: SqlNode, value: SqlNode, inner: SqlReader) -> Expression:
+    part = dates.PARTS.get(name.name.lower())
+    if part is None:
+        refuse(
+            "wrong-argument",
+            part_of(node),
+            f"the date part `{name.name[:20]}` is not supported.",
+            nearest(name.name, dates.PARTS),
+        )
+    return call(part, inner(value), part=lambda: part_of(node))
+
+
+def truncate(node: SqlNode, inner: SqlReader) -> Expression:
+    value = inner(node.this)
+    units = {unit: operator for (unit, kind), operator in dates.TRUNCATED.items() if kind is value.type}
+    if not units:
+        refuse("wrong-type", part_of(node), "it takes a date or a timestamp.", "Use a date or timestamp column.")
+    return call(units[_unit(node, units)], value, part=lambda: part_of(node))
+
+
+def date_diff(node: SqlNode, inner: SqlReader) -> Expression:
+    operator = dates.DIFFERENCES[_unit(node, dates.DIFFERENCES)]
+    return call(operator, inner(node.expression), inner(node.this), part=lambda: part_of(node))
+
+
+def at_zone(node: SqlNode, inner: SqlReader) -> Expression:
+    value, zone = inner(node.this), bare(node.args["zone"])
+    if not (isinstance(zone, exp.Literal) and zone.is_string):
+        refuse("wrong-argument", part_of(node), "the zone must be a constant.", "Write AT TIME ZONE 'Europe/Oslo'.")
+    return dates.at_time_zone(value, zone.name, part=lambda: part_of(node))
+
+
+def strftime(node: SqlNode, inner: SqlReader) -> Expression:
+    """STRFTIME(d, '%Y-%m'); DuckDB takes the format first as well."""
+    value, text = inner(node.this), inner(node.args["format"])
+    if isinstance(value, Literal):
+        value, text = text, value
+    return format_date(value, text, part=lambda: part_of(node))
+
+
+def iso_weekday(node: SqlNode, inner: SqlReader) -> Expression:
+    """ISODOW: Monday is 1, Sunday 7."""
+    apply = partial(call, part=lambda: part_of(node))
+    shifted_day = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, inner(node.this)), Literal(6, Type.INTEGER))
+    return apply(numbers.ADD, apply(numbers.REMAINDER, shifted_day, Literal(7, Type.INTEGER)), Literal(1, Type.INTEGER))

@@ -1,0 +1,398 @@
+"""Reads FROM: tables, subqueries, WITH names, joins and UNION ALL; and what a column name means there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from lapwing.expressions.expression import Expression
+from lapwing.expressions.refusal import nearest, refuse
+from lapwing.expressions.table import Catalog, Table
+from lapwing.plan.question import Output
+from lapwing.sql.combining import rows_only
+from lapwing.sql.joins import BOTH_SIDES, filter_sides, join
+from lapwing.sql.read_expression import read
+from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
+from lapwing.sql.relation import Columns, Relation, Rows, all_rows, by_name, column_of, filter_by
+from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
+from lapwing.sql.unions import unite
+
+KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
+    (side, kind): side.lower() for side in ("LEFT", "RIGHT") for kind in ("", "OUTER")
+}
+"""Supported joins, by the words before JOIN."""
+
+COMMAS = {("", ""), ("", "CROSS")}
+"""Joins without ON: a comma, or CROSS JOIN. Their equalities stand in WHERE."""
+
+_OTHERS = {
+    "FULL": "Write LEFT JOIN, which leaves out unmatched rows of the right table.",
+    "SEMI": "Write WHERE a.x IN (SELECT x FROM b).",
+    "ANTI": "Write WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x).",
+}
+"""What to write instead of other joins."""
+_EQUALS = "Write ON a.x = b.y AND ..."
+_SUBQUERY = "Filter its table first: JOIN (SELECT * FROM b WHERE x IN (SELECT ...)) AS b ON ..."
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The meaning of a name in FROM: a subquery from WITH, else a table in the catalog."""
+
+    catalog: Catalog
+    known: Mapping[str, Relation]
+    hidden: frozenset[str] = frozenset()
+    """Names of released tables, which stand for no rows."""
+    stored: dict[str, Relation] = field(default_factory=dict)
+    """The rows of tables in the catalog that were named by now."""
+
+    def relation(self, name: str, schema: str = "") -> tuple[Relation, Table | None]:
+        """What a name stands for, and the table of the catalog if it is one; a schema belongs to tables alone."""
+        if not schema and name.lower() in self.hidden:
+            refuse(
+                "released-numbers",
+                f"`{name}`",
+                "released numbers cannot be used where rows are counted.",
+                "Aggregate the rows first, and combine the results.",
+            )
+        if not schema and name.lower() in self.known:
+            return self.known[name.lower()], None
+        table = self.catalog.table(name)
+        if schema:
+            table.check_schema(schema)
+        if table.name not in self.stored:
+            self.stored[table.name] = all_rows(table)
+        return self.stored[table.name], table
+
+    def adding(self, name: str, relation: Relation) -> Names:
+        """The same names and one more."""
+        return replace(self, known={**self.known, name.lower(): relation}, hidden=self.hidden - {name.lower()})
+
+    def hiding(self, name: str) -> Names:
+        """The same names, with one for a released table."""
+        known = {other: relation for other, relation in self.known.items() if other != name.lower()}
+        return replace(self, known=known, hidden=self.hidden | {name.lower()})
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One table in FROM: the names it goes by, and its columns."""
+
+    names: frozenset[str]
+    columns: Columns
+    table: Table | None = None
+    """The table of the catalog, if it is one: its schema may be written before its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """What one SELECT reads: a relation, and the tables it was joined from."""
+
+    relation: Relation
+    parts: tuple[Scope, ...]
+    shared: frozenset[str] = frozenset()
+    """The columns of USING, which are the same on both sides."""
+
+    def column(self, node: exp.Column) -> Expression:
+        """The meaning of a column name."""
+        name = node.name.lower()
+        if node.table:
+            scope = self.scope(node.table, part_of(node))
+            _check_schema(node, scope)
+            known = scope.columns.get(name)
+            return column_of(self.relation, f"{node.table}.{node.name}") if known is None else known.expression
+        found = [part.columns[name].expression for part in self.parts if name in part.columns]
+        if not found:
+            return column_of(self.relation, node.name)
+        if any(other != found[0] for other in found[1:]) and name not in self.shared:
+            refuse(
+                "ambiguous",
+                f"`{node.name}`",
+                "several tables have a column with this name.",
+                f"Write table.{node.name}.",
+            )
+        return found[0]
+
+    def scope(self, table: str, what: str) -> Scope:
+        """The table with this name."""
+        found = [part for part in self.parts if table.lower() in part.names]
+        if not found:
+            names = (name for part in self.parts for name in part.names)
+            refuse("unknown-table", what, "that table is not in FROM.", nearest(table, names))
+        if len(found) > 1:
+            refuse(
+                "duplicate-name",
+                what,
+                "several tables have this name.",
+                "Use aliases: FROM t AS a JOIN t AS b.",
+            )
+        return found[0]
+
+    def star(self, node: SqlNode) -> Iterator[Output]:
+        """All columns, or all of one table; a column shared by both sides appears once."""
+        parts = [self.scope(node.table, part_of(node))] if isinstance(node, exp.Column) else list(self.parts)
+        outputs = [output for part in parts for output in part.columns.values()]
+        seen: dict[str, Expression] = {}
+        for output in outputs:
+            name = output.name.lower()
+            if name not in seen or (seen[name] != output.expression and name not in self.shared):
+                yield output
+            seen.setdefault(name, output.expression)
+
+    def refine(self, relation: Relation) -> Scopes:
+        """The same tables, filtered."""
+        return replace(self, relation=relation)
+
+
+Body = Callable[[exp.Select, Names], Relation]
+"""Reads a nested SELECT."""
+
+
+def read_body(node: exp.Expr, names: Names, body: Body, what: str) -> Relation:
+    """A subquery: a SELECT, or several with UNION ALL between them."""
+    sides = _sides(node)
+    if len(sides) == 1:
+        return body(only_select(sides[0], what), names)
+    return unite([rows_only(body(only_select(side, what), names), "UNION ALL") for side in sides])
+
+
+def _sides(node: exp.Expr) -> list[exp.Expr]:
+    """The inputs of a chain of UNION ALL, without recursion."""
+    sides: list[exp.Expr] = []
+    todo = [node]
+    while todo:
+        current = todo.pop()
+        if isinstance(current, exp.Union) and current.args.get("distinct") is False:
+            check_modifiers(current)
+            todo += [current.expression, current.this]
+        elif isinstance(current, exp.Subquery) and current is not node:
+            check_modifiers(current)
+            todo.append(current.this)
+        else:
+            sides.append(current)
+    return sides
+
+
+def only_select(node: exp.Expr, what: str) -> exp.Select:
+    """The node, if it is a single SELECT."""
+    if isinstance(node, exp.SetOperation):
+        refuse(
+            "unsupported-union",
+            what,
+            "UNION, EXCEPT and INTERSECT compare rows of different units, and released numbers cannot be combined.",
+            "Use UNION ALL of rows in FROM, which keeps equal rows, or ask each SELECT separately.",
+        )
+    if isinstance(node, exp.Values):
+        refuse("unsupported-clause", what, "VALUES contains no private rows.", "Select FROM a table.")
+    if not isinstance(node, exp.Select):
+        refuse("not-one-select", part_of(node), "only SELECT is supported.", "Write one SELECT statement.")
+    return node
+
+
+def read_from(select: exp.Select, names: Names, body: Body) -> tuple[Scopes, list[SqlNode]]:
+    """What follows FROM, with its joins from left to right, and the conditions of WHERE that no join has taken."""
+    source, where = select.args.get("from_"), select.args.get("where")
+    if source is None:
+        refuse(
+            "unknown-table", "SELECT", "it names no table.", nearest("", (table.name for table in names.catalog.tables))
+        )
+    if where is not None:
+        check_modifiers(where)
+    conditions = [] if where is None else terms_of(where.this, exp.And)
+    return _chain(source.this, select.args.get("joins") or [], conditions, names, body), conditions
+
+
+def _chain(first: SqlNode, joins: list[exp.Join], conditions: list[SqlNode], names: Names, body: Body) -> Scopes:
+    """A table and its joins. An equality that a comma join takes from the conditions of WHERE leaves them."""
+    scopes = _one(first, names, body, alone=not joins)
+    for node in joins:
+        scopes = _join(scopes, node, conditions, names, body)
+    return scopes
+
+
+def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> Scopes:
+    """One table or subquery. A table with an alias goes by both names, unless it is joined with others."""
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
+        return _in_parentheses(node, names, body, alone=alone)
+    if isinstance(node, exp.Subquery):
+        check_modifiers(node)
+        inner = read_body(node.this, names, body, "the subquery")
+        return Scopes(inner, (Scope(frozenset({_alias(node).lower()} - {""}), inner.columns),))
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        refuse(
+            "unknown-table",
+            f"FROM {part_of(node)}",
+            "only tables in the catalog can be queried.",
+            "Write FROM and the table's name.",
+        )
+    check_modifiers(node)
+    (relation, table), alias = names.relation(node.name, node.db), _alias(node)
+    known = {alias or node.name, node.name} if alone else {alias or node.name}
+    return Scopes(
+        relation, (Scope(frozenset(name.lower() for name in known), relation.columns, None if alias else table),)
+    )
+
+
+def _in_parentheses(node: exp.Subquery, names: Names, body: Body, *, alone: bool) -> Scopes:
+    """(a JOIN b ON ...), whose tables keep their names; or AS c, which then is the name of all their columns."""
+    check_modifiers(node)
+    inside = node.this.copy()
+    joins = inside.args.get("joins") or []
+    inside.set("joins", None)
+    found = _chain(inside, joins, [], names, body) if joins else _one(inside, names, body, alone=alone)
+    alias = _alias(node).lower()
+    return replace(found, parts=(Scope(frozenset({alias}), by_name(found.star(exp.Star()))),)) if alias else found
+
+
+def _check_schema(node: exp.Column, scope: Scope) -> None:
+    """Refuses a schema before the table of a column unless it is the table's own."""
+    if not node.db:
+        return
+    if scope.table is None:
+        refuse("unknown-table", part_of(node), "an alias has no schema.", f"Write {node.table}.{node.name}.")
+    scope.table.check_schema(node.db)
+
+
+def _alias(node: SqlNode) -> str:
+    alias = node.args.get("alias")
+    if alias is None:
+        return ""
+    check_modifiers(alias)
+    if not isinstance(alias.this, exp.Identifier):
+        refuse(
+            "unsupported-clause",
+            f"FROM {part_of(node)}",
+            "the alias is not valid.",
+            "Write FROM table AS name.",
+        )
+    return node.alias
+
+
+def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names, body: Body) -> Scopes:
+    check_modifiers(node)
+    what = part_of(node)
+    words = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
+    on, using = node.args.get("on"), node.args.get("using") or []
+    right = _one(node.this, names, body, alone=False)
+    taken = [] if on or using or words not in COMMAS else [term for term in conditions if _links(term, left, right)]
+    if not (taken or (words in KINDS and (on or using))):
+        instead = "Write JOIN ... ON a.x = b.y, or put a.x = b.y in WHERE."
+        if words not in COMMAS:
+            instead = _OTHERS.get(words[0] or words[1], "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).")
+        refuse("unsupported-join", what, "only equality joins are supported.", instead)
+    if any(one.names & other.names for one in left.parts for other in right.parts):
+        refuse(
+            "duplicate-name",
+            what,
+            "two tables have the same name.",
+            "Use aliases: FROM t AS a JOIN t AS b.",
+        )
+    how = KINDS.get(words, "inner")
+    first, second = rows_only(left.relation, what), rows_only(right.relation, what)
+    terms = [_term(term, left, right) for term in (terms_of(on, exp.And) if on is not None else taken)]
+    both = [term.node for term in terms if term.side == "both"]
+    if both and how != "inner":
+        refuse("unsupported-join", f"ON {part_of(both[0])}", *BOTH_SIDES)
+    pairs = [term.pair for term in terms if term.pair is not None]
+    if not pairs and not using:
+        refuse("unsupported-join", what, "only equality joins are supported.", _EQUALS)
+    for name in using:
+        column = exp.Column(this=name.copy())
+        pairs.append((left.column(column), right.column(column)))
+    only = [(term.side, term.condition) for term in terms if term.condition is not None and term.side != "both"]
+    first, second, more = filter_sides(first, second, only, how=how, what=f"ON {part_of(on)}" if on else what)
+    conditions[:] = [term for term in conditions if all(term is not one for one in taken)]
+    made = join(first, second, [*pairs, *more], how=how, what=what)
+    parts = [replace(part, columns=made.left(part.columns)) for part in left.parts]
+    parts += [replace(part, columns=made.right(part.columns)) for part in right.parts]
+    shown = {name: output for part in reversed(parts) for name, output in part.columns.items()}
+    shared = left.shared | right.shared | {name.name.lower() for name in using}
+    if how == "right" and using:
+        refuse(
+            "unsupported-join",
+            what,
+            "USING is only supported in JOIN and LEFT JOIN.",
+            "Write ON a.x = b.x.",
+        )
+    scopes = Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
+    met = [read(term, _leaf(scopes.column)) for term in both]
+    return scopes.refine(filter_by(scopes.relation, met, lambda: f"ON {part_of(both[0])}"))
+
+
+def _links(term: SqlNode, left: Scopes, right: Scopes) -> bool:
+    """True for an equality between columns of the left tables and columns of the right one."""
+    if not isinstance(term, exp.EQ) or term.find(exp.Query):
+        return False
+    return {_places(side, left, right) for side in (term.this, term.expression)} == {"left", "right"}
+
+
+def _places(node: SqlNode, left: Scopes, right: Scopes) -> str:
+    """The side to which all columns of a node belong; empty if there is no such side."""
+    found = {_place(column, left, right) for column in node.find_all(exp.Column)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _place(node: exp.Column, left: Scopes, right: Scopes) -> str:
+    table, name = node.table.lower(), node.name.lower()
+    sides = {
+        side: any(table in part.names if table else name in part.columns for part in scopes.parts)
+        for side, scopes in (("left", left), ("right", right))
+    }
+    return next((side for side, has in sides.items() if has), "") if sum(sides.values()) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition of ON: an equality between both sides, or a condition over one side or both."""
+
+    node: SqlNode
+    side: str
+    pair: tuple[Expression, Expression] | None = None
+    condition: Expression | None = None
+
+
+def _term(node: SqlNode, left: Scopes, right: Scopes) -> Term:
+    """What a condition of ON says. One without columns belongs to the right side, as it does to the left."""
+    if isinstance(node, exp.EQ):
+        check_modifiers(node)
+        found = dict(_with_side(part, left, right) for part in (node.this, node.expression))
+        if set(found) == {"left", "right"}:
+            return Term(node, "", pair=(found["left"], found["right"]))
+    side, condition = _with_side(node, left, right)
+    return Term(node, side or "right", condition=condition)
+
+
+def _with_side(node: SqlNode, left: Scopes, right: Scopes) -> tuple[str, Expression]:
+    """The expression, and the side whose columns it uses: both, or none if it is empty."""
+    seen: set[str] = set()
+
+    def column(part: exp.Column) -> Expression:
+        side = _side_of(part, left, right)
+        seen.add(side)
+        return (left if side == "left" else right).column(part)
+
+    expression = read(node, _leaf(column))
+    return ("both" if len(seen) == 2 else "".join(seen)), expression
+
+
+def _leaf(column: Callable[[exp.Column], Expression]) -> SqlLeaf:
+    """Reads the columns of ON, and refuses what else stands there."""
+
+    def leaf(part: SqlNode) -> Expression:
+        if is_semi_join(part):
+            refuse("unsupported-join", f"ON {part_of(part)}", "subqueries are not supported in ON.", _SUBQUERY)
+        return column(part) if isinstance(part, exp.Column) else refuse_node(part)
+
+    return leaf
+
+
+def _side_of(node: exp.Column, left: Scopes, right: Scopes) -> str:
+    if node.table:
+        return "right" if any(node.table.lower() in part.names for part in right.parts) else "left"
+    name = node.name.lower()
+    sides = [any(name in part.columns for part in scopes.parts) for scopes in (left, right)]
+    if all(sides):
+        refuse("ambiguous", f"`{node.name}`", "both tables have a column with this name.", f"Write table.{node.name}.")
+    return "right" if sides[1] else "left"

@@ -1,0 +1,376 @@
+"""Reads one SQL expression, node type by node type. What is not in these tables is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from sqlglot import exp
+
+from lapwing.expressions.expression import Column, Expression, Literal, Operator
+from lapwing.expressions.operators import dates, logic, numbers
+from lapwing.expressions.operators import text as texts
+from lapwing.expressions.operators.base import call, join_terms
+from lapwing.expressions.operators.buckets import bucket_label, bucket_number, equal_edges
+from lapwing.expressions.operators.casts import convert
+from lapwing.expressions.operators.date_texts import day_name, month_name
+from lapwing.expressions.operators.patterns import REGEXP_MATCHES
+from lapwing.expressions.refusal import refuse
+from lapwing.expressions.types import Type, type_of
+from lapwing.sql.date_parts import (
+    add,
+    at_zone,
+    date_diff,
+    date_part,
+    extract,
+    interval_added,
+    iso_weekday,
+    strftime,
+    subtract,
+    truncate,
+)
+from lapwing.sql.refusals import NODES, check_modifiers, part_of, refuse_node
+from lapwing.sql.sqlglot_nodes import NULL, WHOLE, ZERO, SqlLeaf, SqlNode, SqlReader, bare, is_semi_join, terms_of
+
+EMPTY = Literal("", Type.TEXT)
+
+PLAIN: dict[type[SqlNode], tuple[Operator, tuple[str, ...]]] = {
+    exp.EQ: (logic.EQUAL, ("this", "expression")),
+    exp.NEQ: (logic.UNEQUAL, ("this", "expression")),
+    exp.LT: (logic.LESS, ("this", "expression")),
+    exp.LTE: (logic.AT_MOST, ("this", "expression")),
+    exp.GT: (logic.GREATER, ("this", "expression")),
+    exp.GTE: (logic.AT_LEAST, ("this", "expression")),
+    exp.Not: (logic.NOT, ("this",)),
+    exp.NullSafeNEQ: (logic.DISTINCT, ("this", "expression")),
+    exp.In: (logic.IN, ("this", "expressions")),
+    exp.Coalesce: (logic.COALESCE, ("this", "expressions")),
+    exp.Nullif: (logic.NULLIF, ("this", "expression")),
+    exp.Least: (logic.LEAST, ("this", "expressions")),
+    exp.Greatest: (logic.GREATEST, ("this", "expressions")),
+    exp.Mul: (numbers.MULTIPLY, ("this", "expression")),
+    exp.Div: (numbers.DIVIDE, ("this", "expression")),
+    exp.Mod: (numbers.REMAINDER, ("this", "expression")),
+    exp.Floor: (numbers.FLOOR, ("this",)),
+    exp.Ceil: (numbers.CEIL, ("this",)),
+    exp.Round: (numbers.ROUND, ("this", "decimals")),
+    exp.Abs: (numbers.ABS, ("this",)),
+    exp.Sign: (numbers.SIGN, ("this",)),
+    exp.Ln: (numbers.LN, ("this",)),
+    exp.Exp: (numbers.EXP, ("this",)),
+    exp.Sqrt: (numbers.SQRT, ("this",)),
+    exp.Pow: (numbers.POWER, ("this", "expression")),
+    exp.StartsWith: (texts.STARTS_WITH, ("this", "expression")),
+    exp.EndsWith: (texts.ENDS_WITH, ("this", "expression")),
+    exp.Contains: (texts.CONTAINS, ("this", "expression")),
+    exp.Lower: (texts.LOWER, ("this",)),
+    exp.Upper: (texts.UPPER, ("this",)),
+    exp.Length: (texts.LENGTH, ("this",)),
+    exp.Substring: (texts.SUBSTRING, ("this", "start", "length")),
+    exp.Right: (texts.RIGHT, ("this", "expression")),
+    exp.Replace: (texts.REPLACE, ("this", "expression", "replacement")),
+    exp.SplitPart: (texts.SPLIT_PART, ("this", "delimiter", "part_index")),
+    exp.RegexpLike: (REGEXP_MATCHES, ("this", "expression")),
+    exp.DPipe: (texts.JOIN, ("this", "expression")),
+    exp.Year: (dates.YEAR, ("this",)),
+    exp.Quarter: (dates.QUARTER, ("this",)),
+    exp.Month: (dates.MONTH, ("this",)),
+    exp.Week: (dates.WEEK, ("this",)),
+    exp.WeekOfYear: (dates.WEEK, ("this",)),
+    exp.Day: (dates.DAY, ("this",)),
+    exp.DayOfMonth: (dates.DAY, ("this",)),
+    exp.DayOfWeek: (dates.DAY_OF_WEEK, ("this",)),
+    exp.DayOfYear: (dates.DAY_OF_YEAR, ("this",)),
+    exp.Hour: (dates.HOUR, ("this",)),
+    exp.Minute: (dates.MINUTE, ("this",)),
+    exp.Second: (dates.SECOND, ("this",)),
+}
+"""Nodes that map to one operator, and which of their parts are its arguments."""
+
+TYPES = {
+    **dict.fromkeys([exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT], Type.INTEGER),
+    **dict.fromkeys([exp.DType.FLOAT, exp.DType.DOUBLE], Type.REAL),
+    **dict.fromkeys([exp.DType.TEXT, exp.DType.VARCHAR], Type.TEXT),
+    **dict.fromkeys([exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ], Type.TIMESTAMP),
+    exp.DType.BOOLEAN: Type.BOOLEAN,
+    exp.DType.DATE: Type.DATE,
+}
+"""The types a value can be cast to."""
+
+
+def read(node: SqlNode, leaf: SqlLeaf) -> Expression:
+    """Reads a node and everything below it."""
+    if is_semi_join(node):
+        return leaf(node)
+    plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
+    is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
+    if type(node) in NODES or not (plain or form or is_leaf):
+        refuse_node(node)
+    check_modifiers(node)
+    inner = partial(read, leaf=leaf)
+    if plain is not None:
+        operator, names = plain
+        arguments = [inner(part) for name in names for part in _as_list(node.args.get(name))]
+        return call(operator, *arguments, part=lambda: part_of(node))
+    if form is None:
+        return leaf(node)
+    return form(node, inner)
+
+
+def _as_list(part: SqlNode | list[SqlNode] | None) -> list[SqlNode]:
+    return [] if part is None else part if isinstance(part, list) else [part]
+
+
+def _chain(node: SqlNode, inner: SqlReader) -> Expression:
+    operator = logic.AND if isinstance(node, exp.And) else logic.OR
+    return join_terms(operator, [inner(term) for term in terms_of(node, type(node))], part=lambda: part_of(node))
+
+
+def read_number(text: str) -> Literal:
+    """The constant that a number in a question stands for."""
+    if WHOLE.fullmatch(text) and int(text) < 1 << 63:
+        return Literal(int(text), Type.INTEGER)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.inf
+    if not math.isfinite(value):
+        refuse("wrong-argument", f"`{text[:20]}`", "it is not a number of ordinary size.", "Use a smaller number.")
+    return Literal(Fraction(repr(value)), Type.REAL)
+
+
+def _constant(node: SqlNode, _: SqlReader) -> Expression:
+    return Literal(node.name, Type.TEXT) if node.args.get("is_string") else read_number(node.name)
+
+
+def _negate(node: SqlNode, inner: SqlReader) -> Expression:
+    value = inner(node.this)
+    if isinstance(value, Literal) and isinstance(value.value, int | Fraction) and not isinstance(value.value, bool):
+        return Literal(-value.value, value.type)
+    return call(numbers.SUBTRACT, ZERO, value, part=lambda: part_of(node))
+
+
+def _is(node: SqlNode, inner: SqlReader) -> Expression:
+    value, other = inner(node.this), bare(node.expression)
+    apply = partial(call, part=lambda: part_of(node))
+    match other:
+        case exp.Null():
+            return apply(logic.IS_NULL, value)
+        case exp.Boolean():
+            return apply(logic.NOT, apply(logic.DISTINCT, value, Literal(bool(other.this), Type.BOOLEAN)))
+        case _:
+            refuse(
+                "wrong-argument",
+                part_of(node),
+                "IS takes NULL, TRUE or FALSE.",
+                "Write x = y or x IS NOT DISTINCT FROM y.",
+            )
+
+
+def _same(node: SqlNode, inner: SqlReader) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    return apply(logic.NOT, apply(logic.DISTINCT, inner(node.this), inner(node.expression)))
+
+
+def _between(node: SqlNode, inner: SqlReader) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    value, low, high = (inner(node.args[name]) for name in ("this", "low", "high"))
+    return apply(logic.AND, apply(logic.AT_LEAST, value, low), apply(logic.AT_MOST, value, high))
+
+
+def _case(node: SqlNode, inner: SqlReader) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    subject = None if node.this is None else inner(node.this)
+    arguments = []
+    for branch in node.args["ifs"]:
+        check_modifiers(branch)
+        condition = inner(branch.this)
+        arguments += [condition if subject is None else apply(logic.EQUAL, subject, condition)]
+        arguments += [inner(branch.args["true"])]
+    default = node.args.get("default")
+    return apply(logic.CASE, *arguments, NULL if default is None else inner(default))
+
+
+def _if(node: SqlNode, inner: SqlReader) -> Expression:
+    false = node.args.get("false")
+    otherwise = NULL if false is None else inner(false)
+    return call(logic.CASE, inner(node.this), inner(node.args["true"]), otherwise, part=lambda: part_of(node))
+
+
+def _cast(node: SqlNode, inner: SqlReader) -> Expression:
+    kind = TYPES.get(node.args["to"].this)
+    if kind is None:
+        known = "INTEGER, DOUBLE, TEXT, BOOLEAN, DATE or TIMESTAMP"
+        refuse(
+            "wrong-type",
+            part_of(node),
+            "casts to this type are not supported.",
+            f"Cast to {known}; ROUND(x, 2) keeps two digits.",
+        )
+    return convert(inner(node.this), kind, part=lambda: part_of(node))
+
+
+def _like(node: SqlNode, inner: SqlReader) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    operator = texts.LIKE if isinstance(node, exp.Like) else texts.ILIKE
+    found = apply(operator, inner(node.this), inner(node.expression))
+    return apply(logic.NOT, found) if node.args.get("negate") else found
+
+
+def _log(node: SqlNode, inner: SqlReader) -> Expression:
+    base, value = (node.this, node.expression) if node.args.get("expression") else (None, node.this)
+    operator = {None: numbers.LOG10, "10": numbers.LOG10, "2": numbers.LOG2}.get(base and base.name)
+    if operator is None:
+        refuse("wrong-argument", part_of(node), "only the bases e, 2 and 10 are supported.", "Write LN(x) / LN(3).")
+    return call(operator, inner(value), part=lambda: part_of(node))
+
+
+def _quotient(node: SqlNode, inner: SqlReader) -> Expression:
+    return _drop_decimals(
+        call(numbers.DIVIDE, inner(node.this), inner(node.expression), part=lambda: part_of(node)), node
+    )
+
+
+def _trunc(node: SqlNode, inner: SqlReader) -> Expression:
+    return _drop_decimals(inner(node.this), node)
+
+
+def _drop_decimals(value: Expression, node: SqlNode) -> Expression:
+    """The number without its fraction."""
+    apply = partial(call, part=lambda: part_of(node))
+    return apply(numbers.MULTIPLY, apply(numbers.SIGN, value), apply(numbers.FLOOR, apply(numbers.ABS, value)))
+
+
+def _trim(node: SqlNode, inner: SqlReader) -> Expression:
+    operator = {"LEADING": texts.LTRIM, "TRAILING": texts.RTRIM}.get(str(node.args.get("position")), texts.TRIM)
+    return call(operator, inner(node.this), part=lambda: part_of(node))
+
+
+def _left(node: SqlNode, inner: SqlReader) -> Expression:
+    first = Literal(1, Type.INTEGER)
+    return call(texts.SUBSTRING, inner(node.this), first, inner(node.expression), part=lambda: part_of(node))
+
+
+def _concat(node: SqlNode, inner: SqlReader) -> Expression:
+    apply = partial(call, part=lambda: part_of(node))
+    written = [convert(term, Type.TEXT, part=lambda: part_of(node)) for term in map(inner, node.expressions)]
+    terms = [term if isinstance(term, Literal) else apply(logic.COALESCE, term, EMPTY) for term in written]
+    if not terms:
+        refuse("wrong-argument", part_of(node), "it has no arguments.", "Write CONCAT(s, 'a').")
+    return join_terms(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
+
+
+def _pi(_node: SqlNode, _: SqlReader) -> Expression:
+    return Literal(Fraction(repr(math.pi)), Type.REAL)
+
+
+def _scaled(factor: float) -> Callable[[SqlNode, SqlReader], Expression]:
+    """DEGREES and RADIANS."""
+    constant = Literal(Fraction(repr(factor)), Type.REAL)
+    return lambda node, inner: call(numbers.MULTIPLY, inner(node.this), constant, part=lambda: part_of(node))
+
+
+def _day(node: SqlNode, inner: SqlReader) -> Expression:
+    """DATE(t)."""
+    return convert(inner(node.this), Type.DATE, part=lambda: part_of(node))
+
+
+def _width_bucket(node: SqlNode, inner: SqlReader) -> Expression:
+    limits = [node.args[name] for name in ("min_value", "max_value", "num_buckets") if node.args.get(name) is not None]
+    value = inner(node.this)
+    return bucket_number(value, _edges(node, value, limits, inner), part=lambda: part_of(node))
+
+
+def _edges(node: SqlNode, value: Expression, limits: list[SqlNode], inner: SqlReader) -> list[Expression]:
+    """The edges in WIDTH_BUCKET(x, [0, 18, 65]) or WIDTH_BUCKET(x, 0, 100, 10), or those declared for the column."""
+    match limits:
+        case [] if isinstance(value, Column) and value.edges:
+            return [Literal(edge, type_of(edge)) for edge in value.edges]
+        case []:
+            why = "it has no edges, and none are declared for its argument."
+            refuse(
+                "wrong-argument",
+                part_of(node),
+                why,
+                "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` for the column.",
+            )
+        case [exp.Array() as array]:
+            return [inner(edge) for edge in array.expressions]
+        case [low, high, many]:
+            return [*equal_edges(inner(low), inner(high), inner(many), part=lambda: part_of(node))]
+    refuse(
+        "wrong-argument",
+        part_of(node),
+        "it needs edges.",
+        "Write WIDTH_BUCKET(x, [0, 18, 65]), or WIDTH_BUCKET(x, 0, 100, 10).",
+    )
+
+
+def _function(node: SqlNode, inner: SqlReader) -> Expression:
+    """Functions for which the parser has no node class."""
+    name, arguments = str(node.this).lower(), node.expressions
+    match name, arguments:
+        case "bucket", [value, *limits]:
+            read = inner(value)
+            return bucket_label(read, _edges(node, read, limits, inner), part=lambda: part_of(node))
+        case "clip", [value, low, high]:
+            return call(numbers.CLIP, inner(value), inner(low), inner(high), part=lambda: part_of(node))
+        case "date_part" | "datepart", [exp.Literal() as part, value]:
+            return date_part(node, part, value, inner)
+        case "weekday", [value]:
+            return call(dates.DAY_OF_WEEK, inner(value), part=lambda: part_of(node))
+        case "suffix" | "ends_with", [value, end]:
+            return call(texts.ENDS_WITH, inner(value), inner(end), part=lambda: part_of(node))
+        case "prefix", [value, start]:
+            return call(texts.STARTS_WITH, inner(value), inner(start), part=lambda: part_of(node))
+        case "square", [value]:
+            return call(numbers.POWER, inner(value), Literal(2, Type.INTEGER), part=lambda: part_of(node))
+    refuse_node(node)
+
+
+FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
+    exp.Paren: lambda node, inner: inner(bare(node)),
+    exp.Literal: _constant,
+    exp.Boolean: lambda node, _: Literal(bool(node.this), Type.BOOLEAN),
+    exp.Null: lambda _node, _: NULL,
+    exp.Neg: _negate,
+    exp.And: _chain,
+    exp.Or: _chain,
+    exp.Is: _is,
+    exp.NullSafeEQ: _same,
+    exp.Between: _between,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Add: add,
+    exp.AtTimeZone: at_zone,
+    exp.Sub: subtract,
+    exp.DateAdd: interval_added(1),
+    exp.DateSub: interval_added(-1),
+    exp.Extract: extract,
+    exp.DateTrunc: truncate,
+    exp.TimestampTrunc: truncate,
+    exp.DateDiff: date_diff,
+    exp.Log: _log,
+    exp.IntDiv: _quotient,
+    exp.Trunc: _trunc,
+    exp.Trim: _trim,
+    exp.WidthBucket: _width_bucket,
+    exp.Left: _left,
+    exp.Concat: _concat,
+    exp.DayOfWeekIso: iso_weekday,
+    exp.Dayname: lambda node, inner: day_name(inner(node.this), part=lambda: part_of(node)),
+    exp.Monthname: lambda node, inner: month_name(inner(node.this), part=lambda: part_of(node)),
+    exp.TimeToStr: strftime,
+    exp.Pi: _pi,
+    exp.Degrees: _scaled(180 / math.pi),
+    exp.Radians: _scaled(math.pi / 180),
+    exp.Date: _day,
+    exp.Anonymous: _function,
+}
+"""Nodes that need special handling."""

@@ -1,0 +1,485 @@
+"""Reads SQL: SELECTs over private tables, node type by node type.
+
+sqlglot only parses. What is not in the tables of read_expression.py is refused, and so is any modifier of a node
+that is not listed for it (refusals.py); the analyst's text never reaches an engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from fractions import Fraction
+from functools import lru_cache, partial
+from itertools import islice
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from lapwing.errors import Code, Refused
+from lapwing.expressions.aggregate import Aggregate
+from lapwing.expressions.expression import Expression, Literal
+from lapwing.expressions.refusal import refuse
+from lapwing.expressions.table import Catalog
+from lapwing.expressions.types import Type
+from lapwing.plan.aggregates import FUNCTIONS
+from lapwing.plan.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
+from lapwing.plan.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
+from lapwing.plan.question import Order, Output, Question, normalised, note_of
+from lapwing.plan.total import COUNT_VALUES, SUM
+from lapwing.quiet import quiet
+from lapwing.sql import grouping
+from lapwing.sql.aliases import rename_aggregates
+from lapwing.sql.date_parts import settle_today
+from lapwing.sql.from_clause import Names, Scopes, only_select, read_body, read_from
+from lapwing.sql.grouping import Grouping
+from lapwing.sql.naming import names_of
+from lapwing.sql.per_unit import is_per_unit, per_unit
+from lapwing.sql.precedence import bind, check_spellings, read_top
+from lapwing.sql.read_expression import read
+from lapwing.sql.refusals import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.sql.relation import (
+    Aggregation,
+    Relation,
+    Rows,
+    filter_by,
+    limit_to,
+    project,
+    question_of,
+    sorted_by,
+)
+from lapwing.sql.semi_joins import Members, read_semi_joins
+from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join, is_whole, terms_of
+
+MOST_CHARACTERS = 50_000
+MOST_PARTS = 5_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+AGGREGATES: dict[type[SqlNode], str] = {
+    exp.Count: COUNT_VALUES.name,
+    exp.Sum: SUM.name,
+    exp.Avg: MEAN.name,
+    exp.VariancePop: VARIANCE.name,
+    exp.Variance: SAMPLE_VARIANCE.name,
+    exp.StddevPop: STDDEV.name,
+    exp.Stddev: SAMPLE_STDDEV.name,
+    exp.StddevSamp: SAMPLE_STDDEV.name,
+}
+"""Aggregates with one argument, by the name of their entry in aggregates.py."""
+
+PAIRS: dict[type[SqlNode], str] = {
+    exp.CovarPop: COVARIANCE.name,
+    exp.CovarSamp: SAMPLE_COVARIANCE.name,
+    exp.Corr: CORRELATION.name,
+    exp.RegrSlope: SLOPE.name,
+    exp.RegrIntercept: INTERCEPT.name,
+}
+"""Aggregates with two arguments."""
+
+LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
+"""Quantiles with their own name."""
+
+
+def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
+    """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
+    try:
+        return read_tree(parse(text), catalog, today)
+    except RecursionError:
+        refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
+
+
+def read_tree(statement: exp.Expr, catalog: Catalog, today: date | None) -> Question:
+    """The question of a statement that was parsed."""
+    settled = statement if today is None else settle_today(statement, today)
+    select = only_select(settled, "the question")
+    question = normalised(question_of(read_relation(select, Names(catalog, {}))))
+    return (
+        replace(question, notes=(*question.notes, note_of(today))) if today and settled is not statement else question
+    )
+
+
+def parse(text: str) -> exp.Expr:
+    """The one statement of a text, as the parser has it; raises Refused.
+
+    A question that is refused is read several times, so the last ones are remembered. Nothing may change the tree.
+    """
+    found = _parsed(text)
+    return refuse(*found) if isinstance(found, tuple) else found
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> exp.Expr | tuple[Code, str, str, str]:
+    try:
+        return _parse(text)
+    except Refused as error:
+        return error.code, error.part, error.why, error.instead
+
+
+def _parse(text: str) -> exp.Expr:
+    if _SURROGATE.search(text, 0, MOST_CHARACTERS):
+        refuse(
+            "unreadable-characters",
+            "the question",
+            "it contains invalid characters.",
+            "Use plain Unicode.",
+        )
+    if len(text) > MOST_CHARACTERS:
+        refuse("too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Shorten it.")
+    if "\0" in text:
+        refuse(
+            "unreadable-characters",
+            "the question",
+            "it contains a null character.",
+            "Remove the null character.",
+        )
+    try:
+        tokens = DIALECT.tokenize(text)
+        check_spellings(tokens)
+        read_top(tokens)
+        with quiet(logging.getLogger("sqlglot")):
+            statements = DIALECT.parser().parse(tokens, text)
+    except RecursionError:
+        raise
+    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
+        where = getattr(error, "errors", None) or [{}]
+        line, column = where[0].get("line"), where[0].get("col")
+        at = f" near line {line}, column {column}" if line else ""
+        quotes = ' Names go in double quotes: "my column".' if "`" in text or "[" in text else ""
+        refuse("syntax", "the question", f"it is not valid SQL{at}.", f"Write one SELECT statement.{quotes}")
+    written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
+    if len(written) != 1:
+        many = f"it contains {len(written)} statements." if written else "it is empty."
+        refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
+    statement = written[0]
+    parts = list(islice(statement.walk(), MOST_PARTS + 1))
+    if len(parts) > MOST_PARTS:
+        refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
+    bind(parts)
+    rename_aggregates(parts)
+    return statement
+
+
+@dataclass(frozen=True, slots=True)
+class SelectSource:
+    """What one SELECT reads."""
+
+    scopes: Scopes
+    members: Members
+    """The conditions of its semi-joins."""
+
+    @property
+    def relation(self) -> Relation:
+        return self.scopes.relation
+
+    def column(self, node: SqlNode) -> Expression:
+        """The meaning of a column name below the aggregation; aggregates are refused here."""
+        if id(node) in self.members:
+            return self.members[id(node)]
+        if not isinstance(node, exp.Column):
+            if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
+                check_modifiers(node)
+                refuse_node(node)
+            refuse(
+                "misplaced-aggregate",
+                part_of(node),
+                "an aggregate cannot be used in WHERE, GROUP BY or another aggregate.",
+                "Move it out.",
+            )
+        return self.scopes.column(node)
+
+
+def read_inside(select: exp.Select, names: Names) -> Relation:
+    return read_relation(select, names, inside=True)
+
+
+def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
+    """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
+    check_modifiers(select)
+    inner = read_source(select, _with(select, names))
+    relation = inner.relation
+    if not _aggregates(select):
+        return _order(select, inner, _plain(select, inner))
+    if isinstance(relation, Aggregation):
+        refuse(
+            "released-numbers",
+            "an aggregate over released numbers",
+            "the numbers inside have already been released.",
+            "Compute it from the answer, which is free.",
+        )
+    aggregation = AggregationReader(select, inner, relation, inside=inside)
+    aggregation.read_keys()
+    groups = aggregation.groups()
+    return per_unit(groups) if inside and is_per_unit(groups) else groups
+
+
+def read_source(select: exp.Select, names: Names) -> SelectSource:
+    """What a SELECT reads: FROM, filtered by WHERE."""
+    scopes, terms = read_from(select, names, read_inside)
+    source = SelectSource(*read_semi_joins(select, scopes, names, read_inside))
+    where = select.args.get("where")
+    relation = source.relation
+    if where is not None:
+        conditions = [read(term, source.column) for term in terms]
+        relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
+    return replace(source, scopes=source.scopes.refine(relation))
+
+
+def _aggregates(select: exp.Select) -> bool:
+    """Whether it has groups; SELECT DISTINCT k is GROUP BY k."""
+    if any(select.args.get(name) is not None for name in ("group", "having", "distinct")):
+        return True
+    return _has_aggregates(select)
+
+
+def _has_aggregates(select: exp.Select) -> bool:
+    return any(isinstance(part, exp.AggFunc) for column in select.expressions for part in column.walk())
+
+
+def _with(select: exp.Select, names: Names) -> Names:
+    """The names added by WITH. Each subquery is read once, and sees those before it."""
+    ctes = select.args.get("with_")
+    if ctes is None:
+        return names
+    check_modifiers(ctes)
+    for cte in ctes.expressions:
+        check_modifiers(cte)
+        check_modifiers(cte.args["alias"])
+        names = names.adding(cte.alias, read_body(cte.this, names, read_inside, f"`{cte.alias}`"))
+    return names
+
+
+def select_columns(select: exp.Select, source: SelectSource) -> Iterator[tuple[str, SqlNode | Expression]]:
+    """Names and nodes in the SELECT list; a star stands for all columns."""
+    for name, node in zip(names_of(select.expressions), select.expressions, strict=True):
+        inner = node.this if isinstance(node, exp.Alias) else node
+        star = inner.this if isinstance(inner, exp.Column) else inner
+        if isinstance(star, exp.Star):
+            check_modifiers(star)
+            yield from ((output.name, output.expression) for output in source.scopes.star(inner))
+        else:
+            yield name, inner
+
+
+def _plain(select: exp.Select, source: SelectSource) -> Relation:
+    """A SELECT without aggregates, row by row or group by group."""
+    outputs = (
+        Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
+        for name, node in select_columns(select, source)
+    )
+    return project(source.relation, outputs)
+
+
+def _order(select: exp.Select, source: SelectSource, relation: Relation) -> Relation:
+    """The relation, sorted and limited by ORDER BY and LIMIT."""
+    order = select.args.get("order")
+    if order is not None and isinstance(relation, Rows):
+        return sorted_by(relation, ())  # refuses
+    if order is not None:
+        known = known_outputs([(output.name, output.expression) for output in relation.columns.values()])
+        terms = [(output_of(node.this, *known) or read(node.this, source.column), node) for node in sorting(order)]
+        relation = sorted_by(relation, tuple(Order(by, bool(node.args.get("desc"))) for by, node in terms))
+    limit = limit_of(select)
+    return relation if limit is None else limit_to(relation, limit)
+
+
+def sorting(order: SqlNode) -> list[SqlNode]:
+    check_modifiers(order)
+    for node in order.expressions:
+        check_modifiers(node)
+    return list(order.expressions)
+
+
+def known_outputs(outputs: Sequence[tuple[str, Expression]]) -> tuple[list[Expression], dict[str, Expression]]:
+    """The output columns by place, and by lower-case name."""
+    return [e for _, e in outputs], {name.lower(): e for name, e in reversed(outputs)}
+
+
+def output_of(node: SqlNode, outputs: Sequence[Expression], named: Mapping[str, Expression]) -> Expression | None:
+    """The output column that a name or number in ORDER BY refers to."""
+    if is_whole(node):
+        place = int(node.name)
+        if not 1 <= place <= len(outputs):
+            refuse(
+                "wrong-argument",
+                f"ORDER BY {place}",
+                f"the answer has {len(outputs)} columns.",
+                "Use the column's name.",
+            )
+        return outputs[place - 1]
+    return named.get(node.name.lower()) if isinstance(node, exp.Column) and not node.table else None
+
+
+class AggregationReader:
+    """One SELECT with aggregates being read."""
+
+    def __init__(self, select: exp.Select, source: SelectSource, rows: Rows, *, inside: bool) -> None:
+        self.select, self.source, self.rows = select, source, rows
+        self.grouping = Grouping(rows, inside=inside)
+        self.outputs: dict[str, Expression] = {}
+        self._written: dict[str, SqlNode] | None = None
+        self.stands_for: Callable[[SqlNode], Expression | None] = lambda _: None
+        """What a column stands for that is no column of the source, if it does."""
+
+    def groups(self) -> Aggregation:
+        outputs = tuple(Output(name, self.above(node)) for name, node in self._shown())
+        self.outputs = {output.name.lower(): output.expression for output in outputs}
+        having = self.select.args.get("having")
+        conditions: list[Expression] = []
+        if having is not None:
+            check_modifiers(having)
+            conditions = [self.above(term) for term in terms_of(having.this, exp.And)]
+        order = self.select.args.get("order")
+        terms = [] if order is None else sorting(order)
+        known = known_outputs([(output.name, output.expression) for output in outputs])
+        by = [(output_of(node.this, *known) or self.above(node.this), bool(node.args.get("desc"))) for node in terms]
+        groups = filter_by(self.grouping.groups(outputs), conditions, lambda: "HAVING")
+        groups = sorted_by(groups, tuple(Order(*term) for term in by))
+        limit = limit_of(self.select)
+        return groups if limit is None else limit_to(groups, limit)
+
+    def _shown(self) -> Iterator[tuple[str, SqlNode]]:
+        for name, node in select_columns(self.select, self.source):
+            if not isinstance(node, exp.Expression):
+                refuse_node(exp.Star())
+            yield name, node
+
+    def read_keys(self) -> None:
+        group, distinct = self.select.args.get("group"), self.select.args.get("distinct")
+        if distinct is not None:
+            check_modifiers(distinct)
+            if group is not None or _has_aggregates(self.select):
+                refuse("unsupported-clause", *CLAUSES["distinct"])
+            for name, node in self._shown():
+                self.grouping.add_key(read(node, self.source.column), partial("SELECT DISTINCT `{}`".format, name))
+        if group is None:
+            return
+        everything = group.args.get("all") is True and not group.expressions
+        if not everything:
+            check_modifiers(group)
+        for node in all_keys(self.select) if everything else group.expressions:
+            self.grouping.add_key(self.key(node), partial(_grouping_by, node))
+
+    def key(self, node: SqlNode) -> Expression:
+        meant = self._meant(node)
+        if is_whole(node):
+            place = int(node.name)
+            if not 1 <= place <= len(self.select.expressions):
+                refuse(
+                    "wrong-argument",
+                    f"GROUP BY {place}",
+                    f"SELECT has {len(self.select.expressions)} columns.",
+                    "Use the column's name.",
+                )
+            column = self.select.expressions[place - 1]
+            meant = column.this if isinstance(column, exp.Alias) else column
+        return read(meant, self.source.column)
+
+    def _meant(self, node: SqlNode) -> SqlNode:
+        """A name in GROUP BY that is not an input column refers to the SELECT list."""
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() not in self.rows.columns:
+            if self._written is None:
+                self._written = {name.lower(): column for name, column in self._shown()}
+            return self._written.get(node.name.lower(), node)
+        return node
+
+    def above(self, node: SqlNode) -> Expression:
+        return self.grouping.above(read(node, self._leaf))
+
+    def _is_key(self, node: exp.Column) -> bool:
+        """True if a column is a key, which its name then means before a selected column of the same name."""
+        return self.source.column(node) in self.grouping.keys
+
+    def _leaf(self, node: SqlNode) -> Expression:
+        if is_semi_join(node):
+            return self.source.column(node)
+        if isinstance(node, exp.Column):
+            known = self.stands_for(node)
+            if known is not None:
+                return known
+            name = "" if node.table else node.name.lower()
+            if name in self.outputs and (name not in self.rows.columns or not self._is_key(node)):
+                return self.outputs[name]
+            return self.source.column(node)
+        condition = None
+        if isinstance(node, exp.Filter):
+            check_modifiers(node.expression)
+            condition = read(node.expression.this, self.source.column)
+            node = node.this
+            check_modifiers(node)
+        return self.grouping.slot(self._aggregate(node, condition))
+
+    def _aggregate(self, node: SqlNode, condition: Expression | None) -> Aggregate:
+        def part() -> str:
+            return part_of(node)
+
+        match node:
+            case exp.Count(this=exp.Star() | exp.Literal() | None):
+                if node.this is not None:
+                    check_modifiers(node.this)
+                return grouping.count_rows(condition, part)
+            case exp.Count(this=exp.Distinct(expressions=[inner])):
+                check_modifiers(node.this)
+                return grouping.count_distinct(self.rows.table, read(inner, self.source.column), condition, part)
+            case exp.Count(this=exp.Distinct()) | exp.Sum(this=exp.Distinct()) | exp.Avg(this=exp.Distinct()):
+                refuse(
+                    "unsupported-function",
+                    part_of(node),
+                    "DISTINCT is only supported inside COUNT, with one column.",
+                    "Make one text of several columns, COUNT(DISTINCT a || ' ' || b); leave it out of SUM and AVG, "
+                    "which then take equal values as often as they occur.",
+                )
+            case exp.CountIf():
+                met = read(node.this, self.source.column)
+                return grouping.count_rows(met if condition is None else grouping.where(met, condition, part), part)
+            case exp.AggFunc() if type(node) in AGGREGATES:
+                return grouping.of_values(AGGREGATES[type(node)], read(node.this, self.source.column), condition, part)
+            case exp.AggFunc() if type(node) in PAIRS:
+                y, x = (read(side, self.source.column) for side in (node.this, node.expression))
+                return grouping.of_pair(PAIRS[type(node)], y, x, condition, part)
+            case exp.AggFunc() if type(node) in LEVELS:
+                level = Literal(LEVELS[type(node)], Type.REAL)
+                value = read(node.this, self.source.column)
+                return grouping.quantile(value, level, condition, part, exact=self.grouping.per_unit)
+            case exp.PercentileCont() if node.args.get("expression") is not None:
+                value, share = (read(side, self.source.column) for side in (node.this, node.expression))
+                return grouping.quantile(value, share, condition, part)
+            case exp.WithinGroup(this=exp.PercentileCont() as inner, expression=exp.Order(expressions=[by])):
+                check_modifiers(inner)
+                check_modifiers(by)
+                value, share = (read(side, self.source.column) for side in (by.this, inner.this))
+                return grouping.quantile(value, share, condition, part)
+            case _:
+                refuse_node(node)
+
+
+def slot_types(aggregates: Sequence[Aggregate]) -> list[Type]:
+    """The type of each aggregate's number."""
+    return [FUNCTIONS[aggregate.name].type for aggregate in aggregates]
+
+
+def all_keys(select: exp.Select) -> list[SqlNode]:
+    """The keys of GROUP BY ALL: every selected column that has no aggregate and is no constant."""
+    items = [node.this if isinstance(node, exp.Alias) else node for node in select.expressions]
+    return [node for node in items if _is_key(list(node.walk(prune=is_semi_join)))]
+
+
+def _is_key(parts: list[SqlNode]) -> bool:
+    varies = any(isinstance(part, exp.Column) or is_semi_join(part) for part in parts)
+    return varies and not any(isinstance(part, exp.AggFunc | exp.Window | exp.Subquery) for part in parts)
+
+
+def _grouping_by(node: SqlNode) -> str:
+    return f"GROUP BY {part_of(node)}"
+
+
+def limit_of(select: exp.Expr) -> int | None:
+    limit = select.args.get("limit")
+    if limit is None:
+        return None
+    value = limit.args.get("expression")
+    if not isinstance(limit, exp.Limit) or value is None or not is_whole(value):
+        refuse("wrong-argument", "LIMIT", "it takes an integer.", "For example: LIMIT 10.")
+    check_modifiers(limit)
+    return int(value.name)

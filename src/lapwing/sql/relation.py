@@ -1,0 +1,230 @@
+"""What FROM reads, in SQL or Ibis: rows of one table, or an aggregation whose numbers are released.
+
+Both compose by substitution: an outer name stands for the inner expression. So a question over subqueries becomes
+one question over one table, stored or derived (joins.py, unions.py, per_unit.py), and every bound is derived from
+what is actually computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from lapwing.expressions.aggregate import Aggregate
+from lapwing.expressions.expression import Call, Column, Expression, Literal, Slot, walk
+from lapwing.expressions.operators.base import join_terms
+from lapwing.expressions.operators.logic import AND
+from lapwing.expressions.refusal import nearest, refuse
+from lapwing.expressions.table import Table
+from lapwing.expressions.type_errors import types_of
+from lapwing.expressions.types import Type
+from lapwing.plan.question import Order, Output, Question, zone_notes
+
+NULL = Literal(None, None)
+_ZONE = attrgetter("zone")
+MOST_TOTAL = 40_000
+"""The most parts of all expressions of a question together, written out in full."""
+
+Columns = Mapping[str, Output]
+"""Columns by lower-case name; SQL names are case-insensitive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one table, filtered, with columns computed row by row."""
+
+    table: Table
+    columns: Columns
+    where: tuple[Expression, ...] = ()
+    """Conditions, all of which must hold, inner ones first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """An aggregation of rows; its columns are expressions over keys and released numbers."""
+
+    rows: Rows
+    keys: tuple[Expression, ...]
+    aggregates: tuple[Aggregate, ...]
+    columns: Columns
+    having: tuple[Expression, ...] = ()
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+
+
+Relation = Rows | Aggregation
+
+
+def all_rows(table: Table) -> Rows:
+    """The table itself."""
+    return Rows(
+        table, by_name([Output(f.name, Column(f.name, f.type, f.bounds, f.edges, f.zone)) for f in table.fields])
+    )
+
+
+def by_name(outputs: Iterable[Output]) -> Columns:
+    """Columns by name; refused if two have the same name."""
+    columns: dict[str, Output] = {}
+    for output in outputs:
+        if output.name.lower() in columns:
+            refuse(
+                "duplicate-name",
+                f"`{output.name}`",
+                "two columns have this name.",
+                "Rename one of them: AS name.",
+            )
+        columns[output.name.lower()] = output
+    return columns
+
+
+def column_of(relation: Relation, name: str) -> Expression:
+    """The meaning of a name in this relation."""
+    known = relation.columns.get(name.lower())
+    if known is None:
+        whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the subquery has"
+        shown = nearest(name, (output.name for output in relation.columns.values()))
+        refuse("unknown-column", f"column `{name}`", f"{whose} no such column.", shown)
+    return known.expression
+
+
+def filter_by(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
+    """Only the rows, or groups, for which all conditions hold. `what` is the part a refusal names."""
+    kept = tuple(conditions)
+    for condition in kept:
+        if condition.type not in (Type.BOOLEAN, None):
+            why = f"{types_of([condition])[:-1]}, not a condition."
+            refuse("wrong-type", what(), why, "Use a comparison, such as `age > 40`.")
+    if isinstance(relation, Rows):
+        return replace(relation, where=relation.where + kept)
+    _check_unlimited(relation, what())
+    return replace(relation, having=relation.having + kept)
+
+
+def project(relation: Relation, outputs: Iterable[Output]) -> Relation:
+    """The same rows or groups with these columns."""
+    return replace(relation, columns=by_name(outputs))
+
+
+def sorted_by(relation: Relation, order: tuple[Order, ...]) -> Aggregation:
+    """The groups in this order; refused for rows."""
+    groups = _groups(relation, "ORDER BY")
+    _check_unlimited(groups, "ORDER BY")
+    return replace(groups, order=order + groups.order)
+
+
+def limit_to(relation: Relation, limit: int) -> Aggregation:
+    """Only the first groups."""
+    groups = _groups(relation, "LIMIT")
+    return replace(groups, limit=limit if groups.limit is None else min(limit, groups.limit))
+
+
+def question_of(relation: Relation) -> Question:
+    """The question that a relation asks."""
+    table = relation.table if isinstance(relation, Rows) else relation.rows.table
+    if table.public:
+        refuse(
+            "public-rows",
+            f"table `{table.name}`",
+            "it is public, so noise would only make the answer worse.",
+            "Read it directly.",
+        )
+    if isinstance(relation, Aggregation):
+        check_total(relation)
+    if isinstance(relation, Rows) or not (relation.keys or _shows_numbers(relation)):
+        refuse(
+            "private-rows",
+            "SELECT",
+            "the rows themselves are private.",
+            "Ask for COUNT(*) or AVG(column), with GROUP BY if you like.",
+        )
+    groups = _prune(relation)
+    rows = groups.rows
+    asked = Question(
+        rows.table,
+        all_of(rows.where, "WHERE"),
+        groups.keys,
+        groups.aggregates,
+        tuple(groups.columns.values()),
+        all_of(groups.having, "HAVING"),
+        groups.order,
+        groups.limit,
+    )
+    return replace(asked, notes=zone_notes(asked)) if any(map(_ZONE, rows.table.fields)) else asked
+
+
+def _shows_numbers(groups: Aggregation) -> bool:
+    return any(isinstance(part, Slot) for e in _above(groups) for part in walk(e))
+
+
+def size_of(expressions: Iterable[Expression]) -> int:
+    return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
+
+
+def check_total(groups: Aggregation) -> None:
+    """Refuses questions that would take long to process. Sizes are known without traversal."""
+    arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
+    if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
+        refuse(
+            "too-large",
+            "the question",
+            f"it expands to more than {MOST_TOTAL:,} parts.",
+            "Split it into smaller questions.",
+        )
+
+
+def all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
+    """The conditions as one; None if there are none."""
+    return join_terms(AND, list(conditions), part=lambda: part) if conditions else None
+
+
+def _above(groups: Aggregation) -> list[Expression]:
+    return [
+        *(output.expression for output in groups.columns.values()),
+        *groups.having,
+        *(by.expression for by in groups.order),
+    ]
+
+
+def _groups(relation: Relation, what: str) -> Aggregation:
+    if isinstance(relation, Rows):
+        refuse(
+            "row-choice",
+            what,
+            "sorting or limiting rows depends on all of them, so one unit could change every result.",
+            "Aggregate first; groups can be sorted and limited.",
+        )
+    return relation
+
+
+def _check_unlimited(groups: Aggregation, what: str) -> None:
+    if groups.limit is not None:
+        refuse(
+            "unsupported-clause",
+            what,
+            "the inner groups already have a limit.",
+            "Use ORDER BY and LIMIT in the outermost SELECT.",
+        )
+
+
+def _prune(groups: Aggregation) -> Aggregation:
+    """Without unused aggregates, so that they are not paid for."""
+    used = sorted({part.index for e in _above(groups) for part in walk(e) if isinstance(part, Slot)})
+    place = {old: new for new, old in enumerate(used)}
+    return replace(
+        groups,
+        aggregates=tuple(groups.aggregates[i] for i in used),
+        columns=by_name(Output(o.name, _move(o.expression, place)) for o in groups.columns.values()),
+        having=tuple(_move(condition, place) for condition in groups.having),
+        order=tuple(Order(_move(by.expression, place), by.descending) for by in groups.order),
+    )
+
+
+def _move(expression: Expression, place: Mapping[int, int]) -> Expression:
+    match expression:
+        case Slot(index=index, type=kind):
+            return Slot(place[index], kind)
+        case Call(arguments=arguments):
+            return replace(expression, arguments=tuple(_move(argument, place) for argument in arguments))
+        case _:
+            return expression

@@ -1,0 +1,142 @@
+"""Where a request stops: nothing is charged before the first stop, and no step both charges and reads rows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from lapwing.curator.automatic import read_automatic
+from lapwing.curator.batch import read_batch
+from lapwing.curator.pricing import Terms
+from lapwing.curator.request import DistributionRequest, MarginalsRequest, QuestionRequest, Request
+from lapwing.curator.stages import AfterSearch, BeforeCharge, BeforeRows, run
+from lapwing.errors import BudgetExceeded, PriceChanged
+from lapwing.privacy import Accounting, Budget, Cost
+from lapwing.server.timing import slot_of
+from support.visits import crowd, frame, open_visits
+
+COUNT, BY_SEX = "SELECT COUNT(*) AS n FROM visits", "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
+RATIO = "SELECT sex, n, n / SUM(n) OVER () AS part FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) AS t"
+TWICE = f"WITH a AS ({BY_SEX}), b AS ({COUNT} WHERE age > 30) SELECT a.sex, a.n, b.n AS m FROM a CROSS JOIN b"
+AUTO = read_automatic("auto", "auto", Fraction(3, 10))
+ASKED: dict[str, Any] = {
+    "question": (QuestionRequest(BY_SEX), {}),
+    "computed": (QuestionRequest(RATIO), {}),
+    "computed from two": (QuestionRequest(TWICE), {}),
+    "batch": (read_batch([COUNT, BY_SEX, "SELECT MEDIAN(age) AS m FROM visits"]), {}),
+    "distribution": (DistributionRequest("age", None, None, None), {}),
+    "marginals": (MarginalsRequest(["sex", "age"], None, None, 2, 4), {}),
+    "searched": (QuestionRequest("SELECT AVG(age) AS a FROM visits"), {"automatic": AUTO}),
+    "searched twice": (QuestionRequest("SELECT AVG(age) AS a, MEDIAN(cost) AS m FROM visits"), {"automatic": AUTO}),
+}
+SEARCHES = {"searched": 1, "searched twice": 2}
+
+
+def request_of(name: str, **changes: Any) -> Request:
+    asked, terms = ASKED[name]
+    return Request(asked, Terms(epsilon=1, **terms), **changes)
+
+
+class Watched:
+    """A curator whose queries are counted."""
+
+    def __init__(self, name: str, **changes: Any) -> None:
+        bounds = {"searched": {"bounds": {"cost": (0, 100)}}, "searched twice": {"bounds": {}}}.get(name, {})
+        self.curator = open_visits(
+            crowd() if bounds else frame(40),
+            budget=Budget(epsilon=50),
+            check=None,
+            groups_per_unit=2,
+            **bounds,
+            **changes,
+        )
+        self.read, inner = 0, self.curator._engine.fetch
+
+        def fetch(query: Any) -> Any:
+            self.read += 1
+            return inner(query)
+
+        self.curator._engine.fetch = fetch  # type: ignore[method-assign]
+
+    @property
+    def seen(self) -> tuple[Fraction, int]:
+        """What is charged, and how many queries have run."""
+        return self.curator.ledger.spent.amount, self.read
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_charges_and_rows_never_come_in_one_step(name: str) -> None:
+    """threat:A9: whoever sees the budget cannot see when rows were read, if each step comes at a time of its own."""
+    watched = Watched(name)
+    steps = watched.curator.steps(request_of(name))
+    kinds, before = [], watched.seen
+    while True:
+        try:
+            stop = next(steps)
+        except StopIteration as end:
+            answer = end.value
+            break
+        charged, read = watched.seen
+        if isinstance(stop, BeforeRows):
+            assert read == before[1]
+        else:
+            assert charged == before[0]
+        if isinstance(kinds[-1] if kinds else None, AfterSearch):
+            assert (charged, read) == before
+        kinds.append(stop)
+        before = watched.seen
+    assert watched.seen[0] == before[0] == answer.cost.amount == 1
+    assert watched.seen[1] > before[1]
+    searched = [BeforeCharge, BeforeRows, AfterSearch] * SEARCHES.get(name, 0)
+    assert [type(stop) for stop in kinds] == [*searched, BeforeCharge, BeforeRows]
+    assert {slot_of(stop, {}, 2.0) for stop in kinds if isinstance(stop, BeforeCharge)} == {slot_of(answer, {}, 2.0)}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_price_is_known_before_anything_is_charged(name: str) -> None:
+    watched = Watched(name)
+    steps = watched.curator.steps(request_of(name))
+    first = next(steps)
+    assert isinstance(first, BeforeCharge)
+    assert first.price == Cost(Accounting.PURE, 1)
+    assert watched.seen == (0, 0)
+    steps.close()
+    assert watched.seen == (0, 0)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_stored_has_no_stop(name: str) -> None:
+    watched = Watched(name)
+    first = run(watched.curator.steps(request_of(name)))
+    before = watched.seen
+    with pytest.raises(StopIteration) as end:
+        next(watched.curator.steps(request_of(name)))
+    assert not end.value.value.cost
+    assert str(end.value.value.to_arrow() if hasattr(first, "to_arrow") else "") == (
+        str(first.to_arrow()) if hasattr(first, "to_arrow") else ""
+    )
+    assert watched.seen == before
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_price_above_what_was_agreed_to_is_refused_before_the_first_stop(name: str) -> None:
+    watched = Watched(name)
+    with pytest.raises(PriceChanged):
+        next(watched.curator.steps(request_of(name, at_most=Cost(Accounting.PURE, Fraction(99, 100)))))
+    assert watched.seen == (0, 0)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_no_longer_fits_is_refused_at_the_charge_as_a_whole(name: str) -> None:
+    """Somebody else spends the rest in between: check and answer are refused together."""
+    watched = Watched(name)
+    steps = watched.curator.steps(request_of(name))
+    next(steps)
+    ledger = watched.curator.ledger
+    ledger.reserve(Cost(Accounting.PURE, Fraction(499, 10)), analyst="other", body="x")
+    before = watched.seen
+    with pytest.raises(BudgetExceeded):
+        next(steps)
+    assert watched.seen == before
