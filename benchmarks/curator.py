@@ -26,14 +26,11 @@ import duckdb
 
 from lapwing.answers.stored import encode
 from lapwing.curator import Curator, open_data
-from lapwing.curator.plan_cache import Drafts
 from lapwing.curator.pricing import Terms, plan_on_terms
-from lapwing.curator.query_cache import Prepared
+from lapwing.curator.query_cache import QueryCache
 from lapwing.plan.noise import arrange, release
-from lapwing.plan.plan import Plan
-from lapwing.plan.question import Question
 from lapwing.privacy import Budget
-from lapwing.sql.shapes import ShapeReader
+from lapwing.sql import read_sql
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / ".data"
@@ -184,8 +181,7 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
         source = Path(folder) / "visits.parquet"
         curator = open_data(source, unit="pid", rows_per_unit=5, budget=Budget(epsilon=10_000, delta=1e-6))
         engine, ledger, budget = curator._engine, curator.ledger, curator.ledger.budget
-        ready, terms, drafts = Prepared(engine), Terms(epsilon=0.01), Drafts()
-        reader = ShapeReader(curator.catalog)
+        ready, terms = QueryCache(engine), Terms(epsilon=0.01)
         took: dict[str, list[float]] = {}
 
         def no_delta() -> Fraction:
@@ -199,14 +195,9 @@ def steps(visits: Path, rounds: int = 200) -> list[tuple[str, float]]:
 
         for i in range(rounds):
             text = f"SELECT COUNT(*) AS n FROM visits WHERE cost < {i / 2}"
-            asked = step("reading the SQL", lambda text=text: reader.read(text))
+            asked = step("reading the SQL", lambda text=text: read_sql(text, curator.catalog))
 
-            def planned(question: Question = asked) -> Plan:
-                draft = drafts.find(question, terms, LEVEL)
-                if draft is None:
-                    return plan_on_terms(question, budget, terms, LEVEL, no_delta)
-                return draft.plan(draft.outline_of(question), budget, terms, LEVEL, no_delta)
-
+            planned = partial(plan_on_terms, asked, budget, terms, LEVEL, no_delta)
             plan = step("planning", planned)
             cells = step("the engine's query, and a rehearsal", partial(ready.rehearse, plan, LEVEL)).cells
             note, match = {"question": text, "plan": plan.question.canonical()}, plan.outline.identity.text

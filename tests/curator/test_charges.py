@@ -62,7 +62,7 @@ FAILURES: dict[str, Inject] = {
     "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.query_cache.rehearse", raises(TypeError("x"))),
     "encoding": lambda _, __, patch: [
         patch.setattr(f"lapwing.{room}.write_payload", raises(TypeError("x")))
-        for room in ("answers.stored", "cells.bounds_search")
+        for room in ("answers.stored", "plan.bounds_search")
     ],
     "reserve": lambda curator, _, patch: [
         patch.setattr(curator.ledger, name, raises(LedgerFailed(FULL))) for name in ("reserve", "reserve_all")

@@ -317,7 +317,7 @@ class TestCharges:
 
     def test_what_cannot_be_prepared_is_not_charged(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Check and answer are both written and rehearsed before the first of them is charged."""
-        for name in ("private_data.rehearse_check", "prepared.rehearse"):
+        for name in ("private_data.rehearse_check", "query_cache.rehearse"):
             curator = opened()
 
             def fails(*_: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cells.test_neighbours import BASIC, ZCDP, arranged, assert_within_sensitivity, engine_on
 
 import lapwing as lw
 from lapwing.curator import Curator
@@ -18,6 +17,7 @@ from lapwing.errors import LapwingError, Refused
 from lapwing.privacy import Budget
 from lapwing.privacy.loss import Pure
 from lapwing.sql import read_sql
+from plan.test_neighbours import BASIC, ZCDP, arranged, assert_within_sensitivity, engine_on
 from support.questions import catalog, make_rows, make_table, without
 from support.refusals import attempt
 from support.visits import Spy, frame, open_visits

@@ -88,7 +88,7 @@ def test_the_zone_of_the_process_changes_no_answer(tmp_path: Path) -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from pathlib import Path
-from opening.test_zones import SOURCES, fullest, opened, LOCAL
+from curator.test_open_zones import SOURCES, fullest, opened, LOCAL
 for source in ("duckdb", "arrow"):
     with opened(SOURCES[source](Path({str(tmp_path)!r}))) as curator:
         print(fullest(curator, "HOUR(at)"), fullest(curator, "HOUR(" + LOCAL + ")"), fullest(curator, "DAY(at)"))

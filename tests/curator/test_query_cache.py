@@ -12,13 +12,11 @@ import pytest
 from sqlglot import exp
 
 from lapwing.curator import query_cache as prepared_module
-from lapwing.curator.query_cache import Prepared
+from lapwing.curator.query_cache import QueryCache
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Refused
-from lapwing.expressions.structural_key import likeness
 from lapwing.expressions.table import Catalog, Table
-from lapwing.expressions.to_sqlglot import hole_mark
 from lapwing.expressions.types import Interval
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import Queries, queries
@@ -68,14 +66,8 @@ def plan_of(text: str, catalog: Catalog, price: Loss = PRICES[3]) -> Plan:
 
 
 def texts(made: Queries) -> list[Any]:
-    """The text and the tables of each query; where it has a pattern, its constants must make the same text of it."""
-    found = [query for query in made.all if isinstance(query, EngineQuery)]
-    for query in found:
-        filled = query.pattern
-        for place, (_, written) in enumerate(query.constants):
-            filled = filled.replace(hole_mark(place), written)
-        assert filled == (query.text if query.pattern else "")
-    return [(query.text, query.tables) for query in found]
+    """The text and the tables of each query."""
+    return [(query.text, query.tables) for query in made.all if isinstance(query, EngineQuery)]
 
 
 def in_full(plan: Plan) -> list[Any]:
@@ -126,7 +118,7 @@ def plans(seed: int) -> Iterator[Plan]:
 def assert_shared_texts_are_those_written_in_full(seeds: range) -> tuple[int, int]:
     """How many plans were compared, and how many trees were written for them."""
     engine, compared = Writing(), 0
-    ready = Prepared(engine)  # type: ignore[arg-type]
+    ready = QueryCache(engine)  # type: ignore[arg-type]
     for seed in seeds:
         for plan in plans(seed):
             assert texts(ready.queries(plan)) == in_full(plan)
@@ -151,7 +143,7 @@ def test_the_text_of_thousands_of_plans_is_the_one_that_is_written_in_full() -> 
 def test_the_text_follows_the_mechanism_that_selects_the_keys() -> None:
     """threat:A12 one memory; delta decides whether units are counted or weighed."""
     catalog = Catalog((replace(make_table(Random(1), by_row=False), groups_per_unit=3),))
-    ready, seen = Prepared(Writing()), set()  # type: ignore[arg-type]
+    ready, seen = QueryCache(Writing()), set()  # type: ignore[arg-type]
     for price in (*PRICES[1:3], *PRICES[4:6], *PRICES[1:3]):
         plan = plan_of("SELECT town, SUM(age) AS s FROM visits WHERE age > 1 GROUP BY town", catalog, price)
         made = texts(ready.queries(plan))
@@ -162,37 +154,17 @@ def test_the_text_follows_the_mechanism_that_selects_the_keys() -> None:
 
 def test_only_the_first_plan_of_a_likeness_is_written_in_full() -> None:
     engine, catalog = Writing(), Catalog((make_table(Random(1), by_row=False),))
-    ready = Prepared(engine)  # type: ignore[arg-type]
+    ready = QueryCache(engine)  # type: ignore[arg-type]
     for limit in (1, 1.0, 2, 2.5):
         plan = plan_of(f"SELECT sex, SUM(cost) AS s FROM visits WHERE cost < {limit} GROUP BY sex", catalog)
         assert texts(ready.queries(plan)) == in_full(plan)
     assert engine.trees == 1
 
 
-def test_conditions_that_differ_in_compared_constants_share_a_pattern() -> None:
-    """NULL is no constant that could be another."""
-    catalog, ready = Catalog((make_table(Random(1), by_row=False),)), Prepared(Writing())  # type: ignore[arg-type]
-    shared: dict[str, set[str]] = {}
-    for where in ("age < {}", "{} <= cost AND sex <> 'a'", "age IN ({}, 2)", "age + {} > cost", "age = {} OR sick"):
-        for constant in ("1", "2", "- 7", "1.0", "2.5", "1e300", "0.1", "NULL"):
-            plan = plan_of(f"SELECT COUNT(*) AS n FROM visits WHERE {where.format(constant)}", catalog)
-            assert texts(ready.queries(plan)) == in_full(plan)
-            query = ready.queries(plan).cells
-            assert isinstance(query, EngineQuery)
-            shared.setdefault(where, set()).add(query.pattern)
-    assert {where: len(patterns) for where, patterns in shared.items()} == {
-        "age < {}": 2,  # no pattern where NULL is the only constant
-        "{} <= cost AND sex <> 'a'": 3,  # -7 is part of the shape
-        "age IN ({}, 2)": 1,
-        "age + {} > cost": 1,
-        "age = {} OR sick": 2,
-    }
-
-
 @pytest.mark.parametrize("mark", ["'lw_where' IS NULL", "sex = '(''lw_where'' IS NULL)'"])
 def test_an_analyst_who_writes_the_mark_gets_her_own_text(mark: str) -> None:
     catalog = Catalog((make_table(Random(1), by_row=False),))
-    ready = Prepared(Writing())  # type: ignore[arg-type]
+    ready = QueryCache(Writing())  # type: ignore[arg-type]
     for where in ("sex = 'F'", mark):
         for total in ("age", f"CASE WHEN {mark} THEN age ELSE 0 END"):
             plan = plan_of(f"SELECT SUM({total}) AS s FROM visits WHERE {where}", catalog)
@@ -203,7 +175,7 @@ def test_plans_of_many_public_values_are_written_in_full() -> None:
     table = make_table(Random(1), by_row=False)
     many = tuple(replace(one, values=tuple(range(2000))) if one.name == "site" else one for one in table.fields)
     engine = Writing()
-    ready = Prepared(engine)  # type: ignore[arg-type]
+    ready = QueryCache(engine)  # type: ignore[arg-type]
     plan = plan_of("SELECT site, COUNT(*) AS n FROM visits GROUP BY site", Catalog((replace(table, fields=many),)))
     for _ in range(2):
         ready.queries(plan)
@@ -213,39 +185,11 @@ def test_plans_of_many_public_values_are_written_in_full() -> None:
 def test_no_more_is_remembered_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared_module, "REMEMBERED", 3)
     catalog = Catalog((make_table(Random(1), by_row=False),))
-    ready = Prepared(Writing())  # type: ignore[arg-type]
+    ready = QueryCache(Writing())  # type: ignore[arg-type]
     for number in range(10):
         plan = plan_of(f"SELECT SUM(CLIP(cost, 0, {number + 1})) AS s FROM visits", catalog)
         assert texts(ready.rehearse(plan, LEVEL)) == in_full(plan)
-        assert max(len(ready._shared), len(ready._rehearsed), len(ready._known)) <= 3
-
-
-def test_plans_of_the_same_parts_have_one_likeness(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is taken once for plans that differ in nothing but WHERE, and anew if any other part is another object."""
-    taken: list[object] = []
-    monkeypatch.setattr(prepared_module, "likeness", lambda value: [taken.append(value), likeness(value)][1])
-    catalog = Catalog((make_table(Random(1), by_row=False),))
-    ready = Prepared(Writing())  # type: ignore[arg-type]
-    first = plan_of("SELECT sex, SUM(cost) AS s FROM visits WHERE cost < 1 GROUP BY sex", catalog)
-
-    def asked(plan: Plan, **parts: Any) -> Plan:
-        return replace(plan, outline=replace(plan.outline, question=replace(plan.question, **parts)))
-
-    for condition in ("cost < 2", "sex = 'F'", "age > 1 OR sick"):
-        plan = asked(first, where=with_where(first.question, condition, catalog).where)
-        assert texts(ready.rehearse(plan, LEVEL)) == in_full(plan)
-    assert len(taken) == 1
-    others = [asked(first, where=None), asked(first, keys=()), asked(first, limit=1), asked(first, notes=("a note",))]
-    others += [
-        replace(first, prices=replace(first.prices)),
-        replace(first, measures=(*first.measures, *first.measures)),
-    ]
-    others += [replace(first, outline=replace(first.outline, groups_per_unit=1 + first.groups_per_unit))]
-    for many, plan in enumerate(others):
-        ready._bare(plan)
-        assert len(taken) == 2 + many
-        ready._bare(plan)
-        assert len(taken) == 2 + many
+        assert max(len(ready._templates), len(ready._rehearsed)) <= 3
 
 
 QUESTIONS = (
@@ -265,7 +209,7 @@ QUESTIONS = (
 def test_whatever_differs_but_where_is_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Plan] = []
     monkeypatch.setattr(prepared_module, "rehearse", lambda plan, *_: seen.append(plan))
-    ready = Prepared(Writing())  # type: ignore[arg-type]
+    ready = QueryCache(Writing())  # type: ignore[arg-type]
     catalog = Catalog((make_table(Random(1), by_row=False),))
     for text in QUESTIONS:
         for where in ("age > 1", "age > 2"):
@@ -287,7 +231,7 @@ def test_a_rehearsal_sees_no_where(monkeypatch: pytest.MonkeyPatch) -> None:
         prepared_module, "rehearse", lambda plan, _, questions: seen.extend([plan.question, *questions])
     )
     plan = plan_of(QUESTIONS[0], Catalog((make_table(Random(1), by_row=False),)))
-    Prepared(Writing()).rehearse(plan, LEVEL, (plan.question,))  # type: ignore[arg-type]
+    QueryCache(Writing()).rehearse(plan, LEVEL, (plan.question,))  # type: ignore[arg-type]
     assert len(seen) == 2
     assert plan.question.where not in [question.where for question in seen]
 
@@ -297,7 +241,7 @@ def test_a_rehearsal_that_failed_is_made_again(monkeypatch: pytest.MonkeyPatch) 
         raise TypeError
 
     monkeypatch.setattr(prepared_module, "rehearse", broken)
-    ready = Prepared(Writing())  # type: ignore[arg-type]
+    ready = QueryCache(Writing())  # type: ignore[arg-type]
     plan = plan_of(QUESTIONS[0], Catalog((make_table(Random(1), by_row=False),)))
     for _ in range(2):
         with pytest.raises(TypeError):

@@ -15,14 +15,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from cells.test_neighbours import (
-    BASIC,
-    PURE,
-    ZCDP,
-    assert_within_sensitivity,
-    planned,
-    weights,
-)
 
 from lapwing.curator.pricing import Terms, plan_on_terms
 from lapwing.engines.engine import Engine
@@ -34,6 +26,14 @@ from lapwing.plan.quantiles import QuantilesKind
 from lapwing.plan.question import Question
 from lapwing.privacy import Budget
 from lapwing.sql import read_sql
+from plan.test_neighbours import (
+    BASIC,
+    PURE,
+    ZCDP,
+    assert_within_sensitivity,
+    planned,
+    weights,
+)
 from support.cells import exact_cells
 from support.hosts import DuckDBHost, Host, Rows
 from support.questions import Row, arrow_table, make_question, make_row, make_rows, make_table, without

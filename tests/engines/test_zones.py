@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from language.test_zones import USUAL, instants, oracle
 from sqlglot import exp
 
+from expressions.test_zones import USUAL, instants, oracle
 from lapwing.expressions.expression import Column, Literal
 from lapwing.expressions.operators.base import call
 from lapwing.expressions.operators.dates import SHIFTED, at_time_zone

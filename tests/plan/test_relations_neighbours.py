@@ -9,7 +9,6 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from cells.test_neighbours import BASIC, PURE, ZCDP, arranged, assert_within_sensitivity
 
 from lapwing.curator.pricing import Terms, plan_on_terms
 from lapwing.mechanisms.cells import NoisyCells
@@ -22,6 +21,7 @@ from lapwing.plan.quantiles import QuantilesKind
 from lapwing.plan.question import Question
 from lapwing.plan.total import TotalKind
 from lapwing.sql import read_sql
+from plan.test_neighbours import BASIC, PURE, ZCDP, arranged, assert_within_sensitivity
 from support.relations import SHAPES, Shape, World, make_question, make_world
 
 SEEDS, QUESTIONS = 30, 10

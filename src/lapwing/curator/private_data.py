@@ -17,7 +17,7 @@ from typing import TypeVar
 from lapwing.answers.computed import rehearse_statement
 from lapwing.answers.stored import encode
 from lapwing.curator.policy import declaration
-from lapwing.curator.query_cache import Prepared
+from lapwing.curator.query_cache import QueryCache
 from lapwing.curator.watch import Look
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.engine import Engine
@@ -73,7 +73,7 @@ class PrivateData:
         self._private = [table for table in catalog.tables if not table.public]
         self._public = [table for table in catalog.tables if table.public]
         self._engine = engine
-        self._prepared = Prepared(engine)
+        self._prepared = QueryCache(engine)
         self._ledger = ledger
         self._declare_versions()
 

@@ -25,7 +25,6 @@ from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Bug
 from lapwing.expressions.forms import FORM, FORMS, Form, form_of
 from lapwing.expressions.refusal import refuse
-from lapwing.expressions.types import Type
 
 SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
 """What TRIM removes, on every engine."""
