@@ -207,19 +207,24 @@ async def compare(
 ) -> tuple[float, ...]:
     """AUC, the two medians and the share of overruns."""
     server = options.server if name == HOSTILE else None
-    both = [side(kind, rows(options.rows, heavy, present=present), slot, server) for present in (True, False)]
+    answers = options.answers if kind is Service else options.ready
     times: list[list[float]] = [[], []]
-    for number in range(-3, options.answers):
-        body = question(name, number + 1000)
-        if name == HOSTILE:
-            body = {"sql": hostile(number + 1000, MOST, everywhere), "epsilon": 1e-6}
-        for which in (number % 2, 1 - number % 2):
-            seconds = await both[which].seconds(body)
-            if number >= 0:
-                times[which].append(seconds)
-    for one in both:
-        await one.client.aclose()
-        one.service.close()
+    for half in (0, 1):  # two servers on the same rows differ by where they lie in memory: each is opened first once
+        both = {
+            which: side(kind, rows(options.rows, heavy, present=not which), slot, server) for which in (half, 1 - half)
+        }
+        for number in range(-3, answers // 2):
+            fresh = 1000 + number + half * answers
+            body = question(name, fresh)
+            if name == HOSTILE:
+                body = {"sql": hostile(fresh, MOST, everywhere), "epsilon": 1e-6}
+            for which in (number % 2, 1 - number % 2):
+                seconds = await both[which].seconds(body)
+                if number >= 0:
+                    times[which].append(seconds)
+        for one in both.values():
+            await one.client.aclose()
+            one.service.close()
     late = float(np.mean(np.concatenate(times) > 1.5 * slot))
     return auc(*times), float(np.median(times[0])), float(np.median(times[1])), late
 
@@ -249,6 +254,9 @@ async def at_once(name: str, options: argparse.Namespace) -> tuple[float, ...]:
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, default=300, help="answers of each neighbour")
+    parser.add_argument(
+        "--ready", type=int, default=60, help="answers that leave when they are ready, of each neighbour"
+    )
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--heavy", type=int, default=300_000, help="rows of the heavy person")
     parser.add_argument("--time", type=float, action="append", help="T, in seconds; several are measured in turn")
