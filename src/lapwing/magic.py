@@ -9,19 +9,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from lapwing.errors import Misconfigured
+from lapwing.terms import TERMS, PreviewTerms, names_of, read_term, types_of
 
-_NUMBERS = {
-    "epsilon": "the price",
-    "share": "the part of the whole budget to pay",
-    "delta": "what selecting keys may take of the delta",
-    "confidence": "the confidence of intervals",
-    "check": "the share of the price that tells how much limits cut",
-}
 _WAYS = ("sql", "preview", "describe", "dummy")
 """What a variable must be able to do to be asked."""
 
@@ -56,9 +49,7 @@ def run(line: str, cell: str | None, names: dict[str, Any]) -> Any:
     asked = asked.dummy() if said.dummy else asked
     if cell is None or not cell.strip():
         return asked.describe()
-    terms = {name: getattr(said, name) for name in ("within", *_NUMBERS, "assume_rows", "bounds", "limits")}
-    given = {name: value for name, value in terms.items() if value is not None}
-    given |= {name: True for name in ("refresh", "anyway") if getattr(said, name)}
+    given = {name: getattr(said, name) for name in names_of(PreviewTerms) if hasattr(said, name)}
     found = asked.preview(cell, **given) if said.preview else asked.sql(cell, **given)
     if said.to is not None:
         names[said.to] = found
@@ -67,14 +58,8 @@ def run(line: str, cell: str | None, names: dict[str, Any]) -> Any:
 
 def _options() -> argparse.ArgumentParser:
     parser = _Options(prog="%%lapwing", description="Asks one question in SQL.", add_help=True, allow_abbrev=False)
-    parser.add_argument("--within", type=_within, metavar="W", help="the largest error: 50, or n=50,total=1000")
-    for name, words in _NUMBERS.items():
-        parser.add_argument(f"--{name}", type=_number, metavar="X", help=words)
-    parser.add_argument("--assume-rows", type=int, metavar="N", help="rows of a group, for the error of means")
-    parser.add_argument("--bounds", choices=["auto"], help="find bounds that are missing, for a share of the price")
-    parser.add_argument("--limits", choices=["auto"], help="find limits that are missing, for a share of the price")
-    parser.add_argument("--refresh", action="store_true", help="pay for a new answer even if one is stored")
-    parser.add_argument("--anyway", action="store_true", help="ask even if the answer would say nothing")
+    for name, written in types_of(PreviewTerms).items():
+        _add(parser, name, written)
     parser.add_argument("--preview", action="store_true", help="show price and error instead; free")
     parser.add_argument("--dummy", action="store_true", help="ask made-up rows instead; free")
     parser.add_argument("--on", metavar="NAME", help="the variable to ask: a curator, or what lw.connect(...) gave")
@@ -103,18 +88,26 @@ def _can_be_asked(value: Any) -> bool:
     return kind.__module__.split(".")[0] == "lapwing" and all(hasattr(kind, way) for way in _WAYS)
 
 
-def _number(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+def _add(parser: argparse.ArgumentParser, name: str, written: Any) -> None:
+    """An option for a term; the name of one that was not written is not set."""
+    term = TERMS[name]
+    flag = next((one for one in term.flags if one.startswith("--")), f"--{name.replace('_', '-')}")
+    more: dict[str, Any] = {"metavar": "X", "type": _reader(written)}
+    if written is bool:
+        more = {"action": "store_const", "const": not term.default}
+    elif name in ("bounds", "limits"):
+        more = {"choices": ["auto"]}
+    parser.add_argument(flag, dest=name, default=argparse.SUPPRESS, help=term.option_help.replace("%", "%%"), **more)
 
 
-def _within(text: str) -> Decimal | dict[str, Decimal]:
-    if "=" not in text:
-        return _number(text)
-    pairs = [part.partition("=") for part in text.split(",")]
-    return {name.strip(): _number(value.strip()) for name, _, value in pairs}
+def _reader(written: Any) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return int(text) if written == int | None else read_term(written, text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+    return read
 
 
 def _name(text: str) -> str:

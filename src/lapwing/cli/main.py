@@ -22,32 +22,26 @@ from lapwing.cli.ledger import app as ledger_app
 from lapwing.cli.opened import OPENED, curator_at, ledger_at
 from lapwing.cli.options import (
     DEFAULT,
-    AnalystOption,
-    AnywayOption,
-    CheckOption,
-    ConfidenceOption,
     CsvOption,
-    EpsilonOption,
     FileOption,
     JsonOption,
-    KeyOption,
     PreviewOption,
-    RefreshOption,
-    ShareOption,
     check_formats,
     read_number,
-    read_numbers,
+    read_terms,
+    takes_options,
 )
 from lapwing.cli.output import Unwritten, after_answer, csv_of, echo, in_flags, show
 from lapwing.cli.progress import waiting
 from lapwing.cli.serve import serve
 from lapwing.cli.survey import app as survey_app
 from lapwing.cli.tokens import app as tokens_app
-from lapwing.cli.workloads import distribution, marginals
+from lapwing.cli.workloads import answer_request, distribution, marginals
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
+from lapwing.terms import TERMS, AskBatchTerms, AskTerms, PreviewTerms
 
 if TYPE_CHECKING:
-    from lapwing.curator.pricing import Terms
+    from lapwing.curator.request import Request
 
 EXIT_CODES = (
     "Exit codes: 0 answered; 1 failed, or an audited claim was rejected; 2 wrong usage or settings; "
@@ -71,23 +65,6 @@ app.command()(tour)
 app.command()(serve)
 
 QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
-WithinOption = Annotated[
-    str | None, typer.Option("--within", "-w", help="The largest error of counts and sums, such as 50.")
-]
-DeltaOption = Annotated[str | None, typer.Option("--delta", help="How much delta private key selection may spend.")]
-AssumeRowsOption = Annotated[
-    int | None, typer.Option("--assume-rows", help="The least rows per group, to estimate errors of means.")
-]
-NoIntervalsOption = Annotated[
-    bool, typer.Option("--no-intervals", help="Return quantiles without intervals, with less error at the same price.")
-]
-BoundsOption = Annotated[
-    str | None, typer.Option("--bounds", help='Pass "auto" to find missing column bounds privately.')
-]
-LimitsOption = Annotated[str | None, typer.Option("--limits", help='Pass "auto" to find limits per unit privately.')]
-FindShareOption = Annotated[
-    str, typer.Option("--find-share", help="The share of the price spent on finding bounds and limits.")
-]
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""
 
@@ -190,41 +167,24 @@ def init(
 
 
 @app.command()
+@takes_options(AskTerms)
 def ask(
     question: QuestionArgument,
-    within: WithinOption = None,
-    epsilon: EpsilonOption = None,
-    share: ShareOption = None,
-    delta: DeltaOption = None,
-    confidence: ConfidenceOption = None,
-    assume_rows: AssumeRowsOption = None,
-    bare: NoIntervalsOption = False,
-    bounds: BoundsOption = None,
-    limits: LimitsOption = None,
-    find_share: FindShareOption = "0.35",
-    check: CheckOption = None,
-    refresh: RefreshOption = False,
-    anyway: AnywayOption = False,
-    analyst: AnalystOption = "steward",
-    key: KeyOption = None,
     plot: Annotated[Path | None, typer.Option(help="Also plot the answer to this .png or .svg file.")] = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     file: FileOption = DEFAULT,
+    **terms: Any,
 ) -> None:
     """Answer a question and charge its price. The same question is free the second time."""
-    from lapwing.curator.request import QuestionRequest, Request
-
     check_formats(as_json, as_csv)
-    terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
+    request = _question(question, AskTerms, terms)
     if plot is not None:
         from lapwing.answers.formats.plot import picture_path
 
         picture_path(plot)
     with waiting("reading the rows"):
-        release: Any = curator_at(file).answer(
-            Request(QuestionRequest(_read(question)), terms, refresh=refresh, anyway=anyway, analyst=analyst, key=key)
-        )
+        release: Any = curator_at(file).answer(request)
     with after_answer(release.cost):
         if as_csv:
             echo(csv_of(release), nl=False)
@@ -235,71 +195,31 @@ def ask(
 
 
 @app.command()
-def preview(
-    question: QuestionArgument,
-    within: WithinOption = None,
-    epsilon: EpsilonOption = None,
-    share: ShareOption = None,
-    delta: DeltaOption = None,
-    confidence: ConfidenceOption = None,
-    assume_rows: AssumeRowsOption = None,
-    bare: NoIntervalsOption = False,
-    bounds: BoundsOption = None,
-    limits: LimitsOption = None,
-    find_share: FindShareOption = "0.35",
-    check: CheckOption = None,
-    refresh: RefreshOption = False,
-    anyway: AnywayOption = False,
-    as_json: JsonOption = False,
-    file: FileOption = DEFAULT,
-) -> None:
+@takes_options(PreviewTerms)
+def preview(question: QuestionArgument, as_json: JsonOption = False, file: FileOption = DEFAULT, **terms: Any) -> None:
     """Show what a question would cost and how accurate its answer would be. Free."""
-    from lapwing.curator.request import QuestionRequest, Request
-
-    terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
-    seen = curator_at(file).preview_request(
-        Request(QuestionRequest(_read(question)), terms, refresh=refresh, anyway=anyway)
-    )
+    seen = curator_at(file).preview_request(_question(question, PreviewTerms, terms))
     show(seen.to_dict(), as_json, in_flags(str(seen)))
 
 
 @app.command()
+@takes_options(AskBatchTerms)
 def batch(
     questions: Annotated[list[str], typer.Argument(help="SELECT statements, one per argument.")],
-    epsilon: EpsilonOption = None,
-    share: ShareOption = None,
-    delta: DeltaOption = None,
-    weight: Annotated[list[str] | None, typer.Option(help="The weight of each question, in order.")] = None,
-    confidence: ConfidenceOption = None,
-    check: CheckOption = None,
-    refresh: RefreshOption = False,
-    anyway: AnywayOption = False,
+    weights: Annotated[list[str] | None, typer.Option("--weight", help=TERMS["weights"].help)] = None,
     only_preview: PreviewOption = False,
-    analyst: AnalystOption = "steward",
-    key: KeyOption = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     file: FileOption = DEFAULT,
+    **terms: Any,
 ) -> None:
     """Answer several questions at one price, split to minimize the worst relative error."""
     from lapwing.curator.batch import read_batch
-    from lapwing.curator.pricing import Terms
-    from lapwing.curator.request import Request
+    from lapwing.curator.request import make_request
 
     check_formats(as_json, as_csv)
-    asked = read_batch(questions, [read_number(text, "weight") for text in weight] if weight else None)
-    terms = Terms(**read_numbers(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check))
-    request = Request(asked, terms, refresh=refresh, anyway=anyway, analyst=analyst, key=key)
-    if only_preview:
-        seen = curator_at(file).preview_request(request)
-        show(seen.to_dict(), as_json, in_flags(str(seen)))
-        return None
-    with waiting("reading the rows"):
-        answers: Any = curator_at(file).answer(request)
-    with after_answer(answers.cost):
-        if as_csv:  # an empty line between tables
-            return echo("\n".join(map(csv_of, answers)), nl=False)
-        show(answers.to_dict() if as_json else None, as_json, "" if as_json else str(answers))
+    asked = read_batch(questions, [read_number(text, "weight") for text in weights] if weights else None)
+    answer_request(make_request(asked, read_terms(AskBatchTerms, terms)), file, only_preview, as_json, as_csv)
 
 
 app.command()(distribution)
@@ -355,27 +275,16 @@ def _read(question: str) -> str:
         raise Misconfigured("standard input is not UTF-8 text. Nothing was charged.") from None
 
 
-def _terms(
-    price: tuple[str | None, str | None, str | None],
-    delta: str | None,
-    confidence: str | None,
-    assume_rows: int | None,
-    bare: bool,
-    automatic: tuple[str | None, str | None, str],
-    check: str | None,
-) -> Terms:
-    from lapwing.curator.automatic import read_automatic
-    from lapwing.curator.pricing import Terms
+def _question(question: str, kind: Any, options: dict[str, Any]) -> Request:
+    from lapwing.curator.request import QuestionRequest, make_request
 
-    within, epsilon, share = price
-    if sum(named is not None for named in price) != 1:
+    terms = read_terms(kind, options)
+    if len(terms.keys() & {"within", "epsilon", "share"}) != 1:
         raise Misconfigured(
             "pass one of three: the error you can accept, --within 50; the price, --epsilon 0.1; or a share of the "
             "whole budget, --share 0.05. `lapwing preview` shows what each gives. Nothing was charged."
         )
-    numbers = read_numbers(within=within, epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check)
-    found = read_automatic(*automatic[:2], read_number(automatic[2], "find-share"))
-    return Terms(**numbers, assume_rows=assume_rows, intervals=not bare, automatic=found)
+    return make_request(QuestionRequest(_read(question)), terms)
 
 
 def _complain(error: dict[str, Any], *, printable: bool = True) -> None:

@@ -9,94 +9,67 @@ import typer
 from lapwing.cli.opened import curator_at
 from lapwing.cli.options import (
     DEFAULT,
-    AnalystOption,
-    CheckOption,
-    ConfidenceOption,
     CsvOption,
-    EpsilonOption,
     FileOption,
     JsonOption,
-    KeyOption,
     PreviewOption,
-    RefreshOption,
-    ShareOption,
     check_formats,
     read_number,
-    read_numbers,
+    read_terms,
+    takes_options,
 )
 from lapwing.cli.output import after_answer, csv_of, echo, in_flags, show
 from lapwing.cli.progress import waiting
 from lapwing.errors import Misconfigured
+from lapwing.terms import AskDistributionTerms, AskMarginalsTerms
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lapwing.curator.request import Request
 
-TableOption = Annotated[str | None, typer.Option("--table", help="The table, if there are several.")]
-WhereOption = Annotated[str | None, typer.Option("--where", help="Which rows count: a condition in SQL.")]
 
-
+@takes_options(AskDistributionTerms)
 def distribution(
     column: Annotated[str, typer.Argument(help="A column with declared values or bounds.")],
-    epsilon: EpsilonOption = None,
-    share: ShareOption = None,
-    table: TableOption = None,
-    where: WhereOption = None,
-    cells: Annotated[
-        int | None, typer.Option("--cells", help="Into how many cells to cut the bounds of reals.")
-    ] = None,
-    confidence: ConfidenceOption = None,
-    check: CheckOption = None,
-    refresh: RefreshOption = False,
     only_preview: PreviewOption = False,
-    analyst: AnalystOption = "steward",
-    key: KeyOption = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     file: FileOption = DEFAULT,
+    **terms: Any,
 ) -> None:
     """Count the rows in every range of a column, with its distribution function, at one price."""
-    from lapwing.curator.pricing import Terms
-    from lapwing.curator.request import DistributionRequest, Request
+    from lapwing.curator.request import DistributionRequest, cells_of, make_request
 
     check_formats(as_json, as_csv)
-    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence, check=check))
-    asked = DistributionRequest(column, table, where, cells)
-    _answer(Request(asked, terms, refresh, analyst=analyst, key=key), file, only_preview, as_json, as_csv)
+    named = read_terms(AskDistributionTerms, terms)
+    request = make_request(DistributionRequest(column, **cells_of(named)), named)
+    answer_request(request, file, only_preview, as_json, as_csv)
 
 
+@takes_options(AskMarginalsTerms)
 def marginals(
     columns: Annotated[list[str], typer.Argument(help="Columns with declared values or bounds, one per argument.")],
-    epsilon: EpsilonOption = None,
-    share: ShareOption = None,
-    ways: Annotated[int, typer.Option("--ways", help="The most columns that are counted together.")] = 2,
-    table: TableOption = None,
-    where: WhereOption = None,
     cells: Annotated[
         list[str] | None, typer.Option("--cells", help="Cells of a column with bounds, age=5; or one number for all.")
     ] = None,
-    confidence: ConfidenceOption = None,
-    check: CheckOption = None,
-    refresh: RefreshOption = False,
     only_preview: PreviewOption = False,
-    analyst: AnalystOption = "steward",
-    key: KeyOption = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     file: FileOption = DEFAULT,
+    **terms: Any,
 ) -> None:
     """Count the rows over every set of up to so many columns, consistent with each other, at one price."""
-    from lapwing.curator.pricing import Terms
-    from lapwing.curator.request import MarginalsRequest, Request
+    from lapwing.curator.request import MarginalsRequest, cells_of, make_request
 
     check_formats(as_json, as_csv)
-    terms = Terms(**read_numbers(epsilon=epsilon, share=share, confidence=confidence, check=check))
-    asked = MarginalsRequest(columns, table, where, ways, _cells(cells or []))
-    _answer(Request(asked, terms, refresh, analyst=analyst, key=key), file, only_preview, as_json, as_csv)
+    named = read_terms(AskMarginalsTerms, terms)
+    request = make_request(MarginalsRequest(columns, **cells_of(named), cells=_cells(cells or [])), named)
+    answer_request(request, file, only_preview, as_json, as_csv)
 
 
-def _answer(request: Request, file: Path, only_preview: bool, as_json: bool, as_csv: bool) -> None:
+def answer_request(request: Request, file: Path, only_preview: bool, as_json: bool, as_csv: bool) -> None:
+    """Prints the answers to a request, or its preview."""
     if only_preview:
         seen = curator_at(file).preview_request(request)
         return show(seen.to_dict(), as_json, in_flags(str(seen)))
@@ -104,8 +77,8 @@ def _answer(request: Request, file: Path, only_preview: bool, as_json: bool, as_
         answer: Any = curator_at(file).answer(request)
     with after_answer(answer.cost):
         if as_csv:
-            tables = list(answer.values()) if hasattr(answer, "values") else [answer]
-            echo("\n".join(map(csv_of, tables)), nl=False)
+            tables = list(answer.values()) if hasattr(answer, "values") else getattr(answer, "releases", [answer])
+            echo("\n".join(map(csv_of, tables)), nl=False)  # an empty line between tables
         else:
             show(answer.to_dict() if as_json else None, as_json, "" if as_json else str(answer))
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, Unpack
 from urllib.parse import urlencode
 
 from lapwing.client.rebuilt import (
@@ -24,10 +24,20 @@ from lapwing.client.rebuilt import (
 )
 from lapwing.client.transport import Transport, new_key, read_address, read_token
 from lapwing.errors import Misconfigured
-from lapwing.numbers import Number, exact, shown
+from lapwing.numbers import exact, shown
 from lapwing.privacy.budget import read_cost
 from lapwing.privacy.phrases import decimal_text
 from lapwing.privacy.statement import Statement
+from lapwing.terms import (
+    BatchTerms,
+    PreviewTerms,
+    RemoteAskTerms,
+    RemoteBatchTerms,
+    RemoteDistributionTerms,
+    RemoteMarginalsTerms,
+    check_names,
+    takes,
+)
 
 _LITTLE = 0.001  # epsilon: whatever was stored is at least that good
 TIMEOUT = 120.0
@@ -73,143 +83,56 @@ class Connection:
         """Tables, columns, declared facts, limits and the budget. Free; reads no data."""
         return RemoteDescription(self._transport.get("/v1/tables")["tables"], self.budget)
 
+    @takes(RemoteAskTerms)
     def sql(
-        self,
-        question: str,
-        *,
-        within: Number | Mapping[str, Number] | None = None,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        delta: Number | None = None,
-        confidence: Number | None = None,
-        assume_rows: int | None = None,
-        intervals: bool | None = None,
-        bounds: str | None = None,
-        limits: str | None = None,
-        find_share: Number | None = None,
-        check: Number | None = None,
-        refresh: bool | None = None,
-        combine: bool | None = None,
-        anyway: bool | None = None,
-        preview: RemotePreview | None = None,
-        key: str | None = None,
+        self, question: str, *, preview: RemotePreview | None = None, **terms: Unpack[RemoteAskTerms]
     ) -> RemoteRelease:
         """The noisy answer to a question, charged before any row is read; arguments are those of `curator.sql`.
 
         With `preview` it is answered at the price that was shown, or refused.
         """
-        priced = {"within": within, "epsilon": epsilon, "share": share, "delta": delta, "confidence": confidence}
-        more = {"assume_rows": assume_rows, "intervals": intervals, "bounds": bounds, "limits": limits}
-        asked = {"sql": _text(question), **priced, **more, "find_share": find_share, "check": check}
-        how = {"refresh": refresh, "combine": combine, "anyway": anyway}
-        return self._release("/v1/ask", {**asked, **how}, key, preview)
+        return self._release("/v1/ask", RemoteAskTerms, {"sql": _text(question)}, terms, preview)
 
     ask = sql
 
-    def preview(
-        self,
-        question: str,
-        *,
-        within: Number | Mapping[str, Number] | None = None,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        delta: Number | None = None,
-        confidence: Number | None = None,
-        assume_rows: int | None = None,
-        intervals: bool | None = None,
-        bounds: str | None = None,
-        limits: str | None = None,
-        find_share: Number | None = None,
-        check: Number | None = None,
-        refresh: bool | None = None,
-        anyway: bool | None = None,
-    ) -> RemotePreview:
+    @takes(PreviewTerms)
+    def preview(self, question: str, **terms: Unpack[PreviewTerms]) -> RemotePreview:
         """Price and error of a question. Free; reads no data."""
-        priced = {"within": within, "epsilon": epsilon, "share": share, "delta": delta, "confidence": confidence}
-        more = {"assume_rows": assume_rows, "intervals": intervals, "bounds": bounds, "limits": limits}
-        asked = {"sql": _text(question), **priced, **more, "find_share": find_share, "check": check}
-        return self._preview({**asked, "refresh": refresh, "anyway": anyway})
+        return self._preview(_body(PreviewTerms, {"sql": _text(question)}, terms))
 
+    @takes(RemoteBatchTerms)
     def batch(
         self,
         questions: Sequence[str] | Mapping[str, str],
         *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        delta: Number | None = None,
-        weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-        refresh: bool | None = None,
-        anyway: bool | None = None,
         preview: RemotePreview | None = None,
-        key: str | None = None,
+        **terms: Unpack[RemoteBatchTerms],
     ) -> RemoteBatch:
         """Answers to several questions at one price, as a list or by name; arguments are those of `curator.batch`."""
-        priced = {"epsilon": epsilon, "share": share, "delta": delta, "weights": weights, "confidence": confidence}
-        asked = {"questions": _texts(questions), **priced, "check": check, "refresh": refresh, "anyway": anyway}
-        body = self._ask("/v1/batch", asked, key, preview)
+        asked = _body(RemoteBatchTerms, {"questions": _texts(questions)}, terms)
+        body = self._ask("/v1/batch", asked, terms.get("key"), preview)
         answers: Mapping[str, Json] = body["answers"]
         again = {name: partial(self._again, "/v1/batch", asked, name) for name in answers}
         releases = tuple(RemoteRelease(one, again[name], _id(body)) for name, one in answers.items())
         return RemoteBatch(tuple(answers), releases, read_cost(body["price"]), body["in_words"], _id(body))
 
-    def preview_batch(
-        self,
-        questions: Sequence[str] | Mapping[str, str],
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        delta: Number | None = None,
-        weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-        refresh: bool | None = None,
-        anyway: bool | None = None,
-    ) -> RemotePreview:
+    @takes(BatchTerms)
+    def preview_batch(self, questions: Sequence[str] | Mapping[str, str], **terms: Unpack[BatchTerms]) -> RemotePreview:
         """Price and error of each question of a batch. Free; reads no data."""
-        priced = {"epsilon": epsilon, "share": share, "delta": delta, "weights": weights, "confidence": confidence}
-        how = {"check": check, "refresh": refresh, "anyway": anyway}
-        return self._preview({"questions": _texts(questions), **priced, **how})
+        return self._preview(_body(BatchTerms, {"questions": _texts(questions)}, terms))
 
-    def distribution(
-        self,
-        column: str,
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        table: str | None = None,
-        where: str | None = None,
-        cells: int | None = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-        refresh: bool | None = None,
-        key: str | None = None,
-    ) -> RemoteRelease:
+    @takes(RemoteDistributionTerms)
+    def distribution(self, column: str, **terms: Unpack[RemoteDistributionTerms]) -> RemoteRelease:
         """How many rows lie in every cell of a column, for one price, as a table of its cells."""
-        priced = {"epsilon": epsilon, "share": share, "confidence": confidence, "check": check, "refresh": refresh}
-        asked = {"column": column, "table": table, "where": where, "cells": cells, **priced}
-        return self._release("/v1/distribution", asked, key)
+        return self._release("/v1/distribution", RemoteDistributionTerms, {"column": column}, terms)
 
+    @takes(RemoteMarginalsTerms)
     def marginals(
-        self,
-        columns: Sequence[str | Sequence[str]],
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        ways: int | None = None,
-        table: str | None = None,
-        where: str | None = None,
-        cells: int | Mapping[str, int] | None = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-        refresh: bool | None = None,
-        key: str | None = None,
+        self, columns: Sequence[str | Sequence[str]], **terms: Unpack[RemoteMarginalsTerms]
     ) -> RemoteMarginals:
         """The counts over every set of up to `ways` of these columns, consistent with each other, for one price."""
-        priced = {"epsilon": epsilon, "share": share, "confidence": confidence, "check": check, "refresh": refresh}
-        asked = {"columns": columns, "ways": ways, "table": table, "where": where, "cells": cells, **priced}
-        body = self._ask("/v1/marginals", asked, key, None)
+        asked = _body(RemoteMarginalsTerms, {"columns": columns}, terms)
+        body = self._ask("/v1/marginals", asked, terms.get("key"), None)
         return RemoteMarginals(body, _id(body))
 
     def dummy(self) -> Connection:
@@ -239,9 +162,12 @@ class Connection:
         body = self._transport.post("/v1/preview", {name: _json(value, name) for name, value in asked.items()})
         return RemotePreview(body, body.get("preview"))
 
-    def _release(self, path: str, asked: Json, key: str | None, preview: RemotePreview | None = None) -> RemoteRelease:
-        body = self._ask(path, asked, key, preview)
-        return RemoteRelease(body, partial(self._again, path, asked, None), _id(body))
+    def _release(
+        self, path: str, kind: Any, asked: Json, terms: Mapping[str, Any], preview: RemotePreview | None = None
+    ) -> RemoteRelease:
+        sent = _body(kind, asked, terms)
+        body = self._ask(path, sent, terms.get("key"), preview)
+        return RemoteRelease(body, partial(self._again, path, sent, None), _id(body))
 
     def _again(self, path: str, asked: Json, name: str | None, confidence: Fraction, simultaneous: bool) -> Json:
         """The stored answer once more, with other intervals: never charged, as its preview must cost nothing."""
@@ -256,6 +182,12 @@ class Connection:
             )
         body = self._ask(path, again, None, preview)
         return body if name is None else body["answers"][name]
+
+
+def _body(kind: Any, asked: Json, terms: Mapping[str, Any]) -> dict[str, Any]:
+    """What is sent: what is asked, and the terms that were named."""
+    check_names(kind, terms)
+    return {**asked, **{name: value for name, value in terms.items() if name != "key"}}
 
 
 def _id(body: Json) -> str | None:

@@ -23,13 +23,12 @@ from lapwing.plan.bounds_search import BoundsOf, LimitOf, SearchResult, Target
 from lapwing.plan.plan import make_outline
 from lapwing.plan.question import Question
 from lapwing.sql.combining import substitute
+from lapwing.terms import SEARCH_SHARE
 
 T = TypeVar("T")
 
 AUTO = "auto"
 """Written in place of bounds or limits to search for."""
-SHARE = 0.35
-"""The default share of the price for all searches together."""
 
 QuestionReader = Callable[[Catalog], Question]
 """Reads one question with what a catalog declares; raises Refused."""
@@ -50,7 +49,7 @@ NOTHING = Automatic()
 
 def read_automatic(bounds: Any, limits: Any, find_share: Number) -> Automatic:
     """What the words of a question ask for."""
-    if bounds is limits is None and find_share is SHARE:
+    if bounds is limits is None and find_share is SEARCH_SHARE:
         return NOTHING
     for name, word in (("bounds", bounds), ("limits", limits)):
         if word is not None and not (isinstance(word, str) and word == AUTO):

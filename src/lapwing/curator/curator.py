@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Self, assert_never
+from typing import Any, Self, Unpack, assert_never
 
 from lapwing.answers.answer import Release
 from lapwing.answers.computed import Computed
 from lapwing.answers.distribution import Distribution
-from lapwing.answers.marginals import CellsPerAxis, MarginalTables
+from lapwing.answers.marginals import MarginalTables
 from lapwing.curator.answering import nothing
-from lapwing.curator.automatic import SHARE, read_automatic
 from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
 from lapwing.curator.check_price import CHECK
@@ -20,16 +19,17 @@ from lapwing.curator.dummy import dummy_catalog, dummy_engine
 from lapwing.curator.planner import REMEMBERED, Planner
 from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
 from lapwing.curator.preview import Preview
-from lapwing.curator.pricing import Terms, Within
+from lapwing.curator.pricing import Terms
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.request import (
-    STEWARD,
     DistributionRequest,
     MarginalsRequest,
     QuestionRequest,
     Request,
     StatementPart,
     WorkloadRequest,
+    cells_of,
+    make_request,
 )
 from lapwing.curator.requests import Requests
 from lapwing.curator.stages import RequestSteps, run
@@ -42,6 +42,18 @@ from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.statement import Statement
 from lapwing.sql.ibis_reader import unbound_table
+from lapwing.terms import (
+    STEWARD,
+    AskBatchTerms,
+    AskDistributionTerms,
+    AskMarginalsTerms,
+    AskTerms,
+    BatchTerms,
+    PreviewDistributionTerms,
+    PreviewMarginalsTerms,
+    PreviewTerms,
+    takes,
+)
 
 
 class Curator:
@@ -117,27 +129,8 @@ class Curator:
             case asked:
                 return self._preview(asked, request)
 
-    def sql(
-        self,
-        question: Any,
-        *,
-        within: Within | None = None,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        delta: Number | None = None,
-        confidence: Number | None = None,
-        assume_rows: int | None = None,
-        intervals: bool = True,
-        bounds: str | None = None,
-        limits: str | None = None,
-        find_share: Number = SHARE,
-        check: Number | None = None,
-        refresh: bool = False,
-        combine: bool = False,
-        anyway: bool = False,
-        analyst: str = STEWARD,
-        key: str | None = None,
-    ) -> Release | Computed:
+    @takes(AskTerms)
+    def sql(self, question: Any, **terms: Unpack[AskTerms]) -> Release | Computed:
         """The noisy answer to a question, charged before any row is read.
 
         The question is SQL text, or an Ibis expression over `curator.table(...)`. What it computes from released
@@ -153,100 +146,36 @@ class Curator:
         stored too, and serves every filter over the same keys; check=0 turns it off.
         An answer that would say nothing, by the plan alone, is refused for nothing; `anyway` asks it all the same.
         """
-        automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
-        return run(self._requests.answer(asked, Request(asked, terms, refresh, combine, analyst, key, anyway=anyway)))
+        return run(self._requests.answer(asked, make_request(asked, terms, AskTerms)))
 
     ask = sql
 
-    def preview(
-        self,
-        question: Any,
-        *,
-        within: Within | None = None,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        delta: Number | None = None,
-        confidence: Number | None = None,
-        assume_rows: int | None = None,
-        intervals: bool = True,
-        bounds: str | None = None,
-        limits: str | None = None,
-        find_share: Number = SHARE,
-        check: Number | None = None,
-        refresh: bool = False,
-        anyway: bool = False,
-    ) -> Preview | BatchPreview:
+    @takes(PreviewTerms)
+    def preview(self, question: Any, **terms: Unpack[PreviewTerms]) -> Preview | BatchPreview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
-        automatic = read_automatic(bounds, limits, find_share)
-        terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
-        return self._preview_question(asked, Request(asked, terms, refresh, anyway=anyway))
+        return self._preview_question(asked, make_request(asked, terms, PreviewTerms))
 
-    def batch(
-        self,
-        questions: Sequence[Any] | Mapping[str, Any],
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        delta: Number | None = None,
-        weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-        refresh: bool = False,
-        anyway: bool = False,
-        analyst: str = STEWARD,
-        key: str | None = None,
-    ) -> Batch:
+    @takes(AskBatchTerms)
+    def batch(self, questions: Sequence[Any] | Mapping[str, Any], **terms: Unpack[AskBatchTerms]) -> Batch:
         """Answers to several questions at one price, in SQL or Ibis, as a list or by name.
 
         Questions over the same rows and keys are answered together. The price is split so that the worst relative error
         is least; a question with a weight of 2 errs half as much as one with 1. What is stored already is not paid, if
         it is at least as good as its part of the price would be.
         """
-        asked, terms = (
-            read_batch(questions, weights),
-            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
-        )
-        request = Request(asked, terms, refresh, analyst=analyst, key=key, anyway=anyway)
-        return run(self._requests.answer_batch(asked, request))
+        asked = read_batch(questions, terms.get("weights"))
+        return run(self._requests.answer_batch(asked, make_request(asked, terms, AskBatchTerms)))
 
-    def preview_batch(
-        self,
-        questions: Sequence[Any] | Mapping[str, Any],
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        delta: Number | None = None,
-        weights: Sequence[Number] | Mapping[str, Number] | None = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-        refresh: bool = False,
-        anyway: bool = False,
-    ) -> BatchPreview:
+    @takes(BatchTerms)
+    def preview_batch(self, questions: Sequence[Any] | Mapping[str, Any], **terms: Unpack[BatchTerms]) -> BatchPreview:
         """Price and error of each question of a batch. Free; reads no data."""
-        asked, terms = (
-            read_batch(questions, weights),
-            Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
-        )
-        return self._preview_batch(asked, Request(asked, terms, refresh, anyway=anyway))
+        asked = read_batch(questions, terms.get("weights"))
+        return self._preview_batch(asked, make_request(asked, terms, BatchTerms))
 
-    def distribution(
-        self,
-        column: str,
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        table: str | None = None,
-        where: str | None = None,
-        cells: int | None = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-        refresh: bool = False,
-        analyst: str = STEWARD,
-        key: str | None = None,
-    ) -> Distribution:
+    @takes(AskDistributionTerms)
+    def distribution(self, column: str, **terms: Unpack[AskDistributionTerms]) -> Distribution:
         """How many rows lie in every range of a column, its distribution function and its quantiles, for one price.
 
         The column has declared values, in their order, or bounds: whole numbers count one by one and reals in `cells`
@@ -254,27 +183,11 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells. `where` is a condition in SQL,
         without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
-        asked = DistributionRequest(column, table, where, cells)
-        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
-        request = Request(asked, terms, refresh, analyst=analyst, key=key)
-        return Distribution.of(run(self._requests.answer_one(asked, request)))
+        asked = DistributionRequest(column, **cells_of(terms))
+        return Distribution.of(run(self._requests.answer_one(asked, make_request(asked, terms, AskDistributionTerms))))
 
-    def marginals(
-        self,
-        columns: Sequence[str | Sequence[str]],
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        ways: int = 2,
-        table: str | None = None,
-        where: str | None = None,
-        cells: CellsPerAxis = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-        refresh: bool = False,
-        analyst: str = STEWARD,
-        key: str | None = None,
-    ) -> MarginalTables:
+    @takes(AskMarginalsTerms)
+    def marginals(self, columns: Sequence[str | Sequence[str]], **terms: Unpack[AskMarginalsTerms]) -> MarginalTables:
         """The counts over every set of up to `ways` of these columns, consistent with each other, for one price.
 
         `columns` may also list the tables: [("sex", "site"), ("age",)]. Columns have declared values or bounds, as for
@@ -283,45 +196,22 @@ class Curator:
         count in the first or last cell. A unit counts in at most groups_per_unit cells of all columns together, and
         with at most rows_per_unit rows in each.
         """
-        asked = MarginalsRequest(columns, table, where, ways, cells)
-        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
-        request = Request(asked, terms, refresh, analyst=analyst, key=key)
-        return MarginalTables(run(self._requests.answer_one(asked, request)))
+        asked = MarginalsRequest(columns, **cells_of(terms))
+        return MarginalTables(run(self._requests.answer_one(asked, make_request(asked, terms, AskMarginalsTerms))))
 
-    def preview_distribution(
-        self,
-        column: str,
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        table: str | None = None,
-        where: str | None = None,
-        cells: int | None = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
-    ) -> Preview:
+    @takes(PreviewDistributionTerms)
+    def preview_distribution(self, column: str, **terms: Unpack[PreviewDistributionTerms]) -> Preview:
         """Price and error of a distribution. Free; reads no data."""
-        asked = DistributionRequest(column, table, where, cells)
-        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
-        return self._preview(asked, Request(asked, terms))
+        asked = DistributionRequest(column, **cells_of(terms))
+        return self._preview(asked, make_request(asked, terms, PreviewDistributionTerms))
 
+    @takes(PreviewMarginalsTerms)
     def preview_marginals(
-        self,
-        columns: Sequence[str | Sequence[str]],
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        ways: int = 2,
-        table: str | None = None,
-        where: str | None = None,
-        cells: CellsPerAxis = None,
-        confidence: Number | None = None,
-        check: Number | None = None,
+        self, columns: Sequence[str | Sequence[str]], **terms: Unpack[PreviewMarginalsTerms]
     ) -> Preview:
         """Price and error of marginals. Free; reads no data."""
-        asked = MarginalsRequest(columns, table, where, ways, cells)
-        terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
-        return self._preview(asked, Request(asked, terms))
+        asked = MarginalsRequest(columns, **cells_of(terms))
+        return self._preview(asked, make_request(asked, terms, PreviewMarginalsTerms))
 
     def watch(
         self,

@@ -23,9 +23,7 @@ from lapwing.plan.plan import Outline, Plan, Prices, equal_prices, make_outline,
 from lapwing.plan.question import Question
 from lapwing.privacy.budget import Budget
 from lapwing.privacy.loss import Loss
-
-Within = Number | Mapping[str, Number]
-"""A half-width for every number of the answer, or one for each by its name."""
+from lapwing.terms import Within
 
 _DIGITS, _TENS = 3, 1000  # prices have four digits: 1.000 to 9.999 times a power of ten
 _MOST = Fraction(10**4)  # a price beyond which nobody is served

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -17,6 +17,7 @@ from typing import Any
 
 from lapwing.answers.distribution import ask_distribution
 from lapwing.answers.marginals import CellsPerAxis, ask_marginals, read_columns
+from lapwing.curator.automatic import read_automatic
 from lapwing.curator.batch import BatchRequest
 from lapwing.curator.pricing import Terms
 from lapwing.expressions.identity import Facts, Identity, number_facts
@@ -25,9 +26,7 @@ from lapwing.numbers import exact, flag
 from lapwing.plan.plan import Outline, Plan
 from lapwing.plan.workload import axes_of
 from lapwing.privacy.budget import Cost
-
-STEWARD = "steward"
-"""The analyst if none is named."""
+from lapwing.terms import SEARCH_SHARE, STEWARD, check_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +110,14 @@ def _title(what: str, plan: Plan, where: str | None) -> str:
 
 
 WorkloadRequest = DistributionRequest | MarginalsRequest
+Asked = QuestionRequest | BatchRequest | WorkloadRequest
 
 
 @dataclass(frozen=True)
 class Request:
     """What is asked, on which terms, by whom, and under which retry key."""
 
-    asked: QuestionRequest | BatchRequest | WorkloadRequest
+    asked: Asked
     terms: Terms
     refresh: bool = False
     """Whether a new answer is paid for even if one is stored."""
@@ -164,6 +164,25 @@ class Request:
         check = () if terms.check is None else (_facts(terms.check),)
         found = (automatic.bounds, automatic.limits, number_facts(automatic.share))
         return (_facts(numbers), terms.intervals, *found, *check)
+
+
+_PRICE = frozenset(one.name for one in fields(Terms)) - {"automatic", "taken"}
+_HOW = ("refresh", "combine", "anyway", "analyst", "key")
+_CELLS = ("table", "where", "ways", "cells")
+
+
+def cells_of(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """The terms that say what a workload counts."""
+    return {name: terms[name] for name in _CELLS if name in terms}
+
+
+def make_request(asked: Asked, terms: Mapping[str, Any], kind: Any = None, at_most: Cost | None = None) -> Request:
+    """What is asked, on the terms that were named; `kind` lists those there are (terms.py), if they may be others."""
+    if kind is not None:
+        check_names(kind, terms)
+    automatic = read_automatic(terms.get("bounds"), terms.get("limits"), terms.get("find_share", SEARCH_SHARE))
+    price = Terms(**{name: terms[name] for name in _PRICE & terms.keys()}, automatic=automatic)
+    return Request(asked, price, **{name: terms[name] for name in _HOW if name in terms}, at_most=at_most)
 
 
 def _facts(written: Any) -> Facts:

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model
 
-from lapwing.curator.automatic import SHARE, read_automatic
 from lapwing.curator.batch import BatchRequest, read_batch
-from lapwing.curator.pricing import Terms
-from lapwing.curator.request import DistributionRequest, MarginalsRequest, QuestionRequest, Request
+from lapwing.curator.request import (
+    DistributionRequest,
+    MarginalsRequest,
+    QuestionRequest,
+    Request,
+    cells_of,
+    make_request,
+)
+from lapwing.numbers import Number
 from lapwing.privacy.budget import Cost
+from lapwing.terms import (
+    TERMS,
+    BatchTerms,
+    DistributionTerms,
+    MarginalsTerms,
+    QuestionTerms,
+    Within,
+    types_of,
+)
 
 _LONGEST = 100_000  # characters of a question
 _DIGITS = 100  # of a number
@@ -29,18 +45,34 @@ DecimalNumber = Annotated[Decimal, BeforeValidator(_written), Field(allow_inf_na
 """A number, or its decimal text: 0.1 and "0.1" are the same."""
 WholeNumber = Annotated[int, Field(strict=True, ge=1, le=10**15)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
-Anyway = Annotated[bool, Field(strict=True, description="Ask it even if the answer would say nothing.")]
 Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
+
+
+_TYPES: dict[Any, Any] = {
+    Number | None: DecimalNumber | None,
+    Number: DecimalNumber,
+    Within | None: DecimalNumber | dict[ColumnName, DecimalNumber] | None,
+    Sequence[Number] | Mapping[str, Number] | None: list[DecimalNumber] | dict[ColumnName, DecimalNumber] | None,
+    int | None: WholeNumber | None,
+    int: WholeNumber,
+    int | Mapping[str, int] | None: WholeNumber | dict[ColumnName, WholeNumber] | None,
+    bool: Annotated[bool, Field(strict=True)],
+    str | None: Text | None,
+}
+"""How a term of this type is written in JSON; other types are written as they are."""
+_B = TypeVar("_B", bound="_Body")
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    refresh: bool = Field(False, strict=True, description=TERMS["refresh"].help)
+
     def request(self, analyst: str, key: str | None = None, at_most: Cost | None = None) -> Request:
         """What is asked of the curator."""
-        asked, terms = self._asked(), self._terms()
-        refresh, combine, anyway = (getattr(self, name, False) for name in ("refresh", "combine", "anyway"))
-        return Request(asked, terms, refresh, combine, analyst, key, at_most=at_most, anyway=anyway)
+        terms = {name: getattr(self, name) for name in self.model_fields_set if name in TERMS}
+        asked = self._asked(terms)
+        return make_request(asked, {**terms, "analyst": analyst, "key": key}, at_most=at_most)
 
     def digest(self) -> str:
         """What was written, for comparison."""
@@ -50,91 +82,65 @@ class _Body(BaseModel):
         """The question, for a log that its steward asked for."""
         return self.model_dump_json(exclude_unset=True)
 
-    def _asked(self) -> Any:
-        raise NotImplementedError
-
-    def _terms(self) -> Terms:
+    def _asked(self, terms: dict[str, Any]) -> Any:
         raise NotImplementedError
 
 
-class _Priced(_Body):
-    epsilon: DecimalNumber | None = Field(None, description="The price to pay.", examples=["0.1"])
-    share: DecimalNumber | None = Field(None, description="The part of the whole budget to pay.")
-    confidence: DecimalNumber | None = Field(None, description="The confidence of intervals.")
-    check: DecimalNumber | None = Field(None, description="The share of the price that tells how much limits cut.")
-    refresh: bool = Field(False, strict=True, description="Pay for a new answer even if one is stored.")
+def _with_terms(kind: Any) -> Callable[[type[_B]], type[_B]]:
+    """Adds the terms of a kind to a body."""
 
-    def _terms(self) -> Terms:
-        return Terms(epsilon=self.epsilon, share=self.share, confidence=self.confidence, check=self.check)
+    def made(body: type[_B]) -> type[_B]:
+        fields: dict[str, Any] = {
+            name: (_TYPES.get(written, written), Field(TERMS[name].default, description=TERMS[name].help))
+            for name, written in types_of(kind).items()
+            if name not in body.model_fields
+        }
+        return create_model(body.__name__, __base__=body, __doc__=body.__doc__, __module__=__name__, **fields)
+
+    return made
 
 
-class AskBody(_Priced):
+@_with_terms(QuestionTerms)
+class AskBody(_Body):
     """One question, and one of three prices: `within`, `epsilon` or `share`."""
 
     sql: Text = Field(description="One SELECT.", examples=["SELECT COUNT(*) AS n FROM visits"])
-    within: DecimalNumber | dict[ColumnName, DecimalNumber] | None = Field(
-        None, description="The largest error of counts and sums, for all or by column."
-    )
-    delta: DecimalNumber | None = Field(None, description="How much delta private key selection may spend.")
-    assume_rows: WholeNumber | None = None
-    intervals: bool = Field(True, strict=True)
-    bounds: Literal["auto"] | None = None
-    limits: Literal["auto"] | None = None
-    find_share: DecimalNumber = Decimal(str(float(SHARE)))
-    combine: bool = Field(False, strict=True)
-    anyway: Anyway = False
 
-    def _asked(self) -> QuestionRequest:
+    def _asked(self, _: dict[str, Any]) -> QuestionRequest:
         return QuestionRequest(self.sql)
 
-    def _terms(self) -> Terms:
-        automatic = read_automatic(self.bounds, self.limits, self.find_share)
-        numbers = (self.within, self.epsilon, self.delta, self.confidence, self.assume_rows)
-        return Terms(*numbers, self.intervals, automatic, share=self.share, check=self.check)
 
-
-class BatchBody(_Priced):
+@_with_terms(BatchTerms)
+class BatchBody(_Body):
     """Several questions at one price, as a list or by name."""
 
     questions: (
         Annotated[list[Text], Field(min_length=1, max_length=_MOST)]
         | Annotated[dict[ColumnName, Text], Field(min_length=1, max_length=_MOST)]
     )
-    delta: DecimalNumber | None = None
-    weights: list[DecimalNumber] | dict[ColumnName, DecimalNumber] | None = None
-    anyway: Anyway = False
 
-    def _asked(self) -> BatchRequest:
-        return read_batch(self.questions, self.weights)
-
-    def _terms(self) -> Terms:
-        numbers = {"epsilon": self.epsilon, "share": self.share, "delta": self.delta}
-        return Terms(**numbers, confidence=self.confidence, check=self.check)  # type: ignore[arg-type]
+    def _asked(self, terms: dict[str, Any]) -> BatchRequest:
+        return read_batch(self.questions, terms.get("weights"))
 
 
-class DistributionBody(_Priced):
+@_with_terms(DistributionTerms)
+class DistributionBody(_Body):
     """The distribution of one column."""
 
     column: ColumnName
-    table: ColumnName | None = None
-    where: Text | None = Field(None, description="A condition in SQL, without the word WHERE.")
-    cells: WholeNumber | None = None
 
-    def _asked(self) -> DistributionRequest:
-        return DistributionRequest(self.column, self.table, self.where, self.cells)
+    def _asked(self, terms: dict[str, Any]) -> DistributionRequest:
+        return DistributionRequest(self.column, **cells_of(terms))
 
 
-class MarginalsBody(_Priced):
+@_with_terms(MarginalsTerms)
+class MarginalsBody(_Body):
     """The counts over every set of up to `ways` of these columns."""
 
     columns: Annotated[list[ColumnName | list[ColumnName]], Field(min_length=1, max_length=_MOST)]
-    table: ColumnName | None = None
-    where: Text | None = Field(None, description="A condition in SQL, without the word WHERE.")
-    ways: WholeNumber = 2
-    cells: WholeNumber | dict[ColumnName, WholeNumber] | None = None
 
-    def _asked(self) -> MarginalsRequest:
-        return MarginalsRequest(self.columns, self.table, self.where, self.ways, self.cells)
+    def _asked(self, terms: dict[str, Any]) -> MarginalsRequest:
+        return MarginalsRequest(self.columns, **cells_of(terms))
 
 
 _BY_FIELD = {"sql": "ask", "questions": "batch", "column": "distribution", "columns": "marginals"}
