@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from sqlglot import Dialect as Grammar
@@ -23,7 +23,7 @@ from sqlglot.generator import Generator
 
 from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Bug
-from lapwing.expressions.forms import FORM, FORMS, Form, form_of
+from lapwing.expressions.forms import FORM, FORMS, Form
 from lapwing.expressions.refusal import refuse
 
 SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
@@ -94,9 +94,10 @@ class Dialect:
         tree = query.copy() if copy else query
         writer = Writer(self.name, salt)
         for node in reversed(list(tree.walk())):  # what is inside a form comes before it
-            form = form_of(node) if FORM in node.args else None  # most nodes stand for none
+            form = node.args.get(FORM)
             if form is not None:
-                text = exp.Var(this=self._write(form, writer, node))
+                write = self.forms[form]
+                text = exp.Var(this=_refuse(write) if isinstance(write, Lacking) else write(writer, node))
             elif type(node) in self.nodes and (own := self.nodes[type(node)](writer, node)):
                 text = exp.Var(this=own)
             elif isinstance(node, exp.DataType) and len(node.args) == 1:
@@ -115,18 +116,13 @@ class Dialect:
     def check(self, query: exp.Expression) -> None:
         """Refuses what `write` would, for a form that the engine lacks."""
         for node in reversed(list(query.walk())):
-            form = form_of(node)
-            if form is not None:
-                self._entry(form)
+            form = node.args.get(FORM)
+            if form is not None and isinstance(entry := self.forms[form], Lacking):
+                _refuse(entry)
 
-    def _write(self, form: type[Form], writer: Writer, node: exp.Expr) -> str:
-        return self._entry(form)(writer, node)
 
-    def _entry(self, form: type[Form]) -> Write:
-        entry = self.forms[form]
-        if isinstance(entry, Lacking):
-            refuse("unsupported-function", "the question", entry.why, entry.instead)
-        return entry
+def _refuse(form: Lacking) -> NoReturn:
+    refuse("unsupported-function", "the question", form.why, form.instead)
 
 
 @lru_cache(maxsize=16)
