@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -40,6 +40,7 @@ class Laplace:
     epsilon: Fraction
     sensitivity: Fraction
     size: int
+    scale: Fraction = field(init=False, compare=False, repr=False)
 
     __repr__ = short_repr
 
@@ -47,6 +48,7 @@ class Laplace:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
         object.__setattr__(self, "size", count(size, "size"))
+        object.__setattr__(self, "scale", self.sensitivity / self.epsilon)
 
     def __call__(self, values: Any) -> Any:
         """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
@@ -55,10 +57,6 @@ class Laplace:
     def draw(self, count: int) -> Integers:
         """Draws integer noise."""
         return sample_laplace(self.scale, count)
-
-    @property
-    def scale(self) -> Fraction:
-        return self.sensitivity / self.epsilon
 
     @property
     def loss(self) -> Pure:
