@@ -40,6 +40,8 @@ class EngineQuery:
     tables: Mapping[str, pa.Table]
     seconds: int = LEAST
     """How long a server may take for it (time_limit.py)."""
+    parsed: Any = field(default=None, compare=False, repr=False)
+    """What the engine read from the text when it was prepared, if it keeps that."""
 
 
 class Writer:
