@@ -218,7 +218,7 @@ def ask(
     check_formats(as_json, as_csv)
     terms = _terms((within, epsilon, share), delta, confidence, assume_rows, bare, (bounds, limits, find_share), check)
     if plot is not None:
-        from lapwing.answers.formats.plot import picture_path
+        from lapwing.answers.formats import picture_path
 
         picture_path(plot)
     with waiting("reading the rows"):
