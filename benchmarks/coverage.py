@@ -4,7 +4,7 @@
 
 prints one table and writes it to benchmarks/results/coverage.md. The table of rows is opened and the question planned
 as ever, and the engine counts its exact cells once. Then `release`, the one place where noise is added, draws thousands
-of answers from those cells, and answers/estimates.py makes numbers and intervals of them: what an analyst would be
+of answers from those cells, and answers/columns.py makes numbers and intervals of them: what an analyst would be
 given, without reading SQL and without charging a ledger each time.
 """
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import lapwing as lw
-from lapwing.answers.estimates import intervals_of, values_of
+from lapwing.answers.columns import intervals_of, values_of
 from lapwing.expressions.expression import Slot
 from lapwing.plan.noise import Arranged, Released, fetched, release
 from lapwing.plan.plan import Plan

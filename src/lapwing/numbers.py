@@ -50,6 +50,8 @@ os.register_at_fork(after_in_child=_Precision.renew)  # a thread that does not e
 
 def exact(value: object, name: str) -> Fraction:
     """Reads a parameter as the number the user wrote."""
+    if type(value) is Fraction and max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MOST_BITS:
+        return value
     if type(value) is float and isfinite(value):
         return _as_printed(value)
     match value:
@@ -185,11 +187,19 @@ def enclose(formula: Callable[[], arb], *, bits: int = 128) -> tuple[Fraction, F
 def decide(margin: Callable[[], arb]) -> bool:
     """Whether a number that is not zero lies above zero, computed with growing precision until the ball says so."""
     bits = 64
-    while bits <= 1 << 14:
-        low, high = enclose(margin, bits=bits)
-        if low > 0 or high < 0:
-            return low > 0
-        bits *= 2
+    with _Precision.lock:
+        before = ctx.prec
+        try:
+            while bits <= 1 << 14:
+                ctx.prec = bits
+                value = margin()
+                if not value.is_finite():
+                    raise Misconfigured(_TOO_LARGE)
+                if value > 0 or value < 0:  # all numbers of the ball
+                    return bool(value > 0)
+                bits *= 2
+        finally:
+            ctx.prec = before
     raise Bug("a comparison of real numbers does not converge")
 
 
@@ -220,7 +230,7 @@ def _dyadic(value: arb, *, up: bool) -> Fraction:
     """The end of a ball; next to 0 it is rounded to one side, which keeps it short."""
     if not value.is_finite():
         raise Misconfigured(_TOO_LARGE)
-    mantissa, exponent = (int(part) for part in value.man_exp())
+    mantissa, exponent = map(int, value.man_exp())
     if mantissa and exponent + mantissa.bit_length() < -_FARTHEST:
         tiny = Fraction(1, 1 << _FARTHEST) if up == (mantissa > 0) else Fraction(0)
         return tiny if mantissa > 0 else -tiny

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers.columns import _ranks, present
-from lapwing.answers.estimates import half_width
+from lapwing.answers.columns import _ranks, half_width, present
 from lapwing.answers.table import AnswerColumn
 from lapwing.plan.noise import Released
 from lapwing.plan.plan import Plan, make_plan

@@ -21,14 +21,8 @@ import pyarrow as pa
 import pytest
 from matplotlib.text import Text
 
-from lapwing.answers.formats.arrow import to_arrow
-from lapwing.answers.formats.csv import to_csv
-from lapwing.answers.formats.from_json import read_table
-from lapwing.answers.formats.html import to_html
-from lapwing.answers.formats.json import to_dict, to_json
-from lapwing.answers.formats.pandas import to_pandas
-from lapwing.answers.formats.registry import FORMATS
-from lapwing.answers.formats.text import show, to_text
+from lapwing.answers.formats import FORMATS, show, to_arrow, to_csv, to_dict, to_html, to_json, to_pandas, to_text
+from lapwing.answers.from_json import read_table
 from lapwing.answers.picture import arrange
 from lapwing.answers.table import CHOSEN, AnswerColumn, AnswerTable, fresh
 from lapwing.arrays import objects

@@ -15,9 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lapwing.answers.answer import Release
-from lapwing.answers.formats.html import to_html
-from lapwing.answers.formats.pandas import to_pandas
-from lapwing.answers.formats.text import to_text
+from lapwing.answers.formats import to_html, to_pandas, to_text
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type

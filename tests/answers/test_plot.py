@@ -17,7 +17,7 @@ import pytest
 from matplotlib.cbook import is_math_text
 from matplotlib.text import Text
 
-from lapwing.answers.formats.plot import plot
+from lapwing.answers.formats import plot
 from lapwing.answers.phrases import asked, condition, label
 from lapwing.answers.picture import CELLS_AS_BARS, MOST_BARS, Picture, Shape, arrange
 from lapwing.answers.table import AnswerColumn, AnswerTable
@@ -137,7 +137,7 @@ def test_plot_neither_uses_nor_changes_the_settings_of_the_caller() -> None:
 def test_plot_never_loads_pyplot() -> None:
     program = (
         "import sys, numpy as np\n"
-        "from fractions import Fraction\nfrom lapwing.answers.formats.plot import plot\n"
+        "from fractions import Fraction\nfrom lapwing.answers.formats import plot\n"
         "from lapwing.answers.table import AnswerColumn, AnswerTable\n"
         "from lapwing.expressions.types import Type\n"
         "assert 'matplotlib' not in sys.modules\n"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lapwing.answers import prices
-from lapwing.answers.prices import best_terms, prices_in, prices_out, terms_of
+from lapwing.answers import stored
+from lapwing.answers.stored import best_terms, prices_in, prices_out, terms_of
 from lapwing.curator import answering
 from lapwing.plan.plan import Prices
 from lapwing.privacy import Budget
@@ -74,11 +74,11 @@ def test_prices_that_were_paid_are_parsed_once() -> None:
     for n in range(1, 31):
         curator.sql(QUESTION, epsilon=Fraction(n, 997), refresh=True)
     assert curator.preview(QUESTION, epsilon=Fraction(1, 997)).cost.amount == 0
-    parsed = prices._parts.cache_info().misses
+    parsed = stored._parts.cache_info().misses
     assert curator.preview(QUESTION, epsilon=Fraction(1, 997)).cost.amount == 0
     assert curator.sql(QUESTION, epsilon=Fraction(2, 997)).cost.amount == 0
     assert curator.preview(QUESTION, epsilon=50).cost.amount == 50
-    assert prices._parts.cache_info().misses <= parsed + 2
+    assert stored._parts.cache_info().misses <= parsed + 2
 
 
 def test_one_stored_distribution_is_read_however_many_were_paid(monkeypatch: pytest.MonkeyPatch) -> None:

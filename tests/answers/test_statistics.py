@@ -15,8 +15,7 @@ import pytest
 
 import lapwing as lw
 from lapwing.answers.answer import Release
-from lapwing.answers.columns import present
-from lapwing.answers.estimates import intervals_of, values_of
+from lapwing.answers.columns import intervals_of, present, values_of
 from lapwing.curator import Curator
 from lapwing.mechanisms.cells import CellQuantiles
 from lapwing.mechanisms.moments.mean import Mean, Variance

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lapwing.answers.formats.from_json import read_table
-from lapwing.answers.formats.registry import FORMATS
+from lapwing.answers.formats import FORMATS
+from lapwing.answers.from_json import read_table
 from lapwing.curator import Curator, open_data
 from lapwing.curator.automatic import Automatic
 from lapwing.curator.pricing import Terms

@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from lapwing.curator import Curator, open_data
 from lapwing.engines import key_tables as module
+from lapwing.engines.dialect import MANY
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.engines.key_tables import MANY
 from lapwing.engines.source import Frame
 from lapwing.expressions import forms
 from lapwing.expressions.table import Catalog, Field, Table

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from engines.test_texts import LETTERS, PAGE, PRICES, limited
-from lapwing.engines.engine import ARROW_TYPES, Engine
+from lapwing.engines.dialect import ARROW_TYPES
+from lapwing.engines.engine import Engine
 from lapwing.errors import Refused
 from lapwing.expressions.operators.table import OPERATORS
 from lapwing.expressions.table import Catalog, Table

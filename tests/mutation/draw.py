@@ -37,7 +37,7 @@ ROOMS = (
     *("plan", "answers", "sql/combining.py", "sql/grouping.py", "sql/joins.py", "sql/per_unit.py", "sql/relation.py"),
     *("sql/semi_join_rows.py", "sql/unions.py"),
 )
-PICTURES = ("answers/formats/plot.py", "answers/picture.py", "answers/chart.py")
+PICTURES = ("answers/picture.py", "answers/chart.py")
 """Where a mark stands in a picture is no answer."""
 EACH = 120  # seconds: a test that takes longer has failed
 NEAR = 8  # files of tests that run before all others are even read

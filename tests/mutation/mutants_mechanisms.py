@@ -17,8 +17,8 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant(
         "Laplace scale",
         "mechanisms/additive/laplace.py",
-        "return self.sensitivity / self.epsilon",
-        "return self.sensitivity / self.epsilon / 2",
+        '"scale", self.sensitivity / self.epsilon)',
+        '"scale", self.sensitivity / self.epsilon / 2)',
         "half the noise",
         NOISE,
     ),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sqlglot import exp
 
-from lapwing.answers.estimates import half_width, intervals_of, values_of
+from lapwing.answers.columns import half_width, intervals_of, values_of
 from lapwing.curator.preview import Preview
 from lapwing.curator.pricing import Terms
 from lapwing.curator.request import DistributionRequest, MarginalsRequest, Request

@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lapwing.engines.engine import ARROW_TYPES
+from lapwing.engines.dialect import ARROW_TYPES
 from lapwing.engines.public_values import calculate
 from lapwing.errors import Refused
 from lapwing.expressions.expression import Call, Expression, walk

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from lapwing.answers.clipping_notes import check_facts, left_out
 from lapwing.answers.columns import present, unanswered
-from lapwing.answers.formats.json import price, to_dict
+from lapwing.answers.formats import price, to_dict
 from lapwing.answers.phrases import asked, condition
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid

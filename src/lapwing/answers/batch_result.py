@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, Generic, TypeVar
 
-from lapwing.answers.formats.html import small
-from lapwing.answers.formats.json import dump, price
+from lapwing.answers.formats import dump, price, small
 from lapwing.answers.tabular import Tabular
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest

@@ -1,7 +1,7 @@
 """Above the aggregation: from released numbers to the columns of the answer. All of it is post-processing, and free.
 
-Intervals. A released number has its own (estimates.py). A column computed from m released numbers takes each of them at
-confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
+Intervals. A released number has its own (`intervals_of`). A column computed from m released numbers takes each of them
+at confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
 through the arithmetic (interval_arithmetic.py). Where that gives no bound the interval is missing and `reason` says
 why. Intervals are made for every group. HAVING, LIMIT and conditions choose by noisy numbers, and what they choose is
 what had lucky noise: a number that was chosen by gets intervals that hold for all groups together, whatever is asked.
@@ -14,7 +14,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from lapwing.answers.estimates import intervals_of, values_of
 from lapwing.answers.interval_arithmetic import box_of, exactly, shown_box
 from lapwing.answers.table import AnswerColumn
 from lapwing.arrays import Array, objects
@@ -22,7 +21,10 @@ from lapwing.engines.public_values import calculate, name_of
 from lapwing.errors import Bug
 from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot, walk
 from lapwing.expressions.types import Type
+from lapwing.mechanisms.cells import Cells
 from lapwing.mechanisms.quantiles.grid_quantiles import is_approximate
+from lapwing.plan.key_selection import shown_intervals
+from lapwing.plan.kind import CellBand, Measure, Reading
 from lapwing.plan.noise import Released
 from lapwing.plan.plan import Plan
 
@@ -31,6 +33,30 @@ _UNBOUNDED = (
 )
 UNFOUND = "NULL: a search found nothing to rely on"
 _INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
+
+
+def values_of(plan: Plan, released: Released, reading: Reading) -> Cells:
+    """The number that was asked for, in each group."""
+    measure = plan.measures[reading.measure]
+    return measure.kind.values(measure, released.cells[reading.measure], reading)
+
+
+def intervals_of(
+    plan: Plan, released: Released, reading: Reading, confidence: Fraction, *, simultaneous: int
+) -> CellBand | None:
+    """The interval of that number in each group, of all `simultaneous` groups together; None if there is none."""
+    measure, cells = plan.measures[reading.measure], released.cells[reading.measure]
+    if measure.mechanism is None:
+        return shown_intervals(plan.selection, cells[0], 1 - (1 - confidence) / simultaneous)
+    return measure.kind.intervals(measure, cells, reading, confidence, simultaneous=simultaneous)
+
+
+def half_width(measure: Measure, statistic: str, confidence: Fraction, *, rows: int | None = None) -> Fraction | None:
+    """Half the width of the interval before asking; of a mean, if there are at least so many rows in the group.
+
+    None where nothing can be said beforehand.
+    """
+    return None if measure.mechanism is None else measure.kind.half_width(measure, statistic, confidence, rows)
 
 
 def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[AnswerColumn]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from lapwing.answers.answer import Release
 from lapwing.answers.columns import UNFOUND
-from lapwing.answers.formats.json import price, to_dict
+from lapwing.answers.formats import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.phrases import asked
 from lapwing.answers.postprocess.evaluate import evaluate

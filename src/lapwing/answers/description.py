@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 
-from lapwing.answers.formats.html import row
+from lapwing.answers.formats import row
 from lapwing.privacy.statement import Statement
 
 

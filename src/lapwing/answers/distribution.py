@@ -16,9 +16,7 @@ from typing import Any, overload
 import numpy as np
 
 from lapwing.answers.answer import Release
-from lapwing.answers.formats.html import small
-from lapwing.answers.formats.json import dump
-from lapwing.answers.formats.text import show
+from lapwing.answers.formats import dump, show, small
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
 from lapwing.arrays import Floats, objects
 from lapwing.errors import Misconfigured

@@ -15,8 +15,7 @@ import numpy as np
 
 from lapwing.answers.answer import Release
 from lapwing.answers.distribution import COUNT, axis_columns, count_table
-from lapwing.answers.formats.json import dump, to_dict
-from lapwing.answers.formats.text import footer
+from lapwing.answers.formats import dump, footer, to_dict
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest, refuse

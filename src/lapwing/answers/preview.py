@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from html import escape
 from typing import Any
 
-from lapwing.answers.formats.json import dump, price
+from lapwing.answers.formats import dump, price
 from lapwing.privacy.budget import Cost, remaining_text
 
 

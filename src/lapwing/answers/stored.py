@@ -1,18 +1,31 @@
-"""A released answer as bytes for the ledger, and back: price and step of each part, the shown keys, the noisy cells."""
+"""A released answer as bytes for the ledger, and back: price and step of each part, the shown keys, the noisy cells.
+
+Its prices as text are the terms under which it is stored; they say which of several stored answers can be the best.
+Checked by: tests/answers/test_stored.py, tests/answers/test_prices.py
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from datetime import date, datetime
 from fractions import Fraction
+from functools import lru_cache
+from operator import ge
 from typing import Any, assert_never
 
-from lapwing.answers.prices import prices_in, prices_out
 from lapwing.arrays import objects
 from lapwing.errors import Bug
 from lapwing.expressions.types import Type, Value
 from lapwing.plan.noise import Released
 from lapwing.plan.payload import read_payload, write_payload
-from lapwing.plan.plan import Outline, Plan, priced
+from lapwing.plan.plan import Outline, Plan, Prices, priced
+from lapwing.privacy.loss import decode_loss
+
+_Parts = tuple[tuple[str, ...], tuple[Fraction, ...]]
+"""The kinds of all numbers of a price, and the numbers."""
+
+_REMEMBERED = 10_000  # terms in memory: questions are compared with all that were paid for them
 
 
 def encode(plan: Plan, released: Released) -> bytes:
@@ -64,3 +77,61 @@ def _value_in(value: Any, kind: Type | None) -> Value:
             return datetime.fromisoformat(value)
         case _:
             return value  # type: ignore[no-any-return]
+
+
+def prices_out(prices: Prices) -> dict[str, Any]:
+    """Prices as JSON. Numbers are texts, so that no reader rounds them."""
+    return {
+        "measures": [None if share is None else share.encode() for share in prices.measures],
+        "selection": None if prices.selection is None else prices.selection.encode(),
+    }
+
+
+def prices_in(read: dict[str, Any]) -> Prices:
+    """The prices that `prices_out` wrote."""
+    measures = tuple(None if share is None else decode_loss(share) for share in read["measures"])
+    selection = None if read["selection"] is None else decode_loss(read["selection"])
+    if any(share is not None and share.delta for share in measures) or (selection is not None and not selection.delta):
+        raise Bug("a delta is the price of keys, and of nothing else")
+    return Prices(measures, selection)
+
+
+def terms_of(prices: Prices) -> str:
+    """The terms under which an answer is stored."""
+    return json.dumps(prices_out(prices))
+
+
+def best_terms(offers: Iterable[str]) -> list[str]:
+    """Of the terms of stored answers those that no other one exceeds in every part, in their order.
+
+    More of every part of a price makes no error larger, with one exception (`enough_terms`), so the best answer is
+    among them. There are as many as ways to split a price, however many prices were paid.
+    """
+    kept: list[tuple[str, _Parts]] = []
+    for terms in offers:
+        parts = _parts(terms)
+        if not any(_covers(other, parts) for _, other in kept):
+            kept = [(text, other) for text, other in kept if not _covers(parts, other)] + [(terms, parts)]
+    return [text for text, _ in kept]
+
+
+def enough_terms(offers: Iterable[str], asked: str) -> list[str]:
+    """Of the terms of stored answers those with at least as much as is asked in every part, in their order.
+
+    Where keys are selected by the better of two mechanisms, more of a price may change to one that shows half of the
+    groups sooner and the rest later: then an answer that cost more is not as good, and one of these still may be.
+    """
+    wanted = _parts(asked)
+    return [terms for terms in offers if _covers(_parts(terms), wanted)]
+
+
+def _covers(one: _Parts, other: _Parts) -> bool:
+    return one[0] == other[0] and all(map(ge, one[1], other[1]))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _parts(terms: str) -> _Parts:
+    read = json.loads(terms)
+    losses = [loss for loss in (*read["measures"], read["selection"]) if loss is not None]
+    parts = [(kind, Fraction(number)) for kind, *numbers in losses for number in numbers]
+    return tuple(kind for kind, _ in parts), tuple(number for _, number in parts)

@@ -1,4 +1,4 @@
-"""The one table that every answer is, whatever it was asked by. Each format (formats/) is a function of it.
+"""The one table that every answer is, whatever it was asked by. Each format (formats.py) is a function of it.
 
 One rule for a value, in every format:
     missing     NULL; so is a number that is not finite, and the end of an interval that is not

@@ -8,15 +8,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from lapwing.answers.formats.arrow import to_arrow
-from lapwing.answers.formats.csv import to_csv, write_csv
-from lapwing.answers.formats.html import to_html
-from lapwing.answers.formats.json import dump, to_dict
-from lapwing.answers.formats.pandas import to_pandas
-from lapwing.answers.formats.plot import plot
-from lapwing.answers.formats.polars import to_polars
-from lapwing.answers.formats.registry import FORMATS
-from lapwing.answers.formats.text import to_text
+from lapwing.answers.formats import (
+    FORMATS,
+    dump,
+    plot,
+    to_arrow,
+    to_csv,
+    to_dict,
+    to_html,
+    to_pandas,
+    to_polars,
+    to_text,
+    write_csv,
+)
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from lapwing.answers.estimates import half_width
+from lapwing.answers.columns import half_width
 from lapwing.expressions.expression import Column, walk
 from lapwing.expressions.operators.dates import DATES
 from lapwing.mechanisms.fitting import KeySelection

@@ -15,7 +15,7 @@ from lapwing.noise.bernoulli import exp_is_sound
 
 def need_server(what: str) -> None:
     """Says how to install what only a server needs."""
-    from lapwing.answers.formats.optional import load
+    from lapwing.answers.formats import load
 
     for package in ("fastapi", "uvicorn", "jinja2"):
         load(package, what=what, install="'lapwing[server]'")

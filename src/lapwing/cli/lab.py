@@ -123,7 +123,7 @@ def attack(
 def _check_picture(plot: Path | None) -> None:
     """Before the runs, which take long."""
     if plot is not None:
-        from lapwing.answers.formats.plot import picture_path
+        from lapwing.answers.formats import picture_path
 
         picture_path(plot)
 

@@ -180,7 +180,7 @@ def ask(
     check_formats(as_json, as_csv)
     request = _question(question, AskTerms, terms)
     if plot is not None:
-        from lapwing.answers.formats.plot import picture_path
+        from lapwing.answers.formats import picture_path
 
         picture_path(plot)
     with waiting("reading the rows"):

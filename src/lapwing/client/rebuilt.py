@@ -13,9 +13,8 @@ from typing import Any
 
 from lapwing.answers.batch_result import Together
 from lapwing.answers.description import Sheet, budget_lines, html_text, text_lines
-from lapwing.answers.formats.from_json import read_table
-from lapwing.answers.formats.json import dump
-from lapwing.answers.formats.text import footer
+from lapwing.answers.formats import dump, footer
+from lapwing.answers.from_json import read_table
 from lapwing.answers.table import AnswerTable
 from lapwing.answers.tabular import Tabular
 from lapwing.errors import Misconfigured

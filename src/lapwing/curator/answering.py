@@ -10,8 +10,7 @@ from hashlib import sha256
 
 from lapwing.answers.answer import Release
 from lapwing.answers.combine import Stored, combined
-from lapwing.answers.prices import best_terms, enough_terms, prices_in, terms_of
-from lapwing.answers.stored import decode
+from lapwing.answers.stored import best_terms, decode, enough_terms, prices_in, terms_of
 from lapwing.curator.batch import BatchPlan, BatchRequest
 from lapwing.curator.charging import UNJOINED, PaidAnswer, Purchase, after_charge, reading_terms, saying
 from lapwing.curator.private_data import PrivateData

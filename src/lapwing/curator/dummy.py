@@ -20,8 +20,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lapwing.engines.dialect import ARROW_TYPES
 from lapwing.engines.duckdb import DuckDBEngine
-from lapwing.engines.engine import ARROW_TYPES
 from lapwing.engines.source import Frame
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Interval, Type, Value

@@ -9,7 +9,7 @@ from typing import Any
 
 from lapwing.answers.answer import describe
 from lapwing.answers.clipping_notes import left_out
-from lapwing.answers.estimates import half_width
+from lapwing.answers.columns import half_width
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.warnings import useless
 from lapwing.expressions.expression import Slot, walk

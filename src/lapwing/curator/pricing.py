@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from lapwing.answers.estimates import half_width
+from lapwing.answers.columns import half_width
 from lapwing.curator.automatic import NOTHING, Automatic
 from lapwing.curator.check_price import read_check
 from lapwing.errors import Misconfigured, Refused

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from sqlglot import Dialect as Grammar
@@ -23,11 +23,26 @@ from sqlglot.generator import Generator
 
 from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Bug
-from lapwing.expressions.forms import FORM, FORMS, Form, form_of
+from lapwing.expressions.forms import FORM, FORMS, Form
 from lapwing.expressions.refusal import refuse
+from lapwing.expressions.to_sqlglot import literal
+from lapwing.expressions.types import Type
 
 SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
 """What TRIM removes, on every engine."""
+
+ARROW_TYPES = {
+    Type.INTEGER: pa.int64(),
+    Type.REAL: pa.float64(),
+    Type.TEXT: pa.string(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.DATE: pa.date32(),
+    Type.TIMESTAMP: pa.timestamp("us"),
+}
+"""The Arrow type for each type."""
+
+MANY = 250
+"""From this many values on, a table is faster than their text."""
 
 _CLOSED: dict[str, Any] = {"unsupported_level": ErrorLevel.RAISE, "comments": False}
 
@@ -40,6 +55,8 @@ class EngineQuery:
     tables: Mapping[str, pa.Table]
     seconds: int = LEAST
     """How long a server may take for it (time_limit.py)."""
+    parsed: Any = field(default=None, compare=False, repr=False)
+    """What the engine read from the text when it was prepared, if it keeps that."""
 
 
 class Writer:
@@ -94,9 +111,10 @@ class Dialect:
         tree = query.copy() if copy else query
         writer = Writer(self.name, salt)
         for node in reversed(list(tree.walk())):  # what is inside a form comes before it
-            form = form_of(node) if FORM in node.args else None  # most nodes stand for none
+            form = node.args.get(FORM)
             if form is not None:
-                text = exp.Var(this=self._write(form, writer, node))
+                write = self.forms[form]
+                text = exp.Var(this=_refuse(write) if isinstance(write, Lacking) else write(writer, node))
             elif type(node) in self.nodes and (own := self.nodes[type(node)](writer, node)):
                 text = exp.Var(this=own)
             elif isinstance(node, exp.DataType) and len(node.args) == 1:
@@ -115,18 +133,39 @@ class Dialect:
     def check(self, query: exp.Expression) -> None:
         """Refuses what `write` would, for a form that the engine lacks."""
         for node in reversed(list(query.walk())):
-            form = form_of(node)
-            if form is not None:
-                self._entry(form)
+            form = node.args.get(FORM)
+            if form is not None and isinstance(entry := self.forms[form], Lacking):
+                _refuse(entry)
 
-    def _write(self, form: type[Form], writer: Writer, node: exp.Expr) -> str:
-        return self._entry(form)(writer, node)
 
-    def _entry(self, form: type[Form]) -> Write:
-        entry = self.forms[form]
-        if isinstance(entry, Lacking):
-            refuse("unsupported-function", "the question", entry.why, entry.instead)
-        return entry
+def _refuse(form: Lacking) -> NoReturn:
+    refuse("unsupported-function", "the question", form.why, form.instead)
+
+
+def write_listed(writer: Writer, form: exp.Expression) -> str:
+    """True if the key is one of its public values, which may include NULL. A range of whole numbers has two ends, few
+    keys are listed, and many become a table.
+
+    Guarantee:  a row is kept if and only if its key is one of the declared values, whichever way it is written.
+    Proof:      a list and a table are `key IN (...)` over the same values, in the engine's type of the key, NULL apart.
+                The table contains declared values only, so its content, and whether it can be created, depends on no
+                private row. So many different integers as lie between the least and the largest of them are all of
+                those.
+    Checked by: tests/engines/test_key_tables.py
+    """
+    values, kind = form.args["values"], form.args.get("kind")
+    known = [value for value in values if value is not None]
+    key, found = writer.sql(form.this), "FALSE"
+    if kind is Type.INTEGER and len(known) > 2 and max(known) - min(known) < len(set(known)):
+        found = f"{key} BETWEEN {min(known)} AND {max(known)}"
+    elif len(known) > MANY and kind is not None:
+        name = f"lw_keys_{form.args['place']}"
+        writer.tables[name] = pa.table({"v": pa.array(known, ARROW_TYPES[kind])})
+        column, table = (writer.sql(exp.to_identifier(text, quoted=True)) for text in ("v", name))
+        found = f"{key} IN (SELECT {column} FROM {table})"
+    elif known:
+        found = f"{key} IN ({', '.join(map(writer.sql, [literal(value) for value in known]))})"
+    return f"({found} OR {key} IS NULL)" if len(known) < len(values) else f"({found})"
 
 
 @lru_cache(maxsize=16)

@@ -139,16 +139,17 @@ class DuckDBEngine:
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it."""
         prepared = query if isinstance(query, EngineQuery) else DUCKDB.write(query, salt=self._salt, copy=False)
-        if len(self._connection.extract_statements(prepared.text)) != 1:
+        statements = self._connection.extract_statements(prepared.text)
+        if len(statements) != 1:
             raise Bug("a query was written as several")
-        return prepared
+        return replace(prepared, parsed=statements[0])
 
     def fetch(self, query: EngineQuery) -> pa.Table:
         """The rows of a query."""
         with self._connection.cursor() as cursor:
             for name, values in query.tables.items():
                 cursor.register(name, values)
-            return interruptible(lambda: as_table(cursor, query.text), cursor.interrupt)
+            return interruptible(lambda: as_table(cursor, query.text, query.parsed), cursor.interrupt)
 
     @contextmanager
     def snapshot(self) -> Iterator[Fetch]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from lapwing.engines.dialect import Dialect, Write, Writer
-from lapwing.engines.key_tables import write_listed
+from lapwing.engines.dialect import Dialect, Write, Writer, write_listed
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
 

@@ -19,16 +19,6 @@ from lapwing.errors import Misconfigured
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Type
 
-ARROW_TYPES = {
-    Type.INTEGER: pa.int64(),
-    Type.REAL: pa.float64(),
-    Type.TEXT: pa.string(),
-    Type.BOOLEAN: pa.bool_(),
-    Type.DATE: pa.date32(),
-    Type.TIMESTAMP: pa.timestamp("us"),
-}
-"""The Arrow type for each type."""
-
 
 class StoredTypes(dict[str, Type]):
     """The type of each column of a source."""

@@ -29,8 +29,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.engine import ARROW_TYPES, Engine, Fetch, Origin, StoredTypes
+from lapwing.engines.dialect import ARROW_TYPES, Dialect, EngineQuery
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredTypes
 from lapwing.engines.frames import frame_source
 from lapwing.engines.postgres_columns import DescribedTable, check_units, identifier, relation_of, select_rows
 from lapwing.engines.postgres_dialect import C, postgres_dialect

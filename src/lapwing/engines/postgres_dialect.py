@@ -14,8 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines import postgres_arithmetic as arithmetic
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer
-from lapwing.engines.key_tables import write_listed
+from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, write_listed
 from lapwing.engines.postgres_patterns import translate
 from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, nearest_whole, quote
 from lapwing.engines.zone_text import local_time

@@ -19,8 +19,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.arrays import Array
+from lapwing.engines.dialect import ARROW_TYPES
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.engines.engine import ARROW_TYPES
 from lapwing.engines.public_values import calculate, calculator
 from lapwing.expressions.expression import Column, Expression, Key, Slot
 from lapwing.expressions.to_sqlglot import typed, value

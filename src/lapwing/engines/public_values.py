@@ -15,8 +15,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines.connection import LOCK, connect, run
+from lapwing.engines.dialect import ARROW_TYPES
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.engines.engine import ARROW_TYPES
 from lapwing.expressions.expression import Column, Expression, Key, Slot
 from lapwing.expressions.to_sqlglot import Leaf, emit
 from lapwing.expressions.types import Type

@@ -19,8 +19,7 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer
-from lapwing.engines.key_tables import write_listed
+from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, write_listed
 from lapwing.engines.spark_reading import cast_to, named
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms

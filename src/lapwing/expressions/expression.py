@@ -6,7 +6,7 @@ an aggregate. An operator is an entry in operators/table.py; nothing here knows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -93,11 +93,12 @@ class Call:
 Expression = Column | Literal | Key | Slot | Call
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
+def walk(expression: Expression) -> list[Expression]:
     """The expression and all its parts, without recursion: the analyst controls the depth."""
-    todo = [expression]
+    todo, parts = [expression], []
     while todo:
         part = todo.pop()
-        yield part
+        parts.append(part)
         if isinstance(part, Call):
             todo.extend(part.arguments)
+    return parts

@@ -2,8 +2,8 @@
 
 Expressions and cells queries are built from these and from sqlglot's own nodes, independent of any engine. A dialect
 (engines/dialect.py) says how an engine writes each form; a dialect that lacks one cannot be constructed.
-A form is a plain sqlglot node that carries the name of its class, since the classes of compiled sqlglot cannot be
-subclassed; sqlglot itself refuses to write it.
+A form is a plain sqlglot node that carries its class, since the classes of compiled sqlglot cannot be subclassed;
+sqlglot itself refuses to write it.
 
 Guarantee:  a form is total: it never fails, and is NULL where it has no value. Numbers are float64 unless a form says
             integer; overflow gives infinity, underflow gives 0.
@@ -21,7 +21,7 @@ else:
     _Node = object
 
 FORM = "form"
-"""The argument of a node that names its form."""
+"""The argument of a node that holds its form."""
 
 
 class Form(_Node):
@@ -30,19 +30,17 @@ class Form(_Node):
     if not TYPE_CHECKING:
 
         def __new__(cls, **arguments: Any) -> exp.Expression:
-            return exp.Unary(**{FORM: cls.__name__}, **arguments)
+            return exp.Unary(**{FORM: cls}, **arguments)
 
 
 def form_of(node: exp.Expr) -> type[Form] | None:
     """The form that a node stands for, if it does."""
-    name = node.args.get(FORM)
-    return None if name is None else _BY_NAME[name]
+    return node.args.get(FORM)
 
 
 def arguments_of(node: exp.Expr) -> list[exp.Expression]:
     """The nodes inside a form, in the order of its arguments."""
-    form = form_of(node) or Form
-    parts = [node.args.get(name) for name in form.arg_types]
+    parts = [node.args.get(name) for name in node.args[FORM].arg_types]
     return [inner for part in parts if part for inner in (part if isinstance(part, list) else [part])]
 
 
@@ -278,4 +276,3 @@ FORMS: tuple[type[Form], ...] = tuple(
     if isinstance(form, type) and issubclass(form, Form) and form is not Form and not name.startswith("_")
 )
 """Every form."""
-_BY_NAME = {form.__name__: form for form in FORMS}

@@ -55,39 +55,33 @@ class _Unlisted(Exception):
 
 
 def _whole(value: object) -> Hashable:
-    parts: list[Hashable] = []
-    _add(value, parts.append)
-    return tuple(parts)
+    """Every part, outermost first, each before the parts inside it."""
+    found: list[Any] = []
+    todo: list[Any] = [value]
+    while todo:
+        part = todo.pop()
+        kind = type(part)
+        found.append(kind)
+        if kind in _CONSTANTS or (kind is datetime and part.tzinfo is None):
+            found.append(part)
+        elif kind is Fraction:
+            found += part.numerator, part.denominator
+        elif kind is tuple:
+            found.append(len(part))
+            todo.extend(part[::-1])
+        elif kind is frozenset:
+            found.append(frozenset(map(_whole, part)))
+        elif kind is Operator or (kind is Table and part.source is None):
+            found.append(_Itself(part))
+        elif issubclass(kind, Enum):
+            found.append(part.name)
+        else:
+            todo.extend((_READERS.get(kind) or _reader(kind))(part)[::-1])
+    return tuple(found)
 
 
-def _add(value: Any, add: Callable[[Any], None]) -> None:
-    kind = type(value)
-    add(kind)
-    if kind in _CONSTANTS or (kind is datetime and value.tzinfo is None):
-        add(value)
-    elif kind is Fraction:
-        add(value.numerator)
-        add(value.denominator)
-    elif kind is tuple:
-        add(len(value))
-        for part in value:
-            _add(part, add)
-    elif kind is frozenset:
-        add(frozenset(map(_whole, value)))
-    elif kind is Operator or (kind is Table and value.source is None):
-        add(_Itself(value))
-    elif issubclass(kind, Enum):
-        add(value.name)
-    else:
-        for part in _parts(kind)(value):
-            _add(part, add)
-
-
-def _parts(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+def _reader(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
     """Reads all fields of a frozen dataclass."""
-    known = _READERS.get(kind)
-    if known is not None:
-        return known
     terms = vars(kind).get("__dataclass_params__")  # its own, since a class below it may hold more than fields
     if terms is None or not terms.frozen:
         raise _Unlisted

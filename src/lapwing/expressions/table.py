@@ -164,10 +164,16 @@ class Table:
     """True if its rows are made up, to try questions on. Every answer says so."""
     answer_time: float | None = field(default=None, compare=False, repr=False)
     """Seconds in which a pass over its rows is usually done, if that is declared. No fact about the rows."""
+    by_row: bool = field(init=False, compare=False, repr=False)
+    """True if every row is its own unit."""
+    row_limit: int | None = field(init=False, compare=False, repr=False)
+    """How many rows one unit can add to one group."""
     _named: Mapping[str, Field] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
+        object.__setattr__(self, "by_row", self.unit is None)
+        object.__setattr__(self, "row_limit", 1 if self.unit is None else self.rows_per_unit)
         object.__setattr__(self, "_named", {f.name.lower(): f for f in self.fields})
         for limit, declared in ((Limit.ROWS, self.rows_per_unit), (Limit.GROUPS, self.groups_per_unit)):
             if limit in self.auto and declared is not None:
@@ -222,16 +228,6 @@ class Table:
                 f"table `{self.name}` is declared with {known}.",
                 f"Write {f'{self.schema}.' if self.schema else ''}{self.name}.",
             )
-
-    @property
-    def by_row(self) -> bool:
-        """True if every row is its own unit."""
-        return self.unit is None
-
-    @property
-    def row_limit(self) -> int | None:
-        """How many rows one unit can add to one group."""
-        return 1 if self.by_row else self.rows_per_unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ class Type(Enum):
     DATE = "date"
     TIMESTAMP = "timestamp"
 
-    @property
-    def is_number(self) -> bool:
-        return self in (Type.INTEGER, Type.REAL)
+    def __init__(self, name: str) -> None:
+        self.is_number = name in {"integer", "real"}
 
 
 @dataclass(frozen=True, slots=True)

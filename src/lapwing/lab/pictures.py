@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lapwing.answers.formats.optional import load
-from lapwing.answers.formats.plot import picture_path
+from lapwing.answers.formats import load, picture_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

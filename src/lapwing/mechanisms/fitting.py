@@ -138,6 +138,6 @@ _FAMILIES: dict[type[Loss], Callable[[Any], Family]] = {
 
 def mechanisms_for(price: Loss) -> Family:
     """The mechanisms that lose at most this price."""
-    if type(price) not in _FAMILIES or (isinstance(price, Pure) and price != Pure(price.epsilon)):
+    if type(price) not in _FAMILIES or (isinstance(price, Pure) and 2 * price.rho != price.epsilon**2):
         raise Bug(f"no mechanism is made for a price of {price!r}")
     return _FAMILIES[type(price)](price)

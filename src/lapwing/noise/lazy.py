@@ -88,13 +88,9 @@ def exp_neg(numerator: int, denominator: int, precision: int) -> tuple[int, int]
     while term_high > 1:
         order += 1
         term_low = (term_low * x_low >> work) // order
-        term_high = -(-_shift_up(term_high * x_high, work) // order)
+        term_high = -((-term_high * x_high >> work) // order)
         low, high = (low - term_high, high - term_low) if order % 2 else (low + term_low, high + term_high)
     low, high = low - term_high, high + term_high
     for _ in range(halvings):
-        low, high = low * low >> work, _shift_up(high * high, work)
-    return low >> work - precision, min(1 << precision, _shift_up(high, work - precision))
-
-
-def _shift_up(value: int, by: int) -> int:
-    return -(-value >> by)
+        low, high = low * low >> work, -(-high * high >> work)  # a shift rounds down, so of the negative up
+    return low >> work - precision, min(1 << precision, -(-high >> work - precision))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lapwing.arrays import Array, objects
-from lapwing.engines.engine import ARROW_TYPES
+from lapwing.engines.dialect import ARROW_TYPES
 from lapwing.errors import Bug
 from lapwing.expressions.types import Type, Value
 from lapwing.plan.plan import Plan

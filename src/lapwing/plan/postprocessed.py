@@ -11,7 +11,6 @@ Expressions are those of the language, over `Column`, and total: no step fails o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lapwing.expressions.expression import Column, Expression
@@ -196,12 +195,13 @@ def released_number(step: TableStep, name: str) -> str | None:
             return released_number(step.source, name)
 
 
-def steps_of(step: TableStep) -> Iterator[TableStep]:
+def steps_of(step: TableStep) -> list[TableStep]:
     """The step and all below it, each once."""
-    todo, seen = [step], set()
+    todo, found, seen = [step], [], set()
     while todo:
         current = todo.pop()
         if id(current) not in seen:
             seen.add(id(current))
-            yield current
+            found.append(current)
             todo += sources_of(current)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lapwing.expressions.expression import Column, Expression, walk
@@ -26,20 +27,20 @@ def prune(root: TableStep, shown: tuple[str, ...]) -> tuple[TableStep, frozenset
 
     Names are unique in a tree, so one set says what is read anywhere.
     """
-    used = set(shown)
-    steps, size = list(steps_of(root)), -1
+    used, size, steps = set(shown), -1, steps_of(root)
+    computed = {id(o): columns_in(o.expression) for step in steps if isinstance(step, Compute) for o in step.outputs}
     while len(used) > size:
         size = len(used)
         for step in steps:
-            used |= _reads(step, used)
+            used |= _reads(step, used, computed)
     return _rebuilt(root, used, {}), frozenset(used)
 
 
-def _reads(step: TableStep, used: set[str]) -> set[str]:
+def _reads(step: TableStep, used: set[str], computed: Mapping[int, set[str]]) -> set[str]:
     """What a step needs of the ones below it, if these of its own columns are needed."""
     match step:
         case Compute(outputs=outputs):
-            return {name for o in outputs if o.name in used for name in columns_in(o.expression)}
+            return set().union(*[computed[id(o)] for o in outputs if o.name in used])
         case KeepRows(condition=condition):
             return {condition}
         case SortRows(by=by):

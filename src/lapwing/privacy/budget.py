@@ -42,6 +42,9 @@ _DELTA_DIGITS = 3
 _SHORT = 4096  # bits of a number that is certainly short enough to print
 
 
+_RULES: dict[str, Rules] = {"pure": PureRules(), "zcdp": ZCDPRules(), "basic": BasicRules()}
+
+
 class Accounting(Enum):
     """The currency in which a budget adds up losses."""
 
@@ -49,17 +52,9 @@ class Accounting(Enum):
     ZCDP = "zcdp"
     BASIC = "basic"
 
-    @property
-    def rules(self) -> Rules:
+    def __init__(self, name: str) -> None:
+        self.rules = _RULES[name]
         """How losses are converted and added up: all that depends on the currency."""
-        return _RULES[self]
-
-
-_RULES: dict[Accounting, Rules] = {
-    Accounting.PURE: PureRules(),
-    Accounting.ZCDP: ZCDPRules(),
-    Accounting.BASIC: BasicRules(),
-}
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -73,8 +68,9 @@ class Cost:
     __repr__ = short_repr
 
     def __init__(self, accounting: Accounting, amount: Number, delta: Number = 0) -> None:
-        object.__setattr__(self, "accounting", _accounting(accounting))
-        object.__setattr__(self, "amount", nonnegative(amount, self.unit))
+        kind = _accounting(accounting)
+        object.__setattr__(self, "accounting", kind)
+        object.__setattr__(self, "amount", nonnegative(amount, kind.rules.unit))
         object.__setattr__(self, "delta", nonnegative(delta, "delta"))
 
     @property
@@ -84,17 +80,20 @@ class Cost:
 
     def fits(self, room: Cost) -> bool:
         """Whether both parts are within the room."""
-        self._same_currency(room)
+        if self.accounting is not room.accounting:
+            raise _different_kinds(self, room)
         return self.amount <= room.amount and self.delta <= room.delta
 
     def __add__(self, other: Cost) -> Cost:
-        self._same_currency(other)
+        if self.accounting is not other.accounting:
+            raise _different_kinds(self, other)
         if not other.amount and not other.delta:
             return self
         return _sum(self.accounting, self.amount + other.amount, self.delta + other.delta)
 
     def __sub__(self, other: Cost) -> Cost:
-        self._same_currency(other)
+        if self.accounting is not other.accounting:
+            raise _different_kinds(self, other)
         if self is other:
             return _nothing(self.accounting)
         return Cost(self.accounting, self.amount - other.amount, self.delta - other.delta)
@@ -110,11 +109,9 @@ class Cost:
         delta = f", delta = {at_most_text(self.delta)}" if self.delta else ""
         return f"{self.unit} = {at_most_text(self.amount)}{delta}"
 
-    def _same_currency(self, other: Cost) -> None:
-        if self.accounting is not other.accounting:
-            raise Misconfigured(
-                f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one budget."
-            )
+
+def _different_kinds(one: Cost, other: Cost) -> Misconfigured:
+    return Misconfigured(f"({one}) and ({other}) belong to budgets of different kinds. Use costs of one budget.")
 
 
 def _sum(accounting: Accounting, amount: Fraction, delta: Fraction) -> Cost:

@@ -120,7 +120,7 @@ class _Shared:
     def encode(self) -> tuple[str, ...]:
         """Its kind, then its numbers as fractions: the form for storage and for identities."""
         named: Any = self
-        return self.kind, *(str(getattr(named, field.name)) for field in fields(named))
+        return self.kind, *[str(getattr(named, field.name)) for field in fields(named)]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -144,7 +144,8 @@ class Pure(_Shared):
         curve = most if rho is None else nonnegative(rho, "rho")
         if curve > most:
             raise Misconfigured(f"`rho` is {rho}; epsilon = {epsilon} already proves epsilon^2/2. Leave out `rho`.")
-        _set(self, epsilon=size, rho=curve)
+        object.__setattr__(self, "epsilon", size)
+        object.__setattr__(self, "rho", curve)
 
     def group(self, size: int) -> Pure:
         """The loss for a group of this many units."""

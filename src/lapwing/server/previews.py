@@ -22,7 +22,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
-from lapwing.answers.prices import terms_of
+from lapwing.answers.stored import terms_of
 from lapwing.curator.batch_answer import BatchPreview
 from lapwing.curator.preview import Preview
 from lapwing.ledger import Ledger

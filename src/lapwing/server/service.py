@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from lapwing.answers.formats.json import dump
+from lapwing.answers.formats import dump
 from lapwing.curator import Curator
 from lapwing.curator.charging import LOST
 from lapwing.curator.stages import AfterSearch, BeforeCharge, BeforeRows, RequestSteps, Stop

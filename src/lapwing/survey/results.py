@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.formats.csv import guarded
+from lapwing.answers.formats import guarded
 from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.reports import Reports
 from lapwing.errors import Misconfigured

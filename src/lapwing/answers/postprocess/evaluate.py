@@ -115,6 +115,8 @@ def _computed(rows: StepRows, outputs: tuple[Output, ...], calculation: Calculat
 
 
 def _values(rows: StepRows, outputs: list[Output], calculation: Calculation) -> list[Array]:
+    if not outputs:
+        return []
     used = {part.name for o in outputs for part in walk(o.expression) if isinstance(part, Column)}
     columns = {name: rows.columns[name].values for name in used}
     types = {name: rows.columns[name].type for name in used}

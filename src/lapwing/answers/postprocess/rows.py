@@ -9,7 +9,7 @@ here, `closed` is off.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -82,10 +82,10 @@ class StepRows:
     """Whether rows were chosen by noisy numbers, so that only boxes that hold together hold."""
     by_noise: bool = False
     """Whether the order of the rows follows from noisy numbers."""
+    size: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        return len(self.shown)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", len(self.shown))
 
     @property
     def exact(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lapwing.answers.formats.optional import load
+from lapwing.answers.formats import load
 from lapwing.arrays import Array, Flags, Floats
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.random_people import draw_float_laplace, draw_uniforms, shuffled

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from flint import arb
@@ -40,6 +41,7 @@ class Laplace:
     epsilon: Fraction
     sensitivity: Fraction
     size: int
+    scale: Fraction = field(init=False, compare=False, repr=False)
 
     __repr__ = short_repr
 
@@ -47,6 +49,7 @@ class Laplace:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
         object.__setattr__(self, "size", count(size, "size"))
+        object.__setattr__(self, "scale", self.sensitivity / self.epsilon)
 
     def __call__(self, values: Any) -> Any:
         """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
@@ -55,10 +58,6 @@ class Laplace:
     def draw(self, count: int) -> Integers:
         """Draws integer noise."""
         return sample_laplace(self.scale, count)
-
-    @property
-    def scale(self) -> Fraction:
-        return self.sensitivity / self.epsilon
 
     @property
     def loss(self) -> Pure:
@@ -95,20 +94,8 @@ class Laplace:
 
     def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
         """The smallest t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values."""
-        exact_confidence = confidence_of(confidence)
-        k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
-        inside = (
-            math.log1p(-float(1 - exact_confidence))
-            if exact_confidence > Fraction(1, 2)
-            else math.log(exact_confidence)
-        )
-        scale, outside = float(ordinary(self.scale, "scale")), -math.expm1(inside / k)
-        t = max(0, math.ceil(scale * math.log(2 / (outside * (1 + math.exp(-1 / scale))))) - 1)
-        while not self._covers(t, exact_confidence, k):
-            t += 1
-        while t and self._covers(t - 1, exact_confidence, k):
-            t -= 1
-        return t
+        inside, k = confidence_of(confidence), ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous")
+        return _least_error(ordinary(self.scale, "scale"), inside, int(k))
 
     def real_error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """The same for real values, rounding to the grid included."""
@@ -143,12 +130,23 @@ class Laplace:
             return 0.0
         return 0.5 / math.sinh(0.5 / float(ordinary(self.scale, "scale"))) ** 2
 
-    def _covers(self, t: int, exact_confidence: Fraction, k: int) -> bool:
-        """Whether (1 - 2 r^(t+1) / (1 + r))^k >= exact_confidence, decided by balls of growing precision."""
-        rate = 1 / self.scale
 
+@lru_cache(maxsize=256)
+def _least_error(scale: Fraction, confidence: Fraction, k: int) -> int:
+    """The smallest t with (1 - 2 r^(t+1) / (1 + r))^k >= confidence, decided by balls of growing precision."""
+
+    def covers(t: int) -> bool:
         def margin() -> arb:
-            outside = 2 * (-ball(rate * (t + 1))).exp() / (1 + (-ball(rate)).exp())
-            return (1 - outside) ** k - ball(exact_confidence)
+            outside = 2 * (-ball((t + 1) / scale)).exp() / (1 + (-ball(1 / scale)).exp())
+            return (1 - outside) ** k - ball(confidence)
 
         return decide(margin)
+
+    inside = math.log1p(-float(1 - confidence)) if confidence > Fraction(1, 2) else math.log(confidence)
+    width, outside = float(scale), -math.expm1(inside / k)
+    t = max(0, math.ceil(width * math.log(2 / (outside * (1 + math.exp(-1 / width))))) - 1)
+    while not covers(t):
+        t += 1
+    while t and covers(t - 1):
+        t -= 1
+    return t

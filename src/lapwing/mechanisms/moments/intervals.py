@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +28,8 @@ from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_
 Ends = tuple[float, float]
 Band = tuple[Floats, Floats]
 """The low and the high ends of the intervals of all groups."""
-Tail = Callable[[float, float, float], float]
-"""(w1, w2, x): a bound of P[|w1 Z1 + w2 Z2| >= x]."""
+Tail = Callable[[Any, Any, Any], Any]
+"""(w1, w2, x): a bound of P[|w1 Z1 + w2 Z2| >= x], for numbers and, with Laplace noise, for arrays of them."""
 
 _TILTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.997, 0.9995)
 _STRETCHES = {2: 256}
@@ -46,7 +47,7 @@ def tail_bound(noise: Laplace | Gaussian, weights: tuple[float, ...], outside: f
     if len(used) > 2:
         return laplace_tail_bound(np.array(used), float(noise.scale), outside)
     w1, w2 = (*used, 0.0, 0.0)[:2]
-    return _bisect(tail_of(noise), w1, w2, outside) if used else 0.0
+    return float(_bisect(tail_of(noise), np.array([w1]), np.array([w2]), outside)[0]) if used else 0.0
 
 
 def tail_bounds(noise: Laplace | Gaussian, weights: Floats, outside: float) -> Floats:
@@ -118,16 +119,19 @@ def _stretches(noise: Laplace | Gaussian, places: tuple[float, ...], outside: fl
     ends = np.arange(many + 1) / many
     weights = np.abs(np.array(places)[:, None] - ends)
     widest = np.sort(np.maximum(weights[:, 1:], weights[:, :-1]), axis=0)
+    if len(places) == 2 and isinstance(noise, Laplace):
+        return ends, _bisect(tail_of(noise), widest[0], widest[1], outside)
     return ends, np.array([tail_bound(noise, tuple(column), outside) for column in widest.T.tolist()])
 
 
-def _bisect(tail: Tail, w1: float, w2: float, outside: float) -> float:
-    low, high = 0.0, 1.0
-    while tail(w1, w2, high) > outside:
-        low, high = high, 2 * high
-    while high - low > 1e-6 * high:
+def _bisect(tail: Tail, w1: Floats, w2: Floats, outside: float) -> Floats:
+    low, high = np.zeros(len(w1)), np.ones(len(w1))
+    while (more := tail(w1, w2, high) > outside).any():
+        low, high = np.where(more, high, low), np.where(more, 2 * high, high)
+    while (wide := high - low > 1e-6 * high).any():
         middle = (low + high) / 2
-        low, high = (middle, high) if tail(w1, w2, middle) > outside else (low, middle)
+        more = tail(w1, w2, middle) > outside
+        low, high = np.where(wide & more, middle, low), np.where(wide & ~more, middle, high)
     return high
 
 
@@ -138,14 +142,14 @@ def tail_of(noise: Laplace | Gaussian) -> Tail:
     """
     scale = float(noise.scale)
 
-    def laplace(w1: float, w2: float, x: float) -> float:
-        less, more = (w1, w2) if w1 < w2 else (w2, w1)
+    def laplace(w1: Any, w2: Any, x: Any) -> Any:
+        less, more = np.minimum(w1, w2), np.maximum(w1, w2)
         far = (x - less - more) / scale
-        if far <= 0:
-            return 1.0
-        more = max(more, less * (1 + 1e-6))
-        small = less * less * math.exp(-far / less) if less else 0.0
-        return min(1.0, (more * more * math.exp(-far / more) - small) / (more * more - less * less) * (1 + 1e-9))
+        more = np.maximum(more, less * (1 + 1e-6))
+        reach = np.maximum(far, 0.0)
+        small = less * less * np.exp(-reach / np.where(less > 0, less, 1.0))
+        share = (more * more * np.exp(-reach / more) - small) / (more * more - less * less) * (1 + 1e-9)
+        return np.minimum(1.0, np.where(far > 0, share, 1.0))
 
     def normal(w1: float, w2: float, x: float) -> float:
         far = (x - w1 - w2) / (scale * math.hypot(w1, w2))

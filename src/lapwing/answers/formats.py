@@ -1,0 +1,275 @@
+"""How an answer is shown or handed on: each format is a function of the answer table.
+
+A new one is a function here and a line in `FORMATS`; tests/answers/test_formats.py tries it.
+Checked by: tests/answers/test_formats.py, tests/answers/test_frame.py, tests/answers/test_plot.py
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from html import escape
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
+from lapwing.errors import Misconfigured
+from lapwing.privacy.budget import Cost
+from lapwing.privacy.phrases import percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".svg")
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a text begins that a spreadsheet runs; the last four are the wide forms of the first four."""
+
+
+def to_text(table: AnswerTable) -> str:
+    """For a terminal: a line for each row, then confidence, price and notes."""
+    header, rows = grid(table)
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = ["  ".join(map(str.rjust, row, widths)) for row in [header, *rows]]
+    return "\n".join([*lines, *footer(table)])
+
+
+def grid(table: AnswerTable) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and each row as texts; an interval stands beside its number."""
+    cells: dict[str, list[str]] = {}
+    names = {column.name for column in table.columns}
+    for column in table.columns:
+        cells[column.name] = list(map(_label if column.is_key else show, column.plain()))
+        if column.low is not None:
+            name = fresh(f"{column.name} interval", names)
+            names.add(name)
+            cells[name] = list(map(_interval, *column.intervals()))
+    return list(cells), [list(row) for row in zip(*cells.values(), strict=True)]
+
+
+def footer(table: AnswerTable) -> list[str]:
+    """The lines below the rows."""
+    kind = f"{percent(table.confidence)} intervals" if table.has_intervals else "no intervals"
+    columns = [f"{name}: {note}" for name, note in table.column_notes.items()]
+    return ["; ".join(filter(None, [kind, table.paid])), *columns, *table.notes]
+
+
+def show(value: Any) -> str:
+    """A number or a key as it is printed."""
+    match value:
+        case None:
+            return "NULL"
+        case bool() | str():
+            return str(value)
+        case int():
+            return f"{value:,}"
+        case float() if not math.isfinite(value):
+            return "NULL"
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
+        case _:
+            return str(value)
+
+
+def _label(value: Any) -> str:
+    """A key as it is printed. It is a name, not an amount: the year 1985 is not 1,985."""
+    return str(value) if isinstance(value, int) else show(value)
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "none" if low is None and high is None else f"{show(low)} to {show(high)}"
+
+
+def to_html(table: AnswerTable) -> str:
+    """For a notebook: the same texts as in a terminal, all of them escaped."""
+    header, rows = grid(table)
+    body = "".join(row(cells, "td") for cells in rows)
+    return f"<table><thead>{row(header, 'th')}</thead><tbody>{body}</tbody></table>{small(footer(table))}"
+
+
+def small(lines: Iterable[str]) -> str:
+    """Lines in small letters."""
+    return f"<p><small>{'<br>'.join(map(escape, lines))}</small></p>"
+
+
+def row(cells: Iterable[str], tag: str) -> str:
+    """A row of a table; `tag` is that of its cells."""
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def to_dict(table: AnswerTable) -> dict[str, Any]:
+    """Ready for JSON. `columns` are those asked for; rows also hold the ends of their intervals."""
+    own = {
+        "columns": [column.name for column in table.columns],
+        "rows": table.rows(),
+        "confidence": float(table.confidence),
+        "notes": list(table.notes),
+        "column_notes": table.column_notes,
+        "layout": _layout(table),
+        **({"null_because": table.null_because} if table.null_because else {}),
+    }
+    return {**own, **table.facts(), **own}  # facts of the answer never stand for those of this table
+
+
+def to_json(table: AnswerTable) -> str:
+    """Rows with intervals, notes, how the answer was made, and all that it takes to show it again (from_json.py)."""
+    return dump(to_dict(table))
+
+
+def dump(value: Any) -> str:
+    """As JSON; dates and times as text."""
+    return json.dumps(value, default=str)
+
+
+def price(cost: Cost) -> dict[str, float]:
+    return {cost.unit: float(cost.amount), "delta": float(cost.delta)}
+
+
+def _layout(table: AnswerTable) -> dict[str, Any]:
+    """What rows and notes do not say of the table: types, which numbers have intervals, and the words beside it."""
+    words = {"paid": table.paid, "title": table.title, "condition": table.condition}
+    shape = {"binned": table.binned, "gaps": table.gaps}
+    return {"columns": [_column_layout(column) for column in table.columns], **words, **shape}
+
+
+def _column_layout(column: AnswerColumn) -> dict[str, Any]:
+    said = {"type": column.type.value, "reason": column.reason, "remark": column.remark}
+    return {**said, "interval": column.low is not None, "bare": column.bare, "chosen": column.chosen}
+
+
+def to_arrow(table: AnswerTable, *, intervals: bool = True) -> pa.Table:
+    """Typed columns; `intervals=False` leaves the ends of its intervals out. Types follow from the plan.
+
+    What to know of the whole answer is in the schema's metadata, `notes`: a list as JSON, which Parquet files keep.
+    """
+    import pyarrow as pa  # slow import
+
+    from lapwing.engines.dialect import ARROW_TYPES
+
+    named = table.by_name(intervals=intervals)
+    columns = {name: pa.array(values, ARROW_TYPES[kind]) for name, (kind, values) in named.items()}
+    return pa.table(columns, metadata={"notes": json.dumps(table.notes)})
+
+
+def to_pandas(table: AnswerTable, *, intervals: bool = True) -> pd.DataFrame:
+    """Dates are datetime64; integers are int64, or Int64 if one is missing.
+
+    What to know of the whole answer is in `frame.attrs["notes"]`.
+    """
+    pandas = load("pandas", what="Frames of pandas", install="pandas")
+    import pyarrow as pa  # slow import
+
+    typed = to_arrow(table, intervals=intervals)
+    frame: pd.DataFrame = typed.to_pandas(date_as_object=False)
+    for name, column in zip(typed.column_names, typed.columns, strict=True):
+        if pa.types.is_integer(column.type) and column.null_count:
+            frame[name] = pandas.array(column.to_pylist(), dtype="Int64")  # a float would round it
+    frame.attrs["notes"] = list(table.notes)
+    return frame
+
+
+def to_polars(table: AnswerTable, *, intervals: bool = True) -> pl.DataFrame:
+    """A frame of Polars."""
+    polars = load("polars", what="Frames of Polars", install="polars")
+    frame: pl.DataFrame = polars.DataFrame(to_arrow(table, intervals=intervals))
+    return frame
+
+
+def to_csv(table: AnswerTable, *, sheet: bool = False) -> str:
+    """With intervals: texts in quotes, NULL as nothing.
+
+    Texts are written as they are. A spreadsheet takes one that begins with = + - @ for a formula and runs it; with
+    `sheet` such a text gets a leading apostrophe, which a spreadsheet hides and a program does not.
+    """
+    return _csv(table, sheet).decode()
+
+
+def write_csv(table: AnswerTable, path: Path, *, sheet: bool = False) -> None:
+    try:
+        path.write_bytes(_csv(table, sheet))
+    except OSError:
+        raise Misconfigured(f"The file {str(path)!r} cannot be written. Name another folder.") from None
+
+
+def guarded(text: str) -> str:
+    """The text, so that no spreadsheet takes it for a formula; a number by itself is none."""
+    with suppress(ValueError):
+        float(text)
+        return text
+    return f"'{text}" if text.startswith(_FORMULAS) else text
+
+
+def _csv(table: AnswerTable, sheet: bool) -> bytes:
+    from pyarrow import csv
+
+    buffer, made = BytesIO(), to_arrow(table)
+    csv.write_csv(_guarded(made) if sheet else made, buffer)
+    return buffer.getvalue()
+
+
+def _guarded(table: pa.Table) -> pa.Table:
+    """Names and texts, guarded; numbers stay numbers."""
+    import pyarrow as pa
+
+    texts = [[None if v is None else guarded(v) for v in c.to_pylist()] if c.type == pa.string() else c for c in table]
+    return pa.table(texts, names=[guarded(name) for name in table.column_names])
+
+
+def plot(table: AnswerTable, path: str | Path | None = None) -> Figure:
+    """Draws an answer with its intervals, into a PNG or SVG file if `path` says so. The figure shows in a notebook."""
+    from lapwing.answers.picture import arrange
+
+    target = None if path is None else picture_path(Path(path))
+    picture = arrange(table)
+    load("matplotlib", what="Pictures", install="'lapwing[plot]'")
+    from lapwing.answers.chart import drawn, save
+
+    figure = drawn(picture)
+    if target is not None:
+        save(figure, target)
+    return figure
+
+
+def picture_path(path: Path) -> Path:
+    """The path, if a picture can be written there."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise Misconfigured(f"The picture {str(path)!r} must end in .png or .svg. Write for example answer.png.")
+    if not path.parent.is_dir():
+        raise Misconfigured(f"The picture {str(path)!r} is in no folder that exists. Create the folder first.")
+    is_new = not path.exists()
+    try:
+        path.open("ab").close()
+    except OSError:
+        raise Misconfigured(f"The picture {str(path)!r} cannot be written there. Name another folder.") from None
+    if is_new:
+        path.unlink()
+    return path
+
+
+def load(package: str, *, what: str, install: str) -> Any:
+    """A package that only one format needs; says how to install it if it is missing."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+    raise Misconfigured(f"{what} need {package}, which is not installed. Run: pip install {install}")
+
+
+FORMATS: dict[str, Callable[[AnswerTable], Any]] = {
+    "arrow": to_arrow,
+    "pandas": to_pandas,
+    "polars": to_polars,
+    "csv": to_csv,
+    "json": to_json,
+    "text": to_text,
+    "html": to_html,
+    "plot": plot,
+}
