@@ -24,7 +24,7 @@ from sqlglot import exp
 from lapwing.engines.connection import LOCK, as_table, connect, run
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.duckdb_dialect import DUCKDB
+from lapwing.engines.duckdb_dialect import DUCKDB, cast_to
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
@@ -412,7 +412,7 @@ def _read(field: Field, stored: StoredColumns, table: Table, *, hide: bool) -> s
     if kind in _ZONED:  # a cast would go through the time zone of the process
         field.check_stored_zone()
         column, kind = f"MAKE_TIMESTAMP(EPOCH_US(CAST({column} AS TIMESTAMPTZ)))", "TIMESTAMP"
-    cast = f"TRY_CAST({_castable(column, kind)} AS {_SQL_TYPES[field.type]})"
+    cast = cast_to(_castable(column, kind), _type_of(kind), _SQL_TYPES[field.type])
     return f"{_in_years(column, kind, cast)} AS {name}"
 
 

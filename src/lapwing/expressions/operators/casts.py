@@ -98,7 +98,7 @@ TO_DATE = Operator(
     lambda a: within_years(try_cast(a, exp.DType.DATE)),
     "text or a timestamp",
     sql="CAST(s AS DATE)",
-    meaning=f"The date in a text such as '2020-12-31', or of a timestamp; {_LOST}",
+    meaning=f"The date in a text such as '2020-12-31', also with a valid time behind it, or of a timestamp; {_LOST}",
 )
 TO_TIMESTAMP = Operator(
     "timestamp",
@@ -106,7 +106,7 @@ TO_TIMESTAMP = Operator(
     lambda a: within_years(try_cast(a, exp.DType.TIMESTAMP)),
     "text or a date",
     sql="CAST(s AS TIMESTAMP)",
-    meaning=f"The timestamp in a text such as '2020-12-31 10:00:00', or the start of a date; {_LOST}",
+    meaning=f"The timestamp in a text such as '2020-12-31 10:00:00', or the start of a date, also in a text; {_LOST}",
 )
 
 _CASTS: dict[tuple[Type, Type], Operator] = {
