@@ -21,7 +21,7 @@ from lapwing.expressions.operators.base import (
 from lapwing.expressions.operators.dates import within_years
 from lapwing.expressions.operators.logic import UNEQUAL
 from lapwing.expressions.refusal import refuse
-from lapwing.expressions.type_errors import real_as_text
+from lapwing.expressions.type_errors import cure_of_cast, types_of
 from lapwing.expressions.types import Type
 
 _LOST = "NULL if it cannot be converted."
@@ -141,11 +141,8 @@ def convert(value: Expression, kind: Type, *, part: PartText) -> Expression:
         return call(UNEQUAL, value, _ZERO, part=part)
     operator = _CASTS.get((value.type, kind))
     if operator is None:
-        why = f"a cast from {value.type.value} to {kind.value} differs between engines."
-        instead = "Cast to DATE or INTEGER, or use ROUND, YEAR, MONTH and similar functions."
-        if (value.type, kind) == (Type.REAL, Type.TEXT):
-            why, instead = real_as_text(value)
-        refuse("wrong-type", part(), why, instead)
+        why = f"{types_of([value])[:-1]}, and a cast to {kind.value} differs between engines."
+        refuse("wrong-type", part(), why, cure_of_cast(value, kind))
     return call(operator, value, part=part)
 
 
