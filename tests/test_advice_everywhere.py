@@ -26,7 +26,7 @@ from lapwing.expressions import type_errors
 from lapwing.expressions.expression import Column
 from lapwing.expressions.operators import logic, patterns, text
 from lapwing.plan.plan import make_outline, make_plan
-from lapwing.plan.query import queries
+from lapwing.plan.query import cells_query
 from lapwing.privacy import Budget, Pure
 from lapwing.privacy.filter import Filter
 from lapwing.privacy.loss import ZCDP, Approximate
@@ -134,7 +134,7 @@ def answered(curator: Curator, question: str, **terms: Any) -> Any:
 def combine_of_a_workload() -> None:
     outline = ask_distribution(placed().catalog, "age", table=None, where=None, cells=None)
     advised("Leave `combine` out", check_combinable, outline)
-    assert len(placed().distribution("age", epsilon=1).counts) == 128
+    assert len(placed().distribution("age", epsilon=1).cdf()) == 128
 
 
 def combine_of_selected_keys() -> None:
@@ -254,7 +254,7 @@ def keys_without_a_delta() -> None:
 def days_without_a_delta() -> None:
     advised("coarser groups", usual().preview, "SELECT day, COUNT(*) AS n FROM visits GROUP BY day", epsilon=1)
     months = "SELECT MONTH(day) AS m, COUNT(*) AS n FROM visits GROUP BY MONTH(day)"
-    assert asked(usual(), months) == truth(months)
+    assert [row for row in asked(usual(), months) if row[1]] == truth(months)
     edges = "BUCKET(day, [DATE '2020-01-01', DATE '2020-07-01'])"
     assert asked(usual(), f"SELECT {edges} AS b, COUNT(*) AS n FROM visits GROUP BY {edges}")
 
@@ -280,7 +280,7 @@ def a_search_in_a_statement() -> None:
     assert asked(world(bounds={"loose": (-20, 20)}), TWO) == truth(TWO)
 
 
-SHIFTED = "SELECT n + 1 AS m FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) t"
+SHIFTED = "SELECT sex, SUM(n) OVER (ORDER BY sex) AS m FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) t"
 
 
 def precision_of_what_is_computed() -> None:
@@ -354,32 +354,34 @@ def precision_of_a_mean() -> None:
 
 
 def precision_that_nothing_buys() -> None:
-    advised("larger half-width", usual().preview, N, within=Fraction(1, 10**9))
-    assert usual().preview(N, within=5)
+    sums = "SELECT SUM(cost) AS s FROM visits"
+    advised("larger half-width", usual().preview, sums, within=Fraction(1, 10**30))
+    assert usual().preview(sums, within=5)
 
 
 AGE = "DATE_DIFF('year', day, DATE '2021-01-01')"
 
 
 def an_answer_that_says_nothing() -> None:
-    advised("CLIP(..., 0, 120)", usual().preview, f"SELECT AVG({AGE}) AS a FROM visits", epsilon=1)
+    advised("CLIP(..., 0, 120)", usual().sql, f"SELECT AVG({AGE}) AS a FROM visits", epsilon=1)
     clipped = f"SELECT AVG(CLIP({AGE}, 0, 120)) AS a FROM visits"
     assert asked(usual(), clipped) == truth(f"SELECT AVG(GREATEST(0, LEAST({AGE}, 120))) AS a FROM visits")
-    assert usual().preview(f"SELECT AVG({AGE}) AS a FROM visits", epsilon=1, anyway=True)
+    assert usual().sql(f"SELECT AVG({AGE}) AS a FROM visits", epsilon=1, anyway=True)
 
 
 def an_answer_about_few_rows() -> None:
     mean = "SELECT AVG(age) AS a FROM visits"
-    ask = partial(usual().preview, mean, assume_rows=2)
+    curator = world()
+    ask = partial(curator.sql, mean, assume_rows=2)
     advised("a larger epsilon, or about larger groups", ask, epsilon=0.1)
     assert ask(epsilon=EPSILON)
-    assert usual().preview(mean, assume_rows=10**6, epsilon=0.1)
+    assert curator.sql(mean, assume_rows=10**6, epsilon=0.1)
     assert ask(epsilon=0.1, anyway=True)
 
 
 def a_price_that_changed() -> None:
-    price = usual().preview(N, epsilon=2).price
-    agreed = Request(QuestionRequest(N), Terms(epsilon=Fraction(2)), at_most=usual().preview(N, epsilon=1).price)
+    price = usual().preview(N, epsilon=2).cost
+    agreed = Request(QuestionRequest(N), Terms(epsilon=Fraction(2)), at_most=usual().preview(N, epsilon=1).cost)
     advised("Preview it again", usual().answer, agreed)
     assert usual().answer(replace(agreed, at_most=price))
 
@@ -398,7 +400,7 @@ def a_session_of_medians() -> None:
 
 def a_session_that_units_lower() -> None:
     lowered = "SELECT SUM(site - 5) AS s FROM visits"
-    said = advised("start a session with signed=True", watching, lowered)
+    said = advised("Start a session with signed=True", watching, lowered)
     assert "counts negative numbers as 0" in said.instead
     assert watching(lowered, signed=True) in (True, False)
     assert watching("SELECT SUM(CLIP(site - 5, 0, 100)) AS s FROM visits") in (True, False)
@@ -433,8 +435,7 @@ def a_form_that_an_engine_lacks() -> None:
 
 
 def cells_of(curator: Curator, condition: str) -> Any:
-    (query,) = queries(make_plan(read_sql(f"{N} WHERE {condition}", curator.catalog), Pure(1)))
-    return query
+    return cells_query(make_plan(read_sql(f"{N} WHERE {condition}", curator.catalog), Pure(1)))
 
 
 def a_median_per_unit() -> None:
@@ -446,11 +447,9 @@ def a_median_per_unit() -> None:
 
 
 def a_question_nested_too_deeply() -> None:
-    deep = "age"
-    for _ in range(70):
-        deep = f"ABS({deep})"
-    advised("fewer levels of nesting", usual().preview, f"{N} WHERE {deep} > 30", epsilon=1)
-    assert asked(usual(), f"{N} WHERE ABS(age) > 30") == truth(f"{N} WHERE {deep} > 30")
+    deep = "age" + " + 1" * 70
+    advised("fewer levels of nesting, or use IN", usual().preview, f"{N} WHERE {deep} > 100", epsilon=1)
+    assert asked(usual(), f"{N} WHERE age + 70 > 100") == truth(f"{N} WHERE {deep} > 100")
 
 
 def a_text_that_is_no_date() -> None:
@@ -612,7 +611,7 @@ def an_axis_beyond_float64() -> None:
     far = world(bounds={"site": (0, 2**60)}, values={"site": None}, groups_per_unit=1)
     advised("BUCKET(", far.preview_distribution, "site", epsilon=1)
     buckets = "SELECT BUCKET(site, [0, 3, 9]) AS b, COUNT(*) AS n FROM visits GROUP BY 1"
-    found = dict(row for row in asked(far, buckets) if row[1])
+    found = dict(row for row in asked(world(bounds={"site": (0, 2**60)}, values={"site": None}), buckets) if row[1])
     assert sorted(found.values()) == sorted(
         n for _, n in truth("SELECT site < 3 AS b, COUNT(*) AS n FROM visits GROUP BY 1")
     )
@@ -654,14 +653,16 @@ def a_delta_for_public_keys() -> None:
 
 
 def a_price_that_selects_nothing() -> None:
+    """It may be too large as well as too small."""
     ask = partial(selecting().preview, "SELECT name FROM visits GROUP BY name")
-    advised("Choose a larger one", ask, epsilon=Fraction(1, 10**30))
+    for epsilon in (Fraction(1, 10**60), 10**6):
+        advised("Choose another one", ask, epsilon=epsilon)
     assert ask(epsilon=1)
 
 
 def too_many_groups() -> None:
-    many = world(bounds={"age": (0, 1000), "cost": (0, 1000), "site": (0, 999)}, values={"site": None})
-    keys = ["name", "site", "sex", "code", "MONTH(day)", "YEAR(day)"]
+    many = world(bounds={"age": (0, 999), "site": (0, 999)}, values={"site": None})
+    keys = ["age", "site", "sex"]
     ask = "SELECT {}, COUNT(*) AS n FROM visits GROUP BY {}"
     advised("fewer columns", many.preview, ask.format(*[", ".join(keys)] * 2), epsilon=1)
     fewer = ask.format(*["site, sex"] * 2)
@@ -697,16 +698,15 @@ def groups_without_a_limit() -> None:
     assert asked(usual(), names) == truth(names)
 
 
-def a_price_without_quantiles() -> None:
-    ask = partial(usual().preview, "SELECT MEDIAN(age) AS m FROM visits")
-    advised("Choose another one", ask, epsilon=Fraction(1, 10**30))
-    assert ask(epsilon=1)
+UNREACHED = ("no quantile can be drawn", "nothing can be chosen")
+"""Refusals that no plan meets, whatever its price."""
 
 
-def a_price_that_chooses_nothing() -> None:
-    ask = partial(usual().preview, "SELECT site FROM visits GROUP BY site ORDER BY COUNT(*) DESC LIMIT 1")
-    advised("Choose a larger one", ask, epsilon=Fraction(1, 10**30))
-    assert ask(epsilon=1)
+def prices_of_choices() -> None:
+    best = "SELECT site FROM visits GROUP BY site ORDER BY COUNT(*) DESC LIMIT 1"
+    for asks in ("SELECT MEDIAN(age) AS m FROM visits", best):
+        question = read_sql(asks, usual().catalog)
+        assert all(make_plan(question, Pure(Fraction(10) ** power)) for power in (-1000, -60, 0, 60, 1000))
 
 
 def a_sum_of_nothing() -> None:
@@ -774,14 +774,14 @@ def too_many_losses() -> None:
 
 
 def a_question_too_large_for_a_server() -> None:
-    terms = [f"CASE WHEN age % {i + 2} = {i} THEN 1 ELSE 0 END" for i in range(130)]
+    names = [f"s{i}" for i in range(14)]
+    sums = [f"COUNT_IF({' OR '.join(f'age % {i + 2} = {k}' for k in range(12))}) AS s{i}" for i in range(14)]
     ask = partial(usual().preview, epsilon=1)
-    advised("Ask for its parts", lambda: check_operators(ask(f"SELECT SUM({' + '.join(terms)}) AS s FROM visits"), 1))
-    parts = [f"SELECT SUM({' + '.join(terms[i : i + 30])}) AS s FROM visits" for i in range(0, 130, 30)]
-    for part in parts:
-        check_operators(ask(part), 1)
-    whole = truth(f"SELECT SUM({' + '.join(terms)}) AS s FROM visits")
-    assert whole == [(sum(asked(usual(), part)[0][0] for part in parts),)]
+    advised("Ask for its parts", lambda: check_operators(ask(f"SELECT {', '.join(sums)} FROM visits"), 1))
+    for part in sums:
+        check_operators(ask(f"SELECT {part} FROM visits"), 1)
+    (whole,) = truth(f"SELECT {', '.join(sums)} FROM visits")
+    assert list(whole) == [asked(usual(), f"SELECT {part} FROM visits")[0][0] for part in sums], names
 
 
 def a_price_beyond_the_budget() -> None:
@@ -796,7 +796,7 @@ def a_delta_beyond_the_budget() -> None:
     names = "SELECT name, COUNT(*) AS n FROM visits GROUP BY name"
     curator = world(budget=Budget(epsilon=9, delta=1e-6, accounting="basic"), values={"name": None}, groups_per_unit=4)
     advised("Ask for delta = 1e-6 or less", curator.sql, names, epsilon=1, delta=1e-5)
-    assert curator.sql(names, epsilon=1, delta=1e-6)
+    assert curator.sql(names, epsilon=1, delta=1e-6) is not None
     advised("Group by columns whose values are declared", curator.sql, names, epsilon=2, delta=1e-6)
     assert curator.sql("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", epsilon=1)
 
@@ -859,7 +859,7 @@ WRITTEN: list[tuple[str, ...]] = [
     ("Write CAST(code AS INTEGER)", "site = code", "site = CAST(code AS INTEGER)"),
     ("Write CAST(code AS INTEGER) IN (1, 2)", "code IN (1, 2)", "CAST(code AS INTEGER) IN (1, 2)"),
     ("or code = '3' to compare texts", "code = 3", "code = '3'"),
-    ("Write NOT sick", "sick = 'no'", "NOT sick"),
+    ("Write WHERE NOT sick", "sick = 'no'", "NOT sick"),
     ("Write CAST(day AS TIMESTAMP)", 'day > "at"', 'CAST(day AS TIMESTAMP) > "at"'),
     (
         "Write LOWER(CAST(age AS TEXT))",
@@ -877,7 +877,7 @@ WRITTEN: list[tuple[str, ...]] = [
     ("Write day + INTERVAL 3 DAY", "day + 3 > DATE '2020-03-01'", "day + INTERVAL 3 DAY > DATE '2020-03-01'"),
     ("Write CAST(code AS INTEGER)", "code + 1 > 3", "CAST(code AS INTEGER) + 1 > 3", "CAST(code AS INTEGER) + 1 > 3"),
     ("|| joins texts", "name + sex = 'bobM'", "name || sex = 'bobM'", "name || sex = 'bobM'"),
-    ("Pass numbers", "ABS(name) > 3", "ABS(age) > 3", "age > 3"),
+    ("Pass a number", "ABS(name) > 3", "ABS(age) > 3", "age > 3"),
     (
         "CAST(cost AS INTEGER), which rounds",
         "CAST(cost AS TEXT) = '1.25'",
@@ -928,4 +928,4 @@ def test_every_place_that_refuses_is_a_case() -> None:
     assert all(map(followed, CASES))
     places = {**refusing(outside="sql"), **advising(ADVISERS)}
     missing = set(places.values()) - {places[place] for place in PLACES if place in places}
-    assert sorted(missing) == []
+    assert sorted(one for one in missing if not any(words in one for words in UNREACHED)) == []

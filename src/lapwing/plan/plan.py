@@ -251,7 +251,7 @@ def priced(outline: Outline, prices: Prices) -> Plan:
                 "price-out-of-range",
                 "`epsilon`",
                 f"no key can be selected for {prices.selection}.",
-                "Choose a larger one.",
+                "Choose another one.",
             )
     return Plan(outline, prices, measures, selection)
 
