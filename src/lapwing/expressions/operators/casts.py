@@ -141,7 +141,7 @@ def convert(value: Expression, kind: Type, *, part: PartText) -> Expression:
         return call(UNEQUAL, value, _ZERO, part=part)
     operator = _CASTS.get((value.type, kind))
     if operator is None:
-        why = f"{types_of([value])[:-1]}, and a cast to {kind.value} differs between engines."
+        why = f"{types_of([value])[:-1]}, whose cast to {kind.value} differs between engines."
         refuse("wrong-type", part(), why, cure_of_cast(value, kind))
     return call(operator, value, part=part)
 
