@@ -123,10 +123,10 @@ def test_days_that_are_not_public_are_refused_with_groups_that_are_answered(key:
     curator = lw.open(
         days, name="t", unit="pid", rows_per_unit=1, groups_per_unit=1, ledger=":memory:", budget=lw.Budget(epsilon=3)
     )
-    instead = "Use MONTH(day) or BUCKET(day, [DATE '2020-01-01', DATE '2020-07-01'])"
+    instead = "For coarser groups, use MONTH(day) or BUCKET(day, [DATE '2020-01-01', DATE '2020-07-01'])"
     with pytest.raises(Refused, match=re.escape(instead)):
         curator.sql(f"SELECT {key}, COUNT(*) AS n FROM t GROUP BY 1", epsilon=1)
-    for public in instead.removeprefix("Use ").split(" or "):
+    for public in instead.removeprefix("For coarser groups, use ").split(" or "):
         assert curator.sql(f"SELECT {public} AS k, COUNT(*) AS n FROM t GROUP BY 1", epsilon=1).cost
 
 

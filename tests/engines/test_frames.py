@@ -7,6 +7,7 @@ import io
 import re
 from datetime import date, time, timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,11 +16,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 
 import lapwing as lw
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
 from lapwing.engines.frames import frame_source
+from lapwing.errors import Misconfigured
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Type
 
@@ -280,3 +283,24 @@ def test_what_is_said_of_an_index_works() -> None:
     with pytest.raises(lw.Misconfigured, match=r"data.reset_index\(\) makes it one"):
         lw.open(data, **FACTS)
     lw.open(data.reset_index(), **FACTS).close()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 10**17])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_time_that_no_microsecond_holds_is_null(unit: str, value: int, zone: str | None) -> None:
+    """The frame could not be opened, since the engine converts times with a zone as it reads them."""
+    rows = pa.table({"pid": [1, 2, 3], "at": pa.array([0, value, 5], pa.timestamp(unit, tz=zone))})
+    curator = lw.open(rows, **{**FACTS, "name": f"{unit} {value} {zone}"}, check=0)
+    found = curator.sql(f'SELECT COUNT(*) AS n FROM "{unit} {value} {zone}" WHERE YEAR(at) = 1970', epsilon=1000)
+    assert round(found["n"][0]) == 2
+
+
+@pytest.mark.parametrize("value", [-(2**63), 10**17])
+def test_a_file_with_such_a_time_is_told_by_its_values_and_not_by_its_path(value: int, tmp_path: Path) -> None:
+    rows = pa.table({"pid": [1, 2], "at": pa.array([0, value], pa.timestamp("ms"))})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    with pytest.raises(Misconfigured, match="A stored value is too large for its type") as caught:
+        lw.open(tmp_path / "t.parquet", **FACTS)
+    assert "path" not in str(caught.value)
+    assert str(value) not in str(caught.value)

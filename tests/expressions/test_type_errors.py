@@ -26,7 +26,7 @@ CURED: dict[str, tuple[str, str]] = {
     "LOWER(age) = 'a'": ("`age` is an integer.", "LOWER(CAST(age AS TEXT))"),
     "age LIKE '1%'": ("`age` is an integer and '1%' is text.", "CAST(age AS TEXT) LIKE '1%'"),
     "name + 1 > 2": ("`name` is text and 1 is an integer.", "CAST(name AS INTEGER)"),
-    "CONCAT(name, cost) = 'a'": ("`cost` is a real number, whose text differs", "CAST(cost AS INTEGER)"),
+    "CONCAT(name, cost) = 'a'": ("`cost` is a real number, whose cast to text differs", "CAST(cost AS INTEGER)"),
 }
 ANSWERED = (
     "sick",

@@ -253,9 +253,9 @@ def test_questions_on_made_up_rows_hold_up_nobody(asked: Asked, monkeypatch: pyt
     """While eight of them run or wait, tokens are looked up, and previews and health are answered."""
     going, real = threading.Event(), asked.service.dummy.answer
 
-    def slow(request: Any) -> Any:
+    def slow(*request: Any) -> Any:
         going.wait(60)
-        return real(request)
+        return real(*request)
 
     monkeypatch.setattr(asked.service.dummy, "answer", slow)
     with ThreadPoolExecutor(1) as pool:

@@ -239,7 +239,7 @@ def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan:
             "not-watchable",
             asked,
             "one unit may lower it, and this session was started for answers that units only raise.",
-            "Clip it from below, SUM(CLIP(..., 0, 100)), or start a session with signed=True.",
+            "Start a session with signed=True, or clip it, SUM(CLIP(..., 0, 100)), which counts negative numbers as 0.",
         )
     return plan
 

@@ -24,7 +24,7 @@ from sqlglot import exp
 from lapwing.engines.connection import LOCK, as_table, connect, run
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.duckdb_dialect import DUCKDB
+from lapwing.engines.duckdb_dialect import DUCKDB, cast_to
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
@@ -77,6 +77,9 @@ _CALENDAR = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"}
 _AS_TEXT = {"UUID"}
 """Other supported stored types; their casts are safe on every value, for dates within the supported years."""
 
+_OF_PLACE = "Check the path, the format and the permissions."
+_OF_VALUES = "A stored value is too large for its type, such as a time in milliseconds. Correct it in the file."
+
 SMALL = 1 << 22
 """The largest Parquet file, in bytes, that is loaded."""
 
@@ -113,17 +116,15 @@ class DuckDBEngine:
             **({} if memory is None else {"memory_limit": memory}),
         }
         self._connection = connect(**settings)
-        failed = None
+        advice = None
         try:
             interruptible(lambda: self._load(tables), self._connection.interrupt)
         except duckdb.Error as error:
-            failed = type(error).__name__
-            _LOG.debug("loading failed: %s", failed)
-        if failed is not None:
+            advice = _OF_VALUES if isinstance(error, duckdb.ConversionException) else _OF_PLACE
+            _LOG.debug("loading failed: %s", type(error).__name__)
+        if advice is not None:
             names = ", ".join(f"`{table.name}`" for table, _ in tables)
-            raise Misconfigured(
-                f"the data of {names} cannot be opened. Check the path, the format and the permissions."
-            )
+            raise Misconfigured(f"the data of {names} cannot be opened. {advice}")
         if self._origins() != self._loaded:  # a version identifies the rows that were loaded
             self.close()
             raise Misconfigured("the data changed while being opened. Open them again when the write has finished.")
@@ -341,7 +342,7 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
     if described is None and isinstance(source, Frame):
         raise Misconfigured("a column of the frame has an unsupported type. Convert it or drop it.")
     if described is None:
-        raise Misconfigured("the data cannot be opened. Check the path, the format and the permissions.")
+        raise Misconfigured(f"the data cannot be opened. {_OF_PLACE}")
     kinds = {str(row[0]): _type_of(str(row[1])) for row in described}
     zoned = (str(row[0]) for row in described if row[1] in _ZONED)
     return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
@@ -413,7 +414,7 @@ def _read(field: Field, stored: StoredColumns, table: Table, *, hide: bool) -> s
     if kind in _ZONED:  # a cast would go through the time zone of the process
         field.check_stored_zone()
         column, kind = f"MAKE_TIMESTAMP(EPOCH_US(CAST({column} AS TIMESTAMPTZ)))", "TIMESTAMP"
-    cast = f"TRY_CAST({_castable(column, kind)} AS {_SQL_TYPES[field.type]})"
+    cast = cast_to(_castable(column, kind), _type_of(kind), _SQL_TYPES[field.type])
     return f"{_in_years(column, kind, cast)} AS {name}"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from lapwing.engines.date_pattern import DAY, TIME, TO_TIME, ZONE
 from lapwing.engines.dialect import Dialect, Write, Writer, write_listed
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
+from lapwing.expressions.types import Type
 
 
 def _call(name: str) -> Write:
@@ -21,6 +23,21 @@ def _between(sign: str) -> Write:
 
 def _cast(name: str) -> Write:
     return lambda writer, form: f"{name}({writer.sql(form.this)} AS {writer.sql(form.args['to'])})"
+
+
+_SPACES = r"[ \t\n\v\f\r]*"
+_DATE = f"^{_SPACES}({DAY}(?:{TO_TIME}{TIME})?){ZONE}{_SPACES}$"
+
+
+def cast_to(value: str, known: Type | None, kind: str) -> str:
+    """The value of a known type as another one, or NULL."""
+    if known is Type.TEXT and kind in ("DATE", "TIMESTAMP"):
+        value = f"REGEXP_EXTRACT({value}, '{_DATE}', 1)"
+    return f"TRY_CAST({value} AS {kind})"
+
+
+def _try_read(writer: Writer, form: exp.Expression) -> str:
+    return cast_to(writer.sql(form.this), form.args.get("known"), writer.sql(form.args["to"]))
 
 
 def _named(value: str, name: str, body: str) -> str:
@@ -91,7 +108,7 @@ DUCKDB = Dialect(
             f"CAST({writer.sql(form.this)} AS INT128) * {writer.sql(form.expression)}"
         ),
         forms.WholeQuotient: _between("//"),
-        forms.TryRead: _cast("TRY_CAST"),
+        forms.TryRead: _try_read,
         forms.TruthAs: _cast("CAST"),
         forms.Let: _let,
         forms.Pick: _pick,

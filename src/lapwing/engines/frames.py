@@ -177,7 +177,24 @@ def _text(value: Any) -> str | None:
     return None
 
 
+_MICROSECONDS = {"s": 10**6, "ms": 10**3}
+
+
+def _within_reach(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times with a zone that do not fit into microseconds become NULL: the engine fails on them as it reads them."""
+    kind = column.type
+    if not pa.types.is_timestamp(kind) or kind.tz is None or kind.unit not in _MICROSECONDS:
+        return column
+    import pyarrow.compute as pc
+
+    most = (2**63 - 1) // _MICROSECONDS[kind.unit]
+    numbers = column.cast(pa.int64())
+    fits = pc.and_(pc.less_equal(numbers, most), pc.greater_equal(numbers, -most))
+    return pc.if_else(fits, column, pa.scalar(None, kind))
+
+
 def _with_engine_types(table: pa.Table) -> pa.Table:
     """The table with types the engine supports: the NULL type becomes text."""
+    table = pa.table([_within_reach(column) for column in table.columns], schema=table.schema)
     kinds = ((f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in table.schema)
     return table.cast(pa.schema([(name, pa.float32() if kind == pa.float16() else kind) for name, kind in kinds]))

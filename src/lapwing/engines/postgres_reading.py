@@ -6,25 +6,21 @@ Proof:      every cast stands in a CASE, behind a condition on the same value: a
             condition that is false is neither folded nor run. Patterns have no back references, so PostgreSQL matches
             them by an automaton; their digits are counted, so that no number is too long for the type that reads it.
 What is read: numbers with up to 60 digits on each side of the point and an exponent of up to 3 digits, spaces around
-            them, `nan`, `inf` and `infinity`; truths as t, true, y, yes, 1 and f, false, n, no, 0; dates as 2020-12-31,
-            also with / or spaces, with whatever follows; times as 2020-12-31 10:00, with T, seconds, fractions and an
-            ignored zone. Case does not matter.
+            them, `nan`, `inf` and `infinity`; truths as t, true, y, yes, 1 and f, false, n, no, 0. Case does not
+            matter. date_pattern.py has the dates and timestamps.
 Checked by: tests/engines/test_postgres_reading.py, tests/engines/test_dialect.py
 """
 
 from __future__ import annotations
 
+from lapwing.engines.date_pattern import DAY, TIME, TO_TIME, ZONE
 from lapwing.engines.postgres_arithmetic import computed_once, named, rounded
 from lapwing.errors import Bug
 from lapwing.expressions.types import Type
 
 _SPACES = r"[ \t\n\v\f\r]*"
 _NUMBER = rf"^{_SPACES}[+-]?([0-9]{{1,60}}(\.[0-9]{{0,60}})?|\.[0-9]{{1,60}})([eE][+-]?[0-9]{{1,3}})?{_SPACES}$"
-_DAY = rf"^{_SPACES}[0-9]{{1,4}}(-[0-9]{{1,2}}-|/[0-9]{{1,2}}/| [0-9]{{1,2}} )[0-9]{{1,2}}"
-_DATE = rf"{_DAY}([^0-9]|$)"
-_TIME = (
-    rf"{_DAY}([ T]+[0-9]{{1,2}}:[0-9]{{1,2}}(:[0-9]{{1,2}}(\.[0-9]{{1,9}})?)?(Z| UTC|[+-][0-9]{{2}}(:?[0-9]{{2}})?)?)?$"
-)
+_DATE = rf"^{_SPACES}{DAY}({TO_TIME}{TIME})?{ZONE}{_SPACES}$"
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _INTEGERS = f"BETWEEN {_LEAST} AND {_MOST}"
 
@@ -145,13 +141,10 @@ def _listed(texts: tuple[str, ...]) -> str:
     return ", ".join(map(quote, texts))
 
 
-_NOT_BC = r"\(BC\)"
-
-
 def _date(x: str) -> str:
     parts = [f"CAST({_day_part(x, place)} AS INTEGER)" for place in range(3)]
     made = computed_once(parts, lambda y, m, d: f"CASE WHEN {_is_day(y, m, d)} THEN MAKE_DATE({y}, {m}, {d}) END")
-    return f"CASE WHEN {x} ~ {quote(_DATE)} AND {x} !~ {quote(_NOT_BC)} THEN {made} END"
+    return f"CASE WHEN {x} ~ {quote(_DATE)} THEN {made} END"
 
 
 def _timestamp(x: str) -> str:
@@ -163,12 +156,11 @@ def _timestamp(x: str) -> str:
     micros = f"CAST(RPAD(LEFT(COALESCE({fraction}, '0'), 6), 6, '0') AS INTEGER)"
 
     def body(y: str, m: str, d: str, h: str, i: str, s: str, f: str) -> str:
-        fits = f"{_is_day(y, m, d)} AND {h} <= 23 AND {i} <= 59 AND {s} <= 59"
         made = f"MAKE_TIMESTAMP({y}, {m}, {d}, {h}, {i}, {s}) + {f} * INTERVAL '1 MICROSECOND'"
-        return f"CASE WHEN {fits} THEN {made} END"
+        return f"CASE WHEN {_is_day(y, m, d)} THEN {made} END"
 
     made = computed_once([*days, *times, micros], body)
-    return f"CASE WHEN {x} ~ {quote(_TIME)} THEN {made} END"
+    return f"CASE WHEN {x} ~ {quote(_DATE)} THEN {made} END"
 
 
 def _day_part(x: str, place: int) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lapwing.engines.date_pattern import TIME, TO_TIME, ZONE
 from lapwing.expressions.types import Type
 
 _SHORT = 200  # characters of a text that is repeated rather than named
@@ -28,10 +29,8 @@ _TAIL = r"\\A([^.eE]*+[.][0-9]{18})[0-9]++(\\s*+)\\z"
 _REAL = rf"\\A{_SPACES}[+-]?(?:[0-9]++(?:[.][0-9]*+)?|[.][0-9]++)(?:[eE][+-]?[0-9]++)?{_SPACES}\\z"
 _ODD = rf"\\A{_SPACES}[+-]?(?i:inf|infinity|nan){_SPACES}\\z"
 _TRUE, _FALSE = r"\\A(?i:t|true|y|yes|1)\\z", r"\\A(?i:f|false|n|no|0)\\z"
-_DAY = rf"\\A{_SPACES}([0-9]{{1,4}}+)([-/ ])([0-9]{{1,2}}+)\\2([0-9]{{1,2}}+)"
-_DATE = rf"(?s){_DAY}(?![0-9]).*\\z"
-_CLOCK = r"([0-9]{1,2}+:[0-9]{1,2}+(?::[0-9]{1,2}+(?:[.][0-9]*+)?)?)"
-_TIME = rf"{_DAY}(?:[ T]++{_CLOCK}(?:Z| UTC|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)?)?\\z"
+_DAY = r"([0-9]{1,4}+)([-/ ])([0-9]{1,2}+)\\2([0-9]{1,2}+)"
+_DATE = rf"\\A{_SPACES}{_DAY}(?:{TO_TIME}({TIME}))?{ZONE}{_SPACES}\\z"
 
 _ZEROS = r"\\A0{1,3}(?=[0-9]{4}-)"
 
@@ -74,13 +73,13 @@ def _truth(x: str) -> str:
 def _date(x: str) -> str:
     """With zeros before the year, since Spark wants four to seven digits of it."""
     made = f"TRY_CAST(REGEXP_REPLACE({x}, '{_DATE}', '000$1-$3-$4') AS DATE)"
-    return f"CASE WHEN {x} RLIKE '{_DATE}' AND NOT CONTAINS({x}, '(BC)') THEN {made} END"
+    return f"CASE WHEN {x} RLIKE '{_DATE}' THEN {made} END"
 
 
 def _timestamp(x: str) -> str:
     """Four digits of the year, since Spark wants four to six of it in a timestamp."""
-    made = f"REGEXP_REPLACE(REGEXP_REPLACE({x}, '{_TIME}', '000$1-$3-$4 $5'), '{_ZEROS}', '')"
-    return f"CASE WHEN {x} RLIKE '{_TIME}' THEN TRY_CAST({made} AS TIMESTAMP_NTZ) END"
+    made = f"REGEXP_REPLACE(REGEXP_REPLACE({x}, '{_DATE}', '000$1-$3-$4 $5'), '{_ZEROS}', '')"
+    return f"CASE WHEN {x} RLIKE '{_DATE}' THEN TRY_CAST({made} AS TIMESTAMP_NTZ) END"
 
 
 _FROM_TEXT: dict[str, Callable[[str], str]] = {

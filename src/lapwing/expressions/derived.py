@@ -131,6 +131,6 @@ def per_unit_kind(aggregate: Aggregate) -> str:
             "unsupported-function",
             aggregate.words(),
             "it cannot be computed per unit in a subquery.",
-            "Use COUNT, SUM, AVG, MIN or MAX in the subquery; the outer SELECT takes every aggregate.",
+            "COUNT, SUM, AVG, MIN and MAX in the subquery are other questions; the outer SELECT takes every aggregate.",
         )
     return name

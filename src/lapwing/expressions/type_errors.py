@@ -72,12 +72,16 @@ def cure_of(operator: str, arguments: Sequence[Expression], takes: str) -> str:
     return f"Pass {takes}."
 
 
-def real_as_text(value: Expression) -> tuple[str, str]:
-    """Why a real number has no text, and what has."""
-    return (
-        f"{types_of([value])[:-1]}, whose text differs between engines.",
-        f"Write CAST({_bare(value)} AS INTEGER), which rounds.",
-    )
+def cure_of_cast(value: Expression, kind: Type) -> str:
+    """What to write instead of a cast that engines do in different ways."""
+    match value.type, kind:
+        case Type.REAL, Type.TEXT:
+            return f"Write CAST({_bare(value)} AS INTEGER), which rounds."
+        case Type.TIMESTAMP, Type.TEXT:
+            return f"Write STRFTIME({_bare(value)}, '%Y-%m-%d %H:%M:%S'), which leaves out fractions of a second."
+        case ((Type.DATE | Type.TIMESTAMP), (Type.INTEGER | Type.REAL)):
+            return f"Write DATE_DIFF('day', DATE '1970-01-01', CAST({_bare(value)} AS DATE)), which counts days."
+    return "Use a comparison, or YEAR, MONTH and DAY of a date, which are numbers."
 
 
 def _shown(part: Expression) -> str:

@@ -22,6 +22,7 @@ from lapwing.expressions.forms import Minus, Pick, Times
 from lapwing.expressions.operators.base import call, cast, let, null_if_nan, number, where, zero
 from lapwing.expressions.operators.buckets import MOST_BUCKETS
 from lapwing.expressions.operators.numbers import CLIP
+from lapwing.expressions.phrases import name_text
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.to_sqlglot import cut
@@ -86,7 +87,7 @@ def _of_integers(field: Field, column: Column, bounds: Interval, cells: int | No
             "bounds-too-wide",
             f"`{field.name}`",
             "its bounds lie beyond 2^53, where float64 merges numbers.",
-            "Count a difference instead.",
+            f"Count ranges of it: GROUP BY BUCKET({name_text(field.name)}, [0, 1000]).",
         )
     wanted = None if cells is None else _read_cells(cells)
     if many <= (MOST_RANGE if wanted is None else wanted):

@@ -251,7 +251,7 @@ def priced(outline: Outline, prices: Prices) -> Plan:
                 "price-out-of-range",
                 "`epsilon`",
                 f"no key can be selected for {prices.selection}.",
-                "Choose a larger one.",
+                "Choose another one.",
             )
     return Plan(outline, prices, measures, selection)
 
@@ -273,7 +273,7 @@ def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
     known = f'Have the steward declare values = ["...", "..."] for {names}'
     if day is not None and not clip:
         written = name_text(day.name)
-        known = f"Use MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
+        known = f"For coarser groups, use MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
     return (
         "keys-not-public",
         f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
@@ -362,7 +362,7 @@ def _check_key(key: Expression, table: Table) -> None:
             "real-key",
             f"GROUP BY {name}",
             "cannot group by a real number: 0.0 and -0.0 compare equal.",
-            "Group by FLOOR(...) of it, or have the steward declare its type as integer.",
+            "Group by FLOOR(...) of it, one group for each whole number, or have the steward declare it as integer.",
         )
     if any(isinstance(part, Column) and part.name == table.unit for part in walk(key)):
         refuse(

@@ -10,6 +10,7 @@ from lapwing.curator import Curator
 from lapwing.curator.dummy import dummy_rows
 from lapwing.curator.request import Request
 from lapwing.errors import BudgetExceeded
+from lapwing.server.timing import check_operators
 
 
 class DummyAnswers:
@@ -20,10 +21,11 @@ class DummyAnswers:
         self._lock = threading.Lock()
         self._made: Curator | None = None
 
-    def answer(self, request: Request) -> dict[str, Any]:
-        """The answer over made-up rows, marked, ready for JSON."""
+    def answer(self, request: Request, questions: int = 1) -> dict[str, Any]:
+        """The answer over made-up rows, marked, ready for JSON; refused if so many questions may not be so large."""
         free = replace(request, analyst="dummy", key=None, at_most=None)
         with self._lock:
+            check_operators(self._curator().preview_request(free), questions)
             try:
                 answer = self._curator().answer(free)
             except BudgetExceeded:

@@ -142,8 +142,8 @@ class Service:
         """The answer to the same question over made-up rows. Free."""
         await self._trials.enter(principal.name)
         try:
-            loop, work = asyncio.get_running_loop(), lambda: self.dummy.answer(body.request(principal.name))
-            return await loop.run_in_executor(self._trial, self._told, work)
+            work = partial(self.dummy.answer, body.request(principal.name), _questions(body))
+            return await asyncio.get_running_loop().run_in_executor(self._trial, self._told, work)
         finally:
             self._trials.leave(principal.name)
 

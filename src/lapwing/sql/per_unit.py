@@ -76,7 +76,7 @@ def _key_field(name: str, key: Expression, table: Table) -> Field:
             "real-key",
             f"GROUP BY `{name}`",
             "cannot group by a real number: 0.0 and -0.0 compare equal.",
-            "Group by FLOOR(...) of it.",
+            "Group by FLOOR(...) of it, one group for each whole number.",
         )
     edges = key.edges if isinstance(key, Column) else ()
     bounds, values = declarable_bounds(bounds_of(key), key.type), domain_of(key, table) or ()

@@ -21,7 +21,7 @@ from lapwing.expressions.operators.base import (
 from lapwing.expressions.operators.dates import within_years
 from lapwing.expressions.operators.logic import UNEQUAL
 from lapwing.expressions.refusal import refuse
-from lapwing.expressions.type_errors import real_as_text
+from lapwing.expressions.type_errors import cure_of_cast, types_of
 from lapwing.expressions.types import Type
 
 _LOST = "NULL if it cannot be converted."
@@ -98,7 +98,7 @@ TO_DATE = Operator(
     lambda a: within_years(try_cast(a, exp.DType.DATE)),
     "text or a timestamp",
     sql="CAST(s AS DATE)",
-    meaning=f"The date in a text such as '2020-12-31', or of a timestamp; {_LOST}",
+    meaning=f"The date in a text such as '2020-12-31', also with a valid time behind it, or of a timestamp; {_LOST}",
 )
 TO_TIMESTAMP = Operator(
     "timestamp",
@@ -106,7 +106,7 @@ TO_TIMESTAMP = Operator(
     lambda a: within_years(try_cast(a, exp.DType.TIMESTAMP)),
     "text or a date",
     sql="CAST(s AS TIMESTAMP)",
-    meaning=f"The timestamp in a text such as '2020-12-31 10:00:00', or the start of a date; {_LOST}",
+    meaning=f"The timestamp in a text such as '2020-12-31 10:00:00', or the start of a date, also in a text; {_LOST}",
 )
 
 _CASTS: dict[tuple[Type, Type], Operator] = {
@@ -141,11 +141,8 @@ def convert(value: Expression, kind: Type, *, part: PartText) -> Expression:
         return call(UNEQUAL, value, _ZERO, part=part)
     operator = _CASTS.get((value.type, kind))
     if operator is None:
-        why = f"a cast from {value.type.value} to {kind.value} differs between engines."
-        instead = "Cast to DATE or INTEGER, or use ROUND, YEAR, MONTH and similar functions."
-        if (value.type, kind) == (Type.REAL, Type.TEXT):
-            why, instead = real_as_text(value)
-        refuse("wrong-type", part(), why, instead)
+        why = f"{types_of([value])[:-1]}, whose cast to {kind.value} differs between engines."
+        refuse("wrong-type", part(), why, cure_of_cast(value, kind))
     return call(operator, value, part=part)
 
 

@@ -54,6 +54,12 @@ def _pattern(_: Expression, pattern: Expression) -> str | None:
     return f"Use a constant of at most {MOST_PATTERN} characters, such as 'A%'."
 
 
+def _plain(_: Expression, part: Expression) -> str | None:
+    if isinstance(part, Literal) and len(str(part.value)) <= MOST_PATTERN:
+        return None
+    return f"Use a constant of at most {MOST_PATTERN} characters, such as 'A'."
+
+
 def _positions(_: Expression, *numbers: Expression) -> str | None:
     if all(is_whole(n, 1 - i, MOST_TEXT) for i, n in enumerate(numbers, start=0)):
         return None
@@ -94,9 +100,11 @@ def _text_function(name: str, emit: Callable[[Node], Node], meaning: str) -> Ope
     return Operator(name, _TEXT, emit, "text", height=1, sql=f"{name.upper()}(s)", meaning=f"{meaning} {_NULL}")
 
 
-def _text_test(name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: str) -> Operator:
+def _text_test(
+    name: str, emit: Callable[[Node, Node], Node], sql: str, meaning: str, admit: Callable[..., str | None] = _plain
+) -> Operator:
     takes = "text and a constant pattern"
-    return Operator(name, _TEST, emit, takes, admit=_pattern, sql=sql, meaning=f"{meaning} {_NULL}")
+    return Operator(name, _TEST, emit, takes, admit=admit, sql=sql, meaning=f"{meaning} {_NULL}")
 
 
 def _holds(form: type[forms.Form]) -> Callable[[Node, Node], Node]:
@@ -110,9 +118,13 @@ def _trim(side: str | None) -> Callable[[Node], Node]:
 _NULL = "NULL stays NULL."
 
 LIKE = _text_test(
-    "like", _like, "s LIKE 'A%'", "True if s matches: % is any text, _ any character; not both in one pattern."
+    "like",
+    _like,
+    "s LIKE 'A%'",
+    "True if s matches: % is any text, _ any character; not both in one pattern.",
+    _pattern,
 )
-ILIKE = _text_test("ilike", _ilike, "s ILIKE 'a%'", "LIKE, ignoring case.")
+ILIKE = _text_test("ilike", _ilike, "s ILIKE 'a%'", "LIKE, ignoring case.", _pattern)
 STARTS_WITH = _text_test("starts_with", _holds(forms.StartsWith), "STARTS_WITH(s, 'a')", "True if s starts with 'a'.")
 ENDS_WITH = _text_test("ends_with", _holds(forms.EndsWith), "ENDS_WITH(s, 'a')", "True if s ends with 'a'.")
 CONTAINS = _text_test("contains", _holds(forms.Contains), "CONTAINS(s, 'a')", "True if s contains 'a'.")
