@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from fractions import Fraction
 from html.parser import HTMLParser
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from lapwing.answers.table import CHOSEN, AnswerColumn, AnswerTable, fresh
 from lapwing.arrays import objects
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
+from support.members import functions_in, lacking, plant
 from support.visits import open_visits
 
 NAN, INF, HUGE = float("nan"), float("inf"), 2**70
@@ -127,11 +129,31 @@ ANSWERED = [
     "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex HAVING COUNT(*) > 10 ORDER BY n DESC LIMIT 1",
     "WITH c AS (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) SELECT MAX(n) AS most FROM c",
 ]
+PARTS = {"to_dict", "write_csv", "footer", "grid"}
+"""Functions of a table that a format is made of, or that write one to a file."""
 WRITTEN = {"csv", "json", "text", "html"}
 
 
-def test_every_format_is_read_back() -> None:
+def unread_formats() -> list[str]:
+    """Formats, found by looking: functions of a table alone that are not a part of one, and those registered."""
+    takes_a_table = (
+        one for one in functions_in("lapwing.answers.formats") if next(iter(signature(one).parameters), "") == "table"
+    )
+    found = [one for one in takes_a_table if one.__name__ not in PARTS]
+    return lacking(found, FORMATS.values()) + lacking(FORMATS, READ)
+
+
+def test_every_format_is_registered_and_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not is named: two are planted."""
+    assert unread_formats() == []
     assert set(READ) == set(FORMATS)
+
+    def to_yaml(table: AnswerTable) -> str:
+        return str(table)
+
+    plant(monkeypatch, to_yaml, module="lapwing.answers.formats.text")
+    monkeypatch.setitem(FORMATS, "xml", to_text)
+    assert unread_formats() == ["to_yaml", "xml"]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -198,3 +199,33 @@ def test_the_help_of_a_command_shows_every_word_that_is_written(path: tuple[str,
     written = [text.replace("\\[", "[") for text in texts if text]
     assert [text for text in written if "".join(text.split()) not in seen] == []
     assert not path or written
+
+
+MAKER = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "make_commands.py"))
+WITHOUT_JSON = {"serve": "it runs until it is stopped, and prints nothing that a program reads"}
+
+
+def incomplete() -> list[str]:
+    """Commands, found in the program itself, that lack --json or their section of docs/commands.md."""
+    page = MAKER["PAGE"].read_text(encoding="utf-8")
+    found = list(MAKER["commands"]())
+    options = {words: {option for one in command.params for option in one.opts} for words, command in found}
+    mute = [f"{words}: no --json" for words, _ in found if words not in WITHOUT_JSON and "--json" not in options[words]]
+    return mute + [f"{words}: no section" for words, _ in found if f"\n## lapwing {words}\n" not in page]
+
+
+def test_the_page_of_commands_is_what_they_say() -> None:
+    """Run `python docs/make_commands.py` if this fails."""
+    assert MAKER["PAGE"].read_text(encoding="utf-8") == MAKER["page"]()
+
+
+def test_every_command_prints_json_and_has_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not is named: two are planted, one of them in a group."""
+    assert incomplete() == []
+    assert [" ".join(path) for path, one in ALL if not hasattr(one, "commands")] == [w for w, _ in MAKER["commands"]()]
+    for group, name in ((program.app, "wipe"), (program.ledger_app, "tear")):
+        monkeypatch.setattr(group, "registered_commands", list(group.registered_commands))
+        group.command(name)(lambda: None)
+    assert sorted(incomplete()) == [
+        "ledger tear: no --json", "ledger tear: no section", "wipe: no --json", "wipe: no section",
+    ]  # fmt: skip

@@ -42,7 +42,8 @@ from lapwing.privacy.loss import Pure
 from lapwing.survey import wire
 from lapwing.survey.app import SurveyServer
 from lapwing.survey.question import LN_3, TwoCoins
-from support.local_laws import assert_private, classes_in, concrete, law_of, modules_in
+from support.local_laws import assert_private, law_of
+from support.members import classes_in, concrete, modules_in, plant
 from support.tape import SeededBits
 
 SENDING = ("lapwing.collect", "lapwing.survey")
@@ -184,8 +185,6 @@ def test_nothing_else_randomizes() -> None:
 class Truthful(DirectEncoding):
     """Planted: of 16 words 15 give the truth, whatever epsilon it claims."""
 
-    __module__ = "lapwing.collect.direct"
-
     @cached_property
     def coin(self) -> SymbolCoin:
         return SymbolCoin((1 << self.width) - 1, 1, self.width)
@@ -193,7 +192,7 @@ class Truthful(DirectEncoding):
 
 def test_a_planted_protocol_is_found_and_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It claims epsilon = 1 and has ln 15: without a case it is named, with one it is refuted."""
-    monkeypatch.setattr("lapwing.collect.direct.Truthful", Truthful, raising=False)
+    plant(monkeypatch, Truthful, module="lapwing.collect.direct")
     assert Truthful in concrete(LocalProtocol, *PACKAGES)
     with pytest.raises(AssertionError, match="Truthful has no law case"):
         assert_lawful(Truthful)

@@ -28,7 +28,7 @@ from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM
 from lapwing.numbers import ball, enclose
 from support.law import exact_law
-from support.local_laws import concrete
+from support.members import concrete
 from support.tape import SeededBits
 
 WIDTH = 4

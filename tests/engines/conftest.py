@@ -17,13 +17,9 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     made.close()
 
 
-SUITE = ("duckdb", "postgres", "spark")
-"""The engines that random questions and traps are asked on."""
-
-
-@pytest.fixture(scope="session", params=SUITE)
+@pytest.fixture(scope="session", params=HOSTS)
 def suite_host(request: pytest.FixtureRequest) -> Iterator[Host]:
-    """Each engine of the suite in turn."""
+    """Each engine in turn: random questions and traps are asked on it."""
     made = HOSTS[request.param](request)
     yield made
     made.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
@@ -14,10 +15,11 @@ from sqlglot import exp
 from sqlglot.errors import UnsupportedError
 
 from lapwing.engines.dialect import Dialect, Lacking
+from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Engine
-from lapwing.engines.postgres_dialect import postgres_dialect
-from lapwing.engines.spark_dialect import SPARK
+from lapwing.engines.postgres import PostgresEngine
+from lapwing.engines.spark import SparkEngine
 from lapwing.errors import Bug, Refused
 from lapwing.expressions import forms
 from lapwing.expressions.forms import FORMS, Form, form_of
@@ -26,9 +28,12 @@ from lapwing.expressions.table import Field, Table
 from lapwing.expressions.to_sqlglot import literal
 from lapwing.expressions.types import Type
 from support.cells import run
-from support.hosts import Host
+from support.hosts import HOSTS, Host, dialects
+from support.members import concrete, implementing, lacking, plant
 
-DIALECTS: tuple[Dialect, ...] = (DUCKDB, postgres_dialect('"C.utf8"'), SPARK)
+DIALECTS = tuple(dialects().values())
+HOSTED: dict[str, type[Engine]] = {"duckdb": DuckDBEngine, "postgres": PostgresEngine, "spark": SparkEngine}
+"""The engine of each host."""
 
 ROWS: dict[str, list[Any]] = {"x": [2**62, 2**62, 2**62, None], "k": ["a", "b", "b", None]}
 TABLE = Table("t", (Field("x", Type.INTEGER), Field("k", Type.TEXT)), None)
@@ -242,9 +247,31 @@ def test_a_dialect_without_a_form_cannot_be_made(form: type[Form]) -> None:
         Dialect("duckdb", {known: write for known, write in DUCKDB.forms.items() if known is not form})
 
 
+def lawless() -> list[str]:
+    """Forms and engines, found by looking, that nothing here tries; dialects that are of no engine."""
+    written = [form for form in concrete(Form, "lapwing") if form is not Form and not form.__name__.startswith("_")]
+    tried = {*VALUES, *AGGREGATES, forms.KeyedHash} & set(FORMS)
+    engines = implementing(Engine, "lapwing")
+    hosted = {kind.__name__ for kind in HOSTED.values()}
+    return lacking(written, tried) + lacking(engines, hosted) + lacking(dialects(), HOSTED.keys() & HOSTS.keys())
+
+
 def test_every_form_has_a_meaning_and_a_law() -> None:
+    assert lawless() == []
     assert {*VALUES, *AGGREGATES, forms.KeyedHash} == set(FORMS)
     assert all(form.__doc__ and form.__doc__.endswith(".") for form in FORMS)
+    assert HOSTED.keys() == HOSTS.keys() == dialects().keys()
+
+
+def test_a_form_a_dialect_or_an_engine_without_a_law_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, type("Sneeze", (Form,), {}), module="lapwing.engines.postgres_dialect")
+    plant(monkeypatch, type("OracleEngine", (DuckDBEngine,), {}), module="lapwing.engines.duckdb")
+    plant(monkeypatch, replace(DUCKDB, name="oracle"), module="lapwing.engines.backends", name="ORACLE")
+    assert lawless() == ["Sneeze", "OracleEngine", "oracle"]
+
+
+def test_each_host_has_its_own_engine(host: Host, engine: Engine) -> None:
+    assert type(engine) is HOSTED[host.name]
 
 
 @pytest.mark.parametrize("form", VALUES, ids=lambda form: form.__name__)

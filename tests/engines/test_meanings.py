@@ -16,10 +16,7 @@ from sqlglot import exp
 
 from engines.test_remainders import REALS
 from engines.test_texts import LETTERS
-from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.engine import Engine
-from lapwing.engines.postgres_dialect import postgres_dialect
-from lapwing.engines.spark_dialect import SPARK
 from lapwing.errors import Refused
 from lapwing.expressions.expression import Column, Key, Operator, Slot
 from lapwing.expressions.operators.casts import CASTS
@@ -30,7 +27,7 @@ from lapwing.expressions.types import Type
 from lapwing.plan.question import Question
 from lapwing.sql import read_sql
 from support.cells import run
-from support.hosts import DuckDBHost, Host
+from support.hosts import DuckDBHost, Host, dialects
 
 EVERY = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000]
 NEW = "\u019b\u0264\u1c89\u1c8a"  # Unicode 16 gave them another case
@@ -118,13 +115,10 @@ def test_every_letter_has_one_case_on_every_engine(engine: Engine) -> None:
     assert [c for c, held in zip(CASED, found[texts[-1]], strict=True) if held] == ["I", "i", "\u0130"]
 
 
-DIALECTS = (DUCKDB, postgres_dialect('"C.utf8"'), SPARK)
-
-
 @pytest.mark.parametrize("inners", [CASTS, pytest.param(OPERATORS, marks=pytest.mark.slow)])
 def test_every_operator_is_written_around_others(inners: tuple[Operator, ...]) -> None:
     """sqlglot looks into what some of its nodes hold, which is written already."""
-    catalog, many = Catalog((LETTERS,)), 0
+    catalog, many, written = Catalog((LETTERS,)), 0, dialects().values()
     for inner, outer in product(inners, OPERATORS):
         for name in sorted(set(re.findall(r"\b[xynsdtc]\b", outer.sql))):
             text = re.sub(rf"\b{name}\b", f"({inner.sql})", outer.sql, count=1)
@@ -133,7 +127,7 @@ def test_every_operator_is_written_around_others(inners: tuple[Operator, ...]) -
                 assert isinstance(question, Question)
                 assert question.where is not None
                 many += 1
-                for dialect in DIALECTS:
+                for dialect in written:
                     with suppress(Refused):  # what Spark lacks
                         assert dialect.write(value(question.where, column)).text, text
     assert many > 10 * len(inners)

@@ -36,6 +36,8 @@ WORKERS = Path(__file__).parent / "workers.py"
 class Place(ABC):
     """A ledger in one kind of store, and its witness in a folder."""
 
+    keeps: ClassVar[str]
+    """The class of its store."""
     folder: Path
     budget: Budget = field(default_factory=lambda: Budget(1))
     opened: list[Ledger] = field(default_factory=list)
@@ -69,6 +71,7 @@ class Place(ABC):
 class MemoryPlace(Place):
     """Some memory."""
 
+    keeps: ClassVar[str] = "MemoryStore"
     memory: Memory = field(default_factory=Memory)
     ways_out: ClassVar[list[str]] = ["Use a ledger for each"]
 
@@ -79,6 +82,8 @@ class MemoryPlace(Place):
 @dataclass
 class SqlitePlace(Place):
     """A folder with a ledger and, perhaps, an older copy."""
+
+    keeps: ClassVar[str] = "SqliteStore"
 
     @property
     def path(self) -> Path:
@@ -109,6 +114,7 @@ class SqlitePlace(Place):
 class PostgresPlace(Place):
     """A schema of its own in a database of the server for ledgers."""
 
+    keeps: ClassVar[str] = "PostgresStore"
     server: PostgresServer | None = None
     schema: str = field(default_factory=lambda: f"ledger{next(_SCHEMAS)}")
     ways_out: ClassVar[list[str]] = ["Use a ledger for each"]
@@ -146,6 +152,12 @@ class PostgresPlace(Place):
 _SCHEMAS = count(1)
 STORES: dict[str, type[Place]] = {"sqlite": SqlitePlace, "memory": MemoryPlace, "postgres": PostgresPlace}
 """Every store keeps every promise; another one is another line."""
+
+
+@pytest.fixture(scope="session")
+def held_to_its_word() -> set[str]:
+    """The stores that `place` stands for."""
+    return {place.keeps for place in STORES.values()}
 
 
 @pytest.fixture(params=STORES)

@@ -14,8 +14,10 @@ import lapwing
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger import Entry, EntryKind
 from lapwing.ledger.entry import COLUMNS, follow
+from lapwing.ledger.memory import MemoryStore
 from lapwing.ledger.store import PAGE, AnswerRow, Book, Store
 from lapwing.privacy import Accounting, Cost
+from support.members import implementing, lacking, plant
 
 NOTHING = Cost(Accounting.PURE, 0)
 
@@ -33,6 +35,17 @@ def add(book: Book, kind: EntryKind = EntryKind.RESERVE, **more: Any) -> int:
 
 def numbers(rows: Any) -> list[int]:
     return [row[0] for row in rows]
+
+
+def test_every_store_is_held_to_its_word(held_to_its_word: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by looking: one that has the methods of a store and no line in STORES is named; one is planted."""
+    assert implementing(Store, "lapwing") == held_to_its_word
+    plant(monkeypatch, type("TapeStore", (MemoryStore,), {}), module="lapwing.ledger.store")
+    assert lacking(implementing(Store, "lapwing"), held_to_its_word) == ["TapeStore"]
+
+
+def test_each_place_keeps_its_ledger_in_its_own_store(place: Any) -> None:
+    assert type(place.store()).__name__ == place.keeps
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ class Change:
 @functools.cache
 def changes(text: str) -> tuple[Change, ...]:
     """All changes of a text, in its order."""
-    place = _places(text)
+    place = positions(text)
     found = {}
     for node in _living(ast.parse(text)):
         for kind, old, new in _mistakes(node):
@@ -74,7 +74,7 @@ def changes(text: str) -> tuple[Change, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def _places(text: str) -> Callable[[int, int], int]:
+def positions(text: str) -> Callable[[int, int], int]:
     """From a line and a column in bytes, as `ast` counts them, to a place in the text."""
     lines = text.splitlines(keepends=True)
     starts = [0]

@@ -12,6 +12,7 @@ package. Mutants that change nothing that matters are in equivalent.py, with the
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import functools
 import hashlib
@@ -28,8 +29,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import equivalent
 from changes import Change, changes
-from equivalent import EQUIVALENT
 from trial import PACKAGE, ROOT, OutOfTime, first_failure
 
 ROOMS = (
@@ -75,7 +76,9 @@ class Drawn:
     @property
     def reason(self) -> str | None:
         """Why it changes nothing that matters, if that is known."""
-        return EQUIVALENT.get((self.file, *self.lines))
+        if self.file not in {file for file, _ in equivalent.known()}:
+            return None
+        return equivalent.known().get((self.file, ast.dump(ast.parse(self.after))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +189,13 @@ def main() -> int:
 def report(verdicts: list[Verdict]) -> int:
     """Prints the survivors and the sum of it; 1 if any mutant survived that has no reason."""
     survived = [v for v in verdicts if v.by is None and v.drawn.reason is None]
-    equivalent = [v for v in verdicts if v.by is None and v.drawn.reason is not None]
-    for verdict in equivalent:
+    same = [v for v in verdicts if v.by is None and v.drawn.reason is not None]
+    for verdict in same:
         print(f"\nequivalent {verdict.drawn.place}: {verdict.drawn.reason}\n{shown(verdict.drawn)}")
     for verdict in survived:
         print(f"\nSURVIVED {verdict.drawn.place} {verdict.note}\n{shown(verdict.drawn)}")
-    noticed = len(verdicts) - len(survived) - len(equivalent)
-    print(f"\n{len(verdicts)} drawn, {noticed} noticed, {len(equivalent)} equivalent, {len(survived)} survived")
+    noticed = len(verdicts) - len(survived) - len(same)
+    print(f"\n{len(verdicts)} drawn, {noticed} noticed, {len(same)} equivalent, {len(survived)} survived")
     return 1 if survived else 0
 
 

@@ -1,6 +1,6 @@
-"""All mistakes, one changed line each, in the code that privacy rests on.
+"""All planned mistakes in the code that privacy rests on.
 
-A test checks that every line to be changed is there exactly once, so that the lists keep up with the code.
+A test checks that the code of each is there exactly once, so that the lists keep up with the code.
 """
 
 from __future__ import annotations

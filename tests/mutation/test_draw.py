@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import sys
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import draw
+import equivalent
 from changes import changes
 from draw import ROOT, Drawn, Verdict, drawn, files, nearest, report
-from equivalent import EQUIVALENT
-from run import MARK, PAGE
+from results import MARK, PAGE
+from syntax import Mistake
 
 PLANTED = '''"""Doc."""
 
@@ -117,17 +119,24 @@ def test_the_nearest_tests_come_first_and_none_is_left_out() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("known", EQUIVALENT, ids=lambda known: known[0])
-def test_every_known_equivalent_is_a_change_of_the_source(known: tuple[str, str, str]) -> None:
-    text = draw.source(known[0])
-    assert any((known[0], *Drawn(known[0], change).lines) == known for change in changes(text)), "delete the entry"
+@pytest.mark.parametrize("mistake", equivalent.EQUIVALENT, ids=lambda mistake: mistake.where)
+def test_every_known_equivalent_can_be_drawn_and_has_its_reason(mistake: Mistake) -> None:
+    file, text = mistake.applied()
+    assert file in files()
+    lines = zip(draw.source(file).splitlines(), text.splitlines(), strict=False)
+    first = next(number for number, (old, new) in enumerate(lines, 1) if old != new)
+    near = [Drawn(file, change) for change in changes(draw.source(file)) if abs(change.line - first) <= 2]
+    wanted = ast.dump(ast.parse(text))
+    found = next((one for one in near if ast.dump(ast.parse(one.after)) == wanted), None)
+    assert found is not None, "delete the entry"
+    assert found.reason == equivalent.EQUIVALENT[mistake]
 
 
 def test_the_report_counts_and_shows_what_survived(
     first: list[Drawn], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, same, hole = first[:3]
-    monkeypatch.setattr(draw, "EQUIVALENT", {(same.file, *same.lines): "only speed"})
+    monkeypatch.setattr(equivalent, "known", lambda: {(same.file, ast.dump(ast.parse(same.after))): "only speed"})
     told: dict[str, Any] = {}
     for name, verdicts in {
         "hole": [Verdict(seen, "tests/a.py"), Verdict(same, None), Verdict(hole, None)],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pytest
 
+from lapwing.engines.dialect import Dialect
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.engine import Engine
 from lapwing.engines.frames import frame_source
@@ -17,11 +18,13 @@ from lapwing.engines.postgres import PostgresEngine
 from lapwing.engines.source import Source, SparkFrame, read_source
 from lapwing.engines.spark import SparkEngine
 from lapwing.expressions.table import Table
+from support.members import functions_in, values_in
 
 if TYPE_CHECKING:
     from support.postgres import PostgresServer
 
 SALT = 2015
+COLLATION = '"C.utf8"'
 
 Rows = Sequence[tuple[Table, pa.Table]]
 """Declared tables and their rows. The columns have the Arrow types of ARROW_TYPES, or others that an engine stores."""
@@ -184,3 +187,10 @@ HOSTS: dict[str, Callable[[pytest.FixtureRequest], Host]] = {
     "spark": lambda request: SparkHost(request.getfixturevalue("spark")),
 }
 """How each is made; a server is started by its fixture when a test first needs it."""
+
+
+def dialects() -> dict[str, Dialect]:
+    """Every dialect, found by looking: a value of a module of engines, or what a function there makes."""
+    made = {one.name: one for one in values_in(Dialect, "lapwing.engines").values()}
+    makers = (one for one in functions_in("lapwing.engines") if one.__annotations__.get("return") == "Dialect")
+    return made | {one.name: one for one in (make(COLLATION) for make in makers)}

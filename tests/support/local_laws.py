@@ -1,16 +1,12 @@
-"""The law of a local protocol by enumeration, and the classes that must have one."""
+"""The law of a local protocol by enumeration."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import prod
-from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +15,6 @@ from lapwing.noise.bits import Words
 from lapwing.numbers import ball, enclose
 from support.law import exact_law
 from support.tape import word_type
-
-T = TypeVar("T")
 
 
 class EveryTape:
@@ -76,22 +70,3 @@ def assert_private(laws: Sequence[Mapping[Any, Fraction]], epsilon: Fraction) ->
     worst = max(max(each) / min(each) for each in chances)
     most = enclose(lambda: ball(epsilon).exp())[1]
     assert 1 < worst <= most, f"a report has the ratio {float(worst):.4g}; epsilon = {epsilon} allows {float(most):.4g}"
-
-
-def classes_in(*packages: str) -> Iterator[type]:
-    """Every class that is defined in these packages, in the packages inside of them, or in a module of either."""
-    for module in modules_in(*packages):
-        yield from (one for _, one in inspect.getmembers(module, inspect.isclass) if one.__module__ == module.__name__)
-
-
-def modules_in(*packages: str) -> Iterator[ModuleType]:
-    for package in packages:
-        yield (top := importlib.import_module(package))
-        for found in pkgutil.walk_packages(top.__path__, f"{package}."):
-            if not found.name.endswith(".__main__"):
-                yield importlib.import_module(found.name)
-
-
-def concrete(base: type[T], *packages: str) -> list[type[T]]:
-    """Every class of these packages that is a `base` and can be made."""
-    return [one for one in classes_in(*packages) if issubclass(one, base) and not inspect.isabstract(one)]

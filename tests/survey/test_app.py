@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from lapwing.errors import StoreFailed
 from lapwing.survey import Survey
@@ -34,9 +37,9 @@ class Visitor:
 
     def __init__(self, asked: Survey) -> None:
         self.survey, self.store = asked, MemorySurveyStore()
-        app = make_app(asked, self.store)
-        self.key, self.server = app.server.key, app.server
-        self.client = Client(app)
+        self.app = make_app(asked, self.store)
+        self.key, self.server = self.app.server.key, self.app.server
+        self.client = Client(self.app)
 
     def get(self, path: str, **more: Any) -> Any:
         return self.client.get(path, **more)
@@ -243,6 +246,36 @@ def test_an_invitation_works_once() -> None:
 
 def test_a_survey_with_an_open_link_takes_no_invitation(open_door: Hostile) -> None:
     assert open_door.said(message(open_door.survey, code=make_code())) == (413, "malformed")
+
+
+RIGHTS = {
+    "/": "everyone",
+    "/survey.json": "everyone",
+    "/results": "key",
+    "/results.json": "key",
+    "/reports": "everyone",
+    "/{name}": "everyone",
+}
+"""Every address, and whether it needs the key of the results."""
+
+
+def unsaid(visitor: Visitor) -> set[str]:
+    """The addresses of the application itself that the table of rights does not have."""
+    return {str(getattr(route, "path", route)) for route in visitor.app._app.routes} - RIGHTS.keys()
+
+
+def test_every_address_is_in_the_table_of_rights(visitor: Visitor) -> None:
+    """One that is not is named: one is planted, which shows all reports to everybody."""
+    assert unsaid(visitor) == set()
+    for path, right in RIGHTS.items():
+        answer = visitor.get(path.replace("{name}", "form.js"))
+        assert answer.status_code == {"key": 404, "everyone": 405 if path == "/reports" else 200}[right]
+
+    async def planted(_: Request) -> Response:
+        return Response(b"".join(visitor.store.reports()))
+
+    visitor.app._app.router.routes.insert(0, Route("/all", planted))
+    assert unsaid(visitor) == {"/all"}
 
 
 def test_results_need_their_link(visitor: Visitor) -> None:

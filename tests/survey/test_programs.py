@@ -21,7 +21,7 @@ from lapwing.survey.program import Program, run
 from lapwing.survey.question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
 from lapwing.survey.read_toml import _KINDS
 from lapwing.survey.wire import randomize
-from support.local_laws import concrete
+from support.members import concrete, plant
 from support.tape import SeededBits, Tape
 
 VECTORS = Path(__file__).parent / "vectors.json"
@@ -94,8 +94,7 @@ def test_every_kind_of_question_is_enumerated(monkeypatch: pytest.MonkeyPatch) -
     """A kind that is added without a law here fails: one is planted, which sends the truth."""
     assert kinds_without_a_law() == set()
     assert {kind.kind for kind in concrete(SurveyQuestion, "lapwing.survey")} == set(_KINDS)  # type: ignore[type-abstract]
-    planted = type("Truthful", (YesNo,), {"__module__": "lapwing.survey.question"})
-    monkeypatch.setattr("lapwing.survey.question.Truthful", planted, raising=False)
+    plant(monkeypatch, type("Truthful", (YesNo,), {}), module="lapwing.survey.question")
     assert kinds_without_a_law() == {"Truthful"}
 
 
