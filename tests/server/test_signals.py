@@ -111,7 +111,7 @@ def is_serving(pid: int) -> bool:
     return bool(int(ignored.split()[1], 16) >> (signal.SIGHUP - 1) & 1)
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGINT", marks=pytest.mark.slow)])
 def test_a_server_that_is_stopped_loses_no_answer(tmp_path: Path, name: str) -> None:
     """ledger:B5: it ends with code 0 and all its processes; what was charged is told, or found by its key."""
     with running(tmp_path, **LOAD) as server:
@@ -187,15 +187,17 @@ def test_a_hangup_reads_a_certificate_that_was_renewed(tmp_path: Path) -> None:
         stop(process)
 
 
-@pytest.mark.parametrize("name", ["SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
-def test_other_signals_to_a_worker_lose_no_answer(tmp_path: Path, name: str) -> None:
+def test_other_signals_to_a_worker_lose_no_answer(tmp_path: Path) -> None:
     """Such as the hang-up of a terminal, which all its processes get."""
     with running(tmp_path, **LOAD) as server:
         load, before = Load(server), server.workers
         with load.going_on():
-            for pid in before:
-                os.kill(pid, getattr(signal, name))
-            load.wait_for_answers(2 * CLIENTS)
+            for name in ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"):
+                for pid in before:
+                    os.kill(pid, getattr(signal, name))
+                load.wait_for_answers(2 * CLIENTS)
+                assert load.odd == [], name
+                assert server.workers == before, name
         assert load.odd == []
         assert set(load.told) == set(load.asked)
         assert server.workers == before
