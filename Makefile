@@ -10,7 +10,10 @@ DUCKDB_oldest := duckdb==1.5.0
 DUCKDB_newest := duckdb==2.0.*
 DUCKDB_TESTS := tests/engines tests/opening tests/curator tests/cli/test_demo.py tests/e2e/test_readme.py tests/e2e/test_first_answers.py
 
-.PHONY: help demo test test-all test-oldest test-newest check docs mutants release bench clean
+# Python keeps what it compiled: to compile Lapwing takes longer than most programs that tests start.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help demo quick test test-all test-oldest test-newest check docs mutants release bench clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -19,6 +22,9 @@ help:  ## this list
 
 demo: $(READY)  ## the whole story on real data
 	@.venv/bin/lapwing demo
+
+quick: $(READY) $(COMPILED) $(SERVICES)  ## the tests of what changed since main, without Spark and browsers, in a minute
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow" -k "not spark and not browser" $$($(PY) tests/support/changed.py)
 
 test: $(READY) $(COMPILED) $(SERVICES)  ## the tests that run in minutes
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"

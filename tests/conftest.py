@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lapwing.engines import duckdb
+from lapwing.engines.engine import StoredTypes
+from lapwing.engines.source import Frame, Source
 from lapwing.ledger.populations import _Known
 from lapwing.noise.bits import SystemBits
 from support.tape import SeededBits
@@ -37,6 +40,27 @@ def own_populations() -> Iterator[None]:
     _Known.by_name.clear()
     yield
     _Known.by_name.clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def types_read_once() -> Iterator[None]:
+    """The types of a frame follow from its Arrow schema, and thousands of tests open a frame of the same few schemas.
+
+    DuckDB is started to describe them, which takes 20 ms. Tests of reading types import the function itself."""
+    described = duckdb.stored_types
+    known: dict[bytes, StoredTypes] = {}
+
+    def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
+        if not isinstance(source, Frame):
+            return described(source, guess=guess)
+        schema = source.data.schema.serialize().to_pybytes()
+        if schema not in known:
+            known[schema] = described(source, guess=guess)
+        return StoredTypes(known[schema], known[schema].zoned)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duckdb, "stored_types", stored_types)
+        yield
 
 
 @pytest.fixture

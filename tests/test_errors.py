@@ -95,9 +95,10 @@ def decided_by_words(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
-def test_nothing_is_decided_by_the_words_of_an_error(path: Path) -> None:
-    assert decided_by_words(path.read_text(encoding="utf-8")) == []
+def test_nothing_is_decided_by_the_words_of_an_error() -> None:
+    found = {path.relative_to(ROOT).as_posix(): decided_by_words(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert len(found) > 400
+    assert {path: places for path, places in found.items() if places} == {}
 
 
 @pytest.mark.parametrize(

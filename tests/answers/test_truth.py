@@ -79,6 +79,7 @@ def opened(budget: str, keys: str) -> Curator:
     )  # type: ignore[arg-type]
 
 
+@cache
 def truth(text: str) -> list[dict[str, Any]]:
     with duckdb.connect() as connection:
         connection.register("t", data())

@@ -129,13 +129,16 @@ def assert_shared_texts_are_those_written_in_full(seeds: range) -> tuple[int, in
 def test_the_text_is_the_one_that_is_written_in_full() -> None:
     """One memory for random questions about tables of one name that differ in a limit, a bound, a domain or a version,
     at prices that are drawn or selected by different mechanisms."""
-    compared, written = assert_shared_texts_are_those_written_in_full(range(20))
-    assert compared > 300
+    compared, written = assert_shared_texts_are_those_written_in_full(range(6))
+    assert compared > 90
     assert written < 0.8 * compared
 
 
 @pytest.mark.slow
 def test_the_text_of_thousands_of_plans_is_the_one_that_is_written_in_full() -> None:
+    compared, written = assert_shared_texts_are_those_written_in_full(range(20))
+    assert compared > 300
+    assert written < 0.8 * compared
     compared, _ = assert_shared_texts_are_those_written_in_full(range(100, 400))
     assert compared > 5000
 

@@ -133,11 +133,12 @@ def place(request: pytest.FixtureRequest) -> Iterator[Host]:
 
 def test_constants_that_follow_others_give_what_they_give_alone(place: Host) -> None:
     """threat:A12"""
-    assert sum(compare(place, seed) for seed in range(4)) > 50
+    assert sum(compare(place, seed) for seed in range(2)) > 25
 
 
 @pytest.mark.slow
 def test_a_thousand_questions_give_what_they_give_alone(place: Host) -> None:
+    assert sum(compare(place, seed) for seed in range(4)) > 50
     assert sum(compare(place, seed) for seed in range(100, 180)) > 1000
 
 

@@ -42,7 +42,7 @@ from support.relations import make_question as make_related
 
 EACH = 20  # questions on one table and its neighbours
 RELATED = 10
-MORE = 10  # times as many in `make test-all`
+MORE = 10  # times as many others in `make test-all`
 
 
 def rows_of(world: World) -> Rows:
@@ -61,11 +61,11 @@ def neighbours(random: Random) -> tuple[Table, list[Any]]:
     return table, [rows, *random.sample(smaller, min(2, len(smaller)))]
 
 
-def check_neighbours(host: Host, seed: int) -> None:
+def check_neighbours(host: Host, seed: int, many: int = EACH) -> None:
     random = Random(seed)
     table, all_rows = neighbours(random)
     engines = [host.engine([(table, arrow_table(rows))]) for rows in all_rows]
-    for _ in range(EACH):
+    for _ in range(many):
         text = make_question(random, table)
         plan = planned(text, table, random)
         first, *others = [exact_cells(engine, plan) for engine in engines]
@@ -74,18 +74,18 @@ def check_neighbours(host: Host, seed: int) -> None:
     close(engines)
 
 
-def check_related(host: Host, seed: int) -> None:
+def check_related(host: Host, seed: int, many: int = RELATED) -> None:
     random = Random(seed)
     world = make_world(random)
     engines = [host.engine(rows_of(one)) for one in (world, world.without(1))]
-    for text, plan in related(random, world):
+    for text, plan in related(random, world, many):
         first, second = (exact_cells(engine, plan) for engine in engines)
         assert_within_sensitivity(plan, first, second, text)
     close(engines)
 
 
-def related(random: Random, world: World) -> Iterator[tuple[str, Plan]]:
-    for _ in range(RELATED):
+def related(random: Random, world: World, many: int) -> Iterator[tuple[str, Plan]]:
+    for _ in range(many):
         shape = random.choice(SHAPES)
         hidden = random.random() < 0.3
         text = make_related(random, shape, hidden=hidden)
@@ -110,28 +110,43 @@ def close(engines: list[Engine]) -> None:
         engine.close()
 
 
-def seeds(host: Host, times: int = 1, *, part: int = 1) -> range:
-    return range(max(1, times * host.questions // EACH // part))
+Check = Callable[[Host, int, int], None]
+
+
+def sweep(check: Check, host: Host, start: int, *, each: int = EACH, part: int = 1) -> None:
+    """Some questions, on a table for each `each` of them."""
+    for seed in range(max(1, host.quick // EACH // part)):
+        check(host, start + seed, min(each, host.quick))
+    assert host.quick
+
+
+def sweep_all(check: Check, host: Host, start: int, *, each: int = EACH, part: int = 1) -> None:
+    """All questions of the same sweep."""
+    for seed in range(max(1, host.questions // EACH // part)):
+        check(host, start + seed, each)
+
+
+def seeds(host: Host) -> range:
+    """Of questions that no sweep asks."""
+    return range(max(1, MORE * host.questions // EACH))
 
 
 def test_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A4 threat:A5 threat:A34 gate:G13 gate:G55"""
-    for seed in seeds(suite_host):
-        check_neighbours(suite_host, seed)
-    assert suite_host.questions
+    sweep(check_neighbours, suite_host, 0)
 
 
 def test_neighbours_of_joins_and_unions_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A34"""
-    for seed in seeds(suite_host, part=2):
-        check_related(suite_host, seed)
-    assert suite_host.questions
+    sweep(check_related, suite_host, 0, each=RELATED, part=2)
 
 
 @pytest.mark.slow
 def test_many_neighbours_differ_by_no_more_than_the_plan_says(suite_host: Host) -> None:
     """threat:A4 threat:A5 threat:A34"""
-    for seed in seeds(suite_host, MORE):
+    sweep_all(check_neighbours, suite_host, 0)
+    sweep_all(check_related, suite_host, 0, each=RELATED, part=2)
+    for seed in seeds(suite_host):
         check_neighbours(suite_host, 10_000 + seed)
         check_related(suite_host, 10_000 + seed)
     assert suite_host.questions
@@ -155,44 +170,42 @@ def seen(plan: Plan, cells: Arranged) -> list[Any]:
     return found
 
 
-def check_same(host: Host, seed: int) -> None:
+def check_same(host: Host, seed: int, many: int = EACH) -> None:
     random = Random(seed)
     table, rows = wide(make_table(random, by_row=random.random() < 0.3)), make_rows(random)
     data: Rows = [(table, arrow_table(rows))]
     ours, theirs = DuckDBHost().engine(data), host.engine(data)
-    for _ in range(EACH):
+    for _ in range(many):
         text = make_question(random, table)
         plan = planned(text, table, random)
         assert seen(plan, exact_cells(theirs, plan)) == seen(plan, exact_cells(ours, plan)), text
     close([ours, theirs])
 
 
-def check_same_related(host: Host, seed: int) -> None:
+def check_same_related(host: Host, seed: int, many: int = RELATED) -> None:
     random = Random(seed)
     made = make_world(random)
     world = replace(made, visits=wide(made.visits, 1000), stays=wide(made.stays, 1000))
     ours, theirs = DuckDBHost().engine(rows_of(world)), host.engine(rows_of(world))
-    for text, plan in related(random, world):
+    for text, plan in related(random, world, many):
         assert seen(plan, exact_cells(theirs, plan)) == seen(plan, exact_cells(ours, plan)), text
     close([ours, theirs])
 
 
 def test_cells_are_those_of_duckdb(suite_host: Host) -> None:
     """Questions of one table: every operator, every aggregate, known and unknown keys."""
-    for seed in seeds(suite_host, part=3):
-        check_same(suite_host, 500 + seed)
-    assert suite_host.questions
+    sweep(check_same, suite_host, 500, part=3)
 
 
 def test_cells_of_joins_and_unions_are_those_of_duckdb(suite_host: Host) -> None:
-    for seed in seeds(suite_host, part=3):
-        check_same_related(suite_host, 500 + seed)
-    assert suite_host.questions
+    sweep(check_same_related, suite_host, 500, each=RELATED, part=3)
 
 
 @pytest.mark.slow
 def test_many_cells_are_those_of_duckdb(suite_host: Host) -> None:
-    for seed in seeds(suite_host, MORE):
+    sweep_all(check_same, suite_host, 500, part=3)
+    sweep_all(check_same_related, suite_host, 500, each=RELATED, part=3)
+    for seed in seeds(suite_host):
         check_same(suite_host, 20_000 + seed)
         check_same_related(suite_host, 20_000 + seed)
     assert suite_host.questions

@@ -127,14 +127,16 @@ def of_other_kinds() -> dict[str, Any]:
     return found
 
 
-def at_random() -> Iterator[tuple[str, str]]:
-    """Random questions of support/questions.py and of every shape of support/relations.py, by a digest of the text."""
-    for seed in range(RANDOM):
+def at_random(part: int = 1) -> Iterator[tuple[str, str]]:
+    """Random questions of support/questions.py and of every shape of support/relations.py, by a digest of the text.
+
+    Of both a part, for example every fourth."""
+    for seed in range(0, RANDOM, part):
         random = Random(seed)
         table = make_table(random, by_row=seed % 3 == 0)
         yield f"question {seed}", digest(asked(make_question(random, table), Catalog((table,))))
     for place, shape in enumerate(relations.SHAPES):
-        for seed in range(RELATED):
+        for seed in range(0, RELATED, part):
             random = Random(seed)
             tables = make_table(random, by_row=False), relations.stays_table(random), sites()
             text = relations.make_question(random, shape, hidden=seed % 4 == 0)
@@ -169,6 +171,13 @@ def test_every_question_of_the_page_has_a_text() -> None:
 
 
 def test_random_questions_have_the_same_texts() -> None:
+    found, known = dict(at_random(4)), golden()["random"]
+    assert len(found) > len(known) / 5
+    assert found == {name: known[name] for name in found}
+
+
+@pytest.mark.slow
+def test_all_random_questions_have_the_same_texts() -> None:
     assert dict(at_random()) == golden()["random"]
 
 

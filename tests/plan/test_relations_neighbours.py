@@ -23,6 +23,7 @@ from lapwing.plan.total import TotalKind
 from lapwing.sql import read_sql
 from plan.test_neighbours import BASIC, PURE, ZCDP, arranged, assert_within_sensitivity
 from support.relations import SHAPES, Shape, World, make_question, make_world
+from support.sweeps import sweep
 
 SEEDS, QUESTIONS = 30, 10
 
@@ -67,9 +68,9 @@ def check_neighbours(seed: int) -> list[Plan]:
     return plans
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", sweep(range(SEEDS), 10))
 def test_neighbours_differ_by_no_more_than_the_sensitivity(seed: int) -> None:
-    """threat:A34 gate:G10 300 questions over joins, unions and sub-queries per unit, over hostile rows."""
+    """threat:A34 gate:G10 100 questions (300 with the slow ones) over joins, unions and sub-queries per unit."""
     assert len(check_neighbours(seed)) == QUESTIONS
 
 

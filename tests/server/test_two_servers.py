@@ -21,7 +21,7 @@ from lapwing.ledger import open_ledger
 from lapwing.privacy import Budget
 from lapwing.server import tokens
 from lapwing.server.tokens import TokenBook
-from support.quick import LAPWING
+from support.commands import lapwing
 from support.service import RunningService, running, spare_port, write_settings
 
 COUNT = "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex"
@@ -69,8 +69,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[First]:
 
 
 def check(folder: Path) -> tuple[int, str]:
-    command = [*LAPWING, "serve", "--check"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = lapwing("serve", "--check", "--file", str(folder / "lapwing.toml"))
     return done.returncode, done.stderr
 
 

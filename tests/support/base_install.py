@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
@@ -38,11 +39,12 @@ def needed() -> set[str]:
     return found
 
 
-def hidden() -> set[str]:
+@cache
+def hidden() -> frozenset[str]:
     """The modules of all other distributions."""
     base = needed()
     owners = packages_distributions().items()
-    return {module for module, names in owners if not base & {_plain(name) for name in names}}
+    return frozenset(module for module, names in owners if not base & {_plain(name) for name in names})
 
 
 def run_base(code: str, folder: Path, arguments: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:

@@ -34,8 +34,10 @@ class Host(Protocol):
     """A place with rows, and the engine that reads them there."""
 
     name: str
+    quick: int
+    """How many random questions a sweep asks in `make test`."""
     questions: int
-    """How many random questions it is asked in `make test`; ten times as many in `make test-all`."""
+    """How many in `make test-all`, which asks ten times as many others too."""
 
     def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
         """The tables, stored; public ones stay frames."""
@@ -56,7 +58,7 @@ class DuckDBHost:
     """Rows in memory."""
 
     name = "duckdb"
-    questions = 100
+    quick, questions = 40, 100
 
     def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
         return [(table, frame_source(data)) for table, data in rows]
@@ -75,7 +77,7 @@ class PostgresHost:
     """A database of its own; Lapwing connects as a role that may SELECT and nothing else."""
 
     name = "postgres"
-    questions = 300
+    quick, questions = 40, 300
 
     def __init__(self, server: PostgresServer) -> None:
         self._server, self._names, self.password = server, count(1), server.password
@@ -131,7 +133,7 @@ class SparkHost:
     test_spark.py asks compiled ones."""
 
     name = "spark"
-    questions = 50
+    quick, questions = 10, 50
 
     def __init__(self, session: Any) -> None:
         self._folder: Path = session.folder
