@@ -16,7 +16,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     # mechanisms
     Mutant(
         "Laplace scale",
-        "Laplace.__post_init__",
+        "Laplace.__init__",
         "self.sensitivity / self.epsilon",
         "self.sensitivity / self.epsilon / 2",
         "half the noise",
