@@ -52,6 +52,8 @@ def exact(value: object, name: str) -> Fraction:
     """Reads a parameter as the number the user wrote."""
     if type(value) is Fraction and max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MOST_BITS:
         return value
+    if type(value) is int and value.bit_length() <= _MOST_BITS:
+        return Fraction(value)
     if type(value) is float and isfinite(value):
         return _as_printed(value)
     match value:

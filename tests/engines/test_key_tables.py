@@ -12,7 +12,7 @@ import pytest
 from sqlglot import exp
 
 from lapwing.curator import Curator, open_data
-from lapwing.engines import key_tables as module
+from lapwing.engines import dialect as module
 from lapwing.engines.dialect import MANY
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.duckdb_dialect import DUCKDB

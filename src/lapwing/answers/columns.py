@@ -10,6 +10,7 @@ Other numbers have noise of their own, which the choice does not depend on; thei
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -24,7 +25,7 @@ from lapwing.expressions.types import Type
 from lapwing.mechanisms.cells import Cells
 from lapwing.mechanisms.quantiles.grid_quantiles import is_approximate
 from lapwing.plan.key_selection import shown_intervals
-from lapwing.plan.kind import CellBand, Measure, Reading
+from lapwing.plan.kind import CellBand, Kind, Measure, Reading
 from lapwing.plan.noise import Released
 from lapwing.plan.plan import Plan
 
@@ -62,10 +63,8 @@ def half_width(measure: Measure, statistic: str, confidence: Fraction, *, rows: 
 def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneous: bool = False) -> list[AnswerColumn]:
     """The columns of the answer, filtered, sorted and limited as the question says."""
     above = _Above(plan, released, confidence, simultaneous)
-    columns = [above.column(output.name, output.expression) for output in plan.question.outputs]
-    rows = above.rows()
-    if plan.question.limit is not None:
-        rows = rows[: plan.question.limit]
+    columns = [above.column(output.name, output.expression) for output in above.question.outputs]
+    rows = above.rows()[: above.question.limit]
     return [column.take(rows) for column in columns]
 
 
@@ -99,17 +98,13 @@ def key_columns(plan: Plan, released: Released) -> tuple[Array, ...]:
     return tuple(reversed(columns))
 
 
-def is_bare(plan: Plan, expression: Expression) -> bool:
-    """Whether one of its released numbers was asked for without an interval."""
-    readings = [plan.outline.readings[part.index] for part in walk(expression) if isinstance(part, Slot)]
-    return any(plan.outline.kinds[reading.measure].lacks_intervals for reading in readings)
-
-
 class _Above:
     """Evaluates expressions over keys and released numbers."""
 
     def __init__(self, plan: Plan, released: Released, confidence: Fraction, simultaneous: bool) -> None:
         self.plan, self.released, self.confidence = plan, released, confidence
+        self.outline, self.question = plan.outline, plan.question
+        self.choosing = self.outline.choosing
         self.keys = key_columns(plan, released)
         self.values: dict[int, Array] = {}
         self.size = self.keys[0].size if self.keys else 1
@@ -121,45 +116,37 @@ class _Above:
         kind = expression.type or Type.TEXT
         if not used:
             return AnswerColumn(name, kind, values)
-        remark = self._remark(used)
-        if self._is_unbounded(used):
+        remark, measures = self._remark(used), {self.outline.readings[slot].measure for slot in used}
+        kinds, chosen = [self.outline.kinds[measure] for measure in measures], not measures.isdisjoint(self.choosing)
+        if chosen and self._is_unbounded(measures):
             return AnswerColumn(name, kind, values, reason=_UNBOUNDED, remark=remark)
-        if is_bare(self.plan, expression):
+        if any(one.lacks_intervals for one in kinds):
             return AnswerColumn(name, kind, values, bare=True, remark=remark)
         level = 1 - (1 - self.confidence) / len(used)
-        chosen = any(self.plan.outline.readings[slot].measure in self.plan.outline.choosing for slot in used)
         together = max(1, self.size) if self.simultaneous or chosen else 1
         box = box_of(expression, lambda leaf: self.leaf(leaf, level, together)) if kind.is_number else None
         if box is None:
-            return AnswerColumn(name, kind, values, reason=self._missing(used, together), chosen=chosen, remark=remark)
+            return AnswerColumn(name, kind, values, reason=_missing(kinds, together), chosen=chosen, remark=remark)
         open_, box = bool(np.isnan(box[0].astype(float)).any()), shown_box(box)
         reason = open_reason(expression) if open_ else None
         return AnswerColumn(name, kind, values, *box, reason, chosen=chosen, remark=remark)
 
     def _remark(self, used: set[int]) -> str | None:
         """Of extremes: the outermost value is one person's, so a value near it is told."""
-        asked = (self.plan.question.aggregates[slot].parameters[:1] for slot in used)
+        asked = [self.question.aggregates[slot].parameters[:1] for slot in used]
         return _INSIDE if any(is_approximate(*first) for first in asked if first) else None
 
-    def _is_unbounded(self, used: set[int]) -> bool:
+    def _is_unbounded(self, measures: set[int]) -> bool:
         """Whether a quantile has no interval because rows are chosen by it among groups that nobody could count."""
-        outline = self.plan.outline
-        measures = {outline.readings[slot].measure for slot in used} & outline.choosing
-        return outline.group_count is None and outline.intervals and any(map(outline.is_quantile, measures))
-
-    def _missing(self, used: set[int], together: int) -> str:
-        """Why there is no interval."""
-        kinds = [self.plan.outline.kinds[self.plan.outline.readings[slot].measure] for slot in used]
-        if together > 1 and any(kind.releases_intervals for kind in kinds):
-            return "the interval of a quantile was released for one group, and does not hold for all together"
-        return "no interval follows for this expression"
+        outline, choosing = self.outline, measures & self.choosing
+        return outline.group_count is None and outline.intervals and any(map(outline.is_quantile, choosing))
 
     def rows(self) -> Array:
         """Row numbers that HAVING keeps, in the order asked for; ties stay in the order of the keys."""
         rows = np.arange(self.size)
-        if self.plan.question.having is not None:
-            rows = rows[np.array([value is True for value in self.value(self.plan.question.having).tolist()], bool)]
-        for by in reversed(self.plan.question.order):
+        if self.question.having is not None:
+            rows = rows[np.array([value is True for value in self.value(self.question.having).tolist()], bool)]
+        for by in reversed(self.question.order):
             values = self.value(by.expression)[rows]
             rows = rows[np.argsort(_ranks(values, by.descending), kind="stable")]
         return rows
@@ -168,7 +155,7 @@ class _Above:
         match expression:
             case Slot(index=index):
                 if index not in self.values:  # a question of a batch reads few of many
-                    self.values[index] = values_of(self.plan, self.released, self.plan.outline.readings[index])
+                    self.values[index] = values_of(self.plan, self.released, self.outline.readings[index])
                 return self.values[index]
             case Key(index=index):
                 return self.keys[index]
@@ -191,12 +178,19 @@ class _Above:
     def leaf(self, expression: Expression, level: Fraction, together: int) -> tuple[Array, Array] | None:
         """The interval of a released number; a key or a constant is its own."""
         if isinstance(expression, Slot):
-            reading = self.plan.outline.readings[expression.index]
+            reading = self.outline.readings[expression.index]
             return intervals_of(self.plan, self.released, reading, level, simultaneous=together)
         if expression.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
             return None
         values = self.value(expression)
         return exactly(np.array([np.nan if value is None else float(value) for value in values.tolist()], float))
+
+
+def _missing(kinds: Sequence[Kind], together: int) -> str:
+    """Why there is no interval."""
+    if together > 1 and any(kind.releases_intervals for kind in kinds):
+        return "the interval of a quantile was released for one group, and does not hold for all together"
+    return "no interval follows for this expression"
 
 
 def open_reason(expression: Expression) -> str:

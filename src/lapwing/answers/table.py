@@ -76,7 +76,7 @@ class AnswerColumn:
 
     def take(self, rows: Array) -> AnswerColumn:
         """The same column with these rows only."""
-        low, high = (None if side is None else side[rows] for side in (self.low, self.high))
+        low, high = None if self.low is None else self.low[rows], None if self.high is None else self.high[rows]
         return replace(self, values=self.values[rows], low=low, high=high)
 
 

@@ -110,6 +110,8 @@ def zone_notes(question: Question) -> tuple[str, ...]:
 
 def normalised(question: Question) -> Question:
     """The same question with its keys and aggregates in alphabetical order."""
+    if len(question.keys) <= 1 and len(question.aggregates) <= 1:
+        return question
     keys = sorted(range(len(question.keys)), key=lambda i: canonical_text(question.keys[i]))
     aggregates = sorted(range(len(question.aggregates)), key=lambda i: question.aggregates[i].canonical())
     key_place = {old: new for new, old in enumerate(keys)}

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
@@ -89,7 +89,14 @@ class Cost:
             raise _different_kinds(self, other)
         if not other.amount and not other.delta:
             return self
-        return _sum(self.accounting, self.amount + other.amount, self.delta + other.delta)
+        amount, delta = self.amount + other.amount, self.delta + other.delta
+        if max(amount.denominator, delta.denominator, amount.numerator) >> _SHORT:
+            return Cost(self.accounting, amount, delta)
+        cost = Cost.__new__(Cost)  # both were read before, so their short sum needs no reading
+        object.__setattr__(cost, "accounting", self.accounting)
+        object.__setattr__(cost, "amount", amount)
+        object.__setattr__(cost, "delta", delta)
+        return cost
 
     def __sub__(self, other: Cost) -> Cost:
         if self.accounting is not other.accounting:
@@ -114,17 +121,6 @@ def _different_kinds(one: Cost, other: Cost) -> Misconfigured:
     return Misconfigured(f"({one}) and ({other}) belong to budgets of different kinds. Use costs of one budget.")
 
 
-def _sum(accounting: Accounting, amount: Fraction, delta: Fraction) -> Cost:
-    """The cost of sums of what was read before: they need not be read again, unless they are very long."""
-    if max(amount.denominator, delta.denominator, amount.numerator) >> _SHORT:
-        return Cost(accounting, amount, delta)
-    cost = Cost.__new__(Cost)
-    object.__setattr__(cost, "accounting", accounting)
-    object.__setattr__(cost, "amount", amount)
-    object.__setattr__(cost, "delta", delta)
-    return cost
-
-
 @lru_cache(maxsize=8)
 def _nothing(accounting: Accounting) -> Cost:
     return Cost(accounting, 0)
@@ -137,6 +133,8 @@ class Budget:
     epsilon: Fraction
     delta: Fraction
     accounting: Accounting
+    capacity: Cost = field(init=False, compare=False, repr=False)
+    """All that may be spent, in the budget's own currency."""
 
     __repr__ = short_repr
 
@@ -157,13 +155,12 @@ class Budget:
         object.__setattr__(self, "delta", below_one(delta, "delta"))
         default = Accounting.ZCDP if self.delta else Accounting.PURE
         object.__setattr__(self, "accounting", default if accounting is None else _accounting(accounting))
-        self._check()
-
-    @property
-    def capacity(self) -> Cost:
-        """All that may be spent, in the budget's own currency."""
         rules = self.accounting.rules
-        return Cost(self.accounting, rules.amount(self.epsilon, self.delta), rules.spendable(self.delta))
+        rules.check(self.delta)
+        capacity = Cost(self.accounting, rules.amount(self.epsilon, self.delta), rules.spendable(self.delta))
+        object.__setattr__(self, "capacity", capacity)
+        if not capacity.amount:
+            raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
 
     @property
     def weakness(self) -> str:
@@ -218,11 +215,6 @@ class Budget:
         kind = f"{self.accounting.value} accounting: {remaining_text(self.capacity)}"
         lines = [f"epsilon = {decimal_text(self.epsilon)}{delta} ({kind})", meaning(self.epsilon, self.delta)]
         return "\n".join([*lines, self.weakness] if self.weakness else lines)
-
-    def _check(self) -> None:
-        self.accounting.rules.check(self.delta)
-        if not self.capacity.amount:
-            raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
 
 
 def read_cost(amounts: Mapping[str, Any]) -> Cost:
