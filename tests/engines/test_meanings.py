@@ -115,6 +115,20 @@ def test_every_letter_has_one_case_on_every_engine(engine: Engine) -> None:
     assert [c for c, held in zip(CASED, found[texts[-1]], strict=True) if held] == ["I", "i", "\u0130"]
 
 
+def test_parts_of_a_text_have_no_wildcards(engine: Engine) -> None:
+    """% and _ stand for themselves, also together, which only LIKE refuses."""
+    tests = {
+        "STARTS_WITH('%_' || c, '%_')": True,
+        "ENDS_WITH(c || '%_', '%_')": True,
+        "CONTAINS('a%_' || c, '%_')": True,
+        "CONTAINS('ab' || c, '%_')": False,
+        "STARTS_WITH('ab' || c, '%_')": False,
+        "ENDS_WITH(c || 'ab', '_%')": False,
+    }
+    for text, found in values(engine, *tests).items():
+        assert set(found) == {tests[text]}, text
+
+
 @pytest.mark.parametrize("inners", [CASTS, pytest.param(OPERATORS, marks=pytest.mark.slow)])
 def test_every_operator_is_written_around_others(inners: tuple[Operator, ...]) -> None:
     """sqlglot looks into what some of its nodes hold, which is written already."""
