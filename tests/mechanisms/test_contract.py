@@ -11,12 +11,13 @@ import pytest
 
 from lapwing import mechanisms
 from lapwing.mechanisms import Laplace
-from support.members import classes_in, lacking, plant
+from support.members import classes_in, functions_in, lacking, plant
 
 ROOT = Path(__file__).parents[2]
 MAKER = runpy.run_path(str(ROOT / "docs" / "make_mechanisms.py"))
 ACTS = ("loss", "release", "draw", "choose", "start", "answer", "above", "add")
-"""What makes a class a mechanism, or a part of one. So does a guarantee."""
+"""What makes a class a mechanism, or a part of one. So does a guarantee, and so does a call of a sampler."""
+SAMPLERS = {one.__name__ for one in functions_in("lapwing.noise") if one.__name__.startswith("sample_")} | {"draw"}
 PARTS = {
     "BestGroups": "tests/plan/test_best.py::test_no_list_betrays_a_unit",
     "CellQuantiles": "tests/plan/test_noise.py::test_a_quantile_pays_for_every_group_that_a_unit_is_in",
@@ -33,6 +34,7 @@ PARTS = {
     "DistanceTest": "tests/mechanisms/local/test_propose_test_release.py::test_threshold_is_the_least_that_keeps_delta",
     "SmoothNoise": "tests/mechanisms/local/test_smooth_noise.py::test_laplace_keeps_delta_under_slide_and_dilation",
     "Aim": "tests/mechanisms/quantiles/test_grid_quantile.py::test_every_neighbour_stays_within_epsilon",
+    "Crossing": "tests/mechanisms/sparse/test_crossing.py::test_laplace_loss_is_within_the_lemma",
     "Run": "tests/mechanisms/sparse/test_vector.py::test_every_neighbour_pair_stays_within_epsilon",
     "NumericRun": "tests/mechanisms/sparse/test_vector.py::test_released_values_have_fresh_noise",
 }
@@ -43,7 +45,12 @@ def is_mechanism(kind: type) -> bool:
     if inspect.isabstract(kind) or getattr(kind, "_is_protocol", False) or kind.__name__.startswith("_"):
         return False
     acts = any(hasattr(kind, act) or act in getattr(kind, "__annotations__", ()) for act in ACTS)
-    return acts or "Guarantee" in MAKER["sections"](kind.__doc__ or "")
+    return acts or draws(kind) or "Guarantee" in MAKER["sections"](kind.__doc__ or "")
+
+
+def draws(kind: type) -> bool:
+    """Whether it calls a sampler, whatever its methods are called."""
+    return not SAMPLERS.isdisjoint(re.findall(r"\b(\w+)\(", inspect.getsource(kind)))
 
 
 def without_a_page() -> list[str]:

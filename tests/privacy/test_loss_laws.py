@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import reduce
 from operator import add
+from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Refused
@@ -21,8 +22,10 @@ from lapwing.privacy import (
     delta_of_rho,
     epsilon_of_rho,
     group_delta,
+    loss,
     rho_of_epsilon,
 )
+from support.members import concrete
 
 always = settings(deadline=None, derandomize=True, max_examples=60)
 
@@ -38,6 +41,14 @@ losses: st.SearchStrategy[Loss] = st.one_of(
     st.builds(Approximate, amounts, tiny),
 )
 BUDGETS = [Budget(1), Budget(1, 1e-6), Budget(1, 1e-6, accounting="basic")]
+
+
+def test_the_laws_are_tried_on_every_kind_of_loss() -> None:
+    """Found by looking: one that `losses` never makes fails."""
+    kinds = [kind for kind in concrete(loss._Shared, "lapwing.privacy") if kind is not loss._Shared]
+    assert set(kinds) == set(get_args(Loss))
+    for kind in kinds:
+        assert type(find(losses, lambda made, kind=kind: type(made) is kind)) is kind
 
 
 def outcome(make: object) -> object:

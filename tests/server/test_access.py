@@ -64,8 +64,14 @@ def routes_of(asked: Asked) -> dict[tuple[str, str], Access]:
     }
 
 
+def unsaid(asked: Asked) -> set[tuple[str, str]]:
+    """The addresses that do not say who may use them, or that the table of rights does not have."""
+    return {place for place, access in routes_of(asked).items() if place not in RIGHTS or access is NOBODY}
+
+
 def test_every_address_of_the_application_says_who_may_use_it(asked: Asked) -> None:
     """gate:G52"""
+    assert unsaid(asked) == set()
     assert routes_of(asked) == RIGHTS
 
 
