@@ -35,6 +35,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
+
+
 def _is_of_spark(item: pytest.Item) -> bool:
     call = getattr(item, "callspec", None)
     hosts = () if call is None else (call.params.get(name) for name in ("host", "suite_host", "place"))

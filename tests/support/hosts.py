@@ -55,7 +55,7 @@ class DuckDBHost:
     """Rows in memory."""
 
     name = "duckdb"
-    quick, questions = 40, 100
+    quick, questions = 20, 100
 
     def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
         return [(table, frame_source(data)) for table, data in rows]
