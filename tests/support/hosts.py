@@ -130,7 +130,7 @@ class SparkHost:
     test_spark.py asks compiled ones."""
 
     name = "spark"
-    quick, questions = 10, 50
+    quick, questions = 6, 50
 
     def __init__(self, session: Any) -> None:
         self._folder: Path = session.folder
