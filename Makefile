@@ -1,5 +1,6 @@
 # make demo needs only Python 3.11 or newer; the rest is installed into .venv. make test also installs servers and a browser: .ci/services.
-WORKERS ?= 2
+# One more than two cores: tests wait for servers, disks and other programs.
+WORKERS ?= 3
 COUNT ?= 100
 SEED ?= 1
 PY := .venv/bin/python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _is_of_spark(item):  # pyspark leaves it to the garbage collector to close a socket
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
     items.sort(key=lambda item: not _is_of_spark(item))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay for ever: no collection of garbage looks at them again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 def _is_of_spark(item: pytest.Item) -> bool:

@@ -96,10 +96,11 @@ def test_what_contradicts_the_ledger_is_refused(first: First, old: str, new: str
     ("old", "new", "shared"),
     [
         ("answer_time = 0.05", "answer_time = 0.4", True),
-        ("[budget]", "check = 0.5\n[budget]", True),
-        ("bounds = [0, 100]", "bounds = [0, 50]", True),  # of a column that is not asked for
+        pytest.param("[budget]", "check = 0.5\n[budget]", True, marks=pytest.mark.slow),
+        # Bounds of a column that is not asked for.
+        pytest.param("bounds = [0, 100]", "bounds = [0, 50]", True, marks=pytest.mark.slow),
         ("rows_per_unit = 2", "rows_per_unit = 5", False),
-        ('values = ["F", "M"]', 'values = ["F"]', False),
+        pytest.param('values = ["F", "M"]', 'values = ["F"]', False, marks=pytest.mark.slow),
     ],
     ids=["time", "check", "another column", "limit", "keys"],
 )

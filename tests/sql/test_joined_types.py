@@ -30,6 +30,7 @@ from lapwing.privacy import Budget, Pure
 from lapwing.sql import read_sql
 from support.cells import exact_cells, run
 from support.refusals import attempt
+from support.sweeps import sweep
 from support.visits import interval
 
 _POWERS = [n for power in (7, 16, 24, 31, 53, 63, 64) for n in (2**power - 1, 2**power, 2**power + 1)]
@@ -188,7 +189,7 @@ def test_every_pair_of_stored_types_joins_as_duckdb_does_in_the_common_type(priv
             assert max(found) <= 1, public
 
 
-@pytest.mark.parametrize("private", KINDS)
+@pytest.mark.parametrize("private", sweep(sorted(KINDS, key=lambda kind: KINDS.index(kind) % 3), 10))
 def test_a_row_has_one_partner_at_most_even_if_a_key_was_claimed_wrongly(private: str, world: World) -> None:
     """threat:A34 by construction: the proof of uniqueness is switched off here, and public values collide."""
     for _, public in (pair for pair in PAIRS if pair[0] == private):

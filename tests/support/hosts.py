@@ -58,7 +58,7 @@ class DuckDBHost:
     """Rows in memory."""
 
     name = "duckdb"
-    quick, questions = 40, 100
+    quick, questions = 20, 100
 
     def sources(self, rows: Rows) -> list[tuple[Table, Source]]:
         return [(table, frame_source(data)) for table, data in rows]
@@ -133,7 +133,7 @@ class SparkHost:
     test_spark.py asks compiled ones."""
 
     name = "spark"
-    quick, questions = 10, 50
+    quick, questions = 6, 50
 
     def __init__(self, session: Any) -> None:
         self._folder: Path = session.folder

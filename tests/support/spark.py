@@ -98,6 +98,7 @@ def spark_home(home: Path) -> Path:
 
 def _settings(folder: Path, port: int) -> dict[str, str]:
     options = (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "  # a better compiler takes longer than all these small queries
         f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder} "
         f"-Dlog4j2.configurationFile=file://{folder}/log4j2.properties"
     )
