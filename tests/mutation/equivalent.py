@@ -33,7 +33,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "low, high = start / 2, (3) * start + 1",
     ): "the upper end of a search that narrows down to the same place",
     (
-        "curator/requests.py",
+        "curator/pipeline.py",
         "if not planned.found and check is None:",
         "if False:",
     ): "nothing was found and nothing charged for it, so the answer is replaced by an equal one",

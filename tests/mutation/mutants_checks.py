@@ -6,7 +6,7 @@ from mutant import Mutant
 
 _CHECKING = "plan/units_exceeding.py"
 _CELLS = "mechanisms/cells.py"
-_CHECKS = "curator/check_store.py"
+_CHECKS = "curator/checks.py"
 _PLANNER = "curator/planner.py"
 _LIMITS = "plan/contribution_limits.py"
 _WORDS = "answers/clipping_notes.py"
@@ -17,17 +17,17 @@ LIMITS = ("tests/plan/test_contribution_limits.py",)
 CHECKS: tuple[Mutant, ...] = (
     Mutant(
         "a check has noise for one count",
-        _CELLS,
-        "additive(sensitivity=1, groups=many), many)",
-        "additive(sensitivity=1, groups=1), many)",
+        _CHECKING,
+        "plan_release(self, price, self.table, cells=self.many)",
+        "plan_release(self, price, self.table)",
         "a unit changes m counts, and the noise is for one",
         COUNTS,
     ),
     Mutant(
         "counts of a check share their noise",
         _CELLS,
-        "self.noise.draw(self.many).tolist()",
-        "self.noise.draw(1).tolist() * self.many",
+        "self.noise.draw(c.size).astype(object)",
+        "self.noise.draw(1).astype(object)",
         "differences of the counts are exact",
         COUNTS,
     ),
@@ -58,8 +58,8 @@ CHECKS: tuple[Mutant, ...] = (
     Mutant(
         "a check of other limits serves",
         _CHECKS,
-        "for charge, result in stored.find(target.identity.text) if result.covers(target)]",
-        "for charge, result in stored.find(target.identity.text)]",
+        "if (result := decode_check(one.payload)).covers(target)]",
+        "if (result := decode_check(one.payload)).over]",
         "limits that were never checked are told of",
         ASKED,
     ),
@@ -89,17 +89,17 @@ CHECKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a check is charged though the answer does not fit",
-        "curator/charging.py",
-        "ledger.reserve_all([one.charge for one in purchases], analyst=analyst) if purchases else ()",
+        "curator/purchase.py",
+        "ledger.reserve_all([one.charge for one in purchases], analyst=analyst)",
         "tuple(ledger.reserve_all([one.charge], analyst=analyst)[0] for one in purchases)",
         "a refused question is charged",
         ASKED,
     ),
     Mutant(
         "a check is paid for a key that buys nothing",
-        "curator/requests.py",
-        "new = charge.key is None or not self._ledger.knows_key(request.analyst, charge.key)\n",
-        "new = True\n",
+        "curator/pipeline.py",
+        "            if charge.key is None or not self._ledger.knows_key(request.analyst, charge.key):\n",
+        "            if True:\n",
         "a retry after new data is told as one of another question",
         ASKED,
     ),

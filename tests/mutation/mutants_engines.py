@@ -13,7 +13,7 @@ SPARK = ("tests/engines/test_spark.py",)
 SHARED = ("tests/ledger/test_postgres.py",)
 FAULTS = ("tests/ledger/test_postgres_faults.py",)
 CRASH = ("tests/ledger/test_postgres_crash.py",)
-HELD = ("tests/ledger/test_held.py",)
+STORED = ("tests/curator/test_stages.py",)
 TIMING = ("tests/server/test_timing.py",)
 RETRIES = ("tests/server/test_retries.py",)
 _SESSION = "engines/postgres_session.py"
@@ -249,28 +249,28 @@ ENGINES: tuple[Mutant, ...] = (
         ("tests/ledger/test_witness.py",),
     ),
     Mutant(
-        "held: answers are stored at once",
-        "ledger/held.py",
-        "    return held is not None\n",
-        "    return False\n",
+        "stored: answers are stored when they are read",
+        "curator/purchase.py",
+        "    yield BeforeStore(tuple(new), search if failure is None else None)\n",
+        "    ledger.settle_all(new)\n    yield BeforeStore(tuple(new), None)\n    new = []\n",
         "the moment at which a question becomes free tells how long the rows took",
-        HELD,
+        STORED,
     ),
     Mutant(
-        "held: answers of another ledger are found",
-        "ledger/held.py",
-        "if one.ledger is ledger and one.match == match]",
-        "if one.match == match]",
-        "an answer about other data is given",
-        HELD,
+        "stored: a failure shows at once",
+        "curator/purchase.py",
+        "        failure = error\n",
+        "        raise\n",
+        "the moment at which a question fails tells when the rows were read, and what was read is lost",
+        STORED,
     ),
     Mutant(
-        "held: the oldest is found first",
-        "ledger/held.py",
-        "for one in reversed(_HELD.get() or ())",
-        "for one in (_HELD.get() or ())",
-        "a refreshed answer is not the one that is given",
-        HELD,
+        "stored: a request asks the ledger what it found itself",
+        "curator/search.py",
+        "        if (found := self._found.get(target.identity.text)) is not None:\n            return found\n",
+        "",
+        "an answer goes on with what another request found, and not with what it paid for",
+        STORED,
     ),
     Mutant(
         "timing: an answer leaves when it is ready",

@@ -113,9 +113,9 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "read again for nothing",
-        "curator/charging.py",
-        "    if not reservation.fresh:",
-        "    if False:",
+        "curator/purchase.py",
+        "    if reservation.fresh:",
+        "    if True:",
         "one charge, two answers",
         ("tests/plan/test_workload.py", "tests/curator/test_curator.py"),
     ),

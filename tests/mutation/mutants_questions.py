@@ -16,8 +16,8 @@ _DISTINCT = "plan/distinct.py"
 _CELLS = "mechanisms/cells.py"
 _FITTING = "mechanisms/fitting.py"
 _BOUNDING = "plan/query.py"
-_REQUESTS = "curator/requests.py"
-_ANSWERING = "curator/answering.py"
+_PIPELINE = "curator/pipeline.py"
+_PURCHASE = "curator/purchase.py"
 _PRIVATE_DATA = "curator/private_data.py"
 _FUNCTION = "plan/aggregate_function.py"
 _FINDING = "plan/bounds_search.py"
@@ -334,7 +334,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     # the charge
     Mutant(
         "read before the charge",
-        "curator/charging.py",
+        _PURCHASE,
         "    made = ledger.reserve_all(",
         "    [one.read() for one in purchases]\n    made = ledger.reserve_all(",
         "rows are read before the charge is durable",
@@ -342,15 +342,15 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "charge nothing",
-        _ANSWERING,
-        "Charge(cost, one.body,",
-        "Charge(nothing(cost), one.body,",
+        _PURCHASE,
+        "Charge(self.cost, self.body,",
+        "Charge(self.cost.zero, self.body,",
         "answers are free",
         ("tests/curator/test_curator.py",),
     ),
     Mutant(
         "any stored answer will do",
-        _ANSWERING,
+        _PURCHASE,
         "if made.is_as_good_as(plan, confidence) and (best is None",
         "if (best is None",
         "a worse answer is given as a better one",
@@ -374,7 +374,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "skip the version check",
-        _REQUESTS,
+        _PIPELINE,
         "        self._private_data.check(planned.plan.table)\n",
         "",
         "changed data are served",
@@ -415,9 +415,9 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "find without the whole price",
-        _REQUESTS,
-        "            self._ledger.check_fits(price, analyst=request.analyst)\n            planned = yield from find",
-        "            planned = yield from find",
+        _PIPELINE,
+        "            self._ledger.check_fits(price, analyst=request.analyst)\n            planned",
+        "            planned",
         "a question that does not fit is charged for findings",
         FINDING,
     ),

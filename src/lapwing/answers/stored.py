@@ -13,6 +13,8 @@ from lapwing.expressions.types import Type, Value
 from lapwing.plan.noise import Released
 from lapwing.plan.payload import read_payload, write_payload
 from lapwing.plan.plan import Outline, Plan, priced
+from lapwing.plan.units_exceeding import CheckResult, check_result
+from lapwing.privacy.loss import decode_loss
 
 
 def encode(plan: Plan, released: Released) -> bytes:
@@ -21,6 +23,7 @@ def encode(plan: Plan, released: Released) -> bytes:
         "cells",
         **prices_out(plan.prices),
         steps=[str(measure.step) for measure in plan.measures],
+        **({"labels": labels} if any(labels := [kind.labels for kind in plan.outline.kinds]) else {}),
         keys=[[_value_out(value) for value in key] for key in released.keys],
         cells=[[[str(value) for value in column.tolist()] for column in cells] for cells in released.cells],
     )
@@ -38,6 +41,13 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     if read["steps"] != [str(measure.step) for measure in plan.measures]:
         raise Bug("a stored answer has other steps than its question has now; ask again with refresh=True")
     return plan, Released(keys, cells)
+
+
+def decode_check(payload: bytes) -> CheckResult:
+    """The result of a check, whatever its limits were: they are stored with it."""
+    read = read_payload("cells", payload)
+    ((counts,),), (labels,), (price,) = read["cells"], read["labels"], read["measures"]
+    return check_result(decode_loss(price), labels, counts)
 
 
 def _value_out(value: Value) -> Any:

@@ -10,17 +10,16 @@ from lapwing.answers.answer import Release
 from lapwing.answers.computed import Computed
 from lapwing.answers.distribution import Distribution
 from lapwing.answers.marginals import CellsPerAxis, MarginalTables
-from lapwing.curator.answering import nothing
 from lapwing.curator.automatic import SHARE, read_automatic
 from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
-from lapwing.curator.check_price import CHECK
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
+from lapwing.curator.pipeline import Pipeline
 from lapwing.curator.planner import REMEMBERED, Planner
 from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
 from lapwing.curator.preview import Preview
-from lapwing.curator.pricing import Terms, Within
+from lapwing.curator.pricing import CHECK, Terms, Within
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.request import (
     STEWARD,
@@ -31,7 +30,6 @@ from lapwing.curator.request import (
     StatementPart,
     WorkloadRequest,
 )
-from lapwing.curator.requests import Requests
 from lapwing.curator.stages import RequestSteps, run
 from lapwing.curator.watch import Watch, make_session
 from lapwing.engines.engine import Engine
@@ -54,7 +52,7 @@ class Curator:
         self._check = usual if check is None else check
         self._planner = Planner(catalog, ledger, check=self._check)
         self._statements = StatementFinder(catalog, self._planner.read, REMEMBERED)
-        self._requests = Requests(ledger, self._private_data, self._planner, self._statements)
+        self._pipeline = Pipeline(ledger, self._private_data, self._planner, self._statements)
 
     @property
     def catalog(self) -> Catalog:
@@ -97,13 +95,13 @@ class Curator:
         """The same in steps: it stops before each charge, and before rows are read."""
         match request.asked:
             case QuestionRequest() as asked:
-                return (yield from self._requests.answer(asked, request))
+                return (yield from self._pipeline.answer(asked, request))
             case BatchRequest() as asked:
-                return (yield from self._requests.answer_batch(asked, request))
+                return (yield from self._pipeline.answer_batch(asked, request))
             case DistributionRequest() as asked:
-                return Distribution.of((yield from self._requests.answer_one(asked, request)))
+                return Distribution.of((yield from self._pipeline.answer_one(asked, request)))
             case MarginalsRequest() as asked:
-                return MarginalTables((yield from self._requests.answer_one(asked, request)))
+                return MarginalTables((yield from self._pipeline.answer_one(asked, request)))
             case _:
                 assert_never(request.asked)
 
@@ -156,7 +154,7 @@ class Curator:
         automatic = read_automatic(bounds, limits, find_share)
         terms = Terms(within, epsilon, delta, confidence, assume_rows, intervals, automatic, share=share, check=check)
         asked = QuestionRequest(question)
-        return run(self._requests.answer(asked, Request(asked, terms, refresh, combine, analyst, key, anyway=anyway)))
+        return run(self._pipeline.answer(asked, Request(asked, terms, refresh, combine, analyst, key, anyway=anyway)))
 
     ask = sql
 
@@ -210,7 +208,7 @@ class Curator:
             Terms(epsilon=epsilon, share=share, delta=delta, confidence=confidence, check=check),
         )
         request = Request(asked, terms, refresh, analyst=analyst, key=key, anyway=anyway)
-        return run(self._requests.answer_batch(asked, request))
+        return run(self._pipeline.answer_batch(asked, request))
 
     def preview_batch(
         self,
@@ -257,7 +255,7 @@ class Curator:
         asked = DistributionRequest(column, table, where, cells)
         terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         request = Request(asked, terms, refresh, analyst=analyst, key=key)
-        return Distribution.of(run(self._requests.answer_one(asked, request)))
+        return Distribution.of(run(self._pipeline.answer_one(asked, request)))
 
     def marginals(
         self,
@@ -286,7 +284,7 @@ class Curator:
         asked = MarginalsRequest(columns, table, where, ways, cells)
         terms = Terms(epsilon=epsilon, share=share, confidence=confidence, check=check)
         request = Request(asked, terms, refresh, analyst=analyst, key=key)
-        return MarginalTables(run(self._requests.answer_one(asked, request)))
+        return MarginalTables(run(self._pipeline.answer_one(asked, request)))
 
     def preview_distribution(
         self,
@@ -388,14 +386,14 @@ class Curator:
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
         if planned.found and (why := planned.nothing):
-            free, left = nothing(self._ledger.total), self._ledger.remaining
+            free, left = self._ledger.total.zero, self._ledger.remaining
             return Preview(planned.plan, self._ledger.budget, free, left, planned.confidence, nothing=why)
         if not planned.missing:
             self._private_data.check_forms(planned.plan)
         skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
-        stored = None if skipped else self._requests.find_least(planned)
-        cost, check = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay(self._ledger.budget), planned.check
-        shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
+        stored = None if skipped else self._pipeline.find_least(planned)
+        cost, check = planned.price(self._ledger.budget), planned.check
+        shown, price = (planned.plan, cost) if stored is None else (stored.plan, cost.zero)
         return Preview(
             shown,
             self._ledger.budget,
@@ -415,9 +413,9 @@ class Curator:
         planned = self._planner.plan_batch(asked, request)
         for plan in planned.batch.plans:
             self._private_data.check_forms(plan)
-        stored = self._requests.find_stored(planned, asked, request)
+        stored = self._pipeline.find_batch(planned, asked, request)
         pairs = zip(planned.checks, stored, strict=True)
         missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
-        more = sum((self._ledger.budget.cost(check.price) for check in missing), nothing(self._ledger.total))
+        more = sum((self._ledger.budget.cost(check.price) for check in missing), self._ledger.total.zero)
         told = [None if check is None else check.told for check in planned.checks]
         return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, told)

@@ -42,6 +42,18 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class NewAnswer:
+    """The answer to a charge, and what it will be found by."""
+
+    reservation: Reservation
+    payload: bytes
+    match: str | None = None
+    """An equal question finds it by this; without it, none does."""
+    terms: str = ""
+    """How good it is: of several answers on the same terms only the newest is offered."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredAnswer:
     """A stored answer, and the charge that paid for it."""
 

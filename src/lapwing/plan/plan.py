@@ -126,6 +126,8 @@ class Outline:
 
         A step of the noisy cells follows from it, so that cells are never read in another step.
         """
+        if self.kinds and (own := self.kinds[0].identity) is not None:
+            return own
         question, table = self.question, self.table
         facts = (
             rows_facts(table),
@@ -219,6 +221,13 @@ def make_outline(
     """
     stated = question.table.confidence if confidence is None else confidence
     return _outline(question, counted, stated if intervals else None)
+
+
+def plan_release(kind: Kind, price: Loss, table: Table, *, where: Expression | None = None, cells: int = 1) -> Plan:
+    """The plan of a release that is no question's, such as a check of limits or a search: one group, and a query of its
+    own, to each of whose `cells` a unit adds at most the sensitivity; raises Refused."""
+    outline = Outline(Question(table, where, (), (), ()), (kind,), (), cells, False, (), None)
+    return priced(outline, Prices((price,)))
 
 
 def equal_prices(outline: Outline, loss: Loss) -> Prices:
