@@ -55,11 +55,17 @@ def full_after_the_charge(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Witness, "advance", failing)
 
 
+def fails_for_an_answer(_: Any, __: Any, questions: Any) -> None:
+    """Searches are rehearsed; what is asked is not."""
+    if questions:
+        raise TypeError("x")
+
+
 Inject = Callable[[Curator, Path, pytest.MonkeyPatch], Any]
 FAILURES: dict[str, Inject] = {
     "engine": lambda curator, _, patch: patch.setattr(curator._engine, "fetch", raises(RuntimeError("x"))),
     "preparing": lambda curator, _, patch: patch.setattr(curator._engine, "prepare", raises(TypeError("x"))),
-    "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.query_cache.rehearse", raises(TypeError("x"))),
+    "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.query_cache.rehearse", fails_for_an_answer),
     "encoding": lambda _, __, patch: patch.setattr("lapwing.answers.stored.write_payload", raises(TypeError("x"))),
     "reserve": lambda curator, _, patch: [
         patch.setattr(curator.ledger, name, raises(LedgerFailed(FULL))) for name in ("reserve", "reserve_all")

@@ -100,8 +100,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "keys alone for free",
         _PLAN,
-        "return not self.parts",
-        "return not self.kinds",
+        "is_declared=not parts)",
+        "is_declared=not self.kinds)",
         "keys that nobody declared are asked for without a price",
         ("tests/curator/test_keys_alone.py",),
     ),
@@ -124,8 +124,8 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "keys for free",
         _PLAN,
-        "return len(self.kinds) + (self.domain is None and self.counted is None)",
-        "return len(self.kinds)",
+        "parts = len(self.kinds) + (domain is None and self.counted is None)",
+        "parts = len(self.kinds)",
         "the selection of keys is not paid for",
         ("tests/plan/test_noise.py",),
     ),
@@ -407,7 +407,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "keep rows of no unit in findings",
-        _FINDING,
+        _BOUNDING,
         "    return query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())), copy=False)",
         "    return query",
         "rows of nobody count as one unit of any size",

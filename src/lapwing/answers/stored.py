@@ -1,20 +1,43 @@
-"""A released answer as bytes for the ledger, and back: price and step of each part, the shown keys, the noisy cells."""
+"""A released answer as bytes for the ledger, and back: price and step of each part, the shown keys, the noisy cells.
+
+JSON that says its format and its kind. `FORMAT` changes as CONTRIBUTING.md says.
+Checked by: tests/answers/test_payload.py, tests/answers/test_stored.py
+"""
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any, assert_never
 
 from lapwing.answers.prices import prices_in, prices_out
 from lapwing.arrays import objects
-from lapwing.errors import Bug
+from lapwing.errors import Bug, LedgerFailed
 from lapwing.expressions.types import Type, Value
 from lapwing.plan.noise import Released
-from lapwing.plan.payload import read_payload, write_payload
 from lapwing.plan.plan import Outline, Plan, priced
 from lapwing.plan.units_exceeding import CheckResult, check_result
 from lapwing.privacy.loss import decode_loss
+
+FORMAT = 1
+
+
+def write_payload(kind: str, **facts: Any) -> bytes:
+    """The facts of an answer of this kind. Exact numbers are texts, so that no reader rounds them."""
+    return json.dumps({"format": FORMAT, "kind": kind, **facts}).encode()
+
+
+def read_payload(kind: str, payload: bytes) -> dict[str, Any]:
+    """The facts that `write_payload` wrote; refused if they are in another format or of another kind."""
+    facts: dict[str, Any] = json.loads(payload)
+    written = facts.get("format"), facts.get("kind")
+    if written != (FORMAT, kind):
+        raise LedgerFailed(
+            f"A stored answer is in format {written[0]}, and this version of Lapwing reads format {FORMAT}. "
+            "Open the ledger with the version that stored the answer, or pay for a new one with refresh=True."
+        )
+    return facts
 
 
 def encode(plan: Plan, released: Released) -> bytes:

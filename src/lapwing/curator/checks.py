@@ -17,7 +17,7 @@ from fractions import Fraction
 from lapwing.answers.stored import decode_check
 from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import Request
-from lapwing.curator.search import WORSE, search_key
+from lapwing.curator.search import WORSE
 from lapwing.errors import Misconfigured, Refused
 from lapwing.ledger import Ledger
 from lapwing.numbers import round_down
@@ -65,7 +65,7 @@ class PlannedCheck:
         """What buys it. With a key, a retry finds its own charge again, so it pays once."""
         target, price = self.target, self.price
         body = request.body(("check", target.identity.facts, target.labels, price.encode()))
-        key = search_key(request.key, target.identity)
+        key = request.part_key(target.identity)
         return PlannedCharge(self.plan, budget.cost(price), confidence, str(target), body, key, questions=())
 
 
@@ -87,7 +87,7 @@ def check_plan(budget: Budget, price: Loss, share: Fraction, target: UnitsExceed
 
 def find_check(ledger: Ledger, request: Request, target: UnitsExceeding, plan: Plan) -> PlannedCheck:
     """The check of a request, with what is stored of it."""
-    mine, price = search_key(request.key, target.identity), plan.loss
+    mine, price = request.part_key(target.identity), plan.loss
     stored = reversed(ledger.find_answers(target.identity.text))
     known = [(one.charge, result) for one in stored if (result := decode_check(one.payload)).covers(target)]
     own = [result for charge, result in known if mine and (charge.analyst, charge.key) == (request.analyst, mine)]

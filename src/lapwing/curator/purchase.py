@@ -140,14 +140,15 @@ def buy(
     when it may be; the failure is raised after that, so that it does not show earlier than an answer would.
     """
     made = ledger.reserve_all([one.charge for one in purchases], analyst=analyst)
+    total = reduce(add, [one.cost for one in made])
     bought = [_again(ledger, one.plan, reservation) for one, reservation in zip(purchases, made, strict=True)]
     yield BeforeRows()
     paid: list[PaidAnswer] = []
     new: list[NewAnswer] = []
     failure: BaseException | None = None
     try:
-        for one, reservation, again in zip(purchases, made, bought, strict=True):
-            with _charged(made, ALL):
+        with after_charge(total), _of_several(made, ALL):
+            for one, reservation, again in zip(purchases, made, bought, strict=True):
                 if again is None:
                     released, payload = one.read()
                     match, terms = one.plan.outline.identity.text, terms_of(one.plan.prices)
@@ -159,7 +160,7 @@ def buy(
         failure = error
     yield BeforeStore(tuple(new), search if failure is None else None)
     if new:
-        with _charged(made, UNSTORED), saying(LOST, new[-1].reservation.seq):
+        with after_charge(total), _of_several(made, UNSTORED), saying(LOST, new[-1].reservation.seq):
             ledger.settle_all(new)
     if failure is not None:
         raise failure
@@ -220,15 +221,14 @@ def saying(words: str, entry: int) -> Iterator[None]:
 
 
 @contextmanager
-def _charged(made: Sequence[Reservation], words: str) -> Iterator[None]:
+def _of_several(made: Sequence[Reservation], words: str) -> Iterator[None]:
     """If one of several charges buys nothing, says that the others stay charged too."""
-    with after_charge(reduce(add, (one.cost for one in made))):
-        try:
-            yield
-        except LapwingError as error:
-            if len(made) > 1:
-                error.more = words.format(first=made[0].seq, last=made[-1].seq)
-            raise
+    try:
+        yield
+    except LapwingError as error:
+        if len(made) > 1:
+            error.more = words.format(first=made[0].seq, last=made[-1].seq)
+        raise
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from hashlib import sha256
 
 from lapwing.answers.stored import decode
 from lapwing.curator.automatic import Needs, Overview, QuestionReader, survey
@@ -19,7 +18,7 @@ from lapwing.curator.pricing import Terms
 from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import Request
 from lapwing.errors import Misconfigured, Refused
-from lapwing.expressions.identity import Facts, Identity
+from lapwing.expressions.identity import Facts
 from lapwing.expressions.table import Catalog
 from lapwing.ledger import Ledger
 from lapwing.plan.bounds_search import SearchResult, Target, search_result
@@ -37,17 +36,12 @@ StoredResult = tuple[bool, SearchResult]
 
 def stored_results(ledger: Ledger, request: Request, target: Target) -> list[StoredResult]:
     """The stored results for a target, oldest first, and whether this request paid for them."""
-    own, outline, found = search_key(request.key, target.identity), target.plan(Pure(1)).outline, []
+    own, outline, found = request.part_key(target.identity), target.plan(Pure(1)).outline, []
     for answer in reversed(ledger.find_answers(target.identity.text)):
         charge, (plan, released) = answer.charge, decode(outline, answer.payload)
         mine = own is not None and (charge.analyst, charge.key) == (request.analyst, own)
         found.append((mine, search_result(target, plan.loss, released.cells[0], charge.seq)))
     return found
-
-
-def search_key(key: str | None, identity: Identity) -> str | None:
-    """The key of a search or a check that is part of a request with this key."""
-    return None if key is None else f"find:{sha256(repr((key, identity.text)).encode()).hexdigest()}"
 
 
 def search_body(request: Request, target: Target, epsilon: Fraction) -> str:
@@ -58,7 +52,7 @@ def search_body(request: Request, target: Target, epsilon: Fraction) -> str:
 def check_search_keys(found: Iterable[SearchResult], request: Request, ledger: Ledger) -> None:
     """Refuses a key that was used for another request, where no answer is charged that would be refused for it."""
     for one in found if request.key is not None else ():
-        key, body = search_key(request.key, one.target.identity), search_body(request, one.target, one.epsilon)
+        key, body = request.part_key(one.target.identity), search_body(request, one.target, one.epsilon)
         if key is not None:
             ledger.check_key(request.analyst, key, body)
 
@@ -106,7 +100,7 @@ class Search:
         """What buys one search. With a key, a retry finds its own charge again, so it pays once."""
         plan = target.plan(Pure(self.each or 0))
         body = search_body(request, target, plan.loss.amount)
-        cost, key = self._budget.cost(plan.loss), search_key(request.key, target.identity)
+        cost, key = self._budget.cost(plan.loss), request.part_key(target.identity)
         return PlannedCharge(plan, cost, confidence, f"find {target}", body, key, questions=())
 
     def terms(self, missing: int = 0) -> Terms:

@@ -49,9 +49,18 @@ from lapwing.ledger.entry import (
 )
 from lapwing.ledger.export import write_export
 from lapwing.ledger.phrases import budget_text, shortage
-from lapwing.ledger.reservation import Charge, NewAnswer, Offer, Reservation, StoredAnswer
+from lapwing.ledger.reservation import (
+    Charge,
+    NewAnswer,
+    Offer,
+    Reservation,
+    StoredAnswer,
+    check_names,
+    checked_note,
+    digest,
+    note_text,
+)
 from lapwing.ledger.store import Book, InDoubt, Store
-from lapwing.ledger.validate import check_names, checked_note, digest, note_text
 from lapwing.ledger.verified import CheckedBook, intact
 from lapwing.ledger.verify import Report, verify
 from lapwing.ledger.witness import Witness, missing_ledger
@@ -553,7 +562,7 @@ def _in_doubt_as_charged(price: Cost) -> Iterator[None]:
 def _create(book: Book, budget: Budget) -> None:
     salt = SYSTEM.integer(256).to_bytes(32, "big")
     terms = LedgerTerms(budget, budget.capacity, sha256(salt).hexdigest())
-    nothing = terms.total - terms.total
+    nothing = terms.total.zero
     book.create(salt)
     book.append(follow(None, EntryKind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
 

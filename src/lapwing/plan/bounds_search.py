@@ -37,16 +37,15 @@ from lapwing.expressions.expression import Column
 from lapwing.expressions.forms import Listed, Wide
 from lapwing.expressions.identity import Facts, Identity, domain_facts, expression_facts, rows_facts
 from lapwing.expressions.operators.table import cast, number
-from lapwing.expressions.table import UNIT_ID, Field, Limit, Table
+from lapwing.expressions.table import Field, Limit, Table
 from lapwing.expressions.to_sqlglot import emit, literal, real, value
 from lapwing.expressions.types import Interval, Type, Value
 from lapwing.mechanisms.cells import CellColumns, UnitPowers, unit_powers
-from lapwing.plan.derived_rows import from_node
 from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows, require_noise
 from lapwing.plan.plan import Plan, plan_release
-from lapwing.plan.query import key_node
+from lapwing.plan.query import key_node, unit_rows
 from lapwing.plan.question import Question
-from lapwing.plan.row_values import ROWS, UNIT, RowColumn, aliased, named, select, source
+from lapwing.plan.row_values import UNIT, RowColumn, aliased, named, select, source
 from lapwing.privacy.loss import Loss, Pure
 
 POWERS = {Type.INTEGER: (0, 62), Type.REAL: (-20, 62)}
@@ -316,15 +315,6 @@ def _counted(target: LimitOf) -> exp.Select:
     most = exp.Max(this=named(_MANY)) if target.limit is Limit.ROWS else exp.Count(this=exp.Star())
     query = select(aliased(most, _HIGH)).from_(groups.subquery("g", copy=False), copy=False)
     return query.group_by(named(UNIT), copy=False)
-
-
-def unit_rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
-    """These columns of every row, and its unit; rows of no unit are dropped."""
-    if table.by_row:
-        return select(*columns).from_(from_node(table, ROWS), copy=False)
-    unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
-    query = select(aliased(unit, UNIT), *columns).from_(from_node(table, ROWS), copy=False)
-    return query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())), copy=False)
 
 
 def _power(name: str, kind: Type, first: int, last: int) -> exp.Expression:
