@@ -141,7 +141,8 @@ def buy(
     """
     made = ledger.reserve_all([one.charge for one in purchases], analyst=analyst)
     total = reduce(add, [one.cost for one in made])
-    bought = [_again(ledger, one.plan, reservation) for one, reservation in zip(purchases, made, strict=True)]
+    with after_charge(total), _of_several(made, ALL):
+        bought = [_again(ledger, one.plan, reservation) for one, reservation in zip(purchases, made, strict=True)]
     yield BeforeRows()
     paid: list[PaidAnswer] = []
     new: list[NewAnswer] = []
@@ -162,9 +163,12 @@ def buy(
     if new:
         with after_charge(total), _of_several(made, UNSTORED), saying(LOST, new[-1].reservation.seq):
             ledger.settle_all(new)
-    if failure is not None:
+    if failure is None:
+        return paid
+    try:
         raise failure
-    return paid
+    finally:
+        failure = None  # its traceback holds this frame
 
 
 def _again(ledger: Ledger, plan: Plan, reservation: Reservation) -> Callable[[], PaidAnswer] | None:
