@@ -48,14 +48,12 @@ RANDOM_ALLOWED = {"noise/bits.py": ["os.urandom"]}
 # Mechanisms draw in the central model, protocols in the local one.
 SAMPLING_ROOMS = ("noise", "mechanisms", "collect")
 
-# Above mechanisms/ noise is drawn in four files only, and tried before the charge in one more.
+# Above mechanisms/ noise is drawn in two files only.
 DRAWING_ROOMS = ("expressions", "plan", "sql", "answers", "curator")
 DRAWING = ("draw", "draw_noise", "release", "keep", "choose", "respond", "signed", "start")
 MECHANISMS = ("mechanism", "noise", "selection")
 DRAWING_ALLOWED = {
     "plan/noise.py": ["release"],
-    "plan/bounds_search.py": ["draw_noise", "mechanism", "release", "signed", "start"],
-    "plan/units_exceeding.py": ["release"],
     "curator/watch.py": ["draw_noise", "start"],
 }
 # Of which kind a loss or an accounting is matters in these rooms only; elsewhere both are used by their methods.

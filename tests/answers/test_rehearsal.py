@@ -60,11 +60,14 @@ def test_a_rehearsal_takes_as_few_groups_as_will_do(least: int) -> None:
 
 
 STEPS = {
-    "writing the query": ("lapwing.engines.duckdb.DuckDBEngine.prepare", ["sql", "batch", "workload", "find", "watch"]),
-    "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch", "workload"]),
-    "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch", "workload"]),
-    "drawing noise of a search": ("lapwing.plan.bounds_search.release_search", ["find"]),
-    "encoding a search": ("lapwing.plan.bounds_search.encode_search", ["find"]),
+    "writing the query": (
+        "lapwing.engines.duckdb.DuckDBEngine.prepare",
+        ["sql", "batch", "workload", "find", "check", "watch"],
+    ),
+    "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch", "workload", "find", "check"]),
+    "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch", "workload", "find", "check"]),
+    "finding bounds": ("lapwing.mechanisms.cells.UnitPowers.release", ["find"]),
+    "arranging a check": ("lapwing.plan.units_exceeding.UnitsExceeding.empty", ["check"]),
     "binding what stands above": ("lapwing.answers.rehearsal.present", ["sql", "batch"]),
 }
 WAYS = {
@@ -72,6 +75,7 @@ WAYS = {
     "batch": lambda curator: curator.batch(QUESTIONS[:2], epsilon=1),
     "workload": lambda curator: curator.distribution("age", epsilon=1),
     "find": lambda curator: curator.sql("SELECT SUM(site) AS s FROM visits", epsilon=1, bounds="auto"),
+    "check": lambda curator: curator.sql(QUESTIONS[0], epsilon=1, check=0.1),
 }
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lapwing.curator import Curator, load, open_data
-from lapwing.curator.answering import PaidAnswers
+from lapwing.curator.pipeline import Pipeline
 from lapwing.curator.search import choose_result, price_of_each
 from lapwing.data import health
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured, Refused
@@ -155,7 +155,7 @@ class TestKeys:
     def test_a_retry_after_the_finding_pays_the_rest(self, monkeypatch: pytest.MonkeyPatch) -> None:
         curator = opened()
         with monkeypatch.context() as patch:
-            patch.setattr(PaidAnswers, "prepare", _interrupted)
+            patch.setattr(Pipeline, "_pay", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
         answer = curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
@@ -165,7 +165,7 @@ class TestKeys:
     def test_a_finding_without_an_answer_is_not_run_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         curator = opened()
         with monkeypatch.context() as patch:
-            patch.setattr(Ledger, "settle", _interrupted)
+            patch.setattr(Ledger, "settle_all", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 curator.sql(TOTAL, epsilon=1, bounds="auto", key="a")
         spy = Spy(curator, monkeypatch)

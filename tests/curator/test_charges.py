@@ -55,20 +55,23 @@ def full_after_the_charge(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Witness, "advance", failing)
 
 
+def fails_for_an_answer(_: Any, __: Any, questions: Any) -> None:
+    """Searches are rehearsed; what is asked is not."""
+    if questions:
+        raise TypeError("x")
+
+
 Inject = Callable[[Curator, Path, pytest.MonkeyPatch], Any]
 FAILURES: dict[str, Inject] = {
     "engine": lambda curator, _, patch: patch.setattr(curator._engine, "fetch", raises(RuntimeError("x"))),
     "preparing": lambda curator, _, patch: patch.setattr(curator._engine, "prepare", raises(TypeError("x"))),
-    "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.query_cache.rehearse", raises(TypeError("x"))),
-    "encoding": lambda _, __, patch: [
-        patch.setattr(f"lapwing.{room}.write_payload", raises(TypeError("x")))
-        for room in ("answers.stored", "plan.bounds_search")
-    ],
+    "rehearsing": lambda _, __, patch: patch.setattr("lapwing.curator.query_cache.rehearse", fails_for_an_answer),
+    "encoding": lambda _, __, patch: patch.setattr("lapwing.answers.stored.write_payload", raises(TypeError("x"))),
     "reserve": lambda curator, _, patch: [
         patch.setattr(curator.ledger, name, raises(LedgerFailed(FULL))) for name in ("reserve", "reserve_all")
     ],
     "witness": lambda _, __, patch: full_after_the_charge(patch),
-    "settle": lambda curator, _, patch: patch.setattr(curator.ledger, "settle", raises(LedgerFailed(FULL))),
+    "settle": lambda curator, _, patch: patch.setattr(curator.ledger, "settle_all", raises(LedgerFailed(FULL))),
     "changed data": lambda _, folder, __: write_visits(folder, people=41),
     "lost data": lambda _, folder, __: (folder / "visits.parquet").unlink(),
     "budget": lambda curator, _, __: curator.sql(TOTAL, epsilon=999.5),
@@ -161,7 +164,7 @@ def test_what_was_found_is_said_to_stay_charged(monkeypatch: pytest.MonkeyPatch)
 def test_a_new_answer_that_cannot_be_joined_is_said_to_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = open_visits(budget=Budget(epsilon=10))
     with monkeypatch.context() as patch:
-        patch.setattr("lapwing.curator.answering.combined", raises(LedgerFailed(FULL)))
+        patch.setattr("lapwing.curator.pipeline.combined", raises(LedgerFailed(FULL)))
         with pytest.raises(LedgerFailed, match="was charged and is stored"):
             curator.sql(TOTAL, epsilon=1, refresh=True, combine=True)
     assert curator.budget.spent.amount == 1
@@ -176,7 +179,7 @@ def test_nothing_is_charged_for_a_join_if_an_older_answer_cannot_be_read(
     curator = open_visits(budget=Budget(epsilon=10))
     curator.sql(TOTAL, epsilon=1)
     with monkeypatch.context() as patch:
-        patch.setattr("lapwing.curator.answering.decode", raises(broken))
+        patch.setattr("lapwing.curator.purchase.decode", raises(broken))
         with pytest.raises(type(broken), match=str(broken)) as failed:
             curator.sql(TOTAL, epsilon=1, refresh=True, combine=True)
     assert failed.value.charged is None

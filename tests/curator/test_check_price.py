@@ -15,6 +15,8 @@ import lapwing as lw
 from lapwing.answers.clipping_notes import HIGHER, NO_SIGN
 from lapwing.curator import Curator, load
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured
+from lapwing.plan.noise import Arranged, release
+from lapwing.plan.plan import Plan
 from support.visits import Spy, frame, open_visits, write_visits
 
 PURE, ZCDP = lw.Budget(epsilon=20), lw.Budget(epsilon=20, delta=1e-6)
@@ -317,14 +319,15 @@ class TestCharges:
 
     def test_what_cannot_be_prepared_is_not_charged(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Check and answer are both written and rehearsed before the first of them is charged."""
-        for name in ("private_data.rehearse_check", "query_cache.rehearse"):
+        for broken in ("check", "answer"):
             curator = opened()
 
-            def fails(*_: Any) -> None:
-                raise ZeroDivisionError
+            def fails(plan: Plan, *_: Any, broken: str = broken) -> None:
+                if (plan.outline.kinds[0].identity is not None) == (broken == "check"):
+                    raise ZeroDivisionError
 
             with monkeypatch.context() as patched:
-                patched.setattr(f"lapwing.curator.{name}", fails)
+                patched.setattr("lapwing.curator.query_cache.rehearse", fails)
                 with pytest.raises(lw.errors.Bug):
                     curator.sql(BY_SEX, epsilon=1)
             assert reserved(curator) == []
@@ -403,21 +406,21 @@ def test_workloads_are_checked_over_their_cells() -> None:
 
 def test_neighbours_release_the_same_counts_at_the_same_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """gate:G08 a table and the table without one unit: the same calls and noise, and counts that differ by 0 or 1."""
-    from lapwing.mechanisms.cells import UnitCounts
-
     seen: list[list[tuple[Any, list[int]]]] = []
 
-    def release(self: UnitCounts, counts: Sequence[int]) -> list[int]:
-        seen[-1].append((self.noise, list(counts)))
-        return list(counts)
+    def watched(plan: Plan, cells: Arranged) -> Any:
+        if plan.outline.kinds[0].identity is not None:
+            seen[-1].append((plan.measures[0].noise, cells.cells[0][0].tolist()))
+        return release(plan, cells)
 
-    monkeypatch.setattr(UnitCounts, "release", release)
+    monkeypatch.setattr("lapwing.curator.private_data.release", watched)
     data, question = frame(12), "SELECT site, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY site"
     facts: dict[str, Any] = {"rows_per_unit": 1, "groups_per_unit": 1, "bounds": {"cost": (0, 9)}, "check": None}
     for gone in (None, 0, 3, 11):
         seen.append([])
         rows = data.filter(pa.compute.not_equal(data["pid"], -1 if gone is None else gone))
         open_visits(rows, budget=PURE, **facts).sql(question, epsilon=1)
+    assert [len(calls) for calls in seen] == [1] * 4
     for calls in seen[1:]:
         pairs = list(zip(seen[0], calls, strict=True))
         assert all(mine[0] == yours[0] and len(mine[1]) == 4 for mine, yours in pairs)

@@ -30,7 +30,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     curator = open_visits(write_visits(tmp_path))
     other = open_visits(tmp_path / "visits.parquet")
     steps: list[tuple[str, Fraction]] = []
-    inner, noise, settle = curator._engine.fetch, private_data_module.release, curator.ledger.settle
+    inner, noise, settle = curator._engine.fetch, private_data_module.release, curator.ledger.settle_all
 
     def cells(query: Any) -> pa.Table:
         steps.append(("cells", other.budget.spent.amount))
@@ -46,12 +46,12 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(curator._engine, "fetch", cells)
     monkeypatch.setattr(private_data_module, "release", release)
-    monkeypatch.setattr(curator.ledger, "settle", settled)
+    monkeypatch.setattr(curator.ledger, "settle_all", settled)
     curator.sql(BY_SEX, epsilon=0.25)
     assert steps == [("cells", Fraction(1, 4)), ("release", Fraction(1, 4)), ("settle", Fraction(1, 4))]
 
 
-@pytest.mark.parametrize("failing", ["reserve_all", "settle"])
+@pytest.mark.parametrize("failing", ["reserve_all", "settle_all"])
 def test_no_answer_if_the_ledger_fails(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """gate:G36 without a written charge nothing is read; without a stored answer nothing is sent."""
     curator = open_visits()

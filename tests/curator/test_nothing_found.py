@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,9 +19,10 @@ from lapwing.curator.automatic import Automatic
 from lapwing.curator.pricing import Terms
 from lapwing.curator.request import QuestionRequest, Request
 from lapwing.curator.search import choose_result
-from lapwing.curator.stages import AfterSearch, BeforeCharge, BeforeRows
+from lapwing.curator.stages import BeforeCharge, BeforeRows, BeforeStore
 from lapwing.errors import Misconfigured, Refused
-from lapwing.plan.bounds_search import BoundsOf, SearchMechanism, SearchResult
+from lapwing.mechanisms.cells import UnitPowers
+from lapwing.plan.bounds_search import BoundsOf, SearchResult
 from lapwing.privacy import Budget
 from support.serving import serving
 from support.visits import crowd, frame, open_visits
@@ -198,10 +200,10 @@ def test_what_is_charged_and_when_follows_from_what_was_released(
     """threat:A9 ledger:B1: with one and the same released search, tables that differ in every row take the same steps
     and make the same charges."""
 
-    def released(mechanism: SearchMechanism, _: pa.Table) -> SearchResult:
-        return SearchResult(mechanism.target, mechanism.epsilon, powers, units)
+    def released(*_: Any) -> tuple[Any, ...]:
+        return tuple(np.array([number]) for number in (*powers, units))
 
-    monkeypatch.setattr("lapwing.curator.private_data.release_search", released)
+    monkeypatch.setattr(UnitPowers, "release", released)
     taken = []
     for rows in (frame(300), frame(3).slice(0, 0)):
         curator = opened(rows)
@@ -209,9 +211,9 @@ def test_what_is_charged_and_when_follows_from_what_was_released(
         steps = curator.steps(Request(asked, Terms(epsilon=0.5, automatic=Automatic(bounds=True))))
         taken.append(([type(stop) for stop in steps], charges(curator)))
     assert all(one == taken[0] for one in taken)
-    search = [BeforeCharge, BeforeRows, AfterSearch]
+    search = [BeforeCharge, BeforeRows, BeforeStore]
     nothing = powers == (-20, -20) or units == 10
-    assert taken[0][0] == (search if nothing else [*search, BeforeCharge, BeforeRows])
+    assert taken[0][0] == (search if nothing else search * 2)
     assert taken[0][1] == ([Fraction(175, 1000)] if nothing else [Fraction(175, 1000), Fraction(325, 1000)])
 
 

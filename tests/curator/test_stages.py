@@ -11,8 +11,8 @@ from lapwing.curator.automatic import read_automatic
 from lapwing.curator.batch import read_batch
 from lapwing.curator.pricing import Terms
 from lapwing.curator.request import DistributionRequest, MarginalsRequest, QuestionRequest, Request
-from lapwing.curator.stages import AfterSearch, BeforeCharge, BeforeRows, run
-from lapwing.errors import BudgetExceeded, PriceChanged
+from lapwing.curator.stages import BeforeCharge, BeforeRows, BeforeStore, run
+from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, PriceChanged
 from lapwing.privacy import Accounting, Budget, Cost
 from lapwing.server.timing import slot_of
 from support.visits import crowd, frame, open_visits
@@ -83,14 +83,17 @@ def test_charges_and_rows_never_come_in_one_step(name: str) -> None:
             assert read == before[1]
         else:
             assert charged == before[0]
-        if isinstance(kinds[-1] if kinds else None, AfterSearch):
-            assert (charged, read) == before
+        if not isinstance(kinds[-1] if kinds else None, BeforeRows):
+            assert read == before[1]
         kinds.append(stop)
         before = watched.seen
-    assert watched.seen[0] == before[0] == answer.cost.amount == 1
-    assert watched.seen[1] > before[1]
-    searched = [BeforeCharge, BeforeRows, AfterSearch] * SEARCHES.get(name, 0)
-    assert [type(stop) for stop in kinds] == [*searched, BeforeCharge, BeforeRows]
+    assert watched.seen == before
+    assert before[0] == answer.cost.amount == 1
+    purchases = 1 + SEARCHES.get(name, 0)
+    assert [type(stop) for stop in kinds] == [BeforeCharge, BeforeRows, BeforeStore] * purchases
+    assert [stop.search is None for stop in kinds if isinstance(stop, BeforeStore)] == [False] * (purchases - 1) + [
+        True
+    ]
     assert {slot_of(stop, {}, 2.0) for stop in kinds if isinstance(stop, BeforeCharge)} == {slot_of(answer, {}, 2.0)}
 
 
@@ -140,3 +143,85 @@ def test_what_no_longer_fits_is_refused_at_the_charge_as_a_whole(name: str) -> N
     with pytest.raises(BudgetExceeded):
         next(steps)
     assert watched.seen == before
+
+
+def up_to_the_store(watched: Watched, request: Request) -> tuple[Any, BeforeStore]:
+    """The request at its first stop before a store."""
+    steps = watched.curator.steps(request)
+    stop = next(stop for stop in steps if isinstance(stop, BeforeStore))
+    return steps, stop
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_was_read_is_seen_by_nobody_before_it_is_stored(name: str) -> None:
+    """threat:A9: not by its own curator, not by its ledger, and the same question still has its price."""
+    watched = Watched(name)
+    ledger = watched.curator.ledger
+    steps, stop = up_to_the_store(watched, request_of(name))
+    assert stop.answers
+    matches = [str(one.match) for one in stop.answers]
+    assert [ledger.find_answers(match) or ledger.offers(match) for match in matches] == [()] * len(matches)
+    assert watched.curator.preview_request(request_of(name)).cost
+    next(steps, None)
+    assert [ledger.find_answers(match)[0].payload for match in matches] == [one.payload for one in stop.answers]
+    assert ledger.verify().ok
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_answer_that_was_not_stored_is_lost_and_its_charge_is_not(name: str) -> None:
+    """As if the process had ended there."""
+    watched = Watched(name)
+    steps, stop = up_to_the_store(watched, request_of(name))
+    spent, read = watched.seen
+    steps.close()
+    assert watched.seen == (spent, read)
+    assert spent == sum(one.reservation.cost.amount for one in stop.answers) > 0
+    assert [watched.curator.ledger.answer(one.reservation.seq) for one in stop.answers] == [None] * len(stop.answers)
+    again = run(watched.curator.steps(request_of(name)))
+    assert again.cost.amount == 1
+    assert watched.seen[0] == spent + 1
+
+
+def test_a_search_is_known_to_its_own_request_also_if_another_was_stored_meanwhile() -> None:
+    """It goes on with what it paid for."""
+    watched = Watched("searched")
+    steps, stop = up_to_the_store(watched, request_of("searched"))
+    other = run(watched.curator.steps(request_of("searched", analyst="bob")))
+    answer = run(steps)
+    assert [one.entry for one in answer.found] == [one.reservation.seq for one in stop.answers]
+    assert [one.entry for one in other.found] != [one.entry for one in answer.found]
+    assert other.cost.amount == 1
+    assert answer.cost.amount in (Fraction(3, 10), 1)  # if both found the same, the other's answer will do
+
+
+@pytest.mark.parametrize("broken", [RuntimeError(), KeyboardInterrupt()], ids=["engine", "interrupt"])
+def test_what_was_read_before_a_failure_is_stored_and_the_failure_is_raised_after_that(broken: BaseException) -> None:
+    watched = Watched("batch")
+    inner = watched.curator._engine.fetch
+
+    def fetch(query: Any) -> Any:
+        if watched.read == 1:
+            raise broken
+        return inner(query)
+
+    watched.curator._engine.fetch = fetch  # type: ignore[method-assign]
+    steps, stop = up_to_the_store(watched, request_of("batch"))
+    assert (len(stop.answers), stop.search) == (1, None)
+    with pytest.raises((EngineFailed, KeyboardInterrupt)):
+        next(steps)
+    ledger = watched.curator.ledger
+    assert [ledger.answer(one.reservation.seq) for one in stop.answers] == [one.payload for one in stop.answers]
+    assert watched.seen[0] == 1
+
+
+def test_answers_are_stored_all_or_none() -> None:
+    """One of them was settled before, so neither is stored now."""
+    watched = Watched("batch")
+    ledger = watched.curator.ledger
+    steps, stop = up_to_the_store(watched, request_of("batch"))
+    first, *others = stop.answers
+    ledger.settle(others[-1].reservation, b"another")
+    with pytest.raises(LedgerFailed, match="could not be stored"):
+        next(steps)
+    assert ledger.answer(first.reservation.seq) is None
+    assert ledger.verify().ok

@@ -12,25 +12,19 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from lapwing.answers.stored import decode, encode
 from lapwing.curator.automatic import Automatic, Needs, needs_of, survey
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.errors import Refused
+from lapwing.errors import Bug, Refused
 from lapwing.expressions.table import UNIT_ID, Catalog, Field, Limit, Table
 from lapwing.expressions.types import Interval, Type
-from lapwing.mechanisms.cells import UnitCounts
+from lapwing.mechanisms.cells import NoisyCells
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
-from lapwing.plan.bounds_search import (
-    BoundsOf,
-    LimitOf,
-    SearchResult,
-    Target,
-    decode_search,
-    encode_search,
-    mechanism_for,
-    powers_query,
-    release_search,
-)
+from lapwing.plan.bounds_search import BoundsOf, LimitOf, SearchResult, Target, powers_query, search_result
+from lapwing.plan.noise import fetched, release
+from lapwing.plan.query import queries
 from lapwing.plan.question import Question
+from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.sql import read_sql
 from support.refusals import attempt
 
@@ -203,11 +197,15 @@ def test_findings_are_made_for_what_one_unit_adds() -> None:
     targets: list[tuple[Target, int]] = [(column(Type.REAL), 2), (column(Type.INTEGER, None), 1)]
     targets += [(limit_of(LIMITED[1], limit), 1) for limit in Limit]
     for target, most in targets:
-        mechanism = mechanism_for(target, Fraction(1, 3))
+        plan = target.plan(Pure(Fraction(1, 3)))
+        mechanism: Any = plan.measures[0].mechanism
         scan, count = mechanism.scan, mechanism.count
-        assert mechanism.loss.epsilon == scan.loss.epsilon + count.noise.loss.epsilon == Fraction(1, 3)
+        assert plan.loss == Pure(Fraction(1, 3))
+        assert scan.loss.epsilon + count.noise.loss.epsilon == Fraction(1, 3)
         assert (scan.values_per_unit, scan.first, scan.last) == (most, *target.powers)
         assert count.noise.scale == 30
+        with pytest.raises(Bug, match="pure epsilon"):
+            target.plan(ZCDP(Fraction(1, 3)))
 
 
 def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,11 +213,14 @@ def test_the_mechanism_sees_each_side_of_the_engines_counts(monkeypatch: pytest.
     monkeypatch.setattr(AutoBounds, "signed", lambda _, *sides: (seen.append(sides), (3, 4))[1])
     rows = pa.table({"low": [1, None, 2], "high": [5, 5, None], "lw_many": [10, 20, 30]})
     target = column(Type.INTEGER)
-    monkeypatch.setattr(UnitCounts, "release", lambda _, counts: [many + 17 for many in counts])
-    found = release_search(mechanism_for(target, Fraction(1)), rows)
+    monkeypatch.setattr(NoisyCells, "release", lambda _, columns, __: tuple(column + 17 for column in columns))
+    plan = target.plan(Pure(1))
+    released = release(plan, fetched(plan, queries(plan), lambda _: rows))
+    found = search_result(target, plan.loss, released.cells[0])
     assert seen == [(([1, 2], [10, 30]), ([5, 5], [10, 20]))]
     assert found == SearchResult(target, Fraction(1), (3, 4), 77)
-    assert decode_search(target, encode_search(found), 0) == found
+    again, cells = decode(plan.outline, encode(plan, released))
+    assert search_result(target, again.loss, cells.cells[0]) == found
     assert found.beyond == 74
     assert "[-7, 15], where values are clipped (units beyond: at most 74 of about 77 on a side, 95% sure)" in str(found)
     assert SearchResult(target, Fraction(1), (3, 62)).beyond is None

@@ -13,17 +13,23 @@ import pytest
 from sqlglot import exp
 
 from lapwing.answers.columns import half_width, intervals_of, values_of
+from lapwing.answers.stored import decode, encode
 from lapwing.curator.preview import Preview
 from lapwing.curator.pricing import Terms
 from lapwing.curator.request import DistributionRequest, MarginalsRequest, Request
 from lapwing.errors import Bug
+from lapwing.expressions.table import Limit
 from lapwing.plan import aggregates
 from lapwing.plan.aggregate_function import Function
+from lapwing.plan.bounds_search import BoundsOf, LimitOf
 from lapwing.plan.kind import Kind
 from lapwing.plan.noise import Arranged, release
 from lapwing.plan.plan import Plan
+from lapwing.plan.query import queries
 from lapwing.plan.total import SUM, TotalKind
+from lapwing.plan.units_exceeding import check_target
 from lapwing.privacy import Budget
+from lapwing.privacy.loss import Pure
 from support.members import concrete, lacking, plant, values_in
 from support.visits import open_visits
 
@@ -69,10 +75,19 @@ def counted(name: str, budget: str) -> Plan:
     return found.plan
 
 
+def own_releases() -> dict[str, Plan]:
+    """What is released for a question and is no question: a check of its limits, and what it needs found."""
+    question = planned("SELECT site, SUM(cost) AS n FROM visits WHERE age > 3 GROUP BY site").outline
+    check, field = check_target(question), question.table.field("cost")
+    assert check is not None
+    bounds, limit = BoundsOf(question.table, field), LimitOf(question.question, question.domain, Limit.ROWS)
+    return {"check": check.plan(Pure(1)), "bounds": bounds.plan(Pure(1)), "limit": limit.plan(Pure(1))}
+
+
 def without_a_case() -> list[str]:
     """The aggregates and the kinds of measures, found by looking, that nothing here asks for."""
     functions = {function.name for function in values_in(Function, "lapwing.plan").values()}
-    plans = [*map(planned, texts()), *(counted(name, "pure") for name in WORKLOADS)]
+    plans = [*map(planned, texts()), *(counted(name, "pure") for name in WORKLOADS), *own_releases().values()]
     asked = {type(plan.measures[0].kind) for plan in plans}
     return lacking(functions | set(aggregates.FUNCTIONS), ASKED) + lacking(concrete(Kind, "lapwing"), asked)  # type: ignore[type-abstract]
 
@@ -124,6 +139,20 @@ def test_workloads_of_no_rows_are_released_stored_and_told_beforehand(name: str,
     less, more = kind.named_errors(rich, LEVEL), kind.named_errors(poor, LEVEL)
     assert all(0 < less[part] < more[part] for part in more)
     assert kind.left_out
+    assert kind.unit_interval is None  # answers cannot be combined
+
+
+@pytest.mark.parametrize("name", ["check", "bounds", "limit"])
+def test_releases_of_their_own_are_released_stored_and_found_as_every_plan_is(name: str) -> None:
+    plan = own_releases()[name]
+    (measure,), (kind,) = plan.measures, plan.outline.kinds
+    assert plan.outline.identity == kind.identity is not None
+    released = release(plan, Arranged((), None, (kind.empty(measure, 1),)))
+    assert len(released.cells[0]) == kind.cells
+    again, cells = decode(plan.outline, encode(plan, released))
+    assert again == plan
+    assert [[c.tolist() for c in one] for one in cells.cells] == [[c.tolist() for c in one] for one in released.cells]
+    assert queries(plan).cells is None
     assert kind.unit_interval is None  # answers cannot be combined
 
 

@@ -13,24 +13,16 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from lapwing.answers.rehearsal import rehearse
+from lapwing.answers.stored import decode, decode_check, encode
 from lapwing.engines.duckdb_dialect import DUCKDB
-from lapwing.errors import Bug
 from lapwing.expressions.table import UNIT_ID, Catalog, Field, Table
 from lapwing.expressions.types import Type
-from lapwing.mechanisms.cells import unit_counts
+from lapwing.plan.noise import fetched, release
 from lapwing.plan.plan import make_outline
-from lapwing.plan.units_exceeding import (
-    Checked,
-    CheckResult,
-    CheckTarget,
-    check_query,
-    check_target,
-    decode_check,
-    encode_check,
-    rehearse_check,
-    release_check,
-)
-from lapwing.privacy.loss import ZCDP, Pure
+from lapwing.plan.query import queries
+from lapwing.plan.units_exceeding import Checked, CheckResult, UnitsExceeding, check_query, check_result, check_target
+from lapwing.privacy.loss import ZCDP, Loss, Pure
 from lapwing.sql import read_sql
 from support.questions import bounds
 from support.tape import SeededBits
@@ -59,7 +51,7 @@ def table(unit: str | None = "pid", rows: int = 2, groups: int = 1) -> Table:
 
 
 @lru_cache
-def target(sql: str, unit: str | None = "pid") -> CheckTarget:
+def target(sql: str, unit: str | None = "pid") -> UnitsExceeding:
     found = check_target(make_outline(read_sql(sql, Catalog((table(unit),)))))
     assert found is not None
     return found
@@ -177,24 +169,42 @@ def test_a_filter_never_cuts_units_that_the_check_did_not_count(sql: str) -> Non
             assert all(a <= b for a, b in zip(counts(sql, kept), before, strict=True))
 
 
+def released(sql: str, price: Loss, counts: Iterable[int]) -> tuple[CheckResult, bytes]:
+    """What is released of these counts, and its bytes."""
+    plan = target(sql).plan(price)
+    rows = pa.table({f"c{i}": [count] for i, count in enumerate(counts)})
+    noisy = release(plan, fetched(plan, queries(plan), lambda _: rows))
+    return check_result(plan.loss, target(sql).labels, noisy.cells[0][0]), encode(plan, noisy)
+
+
 def test_noise_is_made_for_a_unit_in_every_count() -> None:
     """l1 sensitivity m and l2 sensitivity sqrt(m): discrete Laplace of scale m / epsilon, Gaussian of m / (2 rho)."""
-    assert unit_counts(Pure(Fraction(1, 2)), 3).noise.scale == 6
-    sigma = unit_counts(ZCDP(Fraction(1, 8)), 4).noise.scale
-    assert sigma == 4
-    with pytest.raises(Bug):
-        unit_counts(Pure(Fraction(1, 2)), 3).release([1, 2])
+    assert (target(COUNT).many, target(SUM).many) == (3, 4)
+    assert target(COUNT).plan(Pure(Fraction(1, 2))).measures[0].noise.scale == 6
+    assert target(SUM).plan(ZCDP(Fraction(1, 8))).measures[0].noise.scale == 4
+    for sql, price in ((COUNT, Pure(Fraction(1, 2))), (SUM, ZCDP(Fraction(1, 8)))):
+        plan = target(sql).plan(price)
+        assert plan.loss == plan.measures[0].noise.loss == price
 
 
 def test_a_result_is_stored_and_read_back_and_serves_fewer_limits() -> None:
-    result = release_check(target(SUM), Pure(1000), pa.table({f"c{i}": [10 + i] for i in range(4)}))
+    result, payload = released(SUM, Pure(1000), range(10, 14))
     assert (result.units, Checked(target(SUM), result).counts) == (10, [11, 12, 13])
-    assert decode_check(encode_check(result)) == result
+    assert decode_check(payload) == result
+    plan, again = decode(target(SUM).plan(Pure(1)).outline, payload)
+    assert (plan.loss, again.cells[0][0].tolist()) == (Pure(1000), [10, 11, 12, 13])
     assert result.covers(target(COUNT))
     assert Checked(target(COUNT), result).counts == [11, 12]
     few = CheckResult(Pure(1), 10, result.over[:1])
     assert not few.covers(target(COUNT))
-    rehearse_check(target(SUM), Pure(1))
+
+
+@pytest.mark.parametrize("sql", QUESTIONS)
+def test_a_check_of_no_rows_is_rehearsed(sql: str) -> None:
+    plan = target(sql).plan(Pure(1))
+    rehearse(plan, Fraction(19, 20), ())
+    (columns,) = (kind.empty(plan.measures[0], 1) for kind in plan.outline.kinds)
+    assert [column.tolist() for column in columns] == [counts(sql, [])]
 
 
 def test_a_check_is_known_by_its_relation_and_keys_and_its_limits_by_their_values() -> None:
@@ -204,17 +214,16 @@ def test_a_check_is_known_by_its_relation_and_keys_and_its_limits_by_their_value
     changed = check_target(make_outline(read_sql(COUNT, Catalog((table(rows=3),)))))
     assert changed is not None
     assert changed.identity == target(COUNT).identity
-    assert set(changed.names) != set(target(COUNT).names)
+    assert set(changed.labels) != set(target(COUNT).labels)
     joined = target(COUNT).joined(target(SUM))
-    assert set(joined.names) == set(target(SUM).names)
+    assert set(joined.labels) == set(target(SUM).labels)
 
 
 @pytest.mark.parametrize("price", [Pure(Fraction(1, 5)), ZCDP(Fraction(1, 50))], ids=["laplace", "gauss"])
 def test_all_counts_are_within_the_error_that_is_told(price: Pure | ZCDP, seeded: SeededBits) -> None:
     """Coverage by simulation: 95 % less three standard errors of 2,000 checks; with half the error it fails."""
     counts, tries = [120, 40, 7, 0], 2000
-    rows = pa.table({f"c{i}": [count] for i, count in enumerate(counts)})
-    results = [release_check(target(SUM), price, rows) for _ in range(tries)]
+    results = [released(SUM, price, counts)[0] for _ in range(tries)]
     noises = [
         [noisy - count for noisy, count in zip((r.units, *(n for _, n in r.over)), counts, strict=True)]
         for r in results

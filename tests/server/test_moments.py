@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lapwing.curator.stages import BeforeRows
+from lapwing.curator.stages import BeforeRows, BeforeStore
 from lapwing.privacy import Accounting, Budget, Cost
 from lapwing.server.schemas import AskBody, Asking, BatchBody, DistributionBody, MarginalsBody
 from lapwing.server.service import Outcome
@@ -43,8 +43,9 @@ def take_steps(asked: Asked, body: Asking, who: Principal, reading: Callable[[st
         is_reading = isinstance(reached, BeforeRows)
         if is_reading:
             reading(MOMENTS[0])
-        reached = service._go_on(who, body, begun, 0.05 if is_reading else None)
+        reached = service._go_on(who, body, begun)
         if is_reading:
+            assert isinstance(reached, BeforeStore)
             reading(MOMENTS[1])
     return service._store(reached)
 
@@ -160,3 +161,27 @@ def test_a_step_that_reads_rows_does_not_look_at_the_ledger(
         assert outcome.status == (503 if fails else 200), outcome.content
         assert moments.count(MOMENTS[0]) == (3 if name == "searched" and not fails else 1)
         assert set(looks) == {MOMENTS[1]}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_nothing_that_was_read_is_seen_before_it_is_stored(name: str) -> None:
+    """threat:A9: until then the same question has its price for everyone, and the next stop stores it."""
+    facts: dict[str, Any] = {"bounds": {"cost": (0, 100)}, "types": {"loose": "real"}, "check": None}
+    rows = crowd().append_column("loose", pa.array([1.0] * 40_000))
+    with serving(open_visits(rows, budget=Budget(epsilon=8), groups_per_unit=2, **facts)) as asked:
+        service, ledger, body = asked.service, asked.service.ledger, ASKED[name]
+        asking = body.model_copy(update={"refresh": False, "combine": False})
+        begun: Any = service._begin(ANN, body, None, None, None)
+        reached: Any = begun.stop
+        stored = 0
+        while not isinstance(reached, Outcome):
+            before = [entry.kind for entry in ledger.entries()].count("settle")
+            seen = service._preview(BOB, asking)
+            is_last = isinstance(reached, BeforeStore) and reached.search is None
+            reached = service._go_on(ANN, body, begun)
+            after = [entry.kind for entry in ledger.entries()].count("settle")
+            assert seen["price"]["epsilon"] > 0
+            stored += after - before
+        assert is_last
+        assert service._store(reached).status == 200
+        assert stored == [entry.kind for entry in ledger.entries()].count("reserve")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from fractions import Fraction
@@ -13,11 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.curator.stages import BeforeRows
 from lapwing.privacy import Accounting, Cost
 from lapwing.server.problems import ServerProblem
 from lapwing.server.schemas import AskBody, BatchBody
-from lapwing.server.service import Outcome
 from lapwing.server.timing import MOST_OPERATORS, leave_at, longest, pass_time, passes, slot_of
 from lapwing.server.tokens import Principal, Role
 from support.serving import BY_SEX, COUNT, hold_rows, serving
@@ -88,31 +87,30 @@ def test_a_fresh_answer_waits_for_its_place_and_a_stored_one_does_not(people: in
         assert {line["left_after"] for line in asked.lines} == {0.5, None}
 
 
-def outcome_slots(curator: Any, body: dict[str, Any]) -> list[float | None]:
+def places_on_the_grid(curator: Any, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     """The places of an answer, of the same asked again, and of a refusal."""
-    with serving(curator, {"visits": 0.05}) as asked:
-        service = asked.service
-        ann = Principal("ann", Role.ANALYST, "0")
-        bodies = [AskBody(**body), AskBody(**body), AskBody(sql="SELECT * FROM visits", epsilon=0.1)]
-        outcomes = []
-        for one in bodies:
-            begun: Any = service._begin(ann, one, None, None, None)
-            if not isinstance(begun, Outcome):
-                slot = slot_of(begun.stop, {"visits": 0.05}, 2.0)
-                assert isinstance(service._go_on(ann, one, begun, None), BeforeRows)
-                begun = service._store(service._go_on(ann, one, begun, slot))  # type: ignore[arg-type]
-            outcomes.append(begun)
-        return [outcome.slot for outcome in outcomes]
+    with serving(curator, {"visits": 50.0}) as asked:
+        service, ann = asked.service, Principal("ann", Role.ANALYST, "0")
+
+        async def wait_until(_: float) -> None:
+            pass
+
+        async def places() -> list[float | None]:
+            bodies = [AskBody(**body), AskBody(**body), AskBody(sql="SELECT * FROM visits", epsilon=0.1)]
+            return [(await service.ask(ann, one, arrived=time.monotonic()))[1] for one in bodies]
+
+        monkeypatch.setattr(service, "_wait_until", wait_until)
+        return asyncio.run(places())
 
 
 @pytest.mark.parametrize("body", [COUNT, BY_SEX, {"sql": "SELECT MEDIAN(age) AS m FROM visits", "epsilon": 0.1}])
-def test_the_grid_does_not_depend_on_the_rows(body: dict[str, Any]) -> None:
+def test_the_grid_does_not_depend_on_the_rows(body: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """gate:G25: no row, two people, four thousand: the same places, and none for what reads no rows."""
     tables = [frame(0), frame(2), frame(4000)]
-    found = [outcome_slots(open_visits(table), body) for table in tables]
+    found = [places_on_the_grid(open_visits(table), body, monkeypatch) for table in tables]
     assert found[0] == found[1] == found[2]
     assert found[0][1:] == [None, None]
-    assert found[0][0] is not None
+    assert found[0][0] == 50.0
 
 
 def test_a_failure_after_the_charge_leaves_on_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:

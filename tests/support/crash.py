@@ -50,8 +50,8 @@ STEPS: dict[str, Callable[[Curator], None]] = {
     "before cells": lambda curator: setattr(curator._engine, "fetch", die),
     "after cells": lambda curator: _after(curator._engine, "fetch"),
     "after release": lambda _: _after(private_data_module, "release"),
-    "before settle": lambda _: setattr(Ledger, "settle", die),
-    "after settle": lambda _: _after(Ledger, "settle"),
+    "before settle": lambda _: setattr(Ledger, "settle_all", die),
+    "after settle": lambda _: _after(Ledger, "settle_all"),
     "nothing": lambda _: None,
 }
 

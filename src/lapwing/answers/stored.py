@@ -1,7 +1,8 @@
 """A released answer as bytes for the ledger, and back: price and step of each part, the shown keys, the noisy cells.
 
 Its prices as text are the terms under which it is stored; they say which of several stored answers can be the best.
-Checked by: tests/answers/test_stored.py, tests/answers/test_prices.py
+Payloads are JSON that says its format and its kind. `FORMAT` changes as CONTRIBUTING.md says.
+Checked by: tests/answers/test_payload.py, tests/answers/test_stored.py, tests/answers/test_prices.py
 """
 
 from __future__ import annotations
@@ -15,17 +16,36 @@ from operator import ge
 from typing import Any, assert_never
 
 from lapwing.arrays import objects
-from lapwing.errors import Bug
+from lapwing.errors import Bug, LedgerFailed
 from lapwing.expressions.types import Type, Value
 from lapwing.plan.noise import Released
-from lapwing.plan.payload import read_payload, write_payload
 from lapwing.plan.plan import Outline, Plan, Prices, priced
+from lapwing.plan.units_exceeding import CheckResult, check_result
 from lapwing.privacy.loss import decode_loss
 
 _Parts = tuple[tuple[str, ...], tuple[Fraction, ...]]
 """The kinds of all numbers of a price, and the numbers."""
 
 _REMEMBERED = 10_000  # terms in memory: questions are compared with all that were paid for them
+
+FORMAT = 1
+
+
+def write_payload(kind: str, **facts: Any) -> bytes:
+    """The facts of an answer of this kind. Exact numbers are texts, so that no reader rounds them."""
+    return json.dumps({"format": FORMAT, "kind": kind, **facts}).encode()
+
+
+def read_payload(kind: str, payload: bytes) -> dict[str, Any]:
+    """The facts that `write_payload` wrote; refused if they are in another format or of another kind."""
+    facts: dict[str, Any] = json.loads(payload)
+    written = facts.get("format"), facts.get("kind")
+    if written != (FORMAT, kind):
+        raise LedgerFailed(
+            f"A stored answer is in format {written[0]}, and this version of Lapwing reads format {FORMAT}. "
+            "Open the ledger with the version that stored the answer, or pay for a new one with refresh=True."
+        )
+    return facts
 
 
 def encode(plan: Plan, released: Released) -> bytes:
@@ -34,6 +54,7 @@ def encode(plan: Plan, released: Released) -> bytes:
         "cells",
         **prices_out(plan.prices),
         steps=[str(measure.step) for measure in plan.measures],
+        **({"labels": labels} if any(labels := [kind.labels for kind in plan.outline.kinds]) else {}),
         keys=[[_value_out(value) for value in key] for key in released.keys],
         cells=[[[str(value) for value in column.tolist()] for column in cells] for cells in released.cells],
     )
@@ -51,6 +72,13 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     if read["steps"] != [str(measure.step) for measure in plan.measures]:
         raise Bug("a stored answer has other steps than its question has now; ask again with refresh=True")
     return plan, Released(keys, cells)
+
+
+def decode_check(payload: bytes) -> CheckResult:
+    """The result of a check, whatever its limits were: they are stored with it."""
+    read = read_payload("cells", payload)
+    ((counts,),), (labels,), (price,) = read["cells"], read["labels"], read["measures"]
+    return check_result(decode_loss(price), labels, counts)
 
 
 def _value_out(value: Value) -> Any:

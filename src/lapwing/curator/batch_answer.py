@@ -59,7 +59,7 @@ def preview_of(
     missing = [place for place, answer in enumerate(stored) if answer is None]
     costs = dict(zip(missing, batch.costs(missing), strict=True))
     plans = [plan if answer is None else answer.plan for plan, answer in zip(batch.plans, stored, strict=True)]
-    nothing = remaining - remaining
+    nothing = remaining.zero
     previews = tuple(
         Preview(
             item.plan(plans[item.place]),

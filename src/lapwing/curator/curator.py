@@ -10,16 +10,15 @@ from lapwing.answers.answer import Release
 from lapwing.answers.computed import Computed
 from lapwing.answers.distribution import Distribution
 from lapwing.answers.marginals import MarginalTables
-from lapwing.curator.answering import nothing
 from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
-from lapwing.curator.check_price import CHECK
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
+from lapwing.curator.pipeline import Pipeline
 from lapwing.curator.planner import REMEMBERED, Planner
 from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
 from lapwing.curator.preview import Preview
-from lapwing.curator.pricing import Terms
+from lapwing.curator.pricing import CHECK, Terms
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.request import (
     DistributionRequest,
@@ -31,7 +30,6 @@ from lapwing.curator.request import (
     cells_of,
     make_request,
 )
-from lapwing.curator.requests import Requests
 from lapwing.curator.stages import RequestSteps, run
 from lapwing.curator.watch import Watch, make_session
 from lapwing.engines.engine import Engine
@@ -66,7 +64,7 @@ class Curator:
         self._check = usual if check is None else check
         self._planner = Planner(catalog, ledger, check=self._check)
         self._statements = StatementFinder(catalog, self._planner.read, REMEMBERED)
-        self._requests = Requests(ledger, self._private_data, self._planner, self._statements)
+        self._pipeline = Pipeline(ledger, self._private_data, self._planner, self._statements)
 
     @property
     def catalog(self) -> Catalog:
@@ -109,13 +107,13 @@ class Curator:
         """The same in steps: it stops before each charge, and before rows are read."""
         match request.asked:
             case QuestionRequest() as asked:
-                return (yield from self._requests.answer(asked, request))
+                return (yield from self._pipeline.answer(asked, request))
             case BatchRequest() as asked:
-                return (yield from self._requests.answer_batch(asked, request))
+                return (yield from self._pipeline.answer_batch(asked, request))
             case DistributionRequest() as asked:
-                return Distribution.of((yield from self._requests.answer_one(asked, request)))
+                return Distribution.of((yield from self._pipeline.answer_one(asked, request)))
             case MarginalsRequest() as asked:
-                return MarginalTables((yield from self._requests.answer_one(asked, request)))
+                return MarginalTables((yield from self._pipeline.answer_one(asked, request)))
             case _:
                 assert_never(request.asked)
 
@@ -147,7 +145,7 @@ class Curator:
         An answer that would say nothing, by the plan alone, is refused for nothing; `anyway` asks it all the same.
         """
         asked = QuestionRequest(question)
-        return run(self._requests.answer(asked, make_request(asked, terms, AskTerms)))
+        return run(self._pipeline.answer(asked, make_request(asked, terms, AskTerms)))
 
     ask = sql
 
@@ -166,7 +164,7 @@ class Curator:
         it is at least as good as its part of the price would be.
         """
         asked = read_batch(questions, terms.get("weights"))
-        return run(self._requests.answer_batch(asked, make_request(asked, terms, AskBatchTerms)))
+        return run(self._pipeline.answer_batch(asked, make_request(asked, terms, AskBatchTerms)))
 
     @takes(BatchTerms)
     def preview_batch(self, questions: Sequence[Any] | Mapping[str, Any], **terms: Unpack[BatchTerms]) -> BatchPreview:
@@ -184,7 +182,7 @@ class Curator:
         without the word WHERE. Asked again, it costs nothing; `refresh` and `key` are those of `sql`.
         """
         asked = DistributionRequest(column, **cells_of(terms))
-        return Distribution.of(run(self._requests.answer_one(asked, make_request(asked, terms, AskDistributionTerms))))
+        return Distribution.of(run(self._pipeline.answer_one(asked, make_request(asked, terms, AskDistributionTerms))))
 
     @takes(AskMarginalsTerms)
     def marginals(self, columns: Sequence[str | Sequence[str]], **terms: Unpack[AskMarginalsTerms]) -> MarginalTables:
@@ -197,7 +195,7 @@ class Curator:
         with at most rows_per_unit rows in each.
         """
         asked = MarginalsRequest(columns, **cells_of(terms))
-        return MarginalTables(run(self._requests.answer_one(asked, make_request(asked, terms, AskMarginalsTerms))))
+        return MarginalTables(run(self._pipeline.answer_one(asked, make_request(asked, terms, AskMarginalsTerms))))
 
     @takes(PreviewDistributionTerms)
     def preview_distribution(self, column: str, **terms: Unpack[PreviewDistributionTerms]) -> Preview:
@@ -278,14 +276,14 @@ class Curator:
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
         if planned.found and (why := planned.nothing):
-            free, left = nothing(self._ledger.total), self._ledger.remaining
+            free, left = self._ledger.total.zero, self._ledger.remaining
             return Preview(planned.plan, self._ledger.budget, free, left, planned.confidence, nothing=why)
         if not planned.missing:
             self._private_data.check_forms(planned.plan)
         skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
-        stored = None if skipped else self._requests.find_least(planned)
-        cost, check = self._ledger.budget.cost(planned.plan.loss) + planned.to_pay(self._ledger.budget), planned.check
-        shown, price = (planned.plan, cost) if stored is None else (stored.plan, nothing(cost))
+        stored = None if skipped else self._pipeline.find_least(planned)
+        cost, check = planned.price(self._ledger.budget), planned.check
+        shown, price = (planned.plan, cost) if stored is None else (stored.plan, cost.zero)
         return Preview(
             shown,
             self._ledger.budget,
@@ -305,9 +303,9 @@ class Curator:
         planned = self._planner.plan_batch(asked, request)
         for plan in planned.batch.plans:
             self._private_data.check_forms(plan)
-        stored = self._requests.find_stored(planned, asked, request)
+        stored = self._pipeline.find_batch(planned, asked, request)
         pairs = zip(planned.checks, stored, strict=True)
         missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
-        more = sum((self._ledger.budget.cost(check.price) for check in missing), nothing(self._ledger.total))
+        more = sum((self._ledger.budget.cost(check.price) for check in missing), self._ledger.total.zero)
         told = [None if check is None else check.told for check in planned.checks]
         return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, told)

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lapwing.curator import Curator
-from lapwing.curator.check_price import read_check
 from lapwing.curator.declared_table import TableFacts, declare_table, read_facts
 from lapwing.curator.from_settings import curator_of
+from lapwing.curator.pricing import read_check
 from lapwing.curator.settings import read_memory, read_type, witnesses_of
 from lapwing.engines.backends import local_source
 from lapwing.engines.frames import frame_source

@@ -15,9 +15,8 @@ from typing import Any
 from lapwing.answers.warnings import nothing_found
 from lapwing.curator.automatic import QuestionReader, is_refused, needs_of, words_needed
 from lapwing.curator.batch import BatchPlan, BatchRequest, split_price
-from lapwing.curator.check_price import check_price, read_check
-from lapwing.curator.check_store import PlannedCheck, StoredChecks, plan_check
-from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, require_one_price
+from lapwing.curator.checks import PlannedCheck, check_plan, find_check
+from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, read_check, require_one_price
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
 from lapwing.curator.search import Search, stored_results
 from lapwing.errors import Misconfigured, Refused
@@ -29,7 +28,7 @@ from lapwing.numbers import Number, inside_unit
 from lapwing.plan.bounds_search import SearchResult, Target, overlooked
 from lapwing.plan.plan import Outline, Plan, unknown_keys
 from lapwing.plan.question import Question
-from lapwing.plan.units_exceeding import CheckTarget, check_target
+from lapwing.plan.units_exceeding import UnitsExceeding, check_target
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.sql import read_sql
 from lapwing.sql.ibis_reader import read_ibis
@@ -63,11 +62,12 @@ class PlannedRequest:
     def least(self) -> Plan:
         return self.plan if self.lesser is None else self.lesser()
 
-    def to_pay(self, budget: Budget) -> Cost:
-        """What the missing searches and a missing check will cost."""
-        free = self.charged - self.charged
-        check = budget.cost(self.check.price) if self.check is not None and self.check.missing else free
-        return check if self.search is None else sum((self.search.cost_of_each for _ in self.missing), check)
+    def price(self, budget: Budget) -> Cost:
+        """What the answer will cost, and the searches and the check that it still needs."""
+        cost = budget.cost(self.plan.loss)
+        if self.check is not None and self.check.missing:
+            cost = cost + budget.cost(self.check.price)
+        return cost if self.search is None else sum((self.search.cost_of_each for _ in self.missing), cost)
 
     @property
     def nothing(self) -> str:
@@ -98,7 +98,6 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
-        self._checks = StoredChecks(ledger)
         self._read_sql = lru_cache(maxsize=REMEMBERED)(lambda text, today: read_sql(text, catalog, today=today))
 
     def read(self, question: Any, today: date | None = None) -> Question:
@@ -109,7 +108,7 @@ class Planner:
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
-        terms, free = request.terms, self._ledger.total - self._ledger.total
+        terms, free = request.terms, self._ledger.total.zero
         if not isinstance(asked, QuestionRequest):
             outline = asked.outline(self._catalog)
             terms.price(self._ledger.budget)  # refused first if none is named, since no precision can be
@@ -146,15 +145,13 @@ class Planner:
         terms, budget = request.terms, self._ledger.budget
         batch = self._share(asked, terms, request.today)
         targets = [check_target(one.outline) if self._part(terms) else None for one in batch.merged]
-        joined: dict[str, CheckTarget] = {}
+        joined: dict[str, UnitsExceeding] = {}
         for target in filter(None, targets):
             name = target.identity.text
             joined[name] = joined[name].joined(target) if name in joined else target
         share = self._part(terms) / max(1, len(joined))
         checks = {
-            name: plan_check(
-                self._checks, request, one, check_price(budget, terms.price(budget), share, counts=one.many)
-            )
+            name: find_check(self._ledger, request, one, check_plan(budget, terms.price(budget), share, one))
             for name, one in joined.items()
         }
         each = tuple(None if one is None else checks[one.identity.text] for one in targets)
@@ -199,11 +196,11 @@ class Planner:
         plan = None if terms.within is None else made(terms)
         whole = terms.price(budget) if plan is None else plan.loss
         try:
-            price = check_price(budget, whole, self._part(terms), counts=target.many)
+            checking = check_plan(budget, whole, self._part(terms), target)
         except Misconfigured:
             made(terms)  # if no answer has such a price, that is said
             raise
-        check = plan_check(self._checks, request, target, price)
+        check = find_check(self._ledger, request, target, checking)
         if plan is not None:
             return plan, None, check
         lesser = None if terms.taken == least.taken and check.taken else partial(made, least, check.price.amount)

@@ -13,7 +13,6 @@ from fractions import Fraction
 
 from lapwing.answers.columns import half_width
 from lapwing.curator.automatic import NOTHING, Automatic
-from lapwing.curator.check_price import read_check
 from lapwing.errors import Misconfigured, Refused
 from lapwing.expressions.expression import Slot
 from lapwing.expressions.refusal import refuse
@@ -24,6 +23,9 @@ from lapwing.plan.question import Question
 from lapwing.privacy.budget import Budget
 from lapwing.privacy.loss import Loss
 from lapwing.terms import Within
+
+CHECK = Fraction(1, 20)
+"""The default share of the price for a check of limits."""
 
 _DIGITS, _TENS = 3, 1000  # prices have four digits: 1.000 to 9.999 times a power of ten
 _MOST = Fraction(10**4)  # a price beyond which nobody is served
@@ -74,6 +76,11 @@ class Terms:
         if self.share is None:
             return positive(0 if self.epsilon is None else self.epsilon, "epsilon")
         return budget.affordable(budget.cost(budget.share(self.share))) or _LEAST
+
+
+def read_check(check: Number) -> Fraction:
+    """The share of the price that a check of limits takes; 0 for none."""
+    return below_one(check, "check", zero="no check")
 
 
 Left = Callable[[], Fraction]

@@ -26,35 +26,15 @@ from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
 from lapwing.expressions.table import Catalog, Table
 from lapwing.ledger import Ledger
 from lapwing.noise import SYSTEM
-from lapwing.plan.bounds_search import (
-    SearchMechanism,
-    SearchResult,
-    encode_search,
-    powers_query,
-    rehearse_search,
-    release_search,
-)
 from lapwing.plan.noise import Released, fetched, release
 from lapwing.plan.operator_count import steps
 from lapwing.plan.plan import Plan
 from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.query import queries
 from lapwing.plan.question import Question
-from lapwing.plan.units_exceeding import (
-    CheckResult,
-    CheckTarget,
-    check_query,
-    encode_check,
-    rehearse_check,
-    release_check,
-)
-from lapwing.privacy.loss import Loss
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
-
-Paid = Callable[[], tuple[_T, bytes]]
-"""Reads the rows for a charge that was made: the answer, and its bytes for the ledger."""
 
 CHANGED = (
     "The data changed without a new version, or another version was opened since, so nothing is answered. Nothing was "
@@ -79,8 +59,8 @@ class PrivateData:
 
     def prepare_release(
         self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None
-    ) -> Paid[Released]:
-        """For the noisy cells of a plan, off which its own question is read, or these."""
+    ) -> Callable[[], tuple[Released, bytes]]:
+        """For the noisy cells of a plan, off which its own question is read, or these, and their bytes."""
         asked = _prepare(lambda: self._prepared.rehearse(plan, confidence, questions)).prepared(_in_time(plan.question))
 
         def read() -> tuple[Released, bytes]:
@@ -97,28 +77,6 @@ class PrivateData:
             for query in queries(plan).all:
                 if not isinstance(query, EngineQuery):
                     self._engine.dialect.check(query)
-
-    def prepare_search(self, mechanism: SearchMechanism) -> Paid[SearchResult]:
-        """For bounds or a limit that are found privately."""
-        query = _prepare(lambda: self._engine.prepare(powers_query(mechanism.target)))
-        _prepare(lambda: rehearse_search(mechanism))
-
-        def read() -> tuple[SearchResult, bytes]:
-            found = release_search(mechanism, self._engine.fetch(query))
-            return found, encode_search(found)
-
-        return lambda: _run(read)
-
-    def prepare_check(self, target: CheckTarget, price: Loss) -> Paid[CheckResult]:
-        """For the counts of units that exceed limits."""
-        query = _prepare(lambda: self._engine.prepare(check_query(target)))
-        _prepare(lambda: rehearse_check(target, price))
-
-        def read() -> tuple[CheckResult, bytes]:
-            result = release_check(target, price, self._engine.fetch(query))
-            return result, encode_check(result)
-
-        return lambda: _run(read)
 
     def prepare_steps(self, statement: SplitStatement, confidence: Fraction) -> None:
         """For the steps above the release: they run on tables without rows first."""

@@ -57,7 +57,12 @@ class QueryCache:
         return self._queries(plan, bare, _key(bare))
 
     def rehearse(self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None) -> Queries:
-        """The same, after answering the plan's own question, or these, without rows; raises what would go wrong."""
+        """The same, after answering the plan's own question, or these, without rows; raises what would go wrong.
+
+        What has no question, such as a check, is stored once and asked for hardly ever again: it is not kept."""
+        if questions == ():
+            rehearse(plan, confidence, ())
+            return self._in_full(plan)
         bare = _bare_plan(plan)
         key, others = _key(bare), None if questions is None else tuple(map(_bare_question, questions))
         made, seen = self._queries(plan, bare, key), confidence if others is None else likeness((confidence, others))

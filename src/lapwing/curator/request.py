@@ -157,6 +157,10 @@ class Request:
         """What the ledger knows this request by, or one of the charges that it is made of."""
         return Identity("charge", (sha256(self.identity.text.encode()).hexdigest(), part)).text
 
+    def part_key(self, identity: Identity) -> str | None:
+        """The key of a search or a check that is part of this request, if it has a key."""
+        return None if self.key is None else f"find:{sha256(repr((self.key, identity.text)).encode()).hexdigest()}"
+
     @property
     def _terms(self) -> Facts:
         terms, automatic = self.terms, self.terms.automatic

@@ -8,20 +8,20 @@ nothing to rely on ends the question: the rest of the price is not charged, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from hashlib import sha256
 
+from lapwing.answers.stored import decode
 from lapwing.curator.automatic import Needs, Overview, QuestionReader, survey
 from lapwing.curator.pricing import Terms
+from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import Request
-from lapwing.errors import Misconfigured
+from lapwing.errors import Misconfigured, Refused
 from lapwing.expressions.identity import Facts
 from lapwing.expressions.table import Catalog
 from lapwing.ledger import Ledger
-from lapwing.plan.bounds_search import SearchResult, Target, decode_search, mechanism_for
-from lapwing.plan.units_exceeding import CheckTarget
+from lapwing.plan.bounds_search import SearchResult, Target, search_result
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss, Pure
 
@@ -36,19 +36,25 @@ StoredResult = tuple[bool, SearchResult]
 
 def stored_results(ledger: Ledger, request: Request, target: Target) -> list[StoredResult]:
     """The stored results for a target, oldest first, and whether this request paid for them."""
-    own = search_key(request.key, target)
-    return [
-        (
-            own is not None and (answer.charge.analyst, answer.charge.key) == (request.analyst, own),
-            decode_search(target, answer.payload, answer.charge.seq),
-        )
-        for answer in reversed(ledger.find_answers(target.identity.text))
-    ]
+    own, outline, found = request.part_key(target.identity), target.plan(Pure(1)).outline, []
+    for answer in reversed(ledger.find_answers(target.identity.text)):
+        charge, (plan, released) = answer.charge, decode(outline, answer.payload)
+        mine = own is not None and (charge.analyst, charge.key) == (request.analyst, own)
+        found.append((mine, search_result(target, plan.loss, released.cells[0], charge.seq)))
+    return found
 
 
-def search_key(key: str | None, target: Target | CheckTarget) -> str | None:
-    """The key of a search or a check that is part of a request with this key."""
-    return None if key is None else f"find:{sha256(repr((key, target.identity.text)).encode()).hexdigest()}"
+def search_body(request: Request, target: Target, epsilon: Fraction) -> str:
+    """What the ledger knows a search by."""
+    return request.body(("find", target.identity.facts, str(epsilon)))
+
+
+def check_search_keys(found: Iterable[SearchResult], request: Request, ledger: Ledger) -> None:
+    """Refuses a key that was used for another request, where no answer is charged that would be refused for it."""
+    for one in found if request.key is not None else ():
+        key, body = request.part_key(one.target.identity), search_body(request, one.target, one.epsilon)
+        if key is not None:
+            ledger.check_key(request.analyst, key, body)
 
 
 class Search:
@@ -67,8 +73,8 @@ class Search:
         self._read, self._catalog, self._needs, self._stored = read, catalog, needs, stored
         self._budget, self._terms = budget, terms
         self._own: set[int] = set()
-        self.paid: set[int] = set()
-        """Charges that were made since the search began."""
+        self._found: dict[str, SearchResult] = {}
+        """By the text of its target what this request has found itself."""
         price = terms.price(budget) if terms.within is None else None
         self.each = None if price is None else price_of_each(price, terms.automatic.share, needs.many)
         """The epsilon of one search; None if the question has no price."""
@@ -90,6 +96,13 @@ class Search:
             check_price(seen.missing, self.each)
         return seen
 
+    def charge(self, target: Target, request: Request, confidence: Fraction) -> PlannedCharge:
+        """What buys one search. With a key, a retry finds its own charge again, so it pays once."""
+        plan = target.plan(Pure(self.each or 0))
+        body = search_body(request, target, plan.loss.amount)
+        cost, key = self._budget.cost(plan.loss), request.part_key(target.identity)
+        return PlannedCharge(plan, cost, confidence, f"find {target}", body, key, questions=())
+
     def terms(self, missing: int = 0) -> Terms:
         """The terms of the answer: without what this question has paid for searches, and has yet to pay."""
         return replace(self._terms, taken=(len(self._own) + missing) * self.cost_of_each.amount)
@@ -109,10 +122,17 @@ class Search:
         """What one search costs; nothing if the question has no price."""
         return self._budget.cost(Pure(self.each or 0))
 
+    def take(self, found: SearchResult) -> None:
+        """Goes on with what this request has just found."""
+        self._found[found.target.identity.text] = found
+        self._own.add(found.entry)
+
     def _known(self, target: Target) -> SearchResult | None:
+        if (found := self._found.get(target.identity.text)) is not None:
+            return found
         stored = self._stored(target)
         mine = {found.entry for own, found in stored if own and found.epsilon == self.each}
-        self._own |= mine | {found.entry for _, found in stored if found.entry in self.paid}
+        self._own |= mine
         return choose_result([found for _, found in stored], self.each, mine)
 
 
@@ -134,8 +154,8 @@ def check_price(targets: Sequence[Target], each: Fraction) -> None:
     """Refuses a price at which no noise can be drawn for a search."""
     try:
         for target in targets:
-            mechanism_for(target, each)
-    except Misconfigured:
+            target.plan(Pure(each))
+    except (Misconfigured, Refused):
         raise Misconfigured(
             "the price and `find_share` leave a price for the search that is too small or too large. "
             "Choose another one. Nothing was charged for the answer."

@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from lapwing.curator.automatic import AUTO
-from lapwing.curator.check_price import read_check
+from lapwing.curator.pricing import read_check
 from lapwing.engines.backends import local_source
 from lapwing.engines.public import read_public
 from lapwing.engines.source import FileSource, LocalSource, Source, read_source

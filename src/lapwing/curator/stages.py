@@ -1,12 +1,15 @@
-"""A request in steps: it stops before each charge, before rows are read and after a search, and goes on when told to.
+"""A request in steps: it stops before each charge, before rows are read and before answers are stored.
 
-A request is a generator that returns its answer. A program runs it at once; a server goes on at times that tell nothing
-of the rows, since whoever sees the budget sees when something is charged.
+A request is a generator that returns its answer. A program runs it at once. A server resumes it at times that depend on
+the plan alone: a charge shows in the budget, and a stored answer is free for everyone from then on, so both moments can
+be seen.
 
 Guarantee:  before the first stop nothing is charged and no row is read. After `BeforeCharge` everything is charged in
-            one transaction, and no row is read; after `BeforeRows` rows are read, nothing is charged, and nothing is
-            looked up in the ledger: what comes of it does not tell what else had happened by then.
-Checked by: tests/curator/test_stages.py
+            one transaction, and no row is read. After `BeforeRows` rows are read, nothing is charged, and the ledger is
+            neither read nor written: the outcome does not depend on what else had happened by then. The next stop is
+            `BeforeStore`, also if reading failed; after it the answers are stored, and a failure is raised.
+Lost:       if the process ends before the store, the answer is lost and the charge is not.
+Checked by: tests/curator/test_stages.py, tests/server/test_moments.py
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from lapwing.ledger.reservation import NewAnswer
 from lapwing.plan.plan import Plan
 from lapwing.privacy.budget import Cost
 
@@ -39,14 +43,16 @@ class BeforeRows:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterSearch:
-    """Bounds or a limit were found. What follows plans with them, looks at the ledger, and reads no rows."""
+class BeforeStore:
+    """Rows were read, and their answers are encoded. What follows stores them, and reads no rows."""
 
-    plan: Plan
-    """Of what is asked."""
+    answers: tuple[NewAnswer, ...]
+    """What is to be stored: known to this request alone until then."""
+    search: Plan | None
+    """The plan of what is asked, if this was a search and the request goes on with what it found."""
 
 
-Stop = BeforeCharge | BeforeRows | AfterSearch
+Stop = BeforeCharge | BeforeRows | BeforeStore
 RequestSteps = Generator[Stop, None, _T]
 
 

@@ -100,7 +100,7 @@ class ChainVerifier:
             self.terms = LedgerTerms.read(entry)
         accounting = self.terms.budget.accounting
         cost, own = cost_of(accounting, entry.amount, entry.delta), own_after(entry, accounting)
-        known = self._own.get(entry.analyst, own - own)
+        known = self._own.get(entry.analyst, own.zero)
         match entry.kind:
             case EntryKind.OPEN:
                 if self.last is not None or spent_after(entry, accounting):

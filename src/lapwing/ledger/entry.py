@@ -193,6 +193,11 @@ def ratio(value: Fraction) -> str:
     return f"{value.numerator}/{value.denominator}"
 
 
+def _ratios(cost: Cost) -> tuple[str, str]:
+    (a, b), (c, d) = cost.amount.as_integer_ratio(), cost.delta.as_integer_ratio()
+    return f"{a}/{b}", f"{c}/{d}"
+
+
 @lru_cache(maxsize=64)
 def _read_note(text: str) -> Any:
     """What a note says. It is read only: everybody who asks gets the same."""
@@ -252,7 +257,7 @@ def follow(
     at: str | None = None,
 ) -> Entry:
     """The entry that comes after another one, with its hash. A note that is text is canonical JSON already."""
-    price = cost if cost is not None else spent - spent
+    (amount, delta), (all_amount, all_delta), (own_amount, own_delta) = map(_ratios, (cost or spent.zero, spent, own))
     if before is None and kind is not EntryKind.OPEN:
         raise Bug("A chain must begin with an entry that opens it.")
     content: dict[str, Any] = {
@@ -261,12 +266,12 @@ def follow(
         "analyst": analyst,
         "key": key,
         "body": body,
-        "amount": ratio(price.amount),
-        "delta": ratio(price.delta),
-        "spent_amount": ratio(spent.amount),
-        "spent_delta": ratio(spent.delta),
-        "own_amount": ratio(own.amount),
-        "own_delta": ratio(own.delta),
+        "amount": amount,
+        "delta": delta,
+        "spent_amount": all_amount,
+        "spent_delta": all_delta,
+        "own_amount": own_amount,
+        "own_delta": own_delta,
         "note": note if isinstance(note, str) else canonical(note or {}),
         "at": max(now() if at is None else at, "" if before is None else before.at),
     }

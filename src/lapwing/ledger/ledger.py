@@ -48,11 +48,19 @@ from lapwing.ledger.entry import (
     round_denominators,
 )
 from lapwing.ledger.export import write_export
-from lapwing.ledger.held import HeldAnswer, held_with, hold
 from lapwing.ledger.phrases import budget_text, shortage
-from lapwing.ledger.reservation import Charge, Offer, Reservation, StoredAnswer
+from lapwing.ledger.reservation import (
+    Charge,
+    NewAnswer,
+    Offer,
+    Reservation,
+    StoredAnswer,
+    check_names,
+    checked_note,
+    digest,
+    note_text,
+)
 from lapwing.ledger.store import Book, InDoubt, Store
-from lapwing.ledger.validate import check_names, checked_note, digest, note_text
 from lapwing.ledger.verified import CheckedBook, intact
 from lapwing.ledger.verify import Report, verify
 from lapwing.ledger.witness import Witness, missing_ledger
@@ -166,26 +174,26 @@ class Ledger:
             raise refusal
 
     def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None, terms: str = "") -> None:
-        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does.
+        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does."""
+        self.settle_all([NewAnswer(reservation, bytes(payload), match, terms)])
 
-        `terms` says how good it is: of several answers on the same terms only the newest is offered.
-        """
-        if not reservation.fresh:
+    def settle_all(self, answers: Sequence[NewAnswer]) -> None:
+        """Stores the answers to these charges, all or none, in one transaction."""
+        if not all(one.reservation.fresh for one in answers):
             raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
-        if hold(HeldAnswer(self, reservation, bytes(payload), match, terms)):
-            return
-        answer, found = bytes(payload), None if match is None else digest(match)
         with self._writing(durable=False) as book:
             last = self._check(book)
-            charge = last if last.seq == reservation.seq else book.at(reservation.seq)
-            if charge.hash != reservation.hash or charge.kind != EntryKind.RESERVE:
-                raise LedgerFailed(f"Charge {reservation.seq} is not in this ledger. No answer is given.")
-            if book.answer(charge.seq) is not None:
-                raise Misconfigured(f"Charge {charge.seq} was settled before. Each charge has one answer.")
-            note = {"of": charge.seq, "match_hash": found, "terms": terms}
-            body, at = digest(answer), charge.at
-            entry = book.append(last, EntryKind.SETTLE, analyst=charge.analyst, body=body, note=note, at=at)
-            book.store(charge, entry, answer)
+            for one in answers:
+                seq, own = one.reservation.seq, last.seq == one.reservation.seq
+                charge = last if own else book.at(seq)
+                if charge.hash != one.reservation.hash or charge.kind != EntryKind.RESERVE:
+                    raise LedgerFailed(f"Charge {seq} is not in this ledger. No answer is given.")
+                if book.answer(seq) is not None:
+                    raise Misconfigured(f"Charge {seq} was settled before. Each charge has one answer.")
+                note = {"of": seq, "match_hash": None if one.match is None else digest(one.match), "terms": one.terms}
+                body = digest(one.payload)
+                last = book.append(last, EntryKind.SETTLE, analyst=charge.analyst, body=body, note=note, at=charge.at)
+                book.store(charge, last, one.payload)
 
     def allow(self, analyst: str, cost: Cost) -> None:
         """Sets the most that one analyst may ever spend. It is part of the total, never in addition to it."""
@@ -309,10 +317,9 @@ class Ledger:
             return book.with_key(analyst, key) is not None
 
     def find_answers(self, match: str) -> tuple[StoredAnswer, ...]:
-        """The stored answers to equal questions, newest first, and those that this very request holds."""
+        """The stored answers to equal questions, newest first."""
         with self._reading() as book:
-            held = (StoredAnswer(book.at(one.reservation.seq), one.payload) for one in held_with(self, match))
-            return (*held, *book.answers(digest(match)))
+            return tuple(book.answers(digest(match)))
 
     def offers(self, match: str) -> tuple[Offer, ...]:
         """The newest stored answer to equal questions on each of the terms that were paid, the newest first."""
@@ -555,7 +562,7 @@ def _in_doubt_as_charged(price: Cost) -> Iterator[None]:
 def _create(book: Book, budget: Budget) -> None:
     salt = SYSTEM.integer(256).to_bytes(32, "big")
     terms = LedgerTerms(budget, budget.capacity, sha256(salt).hexdigest())
-    nothing = terms.total - terms.total
+    nothing = terms.total.zero
     book.create(salt)
     book.append(follow(None, EntryKind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.entry import COLUMNS, UNSYNCED, Entry, EntryKind
+from lapwing.ledger.entry import UNSYNCED, Entry, EntryKind
 from lapwing.ledger.gate import Gate
 from lapwing.ledger.store import PAGE, AnswerRow, Row
 
@@ -76,7 +76,7 @@ class MemoryBook:
         used = entry.key is not None and (entry.analyst, entry.key) in self._keys
         if entry.seq != len(self.rows) + 1 or used:
             raise LedgerFailed(f"Entry {entry.seq} is not the next one. The ledger is append-only.")
-        row = tuple(getattr(entry, name) for name in COLUMNS)
+        row = entry.row
         self.rows.append(row)
         self._kinds.setdefault((entry.kind, entry.analyst), []).append(row)
         if entry.key is not None:

@@ -1,13 +1,17 @@
-"""What a charge gives to the one who pays it."""
+"""What a caller passes for a charge, checked, and what a charge gives to the one who pays it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from lapwing.ledger.entry import Entry
+from lapwing.errors import Misconfigured
+from lapwing.ledger.entry import Entry, canonical
 from lapwing.privacy.budget import Cost
+
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,18 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class NewAnswer:
+    """The answer to a charge, and what it will be found by."""
+
+    reservation: Reservation
+    payload: bytes
+    match: str | None = None
+    """An equal question finds it by this; without it, none does."""
+    terms: str = ""
+    """How good it is: of several answers on the same terms only the newest is offered."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredAnswer:
     """A stored answer, and the charge that paid for it."""
 
@@ -56,3 +72,29 @@ class Offer:
     seq: int
     """Of its charge."""
     terms: str
+
+
+def digest(value: bytes | str) -> str:
+    """The hash of a request or an answer."""
+    return sha256(value.encode() if isinstance(value, str) else bytes(value)).hexdigest()
+
+
+def check_names(analyst: object, key: object) -> None:
+    """Refuses what is no name."""
+    for name, value in (("analyst", analyst), ("key", "none" if key is None else key)):
+        if not (isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME):
+            raise Misconfigured(f"`{name}` must be a text of 1 to {_LONGEST_NAME} printable characters. Pass a name.")
+
+
+def checked_note(note: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A note that can be written as canonical JSON."""
+    note_text(note)
+    return dict(note or {})
+
+
+def note_text(note: Mapping[str, Any] | None) -> str:
+    """A note as canonical JSON."""
+    try:
+        return canonical(dict(note or {}))
+    except (TypeError, ValueError, RecursionError):
+        raise Misconfigured("`note` must be texts, whole numbers and lists of them under names. Pass those.") from None

@@ -57,7 +57,7 @@ class CheckedBook:
     def own(self, analyst: str, last: Entry | None = None) -> Cost:
         """The sum of one analyst's charges, as in their latest entry, which is often the last of all."""
         mine = last if last is not None and last.analyst == analyst else self._latest(EntryKind.RESERVE, analyst)
-        return self._terms.total - self._terms.total if mine is None else own_after(mine, self._accounting)
+        return self._terms.total.zero if mine is None else own_after(mine, self._accounting)
 
     def allowance(self, analyst: str) -> Cost | None:
         """The most that one analyst may spend, if a limit was set."""
@@ -77,7 +77,7 @@ class CheckedBook:
             yield (
                 team,
                 shared,
-                reduce(add_costs, map(self.own, self.members(team)), self._terms.total - self._terms.total),
+                reduce(add_costs, map(self.own, self.members(team)), self._terms.total.zero),
             )
 
     def members(self, team: str) -> list[str]:

@@ -7,8 +7,7 @@ never be seen in the answer.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -21,17 +20,19 @@ from lapwing.errors import Bug
 from lapwing.mechanisms.choice.top_k import TopK
 from lapwing.mechanisms.fitting import KeySelection, Noise, mechanisms_for
 from lapwing.mechanisms.keys.threshold import CountThreshold
+from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.ranges.components import Set
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.marginals import Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
-from lapwing.privacy.loss import Loss
+from lapwing.privacy.loss import Loss, Pure
 
 Cells = npt.NDArray[Any]
 CellColumns = tuple[Cells, ...]
 
 _NARROW = 1 << 62
+_COUNTED = Fraction(1, 10)  # the share of a search's epsilon that counts its units
 
 
 class CellMechanism(Protocol):
@@ -57,34 +58,38 @@ class NoisyCells:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitCounts:
-    """Several counts of units, released together.
+class UnitPowers:
+    """Finds a power of two that few units reach, on one side or on both, and counts all units.
 
-    A unit adds 0 or 1 to each of the `many` counts, so it changes them by at most `many` in the l1 norm and by
-    sqrt(many) in the l2 norm: what `many` groups of sensitivity 1 have noise for.
+    Two columns a side: the powers that occur, and how many units have each; last the number of all units. Out comes the
+    power of each side, and the noisy number of units. One unit more adds one to one count a side, which the scan is
+    made for, and one to the number of units. Both parts together lose the sum of their epsilons.
     """
 
-    noise: Noise
-    many: int
+    scan: AutoBounds
+    count: NoisyCells
 
-    def release(self, counts: Sequence[int]) -> list[int]:
-        """The same counts, each with noise of its own."""
-        if len(counts) != self.many:
-            raise Bug("counts of units have noise for another number of counts")
-        return [count + int(noise) for count, noise in zip(counts, self.noise.draw(self.many).tolist(), strict=True)]
+    def release(self, columns: CellColumns, groups: int) -> CellColumns:
+        """A power for each side, and the number of units."""
+        *sides, units = columns
+        pairs = [(p.tolist(), n.tolist()) for p, n in zip(sides[::2], sides[1::2], strict=True)]
+        powers = (self.scan(*pairs[0]),) if len(pairs) == 1 else self.scan.signed(*pairs)
+        return (*(np.array([power], np.int64) for power in powers), *self.count.release((units,), groups))
 
     def check(self) -> None:
-        """Draws nothing; raises Misconfigured if noise of this scale cannot be drawn."""
-        self.noise.draw(0)
-
-    def error(self, confidence: Fraction) -> int:
-        """With this confidence all counts together are off by at most so many."""
-        return math.floor(self.noise.error(confidence, simultaneous=self.many))
+        """Throws away what it draws; raises Misconfigured if its noise cannot be drawn."""
+        self.scan.scan.start()
+        self.scan.scan.crossing.draw_noise()
+        self.count.check()
 
 
-def unit_counts(price: Loss, many: int) -> UnitCounts:
-    """Noise for `many` counts of units at this price."""
-    return UnitCounts(mechanisms_for(price).additive(sensitivity=1, groups=many), many)
+def unit_powers(price: Loss, powers: tuple[int, int], *, values_per_unit: int) -> UnitPowers:
+    """The search between two powers at this price: nine tenths of its epsilon for the scan, the rest for the count."""
+    if not isinstance(price, Pure):
+        raise Bug("a search is paid in pure epsilon")
+    (first, last), counted = powers, price.epsilon * _COUNTED
+    scan = AutoBounds(epsilon=price.epsilon - counted, first=first, last=last, values_per_unit=values_per_unit)
+    return UnitPowers(scan, NoisyCells(mechanisms_for(Pure(counted)).additive(sensitivity=1, groups=1)))
 
 
 @dataclass(frozen=True, slots=True)

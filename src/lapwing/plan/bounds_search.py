@@ -25,27 +25,27 @@ Checked by: tests/plan/test_bounds_search.py
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import assert_never
+from typing import ClassVar, assert_never
 
-import pyarrow as pa
+import numpy as np
 from sqlglot import exp
 
 from lapwing.expressions.expression import Column
 from lapwing.expressions.forms import Listed, Wide
-from lapwing.expressions.identity import Identity, domain_facts, expression_facts, rows_facts
+from lapwing.expressions.identity import Facts, Identity, domain_facts, expression_facts, rows_facts
 from lapwing.expressions.operators.table import cast, number
-from lapwing.expressions.table import UNIT_ID, Field, Limit, Table
+from lapwing.expressions.table import Field, Limit, Table
 from lapwing.expressions.to_sqlglot import emit, literal, real, value
 from lapwing.expressions.types import Interval, Type, Value
-from lapwing.mechanisms.cells import UnitCounts, unit_counts
-from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
-from lapwing.plan.derived_rows import from_node
-from lapwing.plan.payload import read_payload, write_payload
-from lapwing.plan.query import key_node
+from lapwing.mechanisms.cells import CellColumns, UnitPowers, unit_powers
+from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows, require_noise
+from lapwing.plan.plan import Plan, plan_release
+from lapwing.plan.query import key_node, unit_rows
 from lapwing.plan.question import Question
-from lapwing.plan.row_values import ROWS, UNIT, aliased, named, select, source
+from lapwing.plan.row_values import UNIT, RowColumn, aliased, named, select, source
 from lapwing.privacy.loss import Loss, Pure
 
 POWERS = {Type.INTEGER: (0, 62), Type.REAL: (-20, 62)}
@@ -54,18 +54,78 @@ exact; reals alike, since whoever stores larger ones knows it. What lies below a
 LIMIT_POWERS = (0, 16)
 """The same for limits. A unit with 2^16 rows in a group is no longer one of many."""
 
-_COUNTED = Fraction(1, 10)  # the share of a search's epsilon that counts its units
 _CONFIDENCE = Fraction(19, 20)
 _VALUE, _MANY = "lw_value", "lw_many"
 _LOW, _HIGH = "low", "high"
 
 
+class SearchKind(Kind):
+    """Whatever can be found: powers of two that few units reach, on one side or on both."""
+
+    __slots__ = ()
+    apart: ClassVar[bool] = True
+    sides: ClassVar[tuple[str, ...]]
+
+    @property
+    @abstractmethod
+    def powers(self) -> tuple[int, int]:
+        """The first power and the last."""
+
+    @property
+    @abstractmethod
+    def values_per_unit(self) -> int:
+        """On all sides together."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> Identity:
+        """What is asked for, whatever it costs."""
+
+    @abstractmethod
+    def plan(self, price: Loss) -> Plan:
+        """The search at this price; raises Refused."""
+
+    @property
+    def facts(self) -> Facts:
+        return self.identity.facts
+
+    @property
+    def cells(self) -> int:
+        """The power of each side, and the number of units."""
+        return len(self.sides) + 1
+
+    def sensitivity(self, step: Fraction) -> int:
+        """Of the count of one power."""
+        return 1
+
+    def columns(self, step: Fraction) -> list[RowColumn]:
+        return []
+
+    def powers_at(self, price: Loss) -> UnitPowers:
+        """What finds the powers and counts the units."""
+        return unit_powers(price, self.powers, values_per_unit=self.values_per_unit)
+
+    def make_mechanism(self, step: Fraction, groups_per_unit: int, share: Loss) -> UnitPowers:
+        mechanism = self.powers_at(share)
+        require_noise(mechanism, share)
+        return mechanism
+
+    def arrange(self, measure: Measure, fetched: FetchedRows) -> CellColumns:
+        having = [(side, fetched.having(side)) for side in self.sides]
+        counts = [column for side, rows in having for column in (rows.integers(side), rows.integers(_MANY))]
+        return (*counts, np.array([sum(fetched.integers(_MANY).tolist())]))
+
+    def empty(self, measure: Measure, groups: int) -> CellColumns:
+        return (*(np.zeros(0, np.int64) for _ in range(2 * len(self.sides))), np.zeros(1, np.int64))
+
+
 @dataclass(frozen=True, slots=True)
-class BoundsOf:
+class BoundsOf(SearchKind):
     """Bounds of one column of a stored table."""
 
     table: Table
     field: Field
+    sides: ClassVar[tuple[str, ...]] = (_LOW, _HIGH)
 
     @property
     def powers(self) -> tuple[int, int]:
@@ -73,8 +133,13 @@ class BoundsOf:
 
     @property
     def values_per_unit(self) -> int:
-        """On both sides together."""
         return 1 if self.table.by_row else 2
+
+    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
+        return powers_query(self)
+
+    def plan(self, price: Loss) -> Plan:
+        return plan_release(self, price, self.table)
 
     @property
     def identity(self) -> Identity:
@@ -98,12 +163,13 @@ class BoundsOf:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitOf:
+class LimitOf(SearchKind):
     """How many rows of a unit count in a group of a question, or in how many groups a unit counts."""
 
     question: Question
     domain: tuple[tuple[Value, ...], ...] | None
     limit: Limit
+    sides: ClassVar[tuple[str, ...]] = (_HIGH,)
 
     @property
     def powers(self) -> tuple[int, int]:
@@ -112,6 +178,12 @@ class LimitOf:
     @property
     def values_per_unit(self) -> int:
         return 1
+
+    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
+        return powers_query(self)
+
+    def plan(self, price: Loss) -> Plan:
+        return plan_release(self, price, self.question.table, where=self.question.where)
 
     @property
     def identity(self) -> Identity:
@@ -143,7 +215,7 @@ class SearchResult:
     powers: tuple[int, ...]
     """Of the lower and the upper bound, or of the limit."""
     units: int | None = None
-    """About how many units there are; None for a search of an older version, which did not count them."""
+    """About how many units there are."""
     entry: int = 0
     """The number of its entry in the ledger, once it has one."""
 
@@ -170,7 +242,8 @@ class SearchResult:
     @property
     def most_units(self) -> int:
         """How many units there may be: those counted, and at least what their noise hides."""
-        return max(self.units or 0, SearchMechanism(self.target, self.epsilon).count.error(_CONFIDENCE), 1)
+        error = self.target.powers_at(self.loss).count.noise.error(_CONFIDENCE, simultaneous=1)
+        return max(self.units or 0, math.floor(error), 1)
 
     def __str__(self) -> str:
         if self.is_nothing:
@@ -187,89 +260,24 @@ class SearchResult:
         return text if beyond is None else f"{text} (units beyond: at most {beyond:,}{many}{side}, 95% sure)"
 
 
-@dataclass(frozen=True, slots=True)
-class SearchMechanism:
-    """What finds a target's powers and counts its units, for one epsilon."""
-
-    target: Target
-    epsilon: Fraction
-
-    @property
-    def loss(self) -> Loss:
-        return Pure(self.epsilon)
-
-    @property
-    def scan(self) -> AutoBounds:
-        first, last = self.target.powers
-        epsilon, values = (1 - _COUNTED) * self.epsilon, self.target.values_per_unit
-        return AutoBounds(epsilon=epsilon, first=first, last=last, values_per_unit=values)
-
-    @property
-    def count(self) -> UnitCounts:
-        return unit_counts(Pure(_COUNTED * self.epsilon), 1)
+def search_result(target: Target, price: Loss, cells: CellColumns, entry: int = 0) -> SearchResult:
+    """What was found for this price, under this entry of the ledger."""
+    *powers, units = (int(column[0]) for column in cells)
+    return SearchResult(target, price.amount, tuple(powers), units, entry)
 
 
 def overlooked(target: Target, epsilon: Fraction) -> int:
     """With 95 % confidence a search at this price overlooks at most so many units, on each side; of fewer units it
     finds nothing. A function of the price."""
-    return math.floor(SearchMechanism(target, epsilon).scan.error())
-
-
-def mechanism_for(target: Target, epsilon: Fraction) -> SearchMechanism:
-    """The mechanism at this price. Draws noise, so that what cannot be drawn is said before the charge."""
-    mechanism = SearchMechanism(target, epsilon)
-    scan = mechanism.scan.scan
-    scan.start()
-    scan.crossing.draw_noise()
-    mechanism.count.check()
-    return mechanism
-
-
-def release_search(search: SearchMechanism, rows: pa.Table) -> SearchResult:
-    """What is found in the engine's counts of units by power."""
-    mechanism = search.scan
-    counts = [int(many) for many in rows.column(_MANY).to_pylist()]
-    sides = [_side(rows, name, counts) for name in (_LOW, _HIGH) if name in rows.column_names]
-    powers = (mechanism(*sides[0]),) if len(sides) == 1 else mechanism.signed(*sides)
-    (units,) = search.count.release([sum(counts)])
-    return SearchResult(search.target, search.epsilon, powers, units)
-
-
-def _side(rows: pa.Table, name: str, counts: list[int]) -> tuple[list[int], list[int]]:
-    pairs = zip(rows.column(name).to_pylist(), counts, strict=True)
-    kept = [(int(power), many) for power, many in pairs if power is not None]
-    return [power for power, _ in kept], [many for _, many in kept]
-
-
-def encode_search(found: SearchResult) -> bytes:
-    """What was found, for the ledger."""
-    return write_payload("found", epsilon=str(found.epsilon), powers=found.powers, units=str(found.units))
-
-
-def rehearse_search(mechanism: SearchMechanism) -> None:
-    """Finds something in no rows and throws it away; raises whatever would go wrong after the charge."""
-    names = [_LOW, _HIGH] if isinstance(mechanism.target, BoundsOf) else [_HIGH]
-    none = pa.table({name: pa.array([], pa.int64()) for name in (*names, _MANY)})
-    encode_search(release_search(mechanism, none))
-
-
-def decode_search(target: Target, payload: bytes, entry: int) -> SearchResult:
-    """What was found before, under this entry of the ledger."""
-    read = read_payload("found", payload)
-    units = int(read["units"]) if "units" in read else None
-    return SearchResult(target, Fraction(read["epsilon"]), tuple(read["powers"]), units, entry)
+    return math.floor(target.powers_at(Pure(epsilon)).scan.error())
 
 
 def powers_query(target: Target) -> exp.Select:
     """How many units (lw_many) have which power: columns low and high for bounds, high alone for a limit."""
-    match target:
-        case BoundsOf():
-            inner, names, kind = _extremes(target), [_LOW, _HIGH], target.field.type
-        case LimitOf():
-            inner, names, kind = _counted(target), [_HIGH], Type.INTEGER
-        case _:
-            assert_never(target)
-    first, last = target.powers
+    inner, kind = (
+        (_extremes(target), target.field.type) if isinstance(target, BoundsOf) else (_counted(target), Type.INTEGER)
+    )
+    (first, last), names = target.powers, target.sides
     powers = [aliased(_power(name, kind, first, last - 1), name) for name in names]
     placed = select(*powers).from_(inner.subquery("t", copy=False), copy=False)
     many = aliased(Wide(this=exp.Count(this=exp.Star())), _MANY)
@@ -307,15 +315,6 @@ def _counted(target: LimitOf) -> exp.Select:
     most = exp.Max(this=named(_MANY)) if target.limit is Limit.ROWS else exp.Count(this=exp.Star())
     query = select(aliased(most, _HIGH)).from_(groups.subquery("g", copy=False), copy=False)
     return query.group_by(named(UNIT), copy=False)
-
-
-def unit_rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
-    """These columns of every row, and its unit; rows of no unit are dropped."""
-    if table.by_row:
-        return select(*columns).from_(from_node(table, ROWS), copy=False)
-    unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
-    query = select(aliased(unit, UNIT), *columns).from_(from_node(table, ROWS), copy=False)
-    return query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())), copy=False)
 
 
 def _power(name: str, kind: Type, first: int, last: int) -> exp.Expression:

@@ -113,10 +113,12 @@ def found_groups(plan: Plan, rows: pa.Table) -> tuple[Groups, tuple[Array, ...]]
 
 
 def integers(column: pa.ChunkedArray) -> Array:
-    """The whole numbers of a column without NULL, which the engine gives as BIGINT or DECIMAL(38, 0).
+    """The whole numbers of a column without NULL, which the engine gives as BIGINT, DECIMAL(38, 0) or INTEGER.
 
     They are read where they lie: one word of 64 bits, or two, the lower first. int64 if all are narrow, else objects.
     """
+    if column.type == pa.int32():
+        return np.array(column.to_pylist(), np.int64)
     wide = column.type == pa.decimal128(38, 0)
     if not wide and column.type != pa.int64():
         raise Bug(f"the engine gave {column.type} where it was asked for whole numbers")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sqlglot import exp
 
 from lapwing.errors import Bug, Misconfigured
-from lapwing.expressions.identity import Facts
+from lapwing.expressions.identity import Facts, Identity
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Interval
 from lapwing.mechanisms.cells import CellColumns, CellMechanism, Cells, NoisyCells, narrowed
@@ -120,6 +120,16 @@ class Kind(ABC):
     @abstractmethod
     def facts(self) -> Facts:
         """Everything that its cells are made and read by, exactly, but what it reads of a row."""
+
+    @property
+    def identity(self) -> Identity | None:
+        """What its release is found by, if it is one of its own and not the cells of a question."""
+        return None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of its cells, where they are stored with them."""
+        return ()
 
     @abstractmethod
     def __str__(self) -> str:

@@ -1,9 +1,8 @@
 """Where the cells of a question get their noise.
 
-Exact cells meet noise in four functions: `release` here, `release_search` in plan/bounds_search.py (bounds and
-limits), `release_check` in plan/units_exceeding.py and `Watch.above` in curator/watch.py (one bit). Only
-curator/private_data.py calls them with rows in hand, and tests/test_shape.py checks that no other file above
-mechanisms/ draws noise.
+Exact cells meet noise in two functions: `release` here, for whatever is planned (answers, checks of limits, searches
+for bounds), and `Watch.above` in curator/watch.py (one bit). Only curator/private_data.py calls them with rows in hand,
+and tests/test_shape.py checks that no other file above mechanisms/ draws noise.
 `release` takes integer cells and returns noisy ones, each measure by the mechanism that its plan made before the rows
 were read (mechanisms/cells.py); keys that are not public are shown only if the plan's selection shows them.
 """

@@ -15,7 +15,7 @@ Checked by: tests/plan/test_neighbours.py
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
@@ -68,29 +68,21 @@ class Outline:
     """Whether quantiles were asked for with intervals."""
     groups: tuple[int, ...] | None = None
     """The public groups, if not every combination of values is one: the places of their values, as digits."""
+    table: Table = field(init=False, repr=False, compare=False)
+    group_count: int | None = field(init=False, repr=False, compare=False)
+    """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
+    parts: int = field(init=False, repr=False, compare=False)
+    """How many shares of the price there are."""
+    is_declared: bool = field(init=False, repr=False, compare=False)
+    """Whether it asks for public keys and nothing else: no row is read, and nothing is paid."""
 
-    @property
-    def table(self) -> Table:
-        return self.question.table
+    def __post_init__(self) -> None:
+        domain, groups = self.domain, self.groups
+        known = None if domain is None else math.prod(map(len, domain)) if groups is None else len(groups)
+        parts = len(self.kinds) + (domain is None and self.counted is None)
+        vars(self).update(table=self.question.table, group_count=known, parts=parts, is_declared=not parts)
 
-    @property
-    def group_count(self) -> int | None:
-        """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
-        if self.groups is not None:
-            return len(self.groups)
-        return None if self.domain is None else math.prod(map(len, self.domain))
-
-    @property
-    def parts(self) -> int:
-        """How many shares of the price there are."""
-        return len(self.kinds) + (self.domain is None and self.counted is None)
-
-    @property
-    def is_declared(self) -> bool:
-        """Whether it asks for public keys and nothing else: no row is read, and nothing is paid."""
-        return not self.parts
-
-    @property
+    @cached_property
     def choosing(self) -> frozenset[int]:
         """The measures by whose noisy numbers rows are chosen, by HAVING or LIMIT, or values, by a condition."""
         return _choosing(self.question, self.readings, self.group_count)
@@ -126,6 +118,8 @@ class Outline:
 
         A step of the noisy cells follows from it, so that cells are never read in another step.
         """
+        if self.kinds and (own := self.kinds[0].identity) is not None:
+            return own
         question, table = self.question, self.table
         facts = (
             rows_facts(table),
@@ -154,7 +148,7 @@ class Prices:
         return reduce(add, parts) if parts else Pure(0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Everything that is decided before rows are read."""
 
@@ -162,33 +156,23 @@ class Plan:
     prices: Prices
     measures: tuple[Measure, ...]
     selection: KeySelection | None
+    question: Question = field(init=False, repr=False, compare=False)
+    table: Table = field(init=False, repr=False, compare=False)
+    groups_per_unit: int = field(init=False, repr=False, compare=False)
+    """How many groups one unit may count in."""
+    domain: tuple[tuple[Value, ...], ...] = field(init=False, repr=False, compare=False)
+    """The public values of each key; nothing if the keys are selected."""
+    group_count: int | None = field(init=False, repr=False, compare=False)
+    """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
 
-    @property
-    def question(self) -> Question:
-        return self.outline.question
+    def __post_init__(self) -> None:
+        outline = self.outline
+        vars(self).update(question=outline.question, table=outline.table, group_count=outline.group_count)
+        vars(self).update(groups_per_unit=outline.groups_per_unit, domain=outline.domain or ())
 
-    @property
-    def table(self) -> Table:
-        return self.outline.table
-
-    @property
-    def groups_per_unit(self) -> int:
-        """How many groups one unit may count in."""
-        return self.outline.groups_per_unit
-
-    @property
-    def domain(self) -> tuple[tuple[Value, ...], ...]:
-        """The public values of each key; nothing if the keys are selected."""
-        return self.outline.domain or ()
-
-    @property
+    @cached_property
     def loss(self) -> Loss:
         return self.prices.loss
-
-    @property
-    def group_count(self) -> int | None:
-        """How many rows the answer has before HAVING and LIMIT; None if the keys are selected."""
-        return self.outline.group_count
 
     def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
         """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""
@@ -219,6 +203,13 @@ def make_outline(
     """
     stated = question.table.confidence if confidence is None else confidence
     return _outline(question, counted, stated if intervals else None)
+
+
+def plan_release(kind: Kind, price: Loss, table: Table, *, where: Expression | None = None, cells: int = 1) -> Plan:
+    """The plan of a release that is no question's, such as a check of limits or a search: one group, and a query of its
+    own, to each of whose `cells` a unit adds at most the sensitivity; raises Refused."""
+    outline = Outline(Question(table, where, (), (), ()), (kind,), (), cells, False, (), None)
+    return priced(outline, Prices((price,)))
 
 
 def equal_prices(outline: Outline, loss: Loss) -> Prices:

@@ -35,7 +35,7 @@ from sqlglot import exp
 from lapwing.engines.dialect import EngineQuery
 from lapwing.expressions.expression import Expression
 from lapwing.expressions.forms import KeyedHash, Listed
-from lapwing.expressions.table import UNIT_ID
+from lapwing.expressions.table import UNIT_ID, Table
 from lapwing.expressions.to_sqlglot import emit, whole
 from lapwing.expressions.types import Type
 from lapwing.plan.derived_rows import from_node
@@ -224,6 +224,15 @@ def _rows(plan: Plan) -> exp.Select:
     return _listed(plan, select(exp.Star()).from_(query.subquery("q", copy=False), copy=False))
 
 
+def unit_rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
+    """These columns of every row, and its unit; rows of no unit are dropped."""
+    if table.by_row:
+        return select(*columns).from_(from_node(table, ROWS), copy=False)
+    unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
+    query = select(aliased(unit, UNIT), *columns).from_(from_node(table, ROWS), copy=False)
+    return query.where(exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())), copy=False)
+
+
 def key_node(key: Expression, *, public: bool) -> exp.Expression:
     """A key; text that nobody listed is cut, so that long texts cannot fill the memory."""
     node = whole(key, source)
@@ -247,7 +256,7 @@ def _chosen(plan: Plan, totals: exp.Select) -> exp.Select:
     columns: list[exp.Expression] = [exp.Star()]
     if _among_totals(plan):
         columns.append(_place(plan, exp.RowNumber()))
-    if plan.outline.limit_groups and unit_weight(plan.selection) is not None:
+    if plan.selection is not None and plan.outline.limit_groups and unit_weight(plan.selection) is not None:
         held = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[named(UNIT)])
         columns.append(aliased(held, HELD))
     if len(columns) == 1:

@@ -6,9 +6,9 @@ Law:        m counts of units: all of them, and those that exceed each of the m 
             noise of its own, Laplace noise of scale m / epsilon or Gaussian noise for the l2 norm sqrt(m).
 Proof:      whether a unit counts, and whether it exceeds a limit, is a function of its own rows, of public tables and
             of declared facts. So a unit more adds 0 or 1 to each count: at most m in the l1 norm and sqrt(m) in the l2
-            norm, which is what the noise is made for (mechanisms/fitting.py). Which limits there are, the keys and the
-            price are declared facts. The query fails on no row: NaN and NULL are beyond no bound, and totals are exact
-            sums of whole numbers, so that no order of rows can change them.
+            norm, as a unit in m groups with sensitivity 1 does, which is what the noise is made for (plan.py). Which
+            limits there are, the keys and the price are declared facts. The query fails on no row: NaN and NULL are
+            beyond no bound, and totals are exact sums of whole numbers, so that no order of rows can change them.
 About:      the rows of a relation that lie under its list of keys, before WHERE. WHERE takes rows away, so a unit that
             exceeds a limit after it does so before: of a filtered question the counts are upper bounds.
             Rows: in some group it has more. Groups: it is in more. Bounds: one of its values lies beyond. Totals:
@@ -19,12 +19,13 @@ Checked by: tests/plan/test_units_exceeding.py
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
-import pyarrow as pa
+import numpy as np
 from sqlglot import exp
 
 from lapwing.expressions.expression import Column, Expression
@@ -42,26 +43,27 @@ from lapwing.expressions.operators.table import cast, number
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.to_sqlglot import literal, real, value
 from lapwing.expressions.types import Type, Value
-from lapwing.mechanisms.cells import unit_counts
-from lapwing.plan.bounds_search import unit_rows
+from lapwing.mechanisms.cells import CellColumns
+from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.plan.contribution_limits import Bounded, Limits, limits_of
 from lapwing.plan.derived_rows import step_of, whole_steps
-from lapwing.plan.payload import read_payload, write_payload
-from lapwing.plan.plan import Outline
-from lapwing.plan.query import key_node
-from lapwing.plan.row_values import UNIT, aliased, named, select, source
-from lapwing.privacy.loss import Loss, decode_loss
+from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows
+from lapwing.plan.plan import Outline, Plan, plan_release
+from lapwing.plan.query import key_node, unit_rows
+from lapwing.plan.row_values import UNIT, RowColumn, aliased, named, select, source
+from lapwing.privacy.loss import Loss
 
 _MANY = "lw_many"
 
 
 @dataclass(frozen=True)
-class CheckTarget:
-    """Whose units are counted: those of a relation under a list of keys, and the limits that they may exceed."""
+class UnitsExceeding(Kind):
+    """Counts of units: those of a relation under a list of keys, and of them those that exceed each limit."""
 
     limits: Limits
     keys: tuple[Expression, ...]
     domain: tuple[tuple[Value, ...], ...] | None
+    apart: ClassVar[bool] = True
 
     def __hash__(self) -> int:
         return self._hash
@@ -82,9 +84,38 @@ class CheckTarget:
         return Identity("check", (rows_facts(self.table), self.table.unit, keys, domain_facts(self.domain)))
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:
         """Each limit by its exact facts, in the order of the counts."""
         return tuple(map(compact_json, self._facts()))
+
+    @property
+    def facts(self) -> Facts:
+        return self.labels
+
+    @property
+    def cells(self) -> int:
+        """One column: all units, then those that exceed each limit."""
+        return 1
+
+    def sensitivity(self, step: Fraction) -> int:
+        """Of each count."""
+        return 1
+
+    def columns(self, step: Fraction) -> list[RowColumn]:
+        return []
+
+    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
+        return check_query(self)
+
+    def arrange(self, measure: Measure, fetched: FetchedRows) -> CellColumns:
+        return (np.concatenate([fetched.integers(f"c{i}") for i in range(self.many)]),)
+
+    def empty(self, measure: Measure, groups: int) -> CellColumns:
+        return (np.zeros(self.many, np.int64),)
+
+    def plan(self, price: Loss) -> Plan:
+        """The check at this price; raises Refused. A unit is in as many of the counts as there are."""
+        return plan_release(self, price, self.table, cells=self.many)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -98,16 +129,16 @@ class CheckTarget:
     @property
     def many(self) -> int:
         """How many counts there are."""
-        return 1 + len(self.names)
+        return 1 + len(self.labels)
 
-    def joined(self, other: CheckTarget) -> CheckTarget:
+    def joined(self, other: UnitsExceeding) -> UnitsExceeding:
         """One check for both: of the same relation and keys."""
         mine, yours = self.limits, other.limits
         rows = yours.rows if mine.rows is None else mine.rows
         groups = yours.groups if mine.groups is None else mine.groups
         bounds = tuple(dict.fromkeys((*mine.bounds, *yours.bounds)))
         totals = tuple(dict.fromkeys((*mine.totals, *yours.totals)))
-        return CheckTarget(Limits(mine.table, rows, groups, bounds, totals), self.keys, self.domain)
+        return UnitsExceeding(Limits(mine.table, rows, groups, bounds, totals), self.keys, self.domain)
 
     def _facts(self) -> list[Facts]:
         limits = self.limits
@@ -125,23 +156,23 @@ class CheckTarget:
 class Checked:
     """What was checked for an answer, and what came out."""
 
-    target: CheckTarget
+    target: UnitsExceeding
     result: CheckResult
 
     @property
     def counts(self) -> list[int]:
         """For each limit of the target the units that exceed it."""
         known = dict(self.result.over)
-        return [known[name] for name in self.target.names]
+        return [known[name] for name in self.target.labels]
 
 
-def check_target(outline: Outline) -> CheckTarget | None:
+def check_target(outline: Outline) -> UnitsExceeding | None:
     """What must be checked for an answer; None if no limit can bind."""
     if outline.is_declared:
         return None
     groups = outline.groups_per_unit if outline.limit_groups else None
     limits = limits_of(outline.table, outline.question.shown, groups)
-    return CheckTarget(limits, outline.question.keys, outline.domain) if limits else None
+    return UnitsExceeding(limits, outline.question.keys, outline.domain) if limits else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,43 +183,24 @@ class CheckResult:
     units: int
     over: tuple[tuple[str, int], ...]
 
-    def covers(self, target: CheckTarget) -> bool:
+    def covers(self, target: UnitsExceeding) -> bool:
         """Whether every limit of the target was checked, with the same value."""
-        return set(target.names) <= {name for name, _ in self.over}
+        return set(target.labels) <= {name for name, _ in self.over}
 
     def error(self, confidence: Fraction) -> int:
         """With this confidence all counts together are off by at most so many."""
-        return unit_counts(self.loss, 1 + len(self.over)).error(confidence)
+        many = 1 + len(self.over)
+        noise = mechanisms_for(self.loss).additive(sensitivity=1, groups=many)
+        return math.floor(noise.error(confidence, simultaneous=many))
 
 
-def release_check(target: CheckTarget, price: Loss, rows: pa.Table) -> CheckResult:
-    """The engine's counts with noise, for this price."""
-    return _noisy(target, price, [int(rows.column(f"c{i}").to_pylist()[0]) for i in range(target.many)])
+def check_result(price: Loss, labels: Sequence[str], counts: Iterable[object]) -> CheckResult:
+    """What was counted for this price: all units, then those that exceed each limit."""
+    units, *over = (int(str(count)) for count in counts)
+    return CheckResult(price, units, tuple(zip(labels, over, strict=True)))
 
 
-def _noisy(target: CheckTarget, price: Loss, counts: list[int]) -> CheckResult:
-    units, *over = unit_counts(price, target.many).release(counts)
-    return CheckResult(price, units, tuple(zip(target.names, over, strict=True)))
-
-
-def encode_check(result: CheckResult) -> bytes:
-    """The result, for the ledger."""
-    return write_payload("check", loss=result.loss.encode(), units=str(result.units), over=_texts(result.over))
-
-
-def decode_check(payload: bytes) -> CheckResult:
-    """A result that was stored."""
-    read = read_payload("check", payload)
-    over = tuple((str(name), int(many)) for name, many in read["over"])
-    return CheckResult(decode_loss(read["loss"]), int(read["units"]), over)
-
-
-def rehearse_check(target: CheckTarget, price: Loss) -> None:
-    """Checks no rows and throws the result away; raises whatever would go wrong after the charge."""
-    decode_check(encode_check(_noisy(target, price, [0] * target.many)))
-
-
-def check_query(target: CheckTarget) -> exp.Select:
+def check_query(target: UnitsExceeding) -> exp.Select:
     """One row of counts: c0 of all units, then c1, c2, ... of those that exceed each limit."""
     limits, table = target.limits, target.table
     own = [bounded for bounded in limits.bounds if bounded.table == table]
@@ -204,7 +216,7 @@ def check_query(target: CheckTarget) -> exp.Select:
     return select(*columns).from_(units.subquery("u", copy=False), copy=False)
 
 
-def _units_flagged(target: CheckTarget, flags: list[exp.Expression]) -> exp.Select:
+def _units_flagged(target: UnitsExceeding, flags: list[exp.Expression]) -> exp.Select:
     """One row for each unit under the keys, of 0 and 1: r0, r1 for limits, f0, ... for bounds, t0, ... for totals."""
     limits, keys = target.limits, [named(f"k{i}") for i in range(len(target.keys))]
     seen = [aliased(exp.Max(this=named(f"f{i}")), f"f{i}") for i in range(len(flags))]
@@ -224,14 +236,14 @@ def _units_flagged(target: CheckTarget, flags: list[exp.Expression]) -> exp.Sele
     return query.group_by(named(UNIT), copy=False)
 
 
-def _rows_flagged(target: CheckTarget, flags: list[exp.Expression]) -> exp.Select:
+def _rows_flagged(target: UnitsExceeding, flags: list[exp.Expression]) -> exp.Select:
     """The same where every row is a unit."""
     places = [named(f"f{i}") for i in range(len(flags))]
     rows = _listed_rows(target, flags).subquery("r", copy=False)
     return select(*places or [exp.Literal.number(1)]).from_(rows, copy=False)
 
 
-def _listed_rows(target: CheckTarget, flags: list[exp.Expression]) -> exp.Select:
+def _listed_rows(target: UnitsExceeding, flags: list[exp.Expression]) -> exp.Select:
     """Unit, keys, flags and amounts of every row under the list of keys; rows of no unit are dropped."""
     public = target.domain is not None
     keys = [aliased(key_node(key, public=public), f"k{i}") for i, key in enumerate(target.keys)]
@@ -305,7 +317,3 @@ def _column(field: Field) -> Column:
 
 def _column_facts(table: Table, field: Field) -> Facts:
     return expression_facts(_column(field), table, clipped=True)
-
-
-def _texts(over: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
-    return [(name, str(many)) for name, many in over]

@@ -78,6 +78,11 @@ class Cost:
         """What `amount` measures: "epsilon" or "rho"."""
         return self.accounting.rules.unit
 
+    @property
+    def zero(self) -> Cost:
+        """No cost, in the same currency."""
+        return _nothing(self.accounting)
+
     def fits(self, room: Cost) -> bool:
         """Whether both parts are within the room."""
         if self.accounting is not room.accounting:

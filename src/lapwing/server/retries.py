@@ -9,7 +9,7 @@ Proof:      a claim is an entry under a unique key, so one process makes it, bef
             reply is answered by the bytes of that reply; another request under the same key is refused. A claim without
             one is running until its time is over; then its process is taken for dead, and the next one claims anew. It
             asks the curator under the same retry key: charges that were made are found again by it and never made
-            twice, and one without an answer is told as lost and never run again (curator/charging.py).
+            twice, and one without an answer is told as lost and never run again (curator/purchase.py).
 Free:       what costs nothing needs no claim. Its reply is kept in one entry, unless the key was claimed meanwhile, and
             a claim is not made where a reply is kept: one transaction decides. A refusal writes nothing.
 Power:      a reply is committed and not synced on its own. If the power fails right after, the answer is still stored,

@@ -5,10 +5,10 @@ Threads:    one curator is shared by the threads of a worker. Its ledger is one 
             among it, has threads of its own, and never waits for one that reads rows.
 Waiting:    an answer that is ready early waits as a timer, not as a thread.
 Gone:       work that has begun goes on when its client leaves: it may have been charged, and is stored.
-Seen:       charges are made when a turn begins, and an answer is stored when it leaves, not when it is ready: else
-            whoever sees the budget, asks the same, or sends the same key again, would see how long it took (timing.py,
-            ledger/held.py). Who asks the same on this worker meanwhile waits for it.
-Checked by: tests/server/test_service.py, tests/server/test_processes.py
+Seen:       charges are made when a turn begins, and an answer is stored when it leaves, not when it is ready:
+            otherwise the budget, the same question or the same key would show how long it took (timing.py,
+            curator/stages.py). The same question on this worker waits meanwhile.
+Checked by: tests/server/test_service.py, tests/server/test_processes.py, tests/server/test_moments.py
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from lapwing.answers.formats import dump
 from lapwing.curator import Curator
-from lapwing.curator.charging import LOST
-from lapwing.curator.stages import AfterSearch, BeforeCharge, BeforeRows, RequestSteps, Stop
-from lapwing.errors import Bug, LapwingError, LedgerFailed
-from lapwing.ledger.held import HeldAnswer, holding, settle_held
+from lapwing.curator.stages import BeforeCharge, BeforeRows, BeforeStore, RequestSteps, Stop
+from lapwing.errors import Bug, LapwingError
+from lapwing.plan.plan import Plan
 from lapwing.privacy.budget import Cost
 from lapwing.server.dummy import DummyAnswers
 from lapwing.server.limits import Turns
@@ -62,10 +61,6 @@ class Outcome:
     """What went wrong, to be written when it leaves."""
     write: Callable[[], tuple[bytes, NewRelease | None]] | None = None
     """Writes an answer when it leaves: how long that takes follows from what was released."""
-    slot: float | None = None
-    """T of the grid on which it leaves; None if it leaves at once."""
-    held: tuple[HeldAnswer, ...] = ()
-    """Answers that are stored when it leaves."""
     release: NewRelease | None = None
     claim: KeyClaim | None = None
     final: bool = False
@@ -74,14 +69,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A request that must be paid: where it stands, its claim, and the answers that it holds."""
+    """A request that must be paid: where it stands, and its claim."""
 
     steps: RequestSteps[ServedAnswer]
     stop: BeforeCharge
     claim: KeyClaim | None
     seconds: float
     """After which its request ends, whether its answer is ready or not."""
-    held: list[HeldAnswer] = field(default_factory=list)
 
 
 class Service:
@@ -200,31 +194,36 @@ class Service:
             again = await self._in_thread(begin, begun.claim) if waited else begun
             if isinstance(again, Outcome):
                 return again, None
-            reached, place = await self._finish(principal, body, again)
+            go_on = partial(self._go_on, principal, body, again)
+            reached, place = await self._read(again, go_on)
         finally:
             self._turns.leave(principal.name)
-        return await self._in_thread(self._store, reached), place
+        return await self._in_thread(self._leave, reached, go_on), place
 
-    async def _finish(self, principal: Principal, body: Asking, begun: _Begun) -> tuple[Outcome, float | None]:
-        """Charges, reads the rows and waits for the grid. What was answered is written and stored after that."""
+    async def _read(
+        self, begun: _Begun, go_on: Callable[[], Outcome | Stop]
+    ) -> tuple[Outcome | BeforeStore, float | None]:
+        """Charges, reads the rows and waits for the grid. Answers are stored and written after that."""
         began = on_time = time.monotonic()
-        go_on, slot = partial(self._go_on, principal, body, begun), ANSWER_TIME
         reached: Outcome | Stop = begun.stop
-        while not isinstance(reached, Outcome):
+        slot, is_read = ANSWER_TIME, False
+        while True:
             match reached:
-                case BeforeRows():
-                    reached = await asyncio.get_running_loop().run_in_executor(self._pool, go_on, slot)
-                    continue
-                case AfterSearch(plan):  # what was found may show in the next charge, which comes on time
-                    on_time += leave_at(time.monotonic() - on_time, pass_time(plan, self._times, ANSWER_TIME))
-                    await self._wait_until(on_time)
                 case BeforeCharge():
                     slot = slot_of(reached, self._times, ANSWER_TIME)
-            reached = await self._in_thread(go_on, None)
-        place = None if reached.slot is None else leave_at(time.monotonic() - began, reached.slot)
-        if place is not None:
-            await self._wait_until(began + place)
-        return reached, place
+                case BeforeRows():
+                    reached, is_read = await asyncio.get_running_loop().run_in_executor(self._pool, go_on), True
+                    continue
+                case BeforeStore(search=Plan() as plan):  # what was found may show in the next charge
+                    on_time += leave_at(time.monotonic() - on_time, pass_time(plan, self._times, ANSWER_TIME))
+                    await self._wait_until(on_time)
+                case Outcome() if not is_read:  # such as a refusal by what was found
+                    return reached, None
+                case Outcome() | BeforeStore():
+                    place = leave_at(time.monotonic() - began, slot)
+                    await self._wait_until(began + place)
+                    return reached, place
+            reached, is_read = await self._in_thread(go_on), False
 
     async def _wait_until(self, moment: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -309,37 +308,38 @@ class Service:
         reply = self.retries.keep_free(claim, stored.status, stored.content, self.tokens.now())
         return stored if reply.content == stored.content else _repeated(reply)
 
-    def _go_on(self, principal: Principal, body: Asking, begun: _Begun, slot: float | None) -> Outcome | Stop:
-        """The next step of a request, in a thread: up to where it stops, or to its end. If it reads rows, it has T.
+    def _go_on(self, principal: Principal, body: Asking, begun: _Begun) -> Outcome | Stop:
+        """The next step of a request, in a thread: up to where it stops, or to its end."""
+        try:
+            return next(begun.steps)
+        except StopIteration as end:
+            answer: ServedAnswer = end.value
+            write = partial(self._content, answer, principal, body)
+            outcome = Outcome(200, b"", price=answer.cost, write=write, final=True)
+        except LapwingError as error:
+            outcome = replace(_unwritten(of_error(error)), final=is_final(error))
+        except Exception as error:  # noqa: BLE001
+            outcome = _unwritten(of_bug(note_incident(error)))
+        return replace(outcome, claim=begun.claim)
 
-        All that comes of it is held until it may be seen. What fails while rows are read leaves on the grid.
-        """
-        with holding(begun.held):
-            try:
-                return next(begun.steps)
-            except StopIteration as end:
-                answer: ServedAnswer = end.value
-                write = partial(self._content, answer, principal, body)
-                outcome = Outcome(200, b"", price=answer.cost, write=write, final=True)
-            except LapwingError as error:
-                outcome = replace(_unwritten(of_error(error)), final=is_final(error))
-            except Exception as error:  # noqa: BLE001
-                outcome = _unwritten(of_bug(note_incident(error)))
-        return replace(outcome, slot=slot, held=tuple(begun.held), claim=begun.claim)
+    def _leave(self, reached: Outcome | Stop, go_on: Callable[[], Outcome | Stop]) -> Outcome:
+        """The end of a request, after its answers were stored, as it is sent."""
+        reached = go_on() if isinstance(reached, BeforeStore) else reached
+        if not isinstance(reached, Outcome):
+            raise Bug("a request goes on after its answer was stored")
+        return self._store(reached)
 
     def _store(self, outcome: Outcome) -> Outcome:
-        """Stores what was held, writes what is sent and keeps it, before it leaves."""
+        """Writes what is sent and keeps it, before it leaves."""
         try:
-            settle_held(outcome.held)
             if outcome.write is not None:
                 content, release = outcome.write()
                 outcome = replace(outcome, content=content, release=release, write=None)
             if outcome.release is not None:
                 self.releases.keep(outcome.release)
         except LapwingError as error:
-            lost = LedgerFailed(LOST.format(entry=outcome.held[0].reservation.seq if outcome.held else 0, why=error))
-            lost.charged = outcome.price
-            outcome = replace(self._problem(of_error(lost)), claim=outcome.claim)
+            error.charged = outcome.price
+            outcome = replace(self._problem(of_error(error)), claim=outcome.claim)
         except Exception as error:  # noqa: BLE001
             outcome = replace(self._problem(of_bug(note_incident(error))), claim=outcome.claim)
         if outcome.problem is not None:

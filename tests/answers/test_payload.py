@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from lapwing.answers import stored as payload
+from lapwing.answers.stored import FORMAT, read_payload, write_payload
 from lapwing.errors import LedgerFailed
-from lapwing.plan import payload
-from lapwing.plan.payload import FORMAT, read_payload, write_payload
 from support.visits import open_visits
 
 SENTENCE = r"is in format .*, and this version of Lapwing reads format 1\. Open the ledger with the version"

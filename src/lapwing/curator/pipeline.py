@@ -1,43 +1,63 @@
-"""From a request to its answer: one that is at hand or stored, or a new one, prepared, charged and read in steps."""
+"""From a request to its answer: one that is at hand or stored, or a new one.
+
+find, price, prepare, [before charge], reserve, [before rows], read, [before store], settle
+
+The same steps for every way to ask: a question, its check of limits and the searches that it needs, a workload, each
+part of a batch. What a charge buys is in purchase.py, and who resumes the request at which stop in stages.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from hashlib import sha256
 
 from lapwing.answers.answer import Release, declared_answer, null_answer
-from lapwing.answers.combine import check_combinable
+from lapwing.answers.combine import Stored, check_combinable, combined
 from lapwing.answers.computed import Computed
 from lapwing.answers.warnings import useless
-from lapwing.curator.answering import PaidAnswers, PlannedCharge, charges_of, combine, nothing, release_of
-from lapwing.curator.batch import BatchRequest
+from lapwing.curator.batch import BatchPlan, BatchRequest
 from lapwing.curator.batch_answer import Batch, batch_of
-from lapwing.curator.charging import after_charge, buy
-from lapwing.curator.check_store import PlannedCheck, prepare_check
+from lapwing.curator.checks import PlannedCheck
 from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
 from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
 from lapwing.curator.private_data import PrivateData
+from lapwing.curator.purchase import (
+    PlannedCharge,
+    after_charge,
+    buy,
+    find_all,
+    find_stored,
+    prepare,
+    saying,
+)
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
-from lapwing.curator.run_searches import check_search_keys, find_missing, price_of
+from lapwing.curator.search import check_search_keys
 from lapwing.curator.stages import BeforeCharge, RequestSteps
-from lapwing.errors import Misconfigured, PriceChanged
+from lapwing.errors import Bug, Misconfigured, PriceChanged
 from lapwing.expressions.expression import Column
 from lapwing.expressions.refusal import refuse
 from lapwing.ledger import Ledger
+from lapwing.plan.bounds_search import search_result
 from lapwing.plan.plan import Plan
+from lapwing.plan.units_exceeding import check_result
 from lapwing.privacy.budget import Cost
 
+UNJOINED = (
+    "The new answer was charged and is stored (entry {entry}): "
+    "asked again without `combine` and `refresh` it costs nothing. {why}"
+)
 
-class Requests:
+
+class Pipeline:
     """Answers requests, in steps (stages.py)."""
 
     def __init__(
         self, ledger: Ledger, private_data: PrivateData, planner: Planner, statements: StatementFinder
     ) -> None:
         self._ledger, self._private_data, self._planner = ledger, private_data, planner
-        self._statements, self._answers = statements, PaidAnswers(ledger, private_data)
+        self._statements = statements
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     def answer(self, asked: QuestionRequest, request: Request) -> RequestSteps[Release | Computed]:
@@ -85,88 +105,113 @@ class Requests:
         planned = self._planner.plan_batch(asked, request)
         batch = planned.batch
         request = request.canonical(*(one.outline.question.facts for one in batch.merged))
-        charges = charges_of(batch, asked, request)
+        charges = _charges(batch, asked, request)
         for charge in charges:
             if charge.key is not None:
                 self._ledger.check_key(request.analyst, charge.key, charge.body)
         for plan in batch.plans:
             self._private_data.check(plan.table)
-        found = self.find_stored(planned, asked, request)
+        found = self.find_batch(planned, asked, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
         for place in missing:
             _check_useful(charges[place].plan, charges[place].confidence, request)
-        stop = BeforeCharge(nothing(self._ledger.total), tuple(batch.plans), sum(map(bool, planned.checks)))
-        new, checks, more = yield from self._buy(
-            [charges[p] for p in missing], batch.costs(missing), [planned.checks[p] for p in missing], request, stop
+        costs = zip(missing, batch.costs(missing), strict=True)
+        stop = BeforeCharge(self._ledger.total.zero, tuple(batch.plans), sum(map(bool, planned.checks)))
+        new, checks, more = yield from self._pay(
+            [replace(charges[p], cost=cost) for p, cost in costs], [planned.checks[p] for p in missing], request, stop
         )
         told = [None if one is None else checks.get(one, one).told for one in planned.checks]
         paid = iter(new)
         answers = [next(paid) if answer is None else answer for answer in found]
         return batch_of(asked.names, batch, answers, told, more)
 
-    def find_stored(self, planned: PlannedBatch, asked: BatchRequest, request: Request) -> list[Release | None]:
+    def find_batch(self, planned: PlannedBatch, asked: BatchRequest, request: Request) -> list[Release | None]:
         """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
-        charges, find = (
-            charges_of(planned.batch, asked, request),
-            partial(self._answers.find_stored, analyst=request.analyst),
-        )
-        found = [None if request.refresh else find(one.plan, one.confidence, key=one.key) for one in charges]
-        if request.refresh or planned.lesser is None or None not in found:
+        if request.refresh:
+            return [None] * len(planned.batch.plans)
+        found = [
+            find_stored(self._ledger, one.plan, confidence=one.confidence, analyst=request.analyst, key=one.key)
+            for one in _charges(planned.batch, asked, request)
+        ]
+        if planned.lesser is None or None not in found:
             return found
-        lesser = charges_of(planned.lesser(), asked, request)
-        pairs = zip(found, lesser, strict=True)
-        return [find(one.plan, one.confidence) if answer is None else answer for answer, one in pairs]
+        lesser = _charges(planned.lesser(), asked, request)
+        return [
+            find_stored(self._ledger, one.plan, confidence=one.confidence) if answer is None else answer
+            for answer, one in zip(found, lesser, strict=True)
+        ]
 
     def find_least(self, planned: PlannedRequest) -> Release | None:
         """The stored answer to a question that will do."""
-        return self._answers.find_stored(planned.least, planned.confidence)
+        return find_stored(self._ledger, planned.least, confidence=planned.confidence)
 
     def _answer(self, title: str, planned: PlannedRequest, request: Request) -> RequestSteps[Release]:
         """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
         if planned.plan.outline.is_declared:
-            return declared_answer(planned.plan, nothing(self._ledger.total), planned.confidence)
+            return declared_answer(planned.plan, self._ledger.total.zero, planned.confidence)
         if request.combine:
             _check_combine(planned, request)
         self._private_data.check(planned.plan.table)
         if planned.missing and not planned.nothing:
             _check_useful(planned.plan, planned.confidence, request)
-            price = price_of(planned, self._ledger.budget)
+            price = planned.price(self._ledger.budget)
             _check_at_most(price, request)
             self._ledger.check_fits(price, analyst=request.analyst)
-            planned = yield from find_missing(planned, request, self._planner, self._ledger, self._private_data)
+            planned = yield from self._find_missing(planned, request)
         if planned.found and (why := planned.nothing):
-            check_search_keys(planned, request, self._ledger)
+            check_search_keys(planned.found, request, self._ledger)
             return null_answer(planned.plan, planned.found, planned.charged, planned.confidence, why)
         answer = None if request.refresh else self._stored(planned, request)
         if answer is None:  # not by its truth: an answer without rows is false
             if planned.search is None or not planned.charged:
                 _check_useful(planned.plan, planned.confidence, request)
             with after_charge(planned.charged):
-                planned, answer = yield from self._pay(title, planned, request)
+                planned, answer = yield from self._pay_one(title, planned, request)
         check = None if planned.check is None else planned.check.checked
         if not planned.found and check is None:
             return answer
         return replace(answer, found=planned.found, check=check, cost=answer.cost + planned.charged)
 
-    def _pay(
+    def _find_missing(self, planned: PlannedRequest, request: Request) -> RequestSteps[PlannedRequest]:
+        """The same request with all that was missing: found, charged and stored. The whole price was checked before.
+
+        It ends with the first search that finds nothing to rely on. How many there are, and what is charged, follows
+        from the plan and from what was released.
+        """
+        while planned.missing and not planned.nothing:
+            search, target = planned.search, planned.missing[0]
+            if search is None:
+                raise Bug("missing bounds without a search")
+            more = len(planned.found) + len(planned.missing) + (planned.check is not None)
+            with after_charge(planned.charged):
+                new = prepare(self._private_data, search.charge(target, request, planned.confidence))
+                yield BeforeCharge(planned.price(self._ledger.budget), (planned.plan,), more)
+                (paid,) = yield from buy(self._ledger, [new], request.analyst, planned.plan)
+            search.take(search_result(target, paid.plan.loss, paid.released.cells[0], paid.entry))
+            charged = planned.charged + paid.cost
+            with after_charge(charged):  # a refusal by what was found, which is public now
+                planned = self._planner.survey(search, request, charged)
+        return planned
+
+    def _pay_one(
         self, title: str, planned: PlannedRequest, request: Request
     ) -> RequestSteps[tuple[PlannedRequest, Release]]:
         """A new answer, with its check."""
-        charge = PlannedCharge(planned.plan, planned.confidence, title, request.body(), request.key)
-        cost, check = self._ledger.budget.cost(planned.plan.loss), planned.check
-        known = self._answers.find_all(planned.plan.outline) if request.combine else []
-        stop = BeforeCharge(planned.charged, (planned.plan,), len(planned.found) + (check is not None))
-        (answer,), paid, more = yield from self._buy([charge], [cost], [check], request, stop)
+        plan, check, confidence = planned.plan, planned.check, planned.confidence
+        cost = self._ledger.budget.cost(plan.loss)
+        charge = PlannedCharge(plan, cost, confidence, title, request.body(), request.key)
+        known = find_all(self._ledger, plan.outline) if request.combine else []
+        stop = BeforeCharge(planned.charged, (plan,), len(planned.found) + (check is not None))
+        (answer,), paid, more = yield from self._pay([charge], [check], request, stop)
         with after_charge(more):
-            answer = combine(answer, known) if request.combine else answer
+            answer = _combine(answer, known) if request.combine else answer
         if check is None or not paid:
             return planned, answer
         return replace(planned, check=paid[check], charged=planned.charged + more), answer
 
-    def _buy(
+    def _pay(
         self,
         charges: Sequence[PlannedCharge],
-        costs: Sequence[Cost],
         checks: Sequence[PlannedCheck | None],
         request: Request,
         stop: BeforeCharge,
@@ -176,32 +221,42 @@ class Requests:
         `stop` has what was charged for them before, and what is asked.
         """
         if not charges:
-            return [], {}, nothing(self._ledger.total)
+            return [], {}, stop.price.zero
         lacking = list(dict.fromkeys(self._lacking(charges, checks, request)))
-        price = sum([*costs, *(self._ledger.budget.cost(one.price) for one in lacking)], nothing(self._ledger.total))
+        budget, level = self._ledger.budget, charges[0].confidence
+        planned = [*(one.charge(request, budget, level) for one in lacking), *charges]
+        price = sum((one.cost for one in planned), stop.price.zero)
         _check_at_most(stop.price + price, request)
-        answers = self._answers.prepare(charges, costs)
-        new = [prepare_check(one, request, self._ledger, self._private_data) for one in lacking]
+        new = [prepare(self._private_data, one) for one in planned]
         yield replace(stop, price=price)
-        paid = yield from buy(self._ledger, [*new, *answers], request.analyst)
-        first, rest = paid[: len(new)], paid[len(new) :]
-        results = {one: replace(one, result=p.answer, own=True) for one, p in zip(lacking, first, strict=True)}
-        releases = [release_of(charge, one) for charge, one in zip(charges, rest, strict=True)]
-        return releases, results, sum((one.cost for one in first), nothing(self._ledger.total))
+        paid = yield from buy(self._ledger, new, request.analyst)
+        first, rest = paid[: len(lacking)], paid[len(lacking) :]
+        told = {
+            one: replace(one, result=check_result(p.plan.loss, one.target.labels, p.released.cells[0][0]), own=True)
+            for one, p in zip(lacking, first, strict=True)
+        }
+        releases = [one.answer(charge.confidence) for charge, one in zip(charges, rest, strict=True)]
+        return releases, told, sum((one.cost for one in first), stop.price.zero)
 
     def _lacking(
         self, charges: Sequence[PlannedCharge], checks: Sequence[PlannedCheck | None], request: Request
     ) -> Iterable[PlannedCheck]:
         """The checks that are missing. A key that was charged before buys no new answer, and so no check."""
         for charge, check in zip(charges, checks, strict=True):
-            new = charge.key is None or not self._ledger.knows_key(request.analyst, charge.key)
-            if new and check is not None and check.missing:
+            if check is None or not check.missing:
+                continue
+            if charge.key is None or not self._ledger.knows_key(request.analyst, charge.key):
                 yield check
 
     def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
-        return self._answers.find_stored(
-            planned.plan, planned.confidence, lesser=planned.lesser, analyst=request.analyst, key=request.key
+        return find_stored(
+            self._ledger,
+            planned.plan,
+            confidence=planned.confidence,
+            lesser=planned.lesser,
+            analyst=request.analyst,
+            key=request.key,
         )
 
     def _kept_answer(self, name: Hashable) -> Release | None:
@@ -227,6 +282,23 @@ class Requests:
 
     def _stamp(self, match: str | None) -> Hashable:
         return self._ledger.state if match is None else self._ledger.answer_stamp(match)
+
+
+def _charges(batch: BatchPlan, asked: BatchRequest, request: Request) -> list[PlannedCharge]:
+    """The charges that a batch is made of: one for each plan, and the questions that are read off it."""
+    found, free = [], batch.budget.capacity.zero
+    for place, (plan, merged, numbers) in enumerate(zip(batch.plans, batch.merged, batch.read_off(), strict=True)):
+        key = None if request.key is None else f"batch:{sha256(repr((request.key, place)).encode()).hexdigest()}"
+        questions, title = tuple(batch.items[index].question for index in numbers), asked.title(numbers)
+        found.append(PlannedCharge(plan, free, merged.confidence, title, request.body(place), key, questions))
+    return found
+
+
+def _combine(newest: Release, known: Sequence[Stored]) -> Release:
+    """A new answer joined with those that were stored before it."""
+    others = [one for one in known if one[0] != newest.entry]
+    with after_charge(newest.cost), saying(UNJOINED, newest.entry):
+        return combined(newest, [(newest.entry, newest.plan, newest.released), *others])
 
 
 def _check_useful(plan: Plan, confidence: Fraction, request: Request) -> None:

@@ -1,0 +1,246 @@
+"""What a charge buys: a plan whose rows are read once and stored, whether it answers, checks limits or finds bounds.
+
+    find      an answer that is stored and good enough costs nothing
+    prepare   the engine's text is written, and an answer is made from no rows
+    buy       reserve, [before rows], read, [before store], settle: in the steps of stages.py
+
+Nothing reads private rows before the charge is durable, and nothing is refunded after.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from operator import add
+
+from lapwing.answers.answer import Release
+from lapwing.answers.combine import Stored
+from lapwing.answers.stored import best_terms, decode, enough_terms, prices_in, terms_of
+from lapwing.curator.private_data import PrivateData
+from lapwing.curator.stages import BeforeRows, BeforeStore, RequestSteps
+from lapwing.errors import AnswerLost, LapwingError, LedgerFailed, Misconfigured
+from lapwing.ledger import Charge, Ledger, Reservation
+from lapwing.ledger.reservation import NewAnswer, Offer
+from lapwing.plan.noise import Released
+from lapwing.plan.plan import Outline, Plan, priced
+from lapwing.plan.question import Question
+from lapwing.privacy.budget import Cost
+
+UNANSWERED = (
+    "A question with this key was already charged and has no stored answer. It stays charged and is not run again. "
+    "Use a new key to pay again."
+)
+OTHERWISE = "This key was used before the data or their declaration changed. Use a new key."
+LOST = (
+    "The answer could not be stored, so it is not shown. Its price stays charged (entry {entry}), "
+    "and asking again charges again; use a new key if it had one. {why}"
+)
+UNSTORED = "All of it stays charged (entries {first} to {last})."
+ALL = f"{UNSTORED} What was answered before this is stored."
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCharge:
+    """One charge of a request: its plan, its cost, and what the ledger knows it by."""
+
+    plan: Plan
+    cost: Cost
+    confidence: Fraction
+    title: str
+    """What was asked, for the reader of the ledger."""
+    body: str
+    key: str | None
+    questions: tuple[Question, ...] | None = None
+    """What will be read off the answer; None for the question of the plan."""
+
+    @property
+    def charge(self) -> Charge:
+        """What the ledger is told."""
+        note, plan = {"question": self.title}, self.plan
+        if self.questions != ():
+            note |= {"plan": plan.question.canonical(), "version": plan.table.version}
+        return Charge(self.cost, self.body, self.key, note)
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A charge whose rows are ready to be read."""
+
+    charge: Charge
+    plan: Plan
+    read: Callable[[], tuple[Released, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class PaidAnswer:
+    """What a charge bought, and what was charged for it now."""
+
+    plan: Plan
+    released: Released
+    cost: Cost
+    entry: int
+
+    def answer(self, confidence: Fraction) -> Release:
+        """What it is to the one who asked."""
+        return Release(self.plan, self.released, self.cost, self.entry, confidence)
+
+
+def find_stored(
+    ledger: Ledger,
+    plan: Plan,
+    *,
+    confidence: Fraction,
+    lesser: Callable[[], Plan] | None = None,
+    analyst: str = "",
+    key: str | None = None,
+) -> Release | None:
+    """The best answer paid before, if none of its errors is larger than asked; of equal ones the newest.
+
+    A key that this request was paid with gives its own answer back. Where no answer is as good as the plan, one
+    that is as good as the lesser plan will do.
+    """
+    outline, match = plan.outline, plan.outline.identity.text
+    own = None if key is None else ledger.paid_with(match, analyst, key)
+    if own is None:
+        newest = {offer.terms: offer for offer in ledger.offers(match)}
+        best = _best_of(newest, plan, confidence) if newest else None
+        if best is None and newest and lesser is not None:
+            best = _best_of(newest, lesser(), confidence)
+        if best is None:
+            return None
+        own = newest[best].seq, ledger.read_offer(match, newest[best])
+    seq, payload = own
+    made, released = decode(outline, payload)
+    return Release(made, released, ledger.total.zero, seq, confidence)
+
+
+def find_all(ledger: Ledger, outline: Outline) -> list[Stored]:
+    """All answers that are stored for a question, the newest first."""
+    found = ledger.find_answers(outline.identity.text)
+    return [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
+
+
+def prepare(private_data: PrivateData, planned: PlannedCharge) -> Purchase:
+    """Whatever a charge needs that needs no rows."""
+    read = private_data.prepare_release(planned.plan, planned.confidence, planned.questions)
+    return Purchase(planned.charge, planned.plan, read)
+
+
+def buy(
+    ledger: Ledger, purchases: Sequence[Purchase], analyst: str, search: Plan | None = None
+) -> RequestSteps[list[PaidAnswer]]:
+    """Charges for all of them or none, in one transaction. Then rows are read for each, and all are stored together.
+
+    `search` is the plan of what is asked, if this only finds what it needs. What was read before a failure is stored,
+    when it may be; the failure is raised after that, so that it does not show earlier than an answer would.
+    """
+    made = ledger.reserve_all([one.charge for one in purchases], analyst=analyst)
+    total = reduce(add, [one.cost for one in made])
+    with after_charge(total), _of_several(made, ALL):
+        bought = [_again(ledger, one.plan, reservation) for one, reservation in zip(purchases, made, strict=True)]
+    yield BeforeRows()
+    paid: list[PaidAnswer] = []
+    new: list[NewAnswer] = []
+    failure: BaseException | None = None
+    try:
+        with after_charge(total), _of_several(made, ALL):
+            for one, reservation, again in zip(purchases, made, bought, strict=True):
+                if again is None:
+                    released, payload = one.read()
+                    match, terms = one.plan.outline.identity.text, terms_of(one.plan.prices)
+                    new.append(NewAnswer(reservation, payload, match, terms))
+                    paid.append(PaidAnswer(one.plan, released, reservation.cost, reservation.seq))
+                else:
+                    paid.append(again())
+    except BaseException as error:  # noqa: BLE001 (raised below)
+        failure = error
+    yield BeforeStore(tuple(new), search if failure is None else None)
+    if new:
+        with after_charge(total), _of_several(made, UNSTORED), saying(LOST, new[-1].reservation.seq):
+            ledger.settle_all(new)
+    if failure is None:
+        return paid
+    try:
+        raise failure
+    finally:
+        failure = None  # its traceback holds this frame
+
+
+def _again(ledger: Ledger, plan: Plan, reservation: Reservation) -> Callable[[], PaidAnswer] | None:
+    """Reads what this charge bought before; None if it was made now, and buys something new."""
+    if reservation.fresh:
+        return None
+    payload = None if reservation.unanswered else ledger.answer(reservation.seq, plan.outline.identity.text)
+
+    def read() -> PaidAnswer:
+        if reservation.unanswered:
+            raise AnswerLost(UNANSWERED)
+        if payload is None:  # the request is the same, and what the steward declares is not
+            raise Misconfigured(OTHERWISE)
+        return PaidAnswer(*decode(plan.outline, payload), reservation.cost.zero, reservation.seq)
+
+    return read
+
+
+def _best_of(offered: Mapping[str, Offer], plan: Plan, confidence: Fraction) -> str | None:
+    """The terms of the best answer that is offered, if it is as good as the plan."""
+    with _reading_terms():
+        first = best_terms(offered)
+    return _best(plan, confidence, first) or _best(plan, confidence, enough_terms(offered, terms_of(plan.prices)))
+
+
+def _best(plan: Plan, confidence: Fraction, offers: Sequence[str]) -> str | None:
+    """Of these terms the best, if an answer on them is as good as the plan; of equal ones the first."""
+    best: tuple[str, Plan] | None = None
+    for terms in offers:
+        made = priced(plan.outline, prices_in(json.loads(terms)))
+        if made.is_as_good_as(plan, confidence) and (best is None or not best[1].is_as_good_as(made, confidence)):
+            best = terms, made
+    return None if best is None else best[0]
+
+
+@contextmanager
+def after_charge(cost: Cost) -> Iterator[None]:
+    """Adds to an error of ours what was charged for its request before."""
+    try:
+        yield
+    except LapwingError as error:
+        if cost:
+            error.charged = cost if error.charged is None else cost + error.charged
+        raise
+
+
+@contextmanager
+def saying(words: str, entry: int) -> Iterator[None]:
+    """If something fails inside, says first what was charged."""
+    try:
+        yield
+    except LapwingError as error:
+        raise LedgerFailed(words.format(entry=entry, why=error)) from error
+
+
+@contextmanager
+def _of_several(made: Sequence[Reservation], words: str) -> Iterator[None]:
+    """If one of several charges buys nothing, says that the others stay charged too."""
+    try:
+        yield
+    except LapwingError as error:
+        if len(made) > 1:
+            error.more = words.format(first=made[0].seq, last=made[-1].seq)
+        raise
+
+
+@contextmanager
+def _reading_terms() -> Iterator[None]:
+    """If the terms of a stored answer cannot be read inside, says that the ledger is damaged."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
+        raise LedgerFailed(
+            "The ledger is damaged. The terms of a stored answer cannot be read. No answer is given. "
+            "Run `lapwing ledger verify`."
+        ) from None
