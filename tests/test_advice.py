@@ -186,6 +186,8 @@ MEANT = {
     "==": ("age == 30", "age = 30"),
     "@": ("@ loose > 3", "ABS(loose) > 3"),
     "^@": ("name ^@ 'a'", "STARTS_WITH(name, 'a')"),
+    "~": ("name ~ 'a.*'", "REGEXP_MATCHES(name, '^(a.*)$')"),
+    "!~": ("name !~ 'a.*'", "NOT REGEXP_MATCHES(name, '^(a.*)$')"),
     "~~": ("name ~~ 'a%'", "name LIKE 'a%'"),
     "!~~": ("name !~~ 'a%'", "name NOT LIKE 'a%'"),
     "~~*": ("name ~~* 'A%'", "name ILIKE 'A%'"),

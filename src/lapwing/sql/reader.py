@@ -31,13 +31,13 @@ from lapwing.plan.question import Order, Output, Question, normalised, note_of
 from lapwing.plan.total import COUNT_VALUES, SUM
 from lapwing.quiet import quiet
 from lapwing.sql import grouping
-from lapwing.sql.aliases import rename_aggregates
+from lapwing.sql.aliases import gather_grouping_sets, rename_aggregates
 from lapwing.sql.date_parts import settle_today
 from lapwing.sql.from_clause import Names, Scopes, only_select, read_body, read_from
 from lapwing.sql.grouping import Grouping
 from lapwing.sql.naming import names_of
 from lapwing.sql.per_unit import is_per_unit, per_unit
-from lapwing.sql.precedence import bind, check_spellings, read_top
+from lapwing.sql.precedence import bind, check_is, check_spellings, read_top
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import (
@@ -160,7 +160,9 @@ def _parse(text: str) -> exp.Expr:
     if len(parts) > MOST_PARTS:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
     bind(parts)
+    check_is(tokens, text)
     rename_aggregates(parts)
+    gather_grouping_sets(parts)
     return statement
 
 

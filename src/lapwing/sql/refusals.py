@@ -186,7 +186,7 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.DateFromParts: frozenset({"year", "month", "day"}),
     exp.TimestampFromParts: frozenset({"year", "month", "day", "hour", "min", "sec"}),
     exp.Date: _THIS,
-    exp.DateDiff: frozenset({"this", "expression", "unit"}),
+    exp.DateDiff: frozenset({"this", "expression", "unit", "date_part_boundary"}),
     exp.DateTrunc: frozenset({"this", "unit"}),
     exp.TimestampTrunc: frozenset({"this", "unit"}),
     exp.DateAdd: _BOTH,
