@@ -95,7 +95,7 @@ def test_other_keys_are_selected_for_the_whole_price() -> None:
         ("SELECT DISTINCT pid FROM visits", {"epsilon": 0.1}, "it uses the protected unit `pid`"),
         ("SELECT pid FROM visits GROUP BY pid", {"epsilon": 0.1}, "it uses the protected unit `pid`"),
         ("SELECT DISTINCT cost FROM visits", {"epsilon": 0.1}, "cannot group by a real number"),
-        ("SELECT DISTINCT * FROM visits", {"epsilon": 0.1}, "the rows themselves are private"),
+        ("SELECT DISTINCT * FROM visits", {"epsilon": 0.1}, "it uses the protected unit"),
         ("SELECT DISTINCT 1 FROM visits", {"epsilon": 0.1}, "cannot group by a constant"),
         ("SELECT sex FROM visits", {"epsilon": 0.1}, "the rows themselves are private"),
         ("SELECT 1 FROM visits HAVING TRUE", {"epsilon": 0.1}, "the rows themselves are private"),

@@ -15,7 +15,7 @@ from lapwing.plan.domain import domain_of
 from lapwing.plan.question import Question
 from lapwing.privacy import Budget
 from lapwing.sql import read_sql
-from lapwing.sql.ibis_reader import read_ibis, unbound_table
+from lapwing.sql.ibis import read_ibis, unbound_table
 from support.refusals import attempt
 from support.visits import visits_catalog, visits_table
 

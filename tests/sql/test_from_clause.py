@@ -11,7 +11,7 @@ from lapwing.curator.pricing import Terms
 from lapwing.curator.request import QuestionRequest, Request
 from lapwing.errors import Refused
 from lapwing.sql import read_sql
-from lapwing.sql.ibis_reader import read_ibis, unbound_table
+from lapwing.sql.ibis import read_ibis, unbound_table
 from support.refusals import attempt
 from support.relations import make_world
 from support.visits import open_visits, visits_catalog, visits_table

@@ -10,7 +10,7 @@ import pytest
 
 from lapwing.curator import Curator
 from lapwing.errors import Refused
-from lapwing.sql.ibis_reader import unbound_table
+from lapwing.sql.ibis import unbound_table
 from support.exact import asked, open_exact, truth
 from support.refusals import attempt
 

@@ -25,7 +25,7 @@ from lapwing.plan.query import cells_query
 from lapwing.plan.question import Question
 from lapwing.privacy import Budget, Pure
 from lapwing.sql import read_sql
-from lapwing.sql.ibis_reader import read_ibis, unbound_table
+from lapwing.sql.ibis import read_ibis, unbound_table
 from support.cells import run
 from support.questions import TYPES
 from support.reference import reference_cells
@@ -338,7 +338,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM visits CROSS JOIN sites": "only equality joins",
     "SELECT COUNT(*) FROM visits NATURAL JOIN sites": "only equality joins",
     "SELECT COUNT(*) FROM visits v FULL JOIN stays s ON v.pid = s.pid": "only equality joins",
-    "SELECT COUNT(*) FROM visits v SEMI JOIN stays s ON v.pid = s.pid": "only equality joins",
+    "SELECT COUNT(*) FROM visits v SEMI JOIN stays s ON v.site = s.site": "its values belong to other units",
     "SELECT COUNT(*) FROM visits v JOIN stays s ON v.site = s.site": "ON a.pid = b.pid",
     "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid = s.site": "ON a.pid = b.pid",
     "SELECT COUNT(*) FROM visits v JOIN stays s ON v.pid + 0 = s.pid": "ON a.pid = b.pid",

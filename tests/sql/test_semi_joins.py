@@ -18,7 +18,7 @@ from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.privacy import Pure
 from lapwing.sql import read_sql
-from lapwing.sql.ibis_reader import read_ibis, unbound_table
+from lapwing.sql.ibis import read_ibis, unbound_table
 from support.cells import run
 from support.questions import arrow_table
 from support.refusals import attempt
@@ -87,6 +87,31 @@ def test_semi_join_means_what_duckdb_says(condition: str, worlds: Any) -> None:
         ((truth,),) = plain.execute(f"{text} AND v.pid IS NOT NULL").fetchall()
         ours = text.replace(" AND pid IS NOT NULL", "").replace(" WHERE pid IS NOT NULL", "")
         assert counted(world, ours.replace(" AND code IS NOT NULL", ""), engine) == truth
+
+
+JOINS = (
+    "SEMI JOIN stays AS s ON v.pid = s.pid",
+    "ANTI JOIN stays AS s ON s.pid = v.pid",
+    "SEMI JOIN stays AS s USING (pid)",
+    "ANTI JOIN stays AS s ON v.pid = s.pid AND s.nights > 1",
+    "SEMI JOIN sites AS p ON v.site = p.code",
+    "ANTI JOIN sites AS p ON v.site = p.code AND p.size > 5",
+    "SEMI JOIN (SELECT pid FROM stays WHERE ward = 'a') AS s ON v.pid = s.pid",
+)
+
+
+@pytest.mark.parametrize("join", JOINS)
+def test_semi_and_anti_joins_mean_what_duckdb_says(join: str) -> None:
+    """A row without a value has no partner, so an anti-join keeps it."""
+    for seed in (2, 5, 8, 11):
+        world = wide(seed)
+        with duckdb.connect() as plain:
+            plain.register("visits", arrow_table(world.visit_rows))
+            plain.register("stays", stays_frame(world.stay_rows))
+            plain.register("sites", SITES)
+            text = f"SELECT COUNT(*) FROM visits AS v {join}"
+            ((truth,),) = plain.execute(f"{text} WHERE v.pid IS NOT NULL").fetchall()
+        assert counted(world, text) == truth
 
 
 def test_nulls_of_the_sub_query_are_dropped_first() -> None:

@@ -39,7 +39,7 @@ from lapwing.expressions.table import Catalog
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
 from lapwing.privacy.statement import Statement
-from lapwing.sql.ibis_reader import unbound_table
+from lapwing.sql.ibis import unbound_table
 from lapwing.terms import (
     STEWARD,
     AskBatchTerms,

@@ -31,7 +31,7 @@ from lapwing.plan.question import Question
 from lapwing.plan.units_exceeding import UnitsExceeding, check_target
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.sql import read_sql
-from lapwing.sql.ibis_reader import read_ibis
+from lapwing.sql.ibis import as_sql
 from lapwing.sql.split import read_statement
 
 REMEMBERED = 256
@@ -102,9 +102,9 @@ class Planner:
 
     def read(self, question: Any, today: date | None = None) -> Question:
         """The question in SQL or as an Ibis expression, asked on this date."""
-        if isinstance(question, str):
-            return self._read_sql(question, today)
-        return reader_of(question, today)(self._catalog)
+        if isinstance(question, StatementPart):
+            return reader_of(question, today)(self._catalog)
+        return self._read_sql(as_sql(question), today)
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
@@ -245,12 +245,10 @@ class Planner:
 def reader_of(question: Any, today: date | None) -> QuestionReader:
     """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
     match question:
-        case str():
-            return partial(read_sql, question, today=today)
         case StatementPart(text=text, place=place):
             return lambda catalog: read_statement(text, catalog, today).parts[place]
         case _:
-            return partial(read_ibis, question, today=today)
+            return partial(read_sql, as_sql(question), today=today)
 
 
 def _confidence(table: Table, confidence: Number | None) -> Fraction:

@@ -23,7 +23,7 @@ from lapwing.expressions.table import Catalog
 from lapwing.plan.plan import make_outline
 from lapwing.plan.postprocessed import SplitStatement, released_number
 from lapwing.plan.question import Question
-from lapwing.sql.ibis_to_sql import written_as_sql
+from lapwing.sql.ibis import as_sql
 from lapwing.sql.split import StatementReader
 
 
@@ -41,16 +41,15 @@ class StatementFinder:
         """
         if isinstance(question, StatementPart):
             return None
-        return self._found(question, today) if isinstance(question, str) else self._find(question, today)
+        return self._found(as_sql(question), today)
 
-    def _find(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
+    def _find(self, text: str, today: date | None) -> tuple[str, SplitStatement] | None:
         try:
-            self._read(question, today)
+            self._read(text, today)
         except Refused:
-            text = question if isinstance(question, str) else written_as_sql(question)
             reader = StatementReader(self._catalog)
             try:
-                return None if text is None else (text, reader.read(text, today))
+                return text, reader.read(text, today)
             except Refused:
                 if reader.goes_on:
                     raise

@@ -40,6 +40,15 @@ def rename_aggregates(parts: Iterable[exp.Expr]) -> None:
             node.replace(meant)
 
 
+def gather_grouping_sets(parts: Iterable[exp.Expr]) -> None:
+    """Puts ROLLUP, CUBE and GROUPING SETS beside the plain keys of GROUP BY, where newer parsers list them."""
+    kinds = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping_sets"}
+    for group in parts:
+        for node in list(group.expressions) if isinstance(group, exp.Group) else []:
+            if type(node) in kinds:
+                group.append(kinds[type(node)], node.pop())
+
+
 def _meant(node: exp.Expr) -> exp.Expr | None:
     parts = {name: value for name, value in node.args.items() if value}
     match node:

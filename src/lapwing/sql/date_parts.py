@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import date
+from datetime import date, datetime, time, timedelta
+from fractions import Fraction
 from functools import partial
 
 from sqlglot import exp
@@ -146,3 +147,22 @@ def iso_weekday(node: SqlNode, inner: SqlReader) -> Expression:
     apply = partial(call, part=lambda: part_of(node))
     shifted_day = apply(numbers.ADD, apply(dates.DAY_OF_WEEK, inner(node.this)), Literal(6, Type.INTEGER))
     return apply(numbers.ADD, apply(numbers.REMAINDER, shifted_day, Literal(7, Type.INTEGER)), Literal(1, Type.INTEGER))
+
+
+def made_date(node: SqlNode, inner: SqlReader) -> Expression:
+    """MAKE_DATE(2020, 12, 31) and MAKE_TIMESTAMP(2020, 12, 31, 10, 30, 0): a constant."""
+    values = [part.value if isinstance(part, Literal) else None for part in map(inner, node.args.values())]
+    whole = [value for value in values[:5] if type(value) is int]
+    seconds = [Fraction(value) for value in values[5:] if isinstance(value, int | Fraction)]
+    millionths = sum(seconds, Fraction(0)) * 10**6
+    try:
+        if len(whole) + len(seconds) == len(values) and millionths.denominator == 1 and 0 <= millionths < 60 * 10**6:
+            day = date(*whole[:3])
+            if isinstance(node, exp.DateFromParts):
+                return Literal(day, Type.DATE)
+            at = datetime.combine(day, time(hour=whole[3], minute=whole[4])) + timedelta(microseconds=int(millionths))
+            return Literal(at, Type.TIMESTAMP)
+    except (ValueError, OverflowError):
+        pass
+    instead = "Write DATE '2020-12-31' or TIMESTAMP '2020-12-31 10:30:00'."
+    refuse("wrong-argument", part_of(node), "its arguments must be constants that make a date.", instead)

@@ -7,21 +7,26 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from lapwing.expressions.expression import Expression
+from lapwing.expressions.expression import Expression, Literal
+from lapwing.expressions.operators.base import call
+from lapwing.expressions.operators.logic import COALESCE, NOT
 from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.table import Catalog, Table
+from lapwing.expressions.types import Type
 from lapwing.plan.question import Output
 from lapwing.sql.combining import rows_only
 from lapwing.sql.joins import BOTH_SIDES, filter_sides, join
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import Columns, Relation, Rows, all_rows, by_name, column_of, filter_by
+from lapwing.sql.semi_join_rows import is_member
 from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
 from lapwing.sql.unions import unite
 
 KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
     (side, kind): side.lower() for side in ("LEFT", "RIGHT") for kind in ("", "OUTER")
 }
+KINDS |= {(side, kind): kind.lower() for side in ("", "LEFT") for kind in ("SEMI", "ANTI")}
 """Supported joins, by the words before JOIN."""
 
 COMMAS = {("", ""), ("", "CROSS")}
@@ -29,8 +34,6 @@ COMMAS = {("", ""), ("", "CROSS")}
 
 _OTHERS = {
     "FULL": "Write LEFT JOIN, which leaves out unmatched rows of the right table.",
-    "SEMI": "Write WHERE a.x IN (SELECT x FROM b).",
-    "ANTI": "Write WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x).",
 }
 """What to write instead of other joins."""
 _EQUALS = "Write ON a.x = b.y AND ..."
@@ -302,6 +305,8 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
         column = exp.Column(this=name.copy())
         pairs.append((left.column(column), right.column(column)))
     only = [(term.side, term.condition) for term in terms if term.condition is not None and term.side != "both"]
+    if how in ("semi", "anti"):
+        return left.refine(_semi_join(first, second, pairs, only, how=how, what=what))
     first, second, more = filter_sides(first, second, only, how=how, what=f"ON {part_of(on)}" if on else what)
     conditions[:] = [term for term in conditions if all(term is not one for one in taken)]
     made = join(first, second, [*pairs, *more], how=how, what=what)
@@ -319,6 +324,29 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
     scopes = Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
     met = [read(term, _leaf(scopes.column)) for term in both]
     return scopes.refine(filter_by(scopes.relation, met, lambda: f"ON {part_of(both[0])}"))
+
+
+def _semi_join(
+    left: Rows,
+    right: Rows,
+    pairs: list[tuple[Expression, Expression]],
+    only: list[tuple[str, Expression]],
+    *,
+    how: str,
+    what: str,
+) -> Relation:
+    """The rows with a partner, or those without one."""
+    if any(side == "left" for side, _ in only):
+        why = "its other conditions may only use the right table."
+        refuse("unsupported-join", what, why, "Count with that condition in WHERE separately.")
+    if len(pairs) > 1:
+        refuse("unsupported-join", what, "it compares one column.", "Compare the protected unit of both.")
+    _, members, _ = filter_sides(left, right, only, how="left", what=what)
+    ((value, other),) = pairs
+    made, met = is_member(left, value, replace(members, columns=by_name([Output("member", other)])), what)
+    found = call(COALESCE, met, Literal(False, Type.BOOLEAN), part=lambda: what)
+    kept = found if how == "semi" else call(NOT, found, part=lambda: what)
+    return filter_by(made, [kept], lambda: what)
 
 
 def _links(term: SqlNode, left: Scopes, right: Scopes) -> bool:

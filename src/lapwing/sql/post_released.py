@@ -15,7 +15,6 @@ from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import Compute, Fold, FoldCall, JoinTables, Stack, TableStep
 from lapwing.plan.question import Output, lifted
 from lapwing.sql import reader
-from lapwing.sql.naming import names_of
 from lapwing.sql.post_clauses import (
     Above,
     Known,
@@ -210,14 +209,8 @@ class OverReleased(SelectReading):
         return read(node, leaf)
 
     def key(self, node: SqlNode) -> Expression:
-        items = self.items()
         if is_whole(node):
-            place = int(node.name)
-            if not 1 <= place <= len(items):
-                refuse(
-                    "wrong-argument", f"GROUP BY {place}", f"SELECT has {len(items)} columns.", "Use the column's name."
-                )
-            node = items[place - 1]
+            node = reader.selected(self.select, node)
         elif (
             isinstance(node, exp.Column)
             and not node.table
@@ -344,21 +337,15 @@ class OverReleased(SelectReading):
 
     def _shown(self) -> list[tuple[str, SqlNode | Expression]]:
         """The columns of SELECT; a star stands for all of them."""
-        pairs: list[tuple[str, SqlNode | Expression]] = []
-        for name, node in zip(names_of(self.select.expressions), self.select.expressions, strict=True):
-            inner = node.this if isinstance(node, exp.Alias) else node
-            star = inner.this if isinstance(inner, exp.Column) else inner
-            if isinstance(star, exp.Star):
-                check_modifiers(star)
-                sources = [
-                    s for s in self.sources if not isinstance(inner, exp.Column) or inner.table.lower() in s.names
-                ]
-                listed = dict.fromkeys(pair for source in sources for pair in source.columns.values())
-                pairs += list(listed)
-            else:
-                exact = isinstance(node, exp.Min | exp.Max)  # of released numbers, so it is not approximate
-                pairs.append((name.removeprefix("approx_") if exact else name, inner))
-        return pairs
+        exact = {id(node) for node in self.select.expressions if isinstance(node, exp.Min | exp.Max)}
+        return [
+            (name.removeprefix("approx_") if id(node) in exact else name, node)  # of released numbers, so it is exact
+            for name, node in reader.select_columns(self.select, self._star)
+        ]
+
+    def _star(self, node: SqlNode) -> dict[tuple[str, Column], None]:
+        sources = [s for s in self.sources if not isinstance(node, exp.Column) or node.table.lower() in s.names]
+        return dict.fromkeys(pair for source in sources for pair in source.columns.values())
 
 
 def _and(first: Expression | None, second: Expression, node: SqlNode) -> Expression:

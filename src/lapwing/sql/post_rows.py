@@ -108,7 +108,7 @@ class OverRows(SelectReading):
 
     def _shown(self) -> list[tuple[str, SqlNode]]:
         pairs = []
-        for name, node in reader.select_columns(self.select, self.source):
+        for name, node in reader.select_columns(self.select, self.source.star):
             if not isinstance(node, exp.Expression):
                 refuse_node(exp.Star())
             pairs.append((name, node))

@@ -10,7 +10,7 @@ Checked by: tests/sql/test_precedence.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlglot import TokenType, exp
 
@@ -25,6 +25,8 @@ SPELLINGS: dict[str, str] = {
     "??": "COALESCE(x, y)",
     "<=>": "x IS NOT DISTINCT FROM y",
     "^@": "STARTS_WITH(s, t)",
+    "~": "REGEXP_MATCHES(s, '^(...)$')",
+    "!~": "NOT REGEXP_MATCHES(s, '^(...)$')",
     "~~": "s LIKE t",
     "!~~": "s NOT LIKE t",
     "~~*": "s ILIKE t",
@@ -57,6 +59,20 @@ LEVELS: dict[type[SqlNode], int] = {
 }
 """The precedence of each operator in DuckDB. % and ^ are absent: MOD(x, y) and POWER(x, y) are the same nodes."""
 
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+_ORDERS = frozenset(
+    {TokenType.IS, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE}
+)
+_SEPARATORS = frozenset(
+    {TokenType.AND, TokenType.OR, TokenType.COMMA, TokenType.ALIAS, TokenType.SELECT, TokenType.FROM}
+    | {TokenType.WHERE, TokenType.HAVING, TokenType.QUALIFY, TokenType.ON, TokenType.USING, TokenType.LIMIT}
+    | {TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.PARTITION_BY}
+    | {TokenType.JOIN, TokenType.INNER, TokenType.LEFT, TokenType.RIGHT, TokenType.CROSS, TokenType.SEMICOLON}
+    | {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.WITH, TokenType.WINDOW, TokenType.BETWEEN}
+)
+"""What ends a row of operators, but for what is in brackets."""
+
 _CHAINED = frozenset({_IS, _COMPARED, _RANGE})  # these operators cannot be chained
 
 
@@ -83,6 +99,30 @@ def check_spellings(tokens: Sequence[Any]) -> None:
         instead = SPELLINGS.get(token.text.upper())
         if instead is not None and token.token_type not in _NAMES:
             refuse("unsupported-function", f"`{token.text}`", "this operator is not supported.", f"Write {instead}.")
+
+
+def check_is(tokens: Sequence[Any], text: str) -> None:
+    """Refuses IS beside a comparison. Newer parsers put the parentheses themselves, so that the tree does not show it.
+
+    A comparison may only follow IS NULL, IS TRUE and the like, which end there: it compares all that is before it.
+    """
+    runs: list[tuple[int, list[TokenType]]] = [(0, [])]
+    before = None
+    for token in tokens:
+        kind, (start, run) = token.token_type, runs[-1]
+        if kind in _OPENING:
+            runs.append((token.end + 1, []))
+        elif kind in _CLOSING and len(runs) > 1:
+            runs.pop()
+        elif kind in _ORDERS:
+            if TokenType.DISTINCT in run or (kind is TokenType.IS and set(run) & _ORDERS - {kind}):
+                _refuse_order(f"`{text[start : token.end + 1].strip()[-60:]}`")
+            run.append(kind)
+        elif kind is TokenType.DISTINCT and run[-1:] == [TokenType.IS]:
+            run.append(kind)
+        elif kind in _SEPARATORS and not (before is TokenType.DISTINCT and run):  # but for IS DISTINCT FROM
+            runs[-1] = (token.end + 1, [])
+        before = kind
 
 
 def bind(parts: Sequence[exp.Expr]) -> None:
@@ -159,12 +199,11 @@ def _check(node: SqlNode) -> None:
         fits = _is_complete(left) or _level(left) > level or (_level(left) == level and level not in _CHAINED)
     sides = [side for side in (right, node.args.get("low"), node.args.get("high")) if isinstance(side, exp.Expression)]
     if not fits or not all(_level(side) > level or _level(side) == _NOT for side in sides):
-        refuse(
-            "ambiguous",
-            part_of(node),
-            "without parentheses the order of operators is ambiguous.",
-            "Add parentheses.",
-        )
+        _refuse_order(part_of(node))
+
+
+def _refuse_order(part: str) -> NoReturn:
+    refuse("ambiguous", part, "without parentheses the order of operators is ambiguous.", "Add parentheses.")
 
 
 def _level(node: SqlNode) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -21,7 +21,7 @@ from sqlglot.errors import SqlglotError
 from lapwing.errors import Code, Refused
 from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Expression, Literal
-from lapwing.expressions.refusal import refuse
+from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.table import Catalog
 from lapwing.expressions.types import Type
 from lapwing.plan.aggregates import FUNCTIONS
@@ -31,13 +31,13 @@ from lapwing.plan.question import Order, Output, Question, normalised, note_of
 from lapwing.plan.total import COUNT_VALUES, SUM
 from lapwing.quiet import quiet
 from lapwing.sql import grouping
-from lapwing.sql.aliases import rename_aggregates
+from lapwing.sql.aliases import gather_grouping_sets, rename_aggregates
 from lapwing.sql.date_parts import settle_today
 from lapwing.sql.from_clause import Names, Scopes, only_select, read_body, read_from
 from lapwing.sql.grouping import Grouping
 from lapwing.sql.naming import names_of
 from lapwing.sql.per_unit import is_per_unit, per_unit
-from lapwing.sql.precedence import bind, check_spellings, read_top
+from lapwing.sql.precedence import bind, check_is, check_spellings, read_top
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import (
@@ -80,6 +80,9 @@ PAIRS: dict[type[SqlNode], str] = {
 
 LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
 """Quantiles with their own name."""
+
+StarColumns = Callable[[SqlNode], Iterable[tuple[str, Expression]]]
+"""The columns that a star stands for, with their names."""
 
 
 def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
@@ -157,7 +160,9 @@ def _parse(text: str) -> exp.Expr:
     if len(parts) > MOST_PARTS:
         refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
     bind(parts)
+    check_is(tokens, text)
     rename_aggregates(parts)
+    gather_grouping_sets(parts)
     return statement
 
 
@@ -178,7 +183,8 @@ class SelectSource:
         if id(node) in self.members:
             return self.members[id(node)]
         if not isinstance(node, exp.Column):
-            if type(node) not in AGGREGATES and not isinstance(node, exp.Filter | exp.CountIf):
+            known = type(node) in {*AGGREGATES, *PAIRS, *LEVELS} or isinstance(node, exp.Filter | exp.CountIf)
+            if not known:
                 check_modifiers(node)
                 refuse_node(node)
             refuse(
@@ -188,6 +194,10 @@ class SelectSource:
                 "Move it out.",
             )
         return self.scopes.column(node)
+
+    def star(self, node: SqlNode) -> Iterator[tuple[str, Expression]]:
+        """The columns that a star stands for."""
+        return ((output.name, output.expression) for output in self.scopes.star(node))
 
 
 def read_inside(select: exp.Select, names: Names) -> Relation:
@@ -250,23 +260,36 @@ def _with(select: exp.Select, names: Names) -> Names:
     return names
 
 
-def select_columns(select: exp.Select, source: SelectSource) -> Iterator[tuple[str, SqlNode | Expression]]:
-    """Names and nodes in the SELECT list; a star stands for all columns."""
+def select_columns(select: exp.Select, star: StarColumns) -> Iterator[tuple[str, SqlNode | Expression]]:
+    """Names and nodes in the SELECT list; a star stands for all columns, but for those it excludes."""
     for name, node in zip(names_of(select.expressions), select.expressions, strict=True):
         inner = node.this if isinstance(node, exp.Alias) else node
-        star = inner.this if isinstance(inner, exp.Column) else inner
-        if isinstance(star, exp.Star):
-            check_modifiers(star)
-            yield from ((output.name, output.expression) for output in source.scopes.star(inner))
+        written = inner.this if isinstance(inner, exp.Column) else inner
+        if isinstance(written, exp.Star):
+            yield from _not_excluded(written, list(star(inner)))
         else:
             yield name, inner
+
+
+def _not_excluded(star: exp.Star, columns: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
+    excluded = star.args.get("except_") or star.args.get("except") or []  # as newer and older parsers have it
+    check_modifiers(exp.Star(**{part: value for part, value in star.args.items() if part.rstrip("_") != "except"}))
+    known = {name.lower() for name, _ in columns}
+    for node in excluded:
+        if not isinstance(node, exp.Column | exp.Identifier) or (isinstance(node, exp.Column) and node.table):
+            refuse_node(node)
+        if node.name.lower() not in known:
+            close = nearest(node.name, (name for name, _ in columns))
+            refuse("unknown-column", f"EXCLUDE `{node.name}`", "there is no such column.", close)
+    names = {node.name.lower() for node in excluded}
+    return [(name, expression) for name, expression in columns if name.lower() not in names]
 
 
 def _plain(select: exp.Select, source: SelectSource) -> Relation:
     """A SELECT without aggregates, row by row or group by group."""
     outputs = (
         Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
-        for name, node in select_columns(select, source)
+        for name, node in select_columns(select, source.star)
     )
     return project(source.relation, outputs)
 
@@ -318,7 +341,7 @@ class AggregationReader:
         self.select, self.source, self.rows = select, source, rows
         self.grouping = Grouping(rows, inside=inside)
         self.outputs: dict[str, Expression] = {}
-        self._written: dict[str, SqlNode] | None = None
+        self._written: dict[str, SqlNode | Expression] | None = None
         self.stands_for: Callable[[SqlNode], Expression | None] = lambda _: None
         """What a column stands for that is no column of the source, if it does."""
 
@@ -339,9 +362,9 @@ class AggregationReader:
         limit = limit_of(self.select)
         return groups if limit is None else limit_to(groups, limit)
 
-    def _shown(self) -> Iterator[tuple[str, SqlNode]]:
-        for name, node in select_columns(self.select, self.source):
-            if not isinstance(node, exp.Expression):
+    def _shown(self) -> Iterator[tuple[str, SqlNode | Expression]]:
+        for name, node in select_columns(self.select, self.source.star):
+            if not isinstance(node, exp.Expression) and self.select.args.get("distinct") is None:
                 refuse_node(exp.Star())
             yield name, node
 
@@ -352,31 +375,22 @@ class AggregationReader:
             if group is not None or _has_aggregates(self.select):
                 refuse("unsupported-clause", *CLAUSES["distinct"])
             for name, node in self._shown():
-                self.grouping.add_key(read(node, self.source.column), partial("SELECT DISTINCT `{}`".format, name))
+                self.grouping.add_key(self._below(node), partial("SELECT DISTINCT `{}`".format, name))
         if group is None:
             return
         everything = group.args.get("all") is True and not group.expressions
         if not everything:
             check_modifiers(group)
         for node in all_keys(self.select) if everything else group.expressions:
-            self.grouping.add_key(self.key(node), partial(_grouping_by, node))
+            self.grouping.add_key(self.key(node), partial(self._grouping_by, node))
 
     def key(self, node: SqlNode) -> Expression:
-        meant = self._meant(node)
-        if is_whole(node):
-            place = int(node.name)
-            if not 1 <= place <= len(self.select.expressions):
-                refuse(
-                    "wrong-argument",
-                    f"GROUP BY {place}",
-                    f"SELECT has {len(self.select.expressions)} columns.",
-                    "Use the column's name.",
-                )
-            column = self.select.expressions[place - 1]
-            meant = column.this if isinstance(column, exp.Alias) else column
-        return read(meant, self.source.column)
+        return self._below(selected(self.select, node) if is_whole(node) else self._meant(node))
 
-    def _meant(self, node: SqlNode) -> SqlNode:
+    def _grouping_by(self, node: SqlNode) -> str:
+        return f"GROUP BY {part_of(selected(self.select, node) if is_whole(node) else node)}"
+
+    def _meant(self, node: SqlNode) -> SqlNode | Expression:
         """A name in GROUP BY that is not an input column refers to the SELECT list."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in self.rows.columns:
             if self._written is None:
@@ -384,8 +398,11 @@ class AggregationReader:
             return self._written.get(node.name.lower(), node)
         return node
 
-    def above(self, node: SqlNode) -> Expression:
-        return self.grouping.above(read(node, self._leaf))
+    def above(self, node: SqlNode | Expression) -> Expression:
+        return self.grouping.above(read(node, self._leaf) if isinstance(node, exp.Expression) else node)
+
+    def _below(self, node: SqlNode | Expression) -> Expression:
+        return read(node, self.source.column) if isinstance(node, exp.Expression) else node
 
     def _is_key(self, node: exp.Column) -> bool:
         """True if a column is a key, which its name then means before a selected column of the same name."""
@@ -470,8 +487,13 @@ def _is_key(parts: list[SqlNode]) -> bool:
     return varies and not any(isinstance(part, exp.AggFunc | exp.Window | exp.Subquery) for part in parts)
 
 
-def _grouping_by(node: SqlNode) -> str:
-    return f"GROUP BY {part_of(node)}"
+def selected(select: exp.Select, node: SqlNode) -> SqlNode:
+    """The column of SELECT that a number in GROUP BY refers to."""
+    place, columns = int(node.name), select.expressions
+    if not 1 <= place <= len(columns):
+        refuse("wrong-argument", f"GROUP BY {place}", f"SELECT has {len(columns)} columns.", "Use the column's name.")
+    column: SqlNode = columns[place - 1]
+    return column.this if isinstance(column, exp.Alias) else column
 
 
 def limit_of(select: exp.Expr) -> int | None:

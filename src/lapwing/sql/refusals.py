@@ -53,8 +53,7 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
     "cube": ("CUBE", "it asks several questions at once.", "Ask each one separately."),
     "grouping_sets": ("GROUPING SETS", "it asks several questions at once.", "Ask each one separately."),
     "nulls_first": ("NULLS FIRST", "NULLs always come last.", "Leave it out."),
-    "except_": ("EXCLUDE", "it is not supported.", "List the columns."),
-    "except": ("EXCLUDE", "it is not supported.", "List the columns."),
+    **dict.fromkeys(["except_", "except"], ("EXCLUDE", "it is only supported in SELECT.", "Leave it out.")),
     "replace": ("REPLACE", "it is not supported.", "List the columns."),
     "columns": (
         "column names after the table",
@@ -95,6 +94,7 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.SimilarTo: ("its patterns differ between engines.", "Write REGEXP_MATCHES(s, '^(...)$'), or use LIKE."),
     exp.Glob: ("glob patterns are not supported.", "Use LIKE, STARTS_WITH or CONTAINS."),
     exp.Escape: ("ESCAPE is not supported.", "Use STARTS_WITH, ENDS_WITH or CONTAINS, which take text literally."),
+    **dict.fromkeys([exp.IsNan, exp.IsInf], ("NaN is NULL here.", "Write x IS NULL.")),
     exp.Interval: ("an interval must be added to or subtracted from a date.", "Write d + INTERVAL 3 DAY."),
     exp.Star: ("the rows themselves are private.", "Ask for COUNT(*) or AVG(column)."),
     exp.Array: ("brackets make a list.", 'Write names in double quotes: "my column".'),
@@ -120,7 +120,20 @@ NAMES: dict[str, tuple[str, str]] = {
 
 SPELLED = frozenset(
     {"COUNT_IF", "IF", "IFNULL", "LEFT", "CONCAT", "TRY_CAST", "DATE_PART", "DATE_ADD", "STRFTIME", "DAYNAME"}
-    | {"MONTHNAME", "CURRENT_DATE", "PI", "DEGREES", "RADIANS", "SUBSTR", "LEN", "CEILING", "QUANTILE_CONT", "TRUNC"}
+    | {
+        "MAKE_DATE",
+        "MAKE_TIMESTAMP",
+        "MONTHNAME",
+        "CURRENT_DATE",
+        "PI",
+        "DEGREES",
+        "RADIANS",
+        "SUBSTR",
+        "LEN",
+        "CEILING",
+        "QUANTILE_CONT",
+        "TRUNC",
+    }
 )
 """Functions that have no operator of their own."""
 
@@ -170,8 +183,10 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
     exp.Replace: frozenset({"this", "expression", "replacement"}),
     exp.SplitPart: frozenset({"this", "delimiter", "part_index"}),
     exp.AtTimeZone: frozenset({"this", "zone"}),
+    exp.DateFromParts: frozenset({"year", "month", "day"}),
+    exp.TimestampFromParts: frozenset({"year", "month", "day", "hour", "min", "sec"}),
     exp.Date: _THIS,
-    exp.DateDiff: frozenset({"this", "expression", "unit"}),
+    exp.DateDiff: frozenset({"this", "expression", "unit", "date_part_boundary"}),
     exp.DateTrunc: frozenset({"this", "unit"}),
     exp.TimestampTrunc: frozenset({"this", "unit"}),
     exp.DateAdd: _BOTH,

@@ -29,7 +29,7 @@ from lapwing.expressions.operators.base import (
     number,
     where,
 )
-from lapwing.expressions.operators.logic import AND, AT_LEAST, AT_MOST, CASE, GREATER, LESS
+from lapwing.expressions.operators.logic import AT_LEAST, CASE, LESS
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import MOST_EDGES, Type, ascending, type_of
 
@@ -108,37 +108,6 @@ def bucket_label(value: Expression, edges: Sequence[Expression], *, part: PartTe
         arguments += [call(LESS, value, edge, part=part), Literal(label, Type.TEXT)]
     last = call(AT_LEAST, value, checked[-1], part=part)
     return call(CASE, *arguments, last, Literal(f">= {names[-1]}", Type.TEXT), _NULL, part=part)
-
-
-def between_edges(
-    value: Expression,
-    edges: Sequence[Expression],
-    *,
-    right: bool,
-    closed: bool,
-    under: bool,
-    over: bool,
-    part: PartText,
-) -> Call:
-    """The bucket, numbered as in Ibis: 0 is the first one requested, and rows in none of them are NULL.
-
-    `right` puts a value equal to an edge into the bucket below it; `closed` includes the outermost edges.
-    """
-    bucket = bucket_number(value, edges, part=part)
-    ends = bucket.arguments[1:]
-    inner = len(ends) > 1 and closed
-    if under and over and not right and not inner:
-        return bucket
-    from_below, to_above = (GREATER, AT_MOST) if right else (AT_LEAST, LESS)
-    conditions = [call(LESS if inner else to_above, value, ends[0], part=part)] if under else []
-    for place, (low, high) in enumerate(pairwise(ends)):
-        first, last = inner and place == 0, inner and place == len(ends) - 2
-        above = call(AT_LEAST if first else from_below, value, low, part=part)
-        below = call(AT_MOST if last else to_above, value, high, part=part)
-        conditions.append(call(AND, above, below, part=part))
-    conditions += [call(GREATER if inner else from_below, value, ends[-1], part=part)] if over else []
-    arguments = [a for i, met in enumerate(conditions) for a in (met, Literal(i, Type.INTEGER))]
-    return call(CASE, *arguments, _NULL, part=part)
 
 
 def equal_edges(low: Expression, high: Expression, many: Expression, *, part: PartText) -> list[Literal]:
