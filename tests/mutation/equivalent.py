@@ -29,7 +29,7 @@ EQUIVALENT: dict[Mistake, str] = {
     Mistake(
         "_discrete_guess", "4 * start + 1", "3 * start + 1"
     ): "the upper end of a search that narrows down to the same place",
-    Mistake("Requests._answer", "not planned.found and check is None", "False"): (
+    Mistake("Pipeline._answer", "not planned.found and check is None", "False"): (
         "nothing was found and nothing charged for it, so the answer is replaced by an equal one"
     ),
 }

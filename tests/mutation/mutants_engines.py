@@ -13,7 +13,7 @@ SPARK = ("tests/engines/test_spark.py",)
 SHARED = ("tests/ledger/test_postgres.py",)
 FAULTS = ("tests/ledger/test_postgres_faults.py",)
 CRASH = ("tests/ledger/test_postgres_crash.py",)
-HELD = ("tests/ledger/test_held.py",)
+STORED = ("tests/curator/test_stages.py",)
 TIMING = ("tests/server/test_timing.py",)
 RETRIES = ("tests/server/test_retries.py",)
 
@@ -247,28 +247,28 @@ ENGINES: tuple[Mutant, ...] = (
         ("tests/ledger/test_witness.py",),
     ),
     Mutant(
-        "held: answers are stored at once",
-        "hold",
-        "return held is not None",
-        "return False",
-        "the moment at which a question becomes free tells how long the rows took",
-        HELD,
+        "stored: answers are stored when they are read",
+        "buy",
+        "yield BeforeStore(tuple(new), search if failure is None else None)",
+        "ledger.settle_all(new)\nyield BeforeStore(tuple(new), None)\nnew = []",
+        "the moment at which an answer is stored reveals when the rows were read",
+        STORED,
     ),
     Mutant(
-        "held: answers of another ledger are found",
-        "held_with",
-        "one.ledger is ledger and one.match == match",
-        "one.match == match",
-        "an answer about other data is given",
-        HELD,
+        "stored: a failure shows at once",
+        "buy",
+        "failure = error",
+        "raise",
+        "the moment at which a question fails reveals when the rows were read, and what was read is lost",
+        STORED,
     ),
     Mutant(
-        "held: the oldest is found first",
-        "held_with",
-        "reversed(_HELD.get() or ())",
-        "_HELD.get() or ()",
-        "a refreshed answer is not the one that is given",
-        HELD,
+        "stored: a request asks the ledger what it found itself",
+        "Search._known",
+        "if (found := self._found.get(target.identity.text)) is not None:\n    return found",
+        "pass",
+        "an answer uses what another request found, not what it paid for",
+        STORED,
     ),
     Mutant(
         "timing: an answer leaves when it is ready",
@@ -304,7 +304,7 @@ ENGINES: tuple[Mutant, ...] = (
     ),
     Mutant(
         "timing: what follows a search is charged when it is found",
-        "Service._finish",
+        "Service._read",
         "await self._wait_until(on_time)",
         "pass",
         "a charge tells how long rows took",

@@ -113,9 +113,9 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "read again for nothing",
-        "_paid_answer",
-        "not reservation.fresh",
-        "False",
+        "_again",
+        "if reservation.fresh:\n    return None",
+        "return None",
         "one charge, two answers",
         ("tests/plan/test_workload.py", "tests/curator/test_curator.py"),
     ),
