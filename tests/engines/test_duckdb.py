@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +19,10 @@ from sqlglot import exp
 
 from lapwing.curator import Curator, open_data
 from lapwing.engines.connection import BEYOND, LEAST, check_version
+from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.duckdb import DuckDBEngine, hide_progress, stored_types
 from lapwing.engines.source import Csv, DuckDBTable, Frame, Parquet, file_source, fingerprint
-from lapwing.errors import Misconfigured
+from lapwing.errors import Bug, Misconfigured
 from lapwing.expressions.forms import KeyedHash, form_of
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
@@ -354,6 +356,18 @@ def test_the_keyed_hash_has_32_bits_and_depends_on_the_salt() -> None:
     assert found[0] == found[1] != found[2]
     assert max(found[0]) < 2**32
     assert len(set(found[0])) > 95
+
+
+def test_a_query_runs_by_its_text_whatever_was_parsed_before() -> None:
+    frames = [(Table("t", (Field("x", Type.INTEGER),), None), Frame(pa.table({"x": range(9)})))]
+    engine = DuckDBEngine(frames, salt=1)
+    few, all_ = (engine.prepare(EngineQuery(f"SELECT x FROM t WHERE x < {most}", {})) for most in (3, 9))
+    for _ in range(2):
+        assert sorted(engine.fetch(few).column("x").to_pylist()) == [0, 1, 2]
+        assert engine.fetch(all_).num_rows == 9
+        assert engine.fetch(replace(few, text=all_.text)).num_rows == 9
+    with pytest.raises(Bug):
+        engine.prepare(EngineQuery("SELECT 1; SELECT 2", {}))
 
 
 def test_a_progress_bar_is_turned_off() -> None:
