@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from lapwing.engines.postgres_session import Connections, parameters_of
+from lapwing.engines.postgres_session import _SETTINGS, Connections, parameters_of
 from lapwing.errors import Misconfigured
 from lapwing.postgres import read_address
 from support.ending import assert_control_c_ends, assert_ends_in_time, assert_ends_with_its_client
@@ -74,6 +74,8 @@ def test_nothing_stays_in_a_session(host: PostgresHost) -> None:
         assert session.rows("SHOW transaction_read_only") == [("on",)]
         assert session.rows("SHOW transaction_isolation") == [("repeatable read",)]
     [connection] = held._idle
+    left = "SELECT name FROM pg_settings WHERE source = 'session' AND LOWER(name) = ANY(%s)"
+    assert connection.execute(left, [[*_SETTINGS, "search_path", "statement_timeout"]]).fetchall() == []
     assert connection.execute("SHOW search_path").fetchone() != ("pg_catalog, pg_temp",)
     assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)
     assert connection.execute("SELECT COUNT(*) FROM pg_prepared_statements").fetchone() == (0,)

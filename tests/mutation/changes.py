@@ -56,9 +56,14 @@ class Change:
     def makes_another_program(self, text: str) -> bool:
         """Whether the changed text can be read, and means something else."""
         try:
-            return ast.dump(ast.parse(self.applied(text))) != ast.dump(ast.parse(text))
+            return ast.dump(ast.parse(self.applied(text))) != _dumped(text)
         except (SyntaxError, ValueError):
             return False
+
+
+@functools.cache
+def _dumped(text: str) -> str:
+    return ast.dump(ast.parse(text))
 
 
 @functools.cache

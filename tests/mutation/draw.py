@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import equivalent
 from changes import Change, changes
-from trial import PACKAGE, ROOT, OutOfTime, first_failure
+from trial import PACKAGE, ROOT, OutOfTime, failed_test, first_failure, passes_unchanged
 
 ROOMS = (
     *("numbers.py", "noise", "privacy", "mechanisms", "classroom", "ledger", "curator"),
@@ -158,16 +158,8 @@ def tried(mutant: Drawn, limit: float, near: bool) -> Verdict:
         return Verdict(mutant, None, f"(no test failed in {limit:.0f} s)")
     if found is None:
         return Verdict(mutant, None)
-    test = found.split(" - ")[0].split(" ", 1)[1]
-    return Verdict(mutant, test) if _passes_unchanged(test) else Verdict(mutant, None, f"({test} fails anyway)")
-
-
-@functools.cache
-def _passes_unchanged(test: str) -> bool:
-    """Whether it is the mutant that the test noticed."""
-    if not test.startswith("tests/"):
-        return True
-    return first_failure("__init__.py", source("__init__.py"), [test.split("[")[0]], limit=600) is None
+    test = failed_test(found)
+    return Verdict(mutant, test) if passes_unchanged(test) else Verdict(mutant, None, f"({test} fails anyway)")
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -19,20 +20,37 @@ class OutOfTime(Exception):
     """The tests did not end in time."""
 
 
-def first_failure(file: str, text: str, tests: Sequence[str], *, limit: float, each: int = 600) -> str | None:
+def first_failure(
+    file: str, text: str, tests: Sequence[str], *, limit: float, each: int = 600, but: Sequence[str] = ()
+) -> str | None:
     """What pytest says of the first test that fails when the file of the package holds this text, or nothing.
 
-    Tests run in the order given. `limit` is the time of all of them in seconds, `each` that of one.
+    Tests run in the order given, without those in `but`. `limit` is the time of all of them in seconds, `each` that of
+    one.
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "tree"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__"))
         (copy / "src" / "lapwing" / file).write_text(text, encoding="utf-8")
-        code, output = _ran(copy, tests, limit, each)
+        code, output = _ran(copy, [*tests, *(f"--deselect={one}" for one in but)], limit, each)
     if code == 0:
         return None
     lines = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     return lines[0] if lines else f"ERROR pytest ended with {code}"
+
+
+def failed_test(failure: str) -> str:
+    """The test that pytest says has failed."""
+    return failure.split(" - ")[0].split(" ", 1)[1]
+
+
+@functools.cache
+def passes_unchanged(test: str) -> bool:
+    """Whether it is the mutant that the test noticed."""
+    if not test.startswith("tests/"):
+        return True
+    text = (PACKAGE / "__init__.py").read_text(encoding="utf-8")
+    return first_failure("__init__.py", text, [test.split("[")[0]], limit=600) is None
 
 
 def _ran(folder: Path, tests: Sequence[str], limit: float, each: int) -> tuple[int, str]:
