@@ -24,7 +24,7 @@ help:  ## this list
 demo: $(READY)  ## the whole story on real data
 	@.venv/bin/lapwing demo
 
-quick: $(READY) $(COMPILED) $(SERVICES)  ## the tests of what changed since main, without Spark and browsers, in a minute
+quick: $(READY) $(COMPILED) $(SERVICES)  ## the tests of what changed since main, without Spark, browsers and long files
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow" -k "not spark and not browser" $$($(PY) tests/support/changed.py)
 
 test: $(READY) $(COMPILED) $(SERVICES)  ## the tests that run in minutes

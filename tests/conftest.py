@@ -10,7 +10,7 @@ import pytest
 
 from lapwing.engines import duckdb
 from lapwing.engines.engine import StoredTypes
-from lapwing.engines.source import Frame, Source
+from lapwing.engines.source import Frame, Parquet, Source
 from lapwing.ledger.populations import _Known
 from lapwing.noise.bits import SystemBits
 from support.tape import SeededBits
@@ -55,23 +55,34 @@ def own_populations() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def types_read_once() -> Iterator[None]:
-    """The types of a frame follow from its Arrow schema, and thousands of tests open a frame of the same few schemas.
+    """The types of a frame follow from its Arrow schema, those of a Parquet file from the file, and thousands of tests
+    open the same few. DuckDB is started to describe them, twice for each opening, which takes 20 ms each time.
 
-    DuckDB is started to describe them, which takes 20 ms. Tests of reading types import the function itself."""
+    Tests of reading types import the function itself."""
     described = duckdb.stored_types
-    known: dict[bytes, StoredTypes] = {}
+    known: dict[Any, StoredTypes] = {}
 
     def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
-        if not isinstance(source, Frame):
+        key = _content(source)
+        if key is None:
             return described(source, guess=guess)
-        schema = source.data.schema.serialize().to_pybytes()
-        if schema not in known:
-            known[schema] = described(source, guess=guess)
-        return StoredTypes(known[schema], known[schema].zoned)
+        if key not in known:
+            known[key] = described(source, guess=guess)
+        return StoredTypes(known[key], known[key].zoned)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duckdb, "stored_types", stored_types)
         yield
+
+
+def _content(source: Source) -> Any:
+    """What the types of a source follow from; None if it is not known."""
+    if isinstance(source, Frame):
+        return source.data.schema.serialize().to_pybytes()
+    if isinstance(source, Parquet) and source.path.is_file():
+        found = source.path.stat()
+        return source.path.resolve(), found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return None
 
 
 @pytest.fixture

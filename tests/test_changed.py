@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.changed import ALWAYS, PAGES, ROOT, changed, chosen
+from support.changed import ALWAYS, LONG, PAGES, ROOT, arguments, changed, chosen
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,16 @@ def test_every_test_is_named_once() -> None:
     both = chosen(["tests/support/postgres.py", "src/lapwing/engines/sql.py"])
     assert "tests/engines" in both
     assert not [test for test in both if test.startswith("tests/engines/")]
+
+
+def test_files_that_take_long_are_run_after_a_change_of_their_own() -> None:
+    assert [file for file in LONG if not (ROOT / file).exists()] == []
+    assert arguments(["src/lapwing/server/app.py"]) == [
+        *chosen(["src/lapwing/server/app.py"]),
+        *(f"--ignore={file}" for file in LONG),
+    ]
+    assert f"--ignore={LONG[0]}" not in arguments([LONG[0]])
+    assert f"--ignore={LONG[1]}" in arguments([LONG[0]])
 
 
 def test_a_room_that_is_gone_is_left_out(tmp_path: Path) -> None:

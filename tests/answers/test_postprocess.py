@@ -25,6 +25,7 @@ from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.question import Question
 from lapwing.sql.split import read_statement
+from support.sweeps import sweep
 from support.visits import visits_catalog
 
 LEVEL = Fraction(19, 20)
@@ -192,10 +193,11 @@ def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(round(float(v), 6) if isinstance(v, int | float) and not isinstance(v, bool) else v for v in row)
 
 
+@pytest.mark.parametrize("times", sweep([1, 2], 1))
 @pytest.mark.parametrize("text", EVERY)
-def test_values_are_those_that_duckdb_gives_on_the_released_numbers(text: str) -> None:
+def test_values_are_those_that_duckdb_gives_on_the_released_numbers(text: str, times: int) -> None:
     read, random = statement(text), Random(text)
-    for _ in range(2):
+    for _ in range(times):
         numbers = random_numbers(random)
         columns = computed_rows(read, numbers)
         mine = [plain(row) for row in zip(*(column.plain() for column in columns), strict=True)]
@@ -205,11 +207,12 @@ def test_values_are_those_that_duckdb_gives_on_the_released_numbers(text: str) -
         assert sorted(mine, key=repr) == sorted(theirs, key=repr)
 
 
+@pytest.mark.parametrize("times", sweep([1, 2], 1))
 @pytest.mark.parametrize("text", EVERY)
-def test_no_number_makes_a_step_fail(text: str) -> None:
+def test_no_number_makes_a_step_fail(text: str, times: int) -> None:
     """The error oracle: whatever the numbers are, what was bound before the charge gives an answer."""
     read, random = statement(text), Random(text)
-    for _ in range(2):
+    for _ in range(times):
         numbers = random_numbers(random, wild=True)
         boxes = {g: {name: abs(value) * 0.5 + 1 for name, value in one.items()} for g, one in numbers.items()}
         columns = computed_rows(read, numbers, boxes)
@@ -235,10 +238,11 @@ def _inside(column: AnswerColumn, row: int, value: Any) -> bool:
     return low is None or high is None or (value is not None and low <= value <= high)
 
 
+@pytest.mark.parametrize("times", sweep([2, 5], 1))
 @pytest.mark.parametrize("text", [*SAME_ROWS, *ONE_ROW])
-def test_intervals_hold_whenever_the_boxes_of_the_released_numbers_do(text: str) -> None:
+def test_intervals_hold_whenever_the_boxes_of_the_released_numbers_do(text: str, times: int) -> None:
     read, random, seen = statement(text), Random(text), 0
-    for _ in range(5):
+    for _ in range(times):
         true = random_numbers(random)
         noisy, boxes = _moved(random, true)
         answer, exact = computed_rows(read, noisy, boxes), computed_rows(read, true)

@@ -100,6 +100,7 @@ def test_a_server_killed_under_load_loses_no_charge(work: Work, own_server: Post
     check_load(work, own_server, tmp_path, 3, 0.05)
 
 
+@pytest.mark.slow
 def test_a_server_killed_behind_a_pooler_loses_no_charge(
     work: Work, own_server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_without_the_standby_a_charge_waits_and_is_in_doubt(
     assert reserved(standby.url()) == {"before", "alone", "after"}
 
 
+@pytest.mark.slow
 def test_a_standby_that_comes_back_in_time_costs_nothing(pair: tuple[PostgresServer, PostgresServer]) -> None:
     """ledger:B1: the charge waits, and returns when the standby has it."""
     primary, standby = pair

@@ -14,6 +14,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 ALWAYS = ("tests/test_shape.py", "tests/test_errors.py")
 """The rules of the house read every file."""
+LONG = (
+    *("tests/server/test_signals.py", "tests/server/test_schema.py", "tests/server/test_two_servers.py"),
+    *("tests/server/test_processes.py", "tests/ledger/test_postgres_crash.py", "tests/ledger/test_postgres_standby.py"),
+    *("tests/e2e/test_shared_ledger.py", "tests/e2e/test_crash.py", "tests/e2e/test_base_install.py"),
+    *("tests/plan/test_neighbours.py", "tests/plan/test_relations_neighbours.py", "tests/engines/test_suite.py"),
+)
+"""Files of ten seconds and more: they are run after a change of their own. `make test` runs them all."""
 PAGES = ("tests/test_docs.py", "tests/test_pages.py", "tests/test_docs_sql.py")
 
 
@@ -21,6 +28,12 @@ def chosen(paths: Iterable[str], root: Path = ROOT) -> list[str]:
     """What pytest runs after these files changed. A file is not repeated if its folder is there."""
     found = {test for path in paths for test in _chosen(path, root)} | set(ALWAYS)
     return sorted(test for test in found if not any(str(parent) in found for parent in Path(test).parents))
+
+
+def arguments(paths: Iterable[str], root: Path = ROOT) -> list[str]:
+    """What pytest is called with: the chosen tests without those that take long."""
+    known = set(paths)
+    return [*chosen(known, root), *(f"--ignore={file}" for file in LONG if file not in known)]
 
 
 def _chosen(path: str, root: Path) -> list[str]:
@@ -64,4 +77,4 @@ def _git(root: Path, *words: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(" ".join(chosen(changed())))
+    print(" ".join(arguments(changed())))

@@ -77,7 +77,7 @@ class PostgresHost:
     """A database of its own; Lapwing connects as a role that may SELECT and nothing else."""
 
     name = "postgres"
-    quick, questions = 40, 300
+    quick, questions = 20, 300
 
     def __init__(self, server: PostgresServer) -> None:
         self._server, self._names, self.password = server, count(1), server.password

@@ -18,6 +18,7 @@ from lapwing.survey import Survey, parse_survey
 from lapwing.survey.sqlite_store import SqliteSurveyStore
 from support.survey_server import message, read_message
 from support.surveys import survey_text
+from support.sweeps import sweep
 
 HEADERS = {"content-type": "text/plain;charset=UTF-8"}
 SENDERS = 4
@@ -54,7 +55,7 @@ def send_until_it_dies(url: str, asked: Survey, sent: list[str], acknowledged: l
                 return
 
 
-@pytest.mark.parametrize("after", [1, 25])
+@pytest.mark.parametrize("after", sweep([25, 1], 1))
 def test_no_acknowledged_report_is_lost_or_doubled_by_a_kill(tmp_path: Path, after: int) -> None:
     """kill -9 while several respondents send; each of them sends the same message again afterwards."""
     file = tmp_path / "survey.toml"
