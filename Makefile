@@ -7,9 +7,9 @@ PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/compiled/.ready
 SERVICES := .venv/.services
-DUCKDB_oldest := duckdb==1.5.0
-DUCKDB_newest := duckdb==2.0.*
-DUCKDB_TESTS := tests/engines tests/opening tests/curator tests/cli/test_demo.py tests/e2e/test_readme.py tests/e2e/test_first_answers.py
+OLDEST := "duckdb==1.5.0" "sqlglot==30.0.0"
+NEWEST := "duckdb==2.0.*" "sqlglot==30.30.*"
+ENDS_TESTS := tests/sql tests/test_docs_sql.py tests/test_advice.py tests/engines tests/curator tests/cli/test_demo.py tests/e2e/test_readme.py tests/e2e/test_first_answers.py
 
 # Python keeps what it compiled: to compile Lapwing takes longer than most programs that tests start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -33,10 +33,10 @@ test: $(READY) $(COMPILED) $(SERVICES)  ## the tests that run in minutes
 test-all: $(READY) $(COMPILED) $(SERVICES)  ## all tests, the slow ones too
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal
 
-test-oldest: .venv/oldest/.ready  ## what uses DuckDB, with the oldest one supported
-test-newest: .venv/newest/.ready  ## the same with the newest one
+test-oldest: .venv/oldest/.ready  ## what uses DuckDB and sqlglot, with the oldest ones supported
+test-newest: .venv/newest/.ready  ## the same with the newest ones
 test-oldest test-newest: test-%:
-	@PYTHONPATH=.venv/$* $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow" -k "not spark and not postgres" $(DUCKDB_TESTS)
+	@PYTHONPATH=.venv/$* $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow" -k "not spark and not postgres" $(ENDS_TESTS)
 
 check: $(READY) $(SERVICES)  ## lint, format and types
 	@$(PY) -m ruff check .
@@ -87,9 +87,11 @@ $(COMPILED): $(READY)
 	  "sqlglot==$$version" "sqlglotc==$$version"; \
 	touch $@
 
-# One DuckDB each, before the one in .venv.
-.venv/%/.ready: $(READY) Makefile
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$(@D)" "$(DUCKDB_$*)"
+# One DuckDB and one sqlglot each, before those in .venv.
+.venv/oldest/.ready: VERSIONS := $(OLDEST)
+.venv/newest/.ready: VERSIONS := $(NEWEST)
+.venv/oldest/.ready .venv/newest/.ready: $(READY) Makefile
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target "$(@D)" $(VERSIONS)
 	@touch $@
 
 # PostgreSQL, Spark, a browser and a server, with their Python packages.

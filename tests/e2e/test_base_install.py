@@ -37,7 +37,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_base_install_has_no_frames_pictures_or_servers() -> None:
-    assert {"pandas", "polars", "matplotlib", "fastapi", "uvicorn", "sklearn", "pytest"} <= hidden()
+    assert {"pandas", "polars", "matplotlib", "fastapi", "uvicorn", "sklearn", "pytest", "ibis"} <= hidden()
+
+
+def test_ibis_is_imported_only_for_its_expressions(folder: Path) -> None:
+    """A question in SQL needs no Ibis; a table to write expressions with says how to install it."""
+    code = """
+import lapwing as lw
+curator = lw.load("lapwing.toml")
+curator.sql("SELECT COUNT(DISTINCT patient) AS n FROM visits", epsilon=0.1)
+curator.sql("SELECT MAX(n) AS m FROM (SELECT COUNT(DISTINCT patient) AS n FROM visits)", epsilon=0.1)
+assert "ibis" not in sys.modules
+try:
+    curator.table("visits")
+except lw.Misconfigured as error:
+    print(error)
+"""
+    done = run_base(code, folder)
+    assert done.returncode == 0, done.stderr
+    assert 'pip install "lapwing[ibis]"' in done.stdout
 
 
 def test_readme_code_runs_on_the_base_install(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import distribution, packages_distributions
@@ -24,6 +25,11 @@ sys.meta_path.insert(0, Missing())
 """
 
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+OWN: list[str] = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
+"""What Lapwing itself needs, as it is declared now."""
+
+
 def needed() -> set[str]:
     """The distributions that the base install brings."""
     found, left = set(), ["lapwing"]
@@ -32,7 +38,7 @@ def needed() -> set[str]:
         if name in found:
             continue
         found.add(name)
-        for text in distribution(name).requires or ():
+        for text in OWN if name == "lapwing" else distribution(name).requires or ():
             required = Requirement(text)
             if required.marker is None or required.marker.evaluate({"extra": ""}):
                 left.append(_plain(required.name))

@@ -40,8 +40,8 @@ def unbound_table(table: Table) -> Any:
     """The table for writing questions: a schema that cannot be executed."""
     try:
         import ibis
-    except ImportError:
-        raise Misconfigured('Ibis expressions need a package. Install it: pip install "lapwing[ibis]".') from None
+    except ModuleNotFoundError:
+        raise Misconfigured('Ibis expressions need Ibis. Run: pip install "lapwing[ibis]"') from None
     return ibis.table({field.name: SCHEMA[field.type] for field in table.fields}, name=table.name)
 
 
