@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def _content(source: Source) -> Any:
     """What the types of a source follow from; None if it is not known."""
     if isinstance(source, Frame):
         return source.data.schema.serialize().to_pybytes()
-    if isinstance(source, Parquet) and source.path.is_file():
+    if isinstance(source, Parquet) and os.path.isfile(source.path):  # False for names that no file can have
         found = source.path.stat()
         return source.path.resolve(), found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
     return None

@@ -29,7 +29,7 @@ from support.changed import ALWAYS, LONG, PAGES, ROOT, arguments, changed, chose
         ("Makefile", set()),
     ],
 )
-def test_a_file_stands_for_the_chosen_its_room(path: str, tests: set[str]) -> None:
+def test_a_file_stands_for_the_tests_of_its_room(path: str, tests: set[str]) -> None:
     assert set(chosen([path])) == tests | set(ALWAYS)
 
 

@@ -20,7 +20,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 
 def run(kind: str, folder: Path) -> Any:
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
     command = [sys.executable, "-m", "support.crash", kind, str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -69,7 +69,7 @@ def test_an_answer_that_one_process_paid_is_free_for_another(url: str, tmp_path:
     assert float(paid.cost.amount) == 0.1
     (tmp_path / "ledger.url").write_text(url)
     command = [sys.executable, "-m", "support.crash", "ask", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
     assert json.loads(done.stdout) == [paid.to_arrow().to_pylist(), 0]
     assert curator.budget.spent.amount * 10 == 1
@@ -85,7 +85,7 @@ def test_teams_and_their_retry_keys_hold_across_processes(url: str, tmp_path: Pa
         for team, most in (("@team0", 0.4), ("@team1", 0.3), ("p1@team1", 0.1)):
             curator.ledger.allow(team, Cost(Accounting.PURE, most))
     command = [sys.executable, "-m", "support.crash", "teams", str(tmp_path), "8"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
     found = json.loads(done.stdout)
     assert [one["killed"] for one in found] == [True] + [False] * 7
