@@ -13,6 +13,7 @@ from lapwing.curator.pricing import Terms
 from lapwing.curator.request import DistributionRequest, MarginalsRequest, QuestionRequest, Request
 from lapwing.curator.stages import BeforeCharge, BeforeRows, BeforeStore, run
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, PriceChanged
+from lapwing.ledger.reservation import LedgerView
 from lapwing.privacy import Accounting, Budget, Cost
 from lapwing.server.timing import slot_of
 from support.visits import crowd, frame, open_visits
@@ -160,7 +161,9 @@ def test_what_was_read_is_seen_by_nobody_before_it_is_stored(name: str) -> None:
     steps, stop = up_to_the_store(watched, request_of(name))
     assert stop.answers
     matches = [str(one.match) for one in stop.answers]
-    assert [ledger.find_answers(match) or ledger.offers(match) for match in matches] == [()] * len(matches)
+    assert [ledger.look(offers=[match], answers=[match]) for match in matches] == [
+        LedgerView({match: ()}, {match: ()}, {}) for match in matches
+    ]
     assert watched.curator.preview_request(request_of(name)).cost
     next(steps, None)
     assert [ledger.find_answers(match)[0].payload for match in matches] == [one.payload for one in stop.answers]

@@ -74,8 +74,8 @@ CHECKS: tuple[Mutant, ...] = (
     Mutant(
         "a check is on top of the price",
         _PLANNER,
-        "        return made(terms, check.taken), lesser, check\n",
-        "        return made(terms), lesser, check\n",
+        "        return made(terms, check.taken), lesser, check, view\n",
+        "        return made(terms), lesser, check, view\n",
         "a question costs more than was named",
         ASKED,
     ),

@@ -91,8 +91,8 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: any charge may be answered",
-        _LEDGER,
-        "if charge.hash != one.reservation.hash or charge.kind != EntryKind.RESERVE:",
+        "ledger/verified.py",
+        "if charge.hash != paid.hash or charge.kind != EntryKind.RESERVE:",
         "if charge.kind != EntryKind.RESERVE:",
         "an answer without a charge of its own",
         PROMISED,

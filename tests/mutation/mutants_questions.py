@@ -375,7 +375,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "skip the version check",
         _PIPELINE,
-        "        self._private_data.check(planned.plan.table)\n",
+        "        self._private_data.check(planned.plan.table, planned.view)\n",
         "",
         "changed data are served",
         ("tests/curator/test_curator.py",),
