@@ -226,7 +226,7 @@ class Pipeline:
         lacking = list(dict.fromkeys(self._lacking(charges, checks, request)))
         budget, level = self._ledger.budget, charges[0].confidence
         planned = [*(one.charge(request, budget, level) for one in lacking), *charges]
-        price = sum((one.cost for one in planned), stop.price.zero)
+        price = sum([one.cost for one in planned], stop.price.zero)
         _check_at_most(stop.price + price, request)
         new = [prepare(self._private_data, one) for one in planned]
         yield replace(stop, price=price)
@@ -237,7 +237,7 @@ class Pipeline:
             for one, p in zip(lacking, first, strict=True)
         }
         releases = [one.answer(charge.confidence) for charge, one in zip(charges, rest, strict=True)]
-        return releases, told, sum((one.cost for one in first), stop.price.zero)
+        return releases, told, sum([one.cost for one in first], stop.price.zero)
 
     def _lacking(
         self, charges: Sequence[PlannedCharge], checks: Sequence[PlannedCheck | None], request: Request

@@ -136,7 +136,7 @@ class Ledger:
         made = [(self._price(c.cost), digest(c.body), c.key, note_text(c.note)) for c in charges]
         for charge in charges:
             check_names(analyst, charge.key)
-        total = reduce(add_costs, (price for price, *_ in made))
+        total = reduce(add_costs, [price for price, *_ in made])
         entries: list[Entry] = []
         with _in_doubt_as_charged(total), self._writing() as book:
             last = self._check(book, repair=True)

@@ -73,7 +73,7 @@ class UnitsExceeding(Kind):
         """Taken once: it goes through all that is declared of the table."""
         return hash((self.limits, self.keys, self.domain))
 
-    @property
+    @cached_property
     def table(self) -> Table:
         return self.limits.table
 
