@@ -87,8 +87,8 @@ LEDGER: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ledger: any charge may be answered",
-        "Ledger.settle_all",
-        "charge.hash != one.reservation.hash or charge.kind != EntryKind.RESERVE",
+        "CheckedBook.settle",
+        "charge.hash != paid.hash or charge.kind != EntryKind.RESERVE",
         "charge.kind != EntryKind.RESERVE",
         "an answer without a charge of its own",
         PROMISED,

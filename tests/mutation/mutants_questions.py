@@ -362,7 +362,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "skip the version check",
         "Pipeline._answer",
-        "self._private_data.check(planned.plan.table)",
+        "self._private_data.check(planned.plan.table, planned.view)",
         "pass",
         "changed data are served",
         ("tests/curator/test_curator.py",),

@@ -199,7 +199,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
     """gate:G16"""
     path = write_visits(tmp_path)
     curator, order = opened(data=path), []
-    inner, settle = curator._engine.fetch, curator.ledger.settle
+    inner, settle = curator._engine.fetch, curator.ledger.settle_all
 
     def cells(query: Any) -> pa.Table:
         order.append(("read", curator.budget.spent.amount))
@@ -210,7 +210,7 @@ def test_the_charge_is_durable_before_any_row_is_read(tmp_path: Path, monkeypatc
         settle(*args, **kwargs)
 
     monkeypatch.setattr(curator._engine, "fetch", cells)
-    monkeypatch.setattr(curator.ledger, "settle", settled)
+    monkeypatch.setattr(curator.ledger, "settle_all", settled)
     answer = curator.distribution("age", epsilon=0.5, analyst="ann")
     assert order == [("read", Fraction(1, 2)), ("settle", Fraction(1, 2))]
     entry = next(e for e in curator.ledger.entries() if e.seq == answer.entry)
@@ -270,7 +270,7 @@ def test_a_key_pays_once_and_gives_its_own_answer(monkeypatch: pytest.MonkeyPatc
     again = ask(curator, key="a", refresh=True)
     assert (again.entry, bool(again.cost)) == (first.entry, False)
     assert ask(curator, key="a").entry == first.entry
-    monkeypatch.setattr(curator.ledger, "settle", lambda *_, **__: None)
+    monkeypatch.setattr(curator.ledger, "settle_all", lambda *_, **__: None)
     ask(curator, key="b", refresh=True)
     with pytest.raises(LedgerFailed, match="stays charged"):
         ask(curator, key="b", refresh=True)

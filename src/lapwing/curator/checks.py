@@ -19,7 +19,7 @@ from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import Request
 from lapwing.curator.search import WORSE
 from lapwing.errors import Misconfigured, Refused
-from lapwing.ledger import Ledger
+from lapwing.ledger.reservation import LedgerView
 from lapwing.numbers import round_down
 from lapwing.plan.plan import Plan
 from lapwing.plan.units_exceeding import Checked, CheckResult, UnitsExceeding
@@ -85,10 +85,10 @@ def check_plan(budget: Budget, price: Loss, share: Fraction, target: UnitsExceed
         ) from None
 
 
-def find_check(ledger: Ledger, request: Request, target: UnitsExceeding, plan: Plan) -> PlannedCheck:
+def find_check(view: LedgerView, request: Request, target: UnitsExceeding, plan: Plan) -> PlannedCheck:
     """The check of a request, with what is stored of it."""
     mine, price = request.part_key(target.identity), plan.loss
-    stored = reversed(ledger.find_answers(target.identity.text))
+    stored = reversed(view.answers[target.identity.text])
     known = [(one.charge, result) for one in stored if (result := decode_check(one.payload)).covers(target)]
     own = [result for charge, result in known if mine and (charge.analyst, charge.key) == (request.analyst, mine)]
     enough = [result for _, result in known if WORSE * result.loss.amount >= price.amount]

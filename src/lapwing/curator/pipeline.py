@@ -110,7 +110,7 @@ class Pipeline:
             if charge.key is not None:
                 self._ledger.check_key(request.analyst, charge.key, charge.body)
         for plan in batch.plans:
-            self._private_data.check(plan.table)
+            self._private_data.check(plan.table, planned.view)
         found = self.find_batch(planned, asked, request)
         missing = [place for place, answer in enumerate(found) if answer is None]
         for place in missing:
@@ -129,21 +129,22 @@ class Pipeline:
         """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
         if request.refresh:
             return [None] * len(planned.batch.plans)
+        view = planned.view
         found = [
-            find_stored(self._ledger, one.plan, confidence=one.confidence, analyst=request.analyst, key=one.key)
+            find_stored(self._ledger, view, one.plan, confidence=one.confidence, analyst=request.analyst, key=one.key)
             for one in _charges(planned.batch, asked, request)
         ]
         if planned.lesser is None or None not in found:
             return found
         lesser = _charges(planned.lesser(), asked, request)
         return [
-            find_stored(self._ledger, one.plan, confidence=one.confidence) if answer is None else answer
+            find_stored(self._ledger, view, one.plan, confidence=one.confidence) if answer is None else answer
             for answer, one in zip(found, lesser, strict=True)
         ]
 
     def find_least(self, planned: PlannedRequest) -> Release | None:
         """The stored answer to a question that will do."""
-        return find_stored(self._ledger, planned.least, confidence=planned.confidence)
+        return find_stored(self._ledger, planned.view, planned.least, confidence=planned.confidence)
 
     def _answer(self, title: str, planned: PlannedRequest, request: Request) -> RequestSteps[Release]:
         """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
@@ -151,7 +152,7 @@ class Pipeline:
             return declared_answer(planned.plan, self._ledger.total.zero, planned.confidence)
         if request.combine:
             _check_combine(planned, request)
-        self._private_data.check(planned.plan.table)
+        self._private_data.check(planned.plan.table, planned.view)
         if planned.missing and not planned.nothing:
             _check_useful(planned.plan, planned.confidence, request)
             price = planned.price(self._ledger.budget)
@@ -225,7 +226,7 @@ class Pipeline:
         lacking = list(dict.fromkeys(self._lacking(charges, checks, request)))
         budget, level = self._ledger.budget, charges[0].confidence
         planned = [*(one.charge(request, budget, level) for one in lacking), *charges]
-        price = sum((one.cost for one in planned), stop.price.zero)
+        price = sum([one.cost for one in planned], stop.price.zero)
         _check_at_most(stop.price + price, request)
         new = [prepare(self._private_data, one) for one in planned]
         yield replace(stop, price=price)
@@ -236,7 +237,7 @@ class Pipeline:
             for one, p in zip(lacking, first, strict=True)
         }
         releases = [one.answer(charge.confidence) for charge, one in zip(charges, rest, strict=True)]
-        return releases, told, sum((one.cost for one in first), stop.price.zero)
+        return releases, told, sum([one.cost for one in first], stop.price.zero)
 
     def _lacking(
         self, charges: Sequence[PlannedCharge], checks: Sequence[PlannedCheck | None], request: Request
@@ -252,6 +253,7 @@ class Pipeline:
         """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
         return find_stored(
             self._ledger,
+            planned.view,
             planned.plan,
             confidence=planned.confidence,
             lesser=planned.lesser,

@@ -5,7 +5,7 @@ needs -> stored search results -> the question read with them -> plan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -24,6 +24,7 @@ from lapwing.expressions.identity import Facts
 from lapwing.expressions.refusal import inside, refuse
 from lapwing.expressions.table import Catalog, Table
 from lapwing.ledger import Ledger
+from lapwing.ledger.reservation import LedgerView
 from lapwing.numbers import Number, inside_unit
 from lapwing.plan.bounds_search import SearchResult, Target, overlooked
 from lapwing.plan.plan import Outline, Plan, unknown_keys
@@ -47,13 +48,15 @@ class PlannedRequest:
     lesser: Callable[[], Plan] | None
     """Makes what the question gets if all that it needs has to be found and checked: a stored answer that is as good
     will do. None if that is the plan."""
+    check: PlannedCheck | None
+    """How much limits cut, where they can."""
+    view: LedgerView
+    """What the ledger has of it."""
     confidence: Fraction
     facts: Facts
     """What is asked, by declared facts alone: nothing that was found is part of it."""
     charged: Cost
     """What was charged for searches and checks now."""
-    check: PlannedCheck | None = None
-    """How much limits cut, where they can."""
     found: tuple[SearchResult, ...] = ()
     missing: tuple[Target, ...] = ()
     search: Search | None = None
@@ -91,6 +94,8 @@ class PlannedBatch:
     """The same if everything had to be checked; None if that is no other."""
     checks: tuple[PlannedCheck | None, ...]
     """For each plan, the check that tells of its limits. Plans over the same rows and keys share one."""
+    view: LedgerView
+    """What the ledger has of them."""
 
 
 class Planner:
@@ -113,8 +118,7 @@ class Planner:
             outline = asked.outline(self._catalog)
             terms.price(self._ledger.budget)  # refused first if none is named, since no precision can be
             confidence = _confidence(outline.table, terms.confidence)
-            plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
-            return PlannedRequest(plan, lesser, confidence, None, free, check)
+            return PlannedRequest(*self._checked(outline, confidence, terms, terms, request), confidence, None, free)
         question = asked.question
         read = reader_of(question, request.today)
         needs = needs_of(read, self._catalog, terms.automatic)
@@ -136,9 +140,8 @@ class Planner:
             )
         confidence = _confidence(seen.question.table, request.terms.confidence)
         outline, terms = outline_on_terms(seen.question, request.terms, confidence), search.terms(len(seen.missing))
-        plan, lesser, check = self._checked(outline, confidence, terms, search.least(), request)
-        found, facts = (seen.found, seen.missing, search), search.facts
-        return PlannedRequest(plan, lesser, confidence, facts, charged, check, *found)
+        priced = self._checked(outline, confidence, terms, search.least(), request)
+        return PlannedRequest(*priced, confidence, search.facts, charged, seen.found, seen.missing, search)
 
     def plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         """The plans of a batch, with its price split, and one check for each list of rows and keys."""
@@ -149,9 +152,10 @@ class Planner:
         for target in filter(None, targets):
             name = target.identity.text
             joined[name] = joined[name].joined(target) if name in joined else target
+        view = self._look([one.outline for one in batch.merged], joined)
         share = self._part(terms) / max(1, len(joined))
         checks = {
-            name: find_check(self._ledger, request, one, check_plan(budget, terms.price(budget), share, one))
+            name: find_check(view, request, one, check_plan(budget, terms.price(budget), share, one))
             for name, one in joined.items()
         }
         each = tuple(None if one is None else checks[one.identity.text] for one in targets)
@@ -159,7 +163,7 @@ class Planner:
         most = sum((check.price.amount for check in checks.values()), Fraction(0))
         lesser = None if taken == most else partial(self._share, asked, replace(terms, taken=most), request.today)
         return PlannedBatch(
-            self._share(asked, replace(terms, taken=taken), request.today) if taken else batch, lesser, each
+            self._share(asked, replace(terms, taken=taken), request.today) if taken else batch, lesser, each, view
         )
 
     def _share(self, asked: BatchRequest, terms: Terms, today: date | None) -> BatchPlan:
@@ -178,8 +182,8 @@ class Planner:
         terms: Terms,
         least: Terms,
         request: Request,
-    ) -> tuple[Plan, Callable[[], Plan] | None, PlannedCheck | None]:
-        """The plan on these terms and what it is at the least, with the check of its limits.
+    ) -> tuple[Plan, Callable[[], Plan] | None, PlannedCheck | None, LedgerView]:
+        """The plan on these terms and what it is at the least, with the check of its limits and what is stored.
 
         A price that is named pays for the check; with a precision the check comes on top of what that costs.
         """
@@ -191,7 +195,7 @@ class Planner:
 
         if target is None:
             lesser = None if terms.taken == least.taken else partial(made, least)
-            return made(terms), lesser, None
+            return made(terms), lesser, None, self._look([outline])
         require_one_price(terms)
         plan = None if terms.within is None else made(terms)
         whole = terms.price(budget) if plan is None else plan.loss
@@ -200,11 +204,18 @@ class Planner:
         except Misconfigured:
             made(terms)  # if no answer has such a price, that is said
             raise
-        check = find_check(self._ledger, request, target, checking)
+        view = self._look([outline], [target.identity.text])
+        check = find_check(view, request, target, checking)
         if plan is not None:
-            return plan, None, check
+            return plan, None, check, view
         lesser = None if terms.taken == least.taken and check.taken else partial(made, least, check.price.amount)
-        return made(terms, check.taken), lesser, check
+        return made(terms, check.taken), lesser, check, view
+
+    def _look(self, outlines: Sequence[Outline], checks: Iterable[str] = ()) -> LedgerView:
+        """What the ledger has of these questions and checks: in one read."""
+        tables = dict.fromkeys(base.name for one in outlines for base in one.table.bases if not base.public)
+        offers = [one.identity.text for one in outlines if not one.is_declared]
+        return self._ledger.look(offers=offers, answers=checks, tables=tables)
 
     def _part(self, terms: Terms) -> Fraction:
         """The share of the price that a check takes."""
@@ -217,8 +228,8 @@ class Planner:
             question = self.read(asked, request.today)
             confidence = _confidence(question.table, terms.confidence)
             outline = outline_on_terms(question, terms, confidence)
-            plan, lesser, check = self._checked(outline, confidence, terms, terms, request)
-            return PlannedRequest(plan, lesser, confidence, plan.question.facts, free, check)
+            priced = self._checked(outline, confidence, terms, terms, request)
+            return PlannedRequest(*priced, confidence, question.facts, free)
         except Refused as error:
             if error.code == "unbounded-groups" and question is not None and not self._ledger.budget.capacity.delta:
                 refuse(*unknown_keys(question))  # a limit on groups would not help: no delta selects them

@@ -105,7 +105,7 @@ def price_on_terms(outline: Outline, budget: Budget, terms: Terms, confidence: F
 
 def require_one_price(terms: Terms) -> None:
     """Refuses terms that name no price and no precision, or several."""
-    if sum(named is not None for named in (terms.within, terms.epsilon, terms.share)) != 1:
+    if (terms.within is None) + (terms.epsilon is None) + (terms.share is None) != 2:
         raise Misconfigured(
             "say one of three: how exact the answer must be, within=50; what it may cost, epsilon=0.1; or a share of "
             "the whole budget, share=0.05. Nothing was charged."

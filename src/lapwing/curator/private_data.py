@@ -25,6 +25,7 @@ from lapwing.engines.time_limit import prolonged
 from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
 from lapwing.expressions.table import Catalog, Table
 from lapwing.ledger import Ledger
+from lapwing.ledger.reservation import LedgerView
 from lapwing.noise import SYSTEM
 from lapwing.plan.noise import Released, fetched, release
 from lapwing.plan.operator_count import steps
@@ -93,9 +94,9 @@ class PrivateData:
 
         return lambda look: _run(lambda: read(look))
 
-    def check(self, table: Table) -> None:
-        """Refuses if the data are not those that the version was declared for."""
-        if not self.is_unchanged(table):
+    def check(self, table: Table, view: LedgerView | None = None) -> None:
+        """Refuses if the data are not those that the version was declared for, as the ledger has it then or now."""
+        if not self.is_unchanged(table, view):
             raise DataChanged(CHANGED)
 
     def check_all(self) -> None:
@@ -103,12 +104,13 @@ class PrivateData:
         for table in self._private:
             self.check(table)
 
-    def is_unchanged(self, table: Table) -> bool:
+    def is_unchanged(self, table: Table, view: LedgerView | None = None) -> bool:
         """Whether the data are those that the version was declared for."""
         private = [base for base in table.bases if not base.public]
         seen = [self._engine.origin(base).fingerprint for base in private]
+        known = (view or self._ledger.look(tables=[base.name for base in private])).versions
         pairs = zip(private, seen, strict=True)
-        return all(self._ledger.is_unchanged(base.name, base.version, mark) for base, mark in pairs)
+        return all(self._ledger.is_version(known[one.name], one.name, one.version, mark) for one, mark in pairs)
 
     def fingerprints(self, table: Table) -> tuple[bytes, ...]:
         """What the data of a table look like now."""

@@ -24,7 +24,7 @@ from lapwing.curator.private_data import PrivateData
 from lapwing.curator.stages import BeforeRows, BeforeStore, RequestSteps
 from lapwing.errors import AnswerLost, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Charge, Ledger, Reservation
-from lapwing.ledger.reservation import NewAnswer, Offer
+from lapwing.ledger.reservation import LedgerView, NewAnswer, Offer
 from lapwing.plan.noise import Released
 from lapwing.plan.plan import Outline, Plan, priced
 from lapwing.plan.question import Question
@@ -91,6 +91,7 @@ class PaidAnswer:
 
 def find_stored(
     ledger: Ledger,
+    view: LedgerView,
     plan: Plan,
     *,
     confidence: Fraction,
@@ -106,7 +107,7 @@ def find_stored(
     outline, match = plan.outline, plan.outline.identity.text
     own = None if key is None else ledger.paid_with(match, analyst, key)
     if own is None:
-        newest = {offer.terms: offer for offer in ledger.offers(match)}
+        newest = {offer.terms: offer for offer in view.offers[match]}
         best = _best_of(newest, plan, confidence) if newest else None
         if best is None and newest and lesser is not None:
             best = _best_of(newest, lesser(), confidence)

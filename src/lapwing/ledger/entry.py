@@ -238,6 +238,12 @@ def round_denominators(cost: Cost) -> Cost:
     return Cost(cost.accounting, amount, delta)
 
 
+def left_of(total: Cost, used: Cost) -> Cost:
+    """What is left; nothing if more was used."""
+    amount, delta = max(total.amount, used.amount) - used.amount, max(total.delta, used.delta) - used.delta
+    return Cost(total.accounting, amount, delta)
+
+
 def now() -> str:
     """The time for the reader, in UTC and whole seconds."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

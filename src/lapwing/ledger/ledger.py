@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import reduce
 from hashlib import sha256
@@ -45,12 +45,14 @@ from lapwing.ledger.entry import (
     add_costs,
     cost_of,
     follow,
+    left_of,
     round_denominators,
 )
 from lapwing.ledger.export import write_export
 from lapwing.ledger.phrases import budget_text, shortage
 from lapwing.ledger.reservation import (
     Charge,
+    LedgerView,
     NewAnswer,
     Offer,
     Reservation,
@@ -134,7 +136,7 @@ class Ledger:
         made = [(self._price(c.cost), digest(c.body), c.key, note_text(c.note)) for c in charges]
         for charge in charges:
             check_names(analyst, charge.key)
-        total = reduce(add_costs, (price for price, *_ in made))
+        total = reduce(add_costs, [price for price, *_ in made])
         entries: list[Entry] = []
         with _in_doubt_as_charged(total), self._writing() as book:
             last = self._check(book, repair=True)
@@ -184,16 +186,7 @@ class Ledger:
         with self._writing(durable=False) as book:
             last = self._check(book)
             for one in answers:
-                seq, own = one.reservation.seq, last.seq == one.reservation.seq
-                charge = last if own else book.at(seq)
-                if charge.hash != one.reservation.hash or charge.kind != EntryKind.RESERVE:
-                    raise LedgerFailed(f"Charge {seq} is not in this ledger. No answer is given.")
-                if book.answer(seq) is not None:
-                    raise Misconfigured(f"Charge {seq} was settled before. Each charge has one answer.")
-                note = {"of": seq, "match_hash": None if one.match is None else digest(one.match), "terms": one.terms}
-                body = digest(one.payload)
-                last = book.append(last, EntryKind.SETTLE, analyst=charge.analyst, body=body, note=note, at=charge.at)
-                book.store(charge, last, one.payload)
+                last = book.settle(last, one)
 
     def allow(self, analyst: str, cost: Cost) -> None:
         """Sets the most that one analyst may ever spend. It is part of the total, never in addition to it."""
@@ -289,13 +282,22 @@ class Ledger:
                 known = {name.lower(): str(own[fact]) for name, own in columns.items() if fact in own} | known
         return known
 
-    def is_unchanged(self, table: str, version: str, fingerprint: bytes) -> bool:
-        """Whether this version and these data are the ones that were declared last."""
+    def look(
+        self, *, offers: Iterable[str] = (), answers: Iterable[str] = (), tables: Iterable[str] = ()
+    ) -> LedgerView:
+        """What is stored for equal questions, and what was declared of tables: in one read, which ends here."""
         with self._reading() as book:
-            last = next(book.versions(table), None)
-        if last is None or last.remark("version") != version:
+            return LedgerView(
+                {match: tuple(book.offers(digest(match))) for match in offers},
+                {match: tuple(book.answers(digest(match))) for match in answers},
+                {table: next(book.versions(table), None) for table in tables},
+            )
+
+    def is_version(self, declared: Entry | None, table: str, version: str, fingerprint: bytes) -> bool:
+        """Whether this version and these data are the ones that were declared."""
+        if declared is None or declared.remark("version") != version:
             return False
-        return hmac.compare_digest(str(last.remark("mark")), version_mark(self._salt, table, fingerprint))
+        return hmac.compare_digest(str(declared.remark("mark")), version_mark(self._salt, table, fingerprint))
 
     def answer(self, seq: int, match: str | None = None) -> bytes | None:
         """The stored answer to a charge; with `match`, if it answers that question."""
@@ -318,13 +320,7 @@ class Ledger:
 
     def find_answers(self, match: str) -> tuple[StoredAnswer, ...]:
         """The stored answers to equal questions, newest first."""
-        with self._reading() as book:
-            return tuple(book.answers(digest(match)))
-
-    def offers(self, match: str) -> tuple[Offer, ...]:
-        """The newest stored answer to equal questions on each of the terms that were paid, the newest first."""
-        with self._reading() as book:
-            return tuple(book.offers(digest(match)))
+        return self.look(answers=[match]).answers[match]
 
     def read_offer(self, match: str, offer: Offer) -> bytes:
         """The answer that was offered."""
@@ -387,7 +383,7 @@ class Ledger:
     @property
     def remaining(self) -> Cost:
         """What is left of the total."""
-        return _left(self.total, self.spent)
+        return left_of(self.total, self.spent)
 
     def spent_by(self, analyst: str) -> Cost:
         """The sum of one analyst's charges, or of a team's."""
@@ -485,7 +481,7 @@ class Ledger:
         limits: list[tuple[str | None, Cost, Cost]] = [(None, self.total, book.spent(last))]
         for whose, limit, used in (*limits, *book.allowances(analyst, last)):
             if not add_costs(used, price).fits(limit):
-                room = _left(limit, used)
+                room = left_of(limit, used)
                 return BudgetExceeded(*shortage(self.budget, price, room, whose), asked=price, remaining=room)
         return None
 
@@ -595,12 +591,6 @@ def _refuse_other_data(known: Sequence[Entry], note: Mapping[str, Any]) -> None:
                 f"Version {note['version']!r} of {note['table']} was declared for other data. "
                 "The data changed, so declare a new `version` for the table."
             )
-
-
-def _left(total: Cost, used: Cost) -> Cost:
-    """What is left; nothing if more was used."""
-    amount, delta = max(total.amount, used.amount) - used.amount, max(total.delta, used.delta) - used.delta
-    return Cost(total.accounting, amount, delta)
 
 
 def _other_request() -> Misconfigured:

@@ -15,6 +15,18 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerView:
+    """What a ledger has for one request, all of one moment. A charge checks again what may have changed since."""
+
+    offers: Mapping[str, tuple[Offer, ...]]
+    """By match the newest stored answer to equal questions on each of the terms that were paid, the newest first."""
+    answers: Mapping[str, tuple[StoredAnswer, ...]]
+    """By match all stored answers, the newest first."""
+    versions: Mapping[str, Entry | None]
+    """By table what was declared last."""
+
+
+@dataclass(frozen=True, slots=True)
 class Charge:
     """What one question costs, and which one it is."""
 

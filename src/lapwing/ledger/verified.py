@@ -12,7 +12,7 @@ from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.chain import head_fault, link_fault, own_after, spent_after, sum_fault
 from lapwing.ledger.declaration import Units
 from lapwing.ledger.entry import Entry, EntryKind, Head, LedgerTerms, add_costs, cost_of, follow
-from lapwing.ledger.reservation import Offer, StoredAnswer
+from lapwing.ledger.reservation import NewAnswer, Offer, StoredAnswer, digest
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
 
@@ -170,10 +170,19 @@ class CheckedBook:
         _KNOWN.add(entry)
         return entry
 
-    def store(self, charge: Entry, settle: Entry, payload: bytes) -> None:
-        """Stores the answer to a charge, under the match and the terms that the entry records."""
-        match_hash, terms = settle.remark("match_hash"), settle.remark("terms")
-        self._book.add_answer(AnswerRow(charge.seq, settle.seq, match_hash, terms, payload))
+    def settle(self, last: Entry, new: NewAnswer) -> Entry:
+        """Stores the answer to a charge that has none, under the match and the terms that its entry records."""
+        paid = new.reservation
+        charge = last if last.seq == paid.seq else self.at(paid.seq)
+        if charge.hash != paid.hash or charge.kind != EntryKind.RESERVE:
+            raise LedgerFailed(f"Charge {paid.seq} is not in this ledger. No answer is given.")
+        if self.answer(paid.seq) is not None:
+            raise Misconfigured(f"Charge {paid.seq} was settled before. Each charge has one answer.")
+        match = None if new.match is None else digest(new.match)
+        note, body = {"of": paid.seq, "match_hash": match, "terms": new.terms}, digest(new.payload)
+        entry = self.append(last, EntryKind.SETTLE, analyst=charge.analyst, body=body, note=note, at=charge.at)
+        self._book.add_answer(AnswerRow(charge.seq, entry.seq, match, new.terms, new.payload))
+        return entry
 
     def answer(self, seq: int, match_hash: str | None = None) -> bytes | None:
         """The stored answer to a charge, checked against the entry that recorded it; None if there is none, or if it

@@ -124,7 +124,7 @@ def integers(column: pa.ChunkedArray) -> Array:
         raise Bug(f"the engine gave {column.type} where it was asked for whole numbers")
     if len(column) <= _FEW:
         few = [int(value) for value in column.to_pylist()]
-        return np.array(few, np.int64 if all(-_NARROW < value < _NARROW for value in few) else object)
+        return np.array(few, np.int64 if max(map(abs, few), default=0) < _NARROW else object)
     array = column.combine_chunks()
     words = np.frombuffer(array.buffers()[1], "<i8").reshape(-1, 2 if wide else 1)
     mine = words[array.offset : array.offset + len(array)]

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sqlglot import exp
@@ -73,7 +73,7 @@ class UnitsExceeding(Kind):
         """Taken once: it goes through all that is declared of the table."""
         return hash((self.limits, self.keys, self.domain))
 
-    @property
+    @cached_property
     def table(self) -> Table:
         return self.limits.table
 
@@ -126,7 +126,7 @@ class UnitsExceeding(Kind):
         bounds = [f"the bounds of `{bounded.field.name}`" for bounded in limits.bounds]
         return (*rows, *groups, *bounds, *(f"the bounds of the total of `{field.name}`" for field in limits.totals))
 
-    @property
+    @cached_property
     def many(self) -> int:
         """How many counts there are."""
         return 1 + len(self.labels)
@@ -194,9 +194,9 @@ class CheckResult:
         return math.floor(noise.error(confidence, simultaneous=many))
 
 
-def check_result(price: Loss, labels: Sequence[str], counts: Iterable[object]) -> CheckResult:
-    """What was counted for this price: all units, then those that exceed each limit."""
-    units, *over = (int(str(count)) for count in counts)
+def check_result(price: Loss, labels: Sequence[str], counts: Iterable[Any]) -> CheckResult:
+    """What was counted for this price: all units, then those that exceed each limit; as whole numbers or as texts."""
+    units, *over = map(int, counts)
     return CheckResult(price, units, tuple(zip(labels, over, strict=True)))
 
 

@@ -7,8 +7,8 @@ Whoever asks chooses the work, and can choose it so that it ends near T: then on
 question has at most 400 operators, and what one unit's declared rows add is a few thousandths of T.
 
 Its time begins with its turn, and a turn ends when its answer leaves. All charges of a request are made when its turn
-begins; if bounds or limits are searched for first, each search takes a T of its own, and what follows it comes on time.
-What fails while rows are read leaves on the same grid.
+begins; if bounds or limits are searched for first, each search takes a T of its own, is stored at its end, and what
+follows it comes on time. What fails while rows are read leaves on the same grid.
 
 Guarantee:  a charged answer leaves T 2^k after its turn began, for some k. As long as the work of all turns takes less
             than T each, the times of charges and answers are functions of when requests came, of their plans and of
