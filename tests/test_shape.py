@@ -29,7 +29,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 # From the ground up: a room imports itself and the rooms before it, never the package root, which imports them all.
 ROOMS = (
-    *("errors", "numbers", "arrays", "postgres", "sockets", "quiet", "terms"),
+    *("errors", "terms", "numbers", "arrays", "postgres", "sockets", "quiet"),
     *("noise", "privacy", "mechanisms", "classroom", "data"),
     *("expressions", "engines", "plan", "sql", "answers", "ledger", "curator"),
     *("collect", "lab", "survey", "client", "magic", "server", "cli"),

@@ -124,7 +124,7 @@ def test_a_planted_term_reaches_every_door() -> None:
     code = """
 import json
 from lapwing import terms
-terms.TERMS["planted"] = terms.Term("A planted term.")
+terms.TERMS["planted"] = terms.TermInfo("A planted term.")
 for kind in vars(terms).values():
     if hasattr(kind, "__total__") and "within" in kind.__annotations__:
         kind.__annotations__["planted"] = "int | None"

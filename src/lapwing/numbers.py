@@ -18,9 +18,8 @@ from numbers import Integral, Rational, Real
 from flint import arb, ctx, fmpq
 
 from lapwing.errors import Bug, Misconfigured
+from lapwing.terms import Number as Number
 
-Number = int | float | Fraction | Decimal
-"""What a parameter may be. numpy's integers and floats are read too."""
 Enclosure = tuple[Fraction, Fraction]
 """(low, high) with low <= the number <= high."""
 

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 
-from lapwing.numbers import Number
-
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+Number = int | float | Fraction | Decimal
+"""What a caller may write as a number; a float is read as its shortest decimal."""
 
 STEWARD = "steward"
 """The analyst if none is named."""
@@ -28,7 +30,7 @@ Within = Number | Mapping[str, Number]
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class TermInfo:
     """What a term means, and how it is written on the command line."""
 
     help: str
@@ -43,33 +45,33 @@ class Term:
         return self.turned_off or self.help
 
 
-TERMS: Mapping[str, Term] = {
-    "within": Term("The largest error of counts and sums: 50, or n=50,total=1000.", None, ("--within", "-w")),
-    "epsilon": Term("The price to pay, such as 0.1.", None, ("--epsilon", "-e")),
-    "share": Term("The part of the whole budget to pay, such as 0.05.", None, ("--share", "-s")),
-    "delta": Term("How much delta private key selection may spend."),
-    "weights": Term("The weight of each question, in order."),
-    "ways": Term("The most columns that are counted together.", 2),
-    "table": Term("The table, if there are several."),
-    "where": Term("Which rows count: a condition in SQL, without the word WHERE."),
-    "cells": Term("Into how many cells to cut the bounds of a column."),
-    "confidence": Term("The confidence of intervals, such as 0.95."),
-    "assume_rows": Term("The least rows per group, to estimate errors of means."),
-    "intervals": Term(
+TERMS: Mapping[str, TermInfo] = {
+    "within": TermInfo("The largest error of counts and sums: 50, or n=50,total=1000.", None, ("--within", "-w")),
+    "epsilon": TermInfo("The price to pay, such as 0.1.", None, ("--epsilon", "-e")),
+    "share": TermInfo("The part of the whole budget to pay, such as 0.05.", None, ("--share", "-s")),
+    "delta": TermInfo("How much delta private key selection may spend."),
+    "weights": TermInfo("The weight of each question, in order."),
+    "ways": TermInfo("The most columns that are counted together.", 2),
+    "table": TermInfo("The table, if there are several."),
+    "where": TermInfo("Which rows count: a condition in SQL, without the word WHERE."),
+    "cells": TermInfo("Into how many cells to cut the bounds of a column."),
+    "confidence": TermInfo("The confidence of intervals, such as 0.95."),
+    "assume_rows": TermInfo("The least rows per group, to estimate errors of means."),
+    "intervals": TermInfo(
         "Whether quantiles have intervals, which take half of their price.",
         True,
         ("--no-intervals",),
         "Return quantiles without intervals, with less error at the same price.",
     ),
-    "bounds": Term('"auto" finds missing column bounds privately.'),
-    "limits": Term('"auto" finds limits per unit privately.'),
-    "find_share": Term("The share of the price spent on finding bounds and limits.", SEARCH_SHARE),
-    "check": Term("The share of the price that tells how much limits cut; 0 for none."),
-    "refresh": Term("Pay for a new answer even if one is stored.", False),
-    "combine": Term("Combine the new answer of `refresh` with the stored ones.", False),
-    "anyway": Term("Ask even if the answer would say nothing.", False),
-    "analyst": Term("Who asks.", STEWARD, ("--as",)),
-    "key": Term("Make a retry safe: the same key never pays twice."),
+    "bounds": TermInfo('"auto" finds missing column bounds privately.'),
+    "limits": TermInfo('"auto" finds limits per unit privately.'),
+    "find_share": TermInfo("The share of the price spent on finding bounds and limits.", SEARCH_SHARE),
+    "check": TermInfo("The share of the price that tells how much limits cut; 0 for none."),
+    "refresh": TermInfo("Pay for a new answer even if one is stored.", False),
+    "combine": TermInfo("Combine the new answer of `refresh` with the stored ones.", False),
+    "anyway": TermInfo("Ask even if the answer would say nothing.", False),
+    "analyst": TermInfo("Who asks.", STEWARD, ("--as",)),
+    "key": TermInfo("Make a retry safe: the same key never pays twice."),
 }
 """In the order in which signatures and help show them."""
 
