@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from sqlglot import exp
 
 from lapwing.errors import Refused
 from lapwing.expressions.expression import Call, Column, Expression, Key, Operator, Slot, walk
@@ -11,9 +14,12 @@ from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.plan import Plan, make_plan
+from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.question import Question
 from lapwing.privacy import Pure
-from lapwing.sql import read_sql
+from lapwing.sql import read_sql, reader
+from lapwing.sql.split import read_query, read_statement
+from support.refusals import attempt
 from support.visits import interval, open_visits, visits_catalog
 
 CATALOG = visits_catalog()
@@ -214,3 +220,60 @@ def test_every_aggregate_is_planned() -> None:
 def test_names_of_one_statistic_are_one_question(one: str, other: str) -> None:
     left, right = (question(f"SELECT {text} AS a FROM visits") for text in (one, other))
     assert left == right
+
+
+def test_a_star_excludes_columns() -> None:
+    few = "SELECT AVG(cost) AS m FROM (SELECT sex, cost FROM visits) WHERE cost > 1"
+    text = "SELECT AVG(cost) AS m FROM (SELECT * EXCLUDE (name, Sick) FROM visits) WHERE cost > 1"
+    assert read_sql(text, CATALOG) == read_sql(few, CATALOG)
+    groups = "(SELECT sex, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY sex)"
+    assert [o.name for o in read_sql(f"SELECT t.* EXCLUDE (m) FROM {groups} AS t", CATALOG).outputs] == ["sex", "n"]
+    above = read_statement(f"SELECT * EXCLUDE (m), RANK() OVER (ORDER BY n) AS r FROM {groups}", CATALOG)
+    assert [name for name, _, _ in above.columns] == ["sex", "n", "r"]
+
+
+@pytest.mark.parametrize("column", ["nothing", "visits.name"])
+def test_a_star_excludes_only_columns_that_it_has(column: str) -> None:
+    text = f"SELECT AVG(cost) FROM (SELECT * EXCLUDE ({column}) FROM visits)"
+    assert isinstance(attempt(read_sql, text, CATALOG), Refused)
+    assert isinstance(attempt(read_sql, "SELECT COUNT(* EXCLUDE (name)) FROM visits", CATALOG), Refused)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("SELECT COUNT(*) FROM visits", Question),
+        ("(SELECT COUNT(*) FROM visits)", Question),
+        ("SELECT DISTINCT sex FROM visits", Question),
+        ("SELECT sex, COUNT(*) FROM visits GROUP BY ALL", Question),
+        ("SELECT n FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) WHERE n > 1 ORDER BY n LIMIT 1", Question),
+        ("SELECT AVG(n) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid)", Question),
+        ("SELECT AVG(n) FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex)", SplitStatement),
+        ("SELECT 2 * n AS m, m + 1 AS k FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex)", SplitStatement),
+        ("SELECT sex, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY sex", SplitStatement),
+        ("SELECT sex, COUNT(*) FROM visits GROUP BY ROLLUP (sex)", SplitStatement),
+        ("SELECT COUNT(*) AS n FROM visits UNION ALL SELECT COUNT(*) FROM visits WHERE sick", SplitStatement),
+        ("SELECT (SELECT COUNT(*) FROM visits) AS n", SplitStatement),
+        ("SELECT name FROM visits", type(None)),
+        ("SELECT AVG(name) FROM visits", type(None)),
+    ],
+)
+def test_a_select_is_a_question_or_a_statement_by_what_it_reads(text: str, kind: type) -> None:
+    """None is refused below the release, where a question would be."""
+    assert type(read_query(CATALOG, text, None)) is kind
+
+
+def test_every_select_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[str]()
+    original = reader.read_source
+
+    def counting(select: exp.Select, *arguments: Any) -> Any:
+        read.append(select.sql())
+        return original(select, *arguments)
+
+    monkeypatch.setattr(reader, "read_source", counting)
+    inner = "SELECT pid, sex, COUNT(*) AS visits FROM visits WHERE age > 3 GROUP BY pid, sex"
+    middle = f"SELECT sex, COUNT(*) AS n FROM ({inner}) WHERE visits > 1 GROUP BY sex"
+    found = read_query(CATALOG, f"SELECT sex, RANK() OVER (ORDER BY n) AS r FROM ({middle})", None)
+    assert isinstance(found, SplitStatement)
+    assert len(read) == len(set(read)) == 2

@@ -15,7 +15,7 @@ from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
 from lapwing.curator.pipeline import Pipeline
-from lapwing.curator.planner import REMEMBERED, Planner
+from lapwing.curator.planner import Planner
 from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
 from lapwing.curator.preview import Preview
 from lapwing.curator.pricing import CHECK, Terms
@@ -63,7 +63,7 @@ class Curator:
         usual = CHECK if engine.checks_limits else Fraction(0)
         self._check = usual if check is None else check
         self._planner = Planner(catalog, ledger, check=self._check)
-        self._statements = StatementFinder(catalog, self._planner.read, REMEMBERED)
+        self._statements = StatementFinder(self._planner.read_query)
         self._pipeline = Pipeline(ledger, self._private_data, self._planner, self._statements)
 
     @property

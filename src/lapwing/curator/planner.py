@@ -33,7 +33,7 @@ from lapwing.plan.units_exceeding import UnitsExceeding, check_target
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.sql import read_sql
 from lapwing.sql.ibis import as_sql
-from lapwing.sql.split import read_statement
+from lapwing.sql.split import read_query, read_statement
 
 REMEMBERED = 256
 """Questions and stored answers in memory."""
@@ -103,13 +103,15 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
-        self._read_sql = lru_cache(maxsize=REMEMBERED)(lambda text, today: read_sql(text, catalog, today=today))
+        self.read_query = lru_cache(maxsize=REMEMBERED)(partial(read_query, catalog))
 
     def read(self, question: Any, today: date | None = None) -> Question:
         """The question in SQL or as an Ibis expression, asked on this date."""
         if isinstance(question, StatementPart):
             return reader_of(question, today)(self._catalog)
-        return self._read_sql(as_sql(question), today)
+        text = question if isinstance(question, str) else as_sql(question)
+        found = self.read_query(text, today)
+        return found if isinstance(found, Question) else read_sql(text, self._catalog, today)
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
@@ -256,6 +258,8 @@ class Planner:
 def reader_of(question: Any, today: date | None) -> QuestionReader:
     """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
     match question:
+        case str():
+            return partial(read_sql, question, today=today)
         case StatementPart(text=text, place=place):
             return lambda catalog: read_statement(text, catalog, today).parts[place]
         case _:

@@ -10,50 +10,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from lapwing.answers.computed import rehearse_statement
 from lapwing.curator.batch import read_batch
 from lapwing.curator.pricing import Terms
 from lapwing.curator.request import QuestionRequest, Request, StatementPart
-from lapwing.errors import Misconfigured, Refused
+from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import refuse
-from lapwing.expressions.table import Catalog
 from lapwing.plan.plan import make_outline
 from lapwing.plan.postprocessed import SplitStatement, released_number
 from lapwing.plan.question import Question
 from lapwing.sql.ibis import as_sql
-from lapwing.sql.split import StatementReader
 
 
 class StatementFinder:
-    """Reads statements, and remembers them."""
+    """Tells statements from ordinary questions."""
 
-    def __init__(self, catalog: Catalog, read: Callable[[Any, date | None], Question], remembered: int) -> None:
-        self._catalog, self._read = catalog, read
-        self._found = lru_cache(maxsize=remembered)(self._find)
+    def __init__(self, read: Callable[[str, date | None], Question | SplitStatement | None]) -> None:
+        self._read = read
 
     def find(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
-        """The statement and its text, if the question is one and no ordinary question; raises Refused.
-
-        What is refused below the release is left to the planner of questions, which knows what could be found.
-        """
+        """The statement and its text, if the question is one and no ordinary question; raises Refused."""
         if isinstance(question, StatementPart):
             return None
-        return self._found(as_sql(question), today)
-
-    def _find(self, text: str, today: date | None) -> tuple[str, SplitStatement] | None:
-        try:
-            self._read(text, today)
-        except Refused:
-            reader = StatementReader(self._catalog)
-            try:
-                return text, reader.read(text, today)
-            except Refused:
-                if reader.goes_on:
-                    raise
-        return None
+        text = question if isinstance(question, str) else as_sql(question)
+        found = self._read(text, today)
+        return (text, found) if isinstance(found, SplitStatement) else None
 
 
 def parts_request(text: str, statement: SplitStatement, request: Request, confidence: Fraction) -> Request:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Protocol
@@ -16,7 +16,7 @@ from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import MOST_PARTS, ReleasedPart, TableStep
 from lapwing.sql import reader
 from lapwing.sql.from_clause import Names
-from lapwing.sql.post_select import MARK, Builder, PendingWindow, read_window
+from lapwing.sql.post_select import MARK, Builder, PendingWindow, put_windows, read_window
 from lapwing.sql.refusals import NODES, check_modifiers, part_of
 from lapwing.sql.relation import Aggregation, Relation
 from lapwing.sql.sqlglot_nodes import SqlNode, is_whole, terms_of
@@ -48,6 +48,9 @@ class Known:
 
 class Owner(Protocol):
     """The statement that a SELECT is part of."""
+
+    def body(self, select: exp.Select, names: Names) -> Relation:
+        """A sub-query over rows; refused if it is released."""
 
     def fresh(self) -> str:
         """A name that no column of the tree has."""
@@ -164,6 +167,23 @@ class SelectReading(ABC):
             for term in terms
         ]
 
+    def finished(
+        self,
+        builder: Builder,
+        there: Callable[[Expression], Expression],
+        outputs: list[tuple[str, Expression]],
+        having: list[Expression],
+        qualify: list[Expression],
+        by: list[tuple[Expression, bool]],
+    ) -> Above:
+        """What follows GROUP BY. `there` gives an expression over the columns that the builder has by now."""
+        builder.only(map(there, having), "HAVING")
+        put_windows(builder, [window.moved(there) for window in self.windows])
+        builder.only(map(there, qualify), "QUALIFY")
+        shown, order = [(name, there(e)) for name, e in outputs], [(there(e), descending) for e, descending in by]
+        limit, offset = reader.limit_of(self.select), offset_of(self.select)
+        return self.owner.finished(builder, shown, order, limit, offset, distinct=is_distinct(self.select))
+
     def sets(self) -> list[list[SqlNode]]:
         """The grouping sets of GROUP BY, as nodes; one set if it is plain."""
         group = self.select.args.get("group")
@@ -255,14 +275,3 @@ def has_aggregate(node: SqlNode) -> bool:
         else:
             todo += list(part.iter_expressions())
     return False
-
-
-def goes_on_above(select: exp.Select) -> bool:
-    """Whether a SELECT over rows has something that only released tables have."""
-    group = select.args.get("group")
-    if group is not None and any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets", "all")):
-        return True
-    if any(select.args.get(part) for part in ("qualify", "offset", "windows", "distinct")):
-        return True
-    written = [*select.expressions, *(select.args[part] for part in ("having", "order") if select.args.get(part))]
-    return any(isinstance(part, exp.Window | exp.Subquery | exp.Grouping) for node in written for part in node.walk())

@@ -22,10 +22,8 @@ from lapwing.sql.post_clauses import (
     SelectReading,
     grouping_bits,
     has_aggregate,
-    is_distinct,
-    offset_of,
 )
-from lapwing.sql.post_select import Builder, put_windows, read_fold, to_columns
+from lapwing.sql.post_select import Builder, read_fold, to_columns
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of
 from lapwing.sql.relation import Relation
@@ -88,13 +86,7 @@ class OverReleased(SelectReading):
         there = self._folded(builder, sets) if self.folding else self._plain
         if self.folding:
             self._attach(builder, done)
-        builder.only(map(there, having), "HAVING")
-        put_windows(builder, [window.moved(there) for window in self.windows])
-        builder.only(map(there, qualify), "QUALIFY")
-        final = [(name, there(e)) for name, e in outputs]
-        sorting = [(there(e), descending) for e, descending in by]
-        limit, offset = reader.limit_of(select), offset_of(select)
-        return self.owner.finished(builder, final, sorting, limit, offset, distinct=is_distinct(select))
+        return self.finished(builder, there, outputs, having, qualify, by)
 
     def _plain(self, expression: Expression) -> Expression:
         return to_columns(expression, (), (), self.marks)

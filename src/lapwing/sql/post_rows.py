@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from sqlglot import exp
 
-from lapwing.errors import Refused
 from lapwing.expressions.expression import Column, Expression, Literal
+from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import Compute, Stack
 from lapwing.plan.question import Output
 from lapwing.sql import reader
 from lapwing.sql.post_clauses import (
     Above,
-    Known,
-    Owner,
     SelectReading,
     grouping_bits,
     has_aggregate,
-    is_distinct,
-    offset_of,
 )
-from lapwing.sql.post_select import Builder, put_windows, to_columns
+from lapwing.sql.post_select import Builder, to_columns
 from lapwing.sql.refusals import refuse_node
 from lapwing.sql.relation import Aggregation, Rows
 from lapwing.sql.sqlglot_nodes import SqlNode
@@ -31,21 +29,17 @@ TOTALS = "Totals and groups have noise of their own, so they need not add up."
 class OverRows(SelectReading):
     """A SELECT that aggregates private rows, and goes on above."""
 
-    def __init__(self, owner: Owner, select: exp.Select, known: Known, refused: Refused) -> None:
-        super().__init__(owner, select, known)
-        self.refused = refused
-
     def made(self) -> Above:
         select = self.select
-        self.source = reader.read_source(select, self.known.names)
+        self.source = reader.read_source(select, self.known.names, self.owner.body)
         relation = self.source.relation
         if not isinstance(relation, Rows):
-            raise self.refused
+            self._refuse()
         if not any(map(has_aggregate, self.items())) and select.args.get("group") is None:
             window = next((part for node in self.items() for part in node.walk() if isinstance(part, exp.Window)), None)
             if window is not None:
                 refuse_node(window)
-            raise self.refused
+            self._refuse()
         self.groups = reader.AggregationReader(select, self.source, relation, inside=False)
         self.groups.stands_for = self._slot
         sets = [[self.groups.key(node) for node in nodes] for nodes in self.sets()]
@@ -58,8 +52,13 @@ class OverRows(SelectReading):
             self.groups.outputs.setdefault(name.lower(), outputs[-1][1])  # a later column may use its name
         having, qualify, by = self.conditions("having"), self.conditions("qualify"), self.sorting(outputs)
         if not self.groups.grouping.aggregates:
-            raise self.refused
+            self._refuse()
         return self._steps(relation, sets, everything, outputs, having, qualify, by)
+
+    def _refuse(self) -> NoReturn:
+        """Refuses the SELECT as a question."""
+        reader.read_select(self.select, self.known.names, self.owner.body, inside=False)
+        refuse("private-rows", "SELECT", "the rows themselves are private.", "Ask for COUNT(*) or AVG(column).")
 
     def _steps(
         self,
@@ -98,13 +97,7 @@ class OverRows(SelectReading):
         def there_(expression: Expression) -> Expression:
             return to_columns(expression, keys, slots, self.marks)
 
-        builder.only(map(there_, having), "HAVING")
-        put_windows(builder, [window.moved(there_) for window in self.windows])
-        builder.only(map(there_, qualify), "QUALIFY")
-        shown = [(name, there_(e)) for name, e in outputs]
-        sorting = [(there_(e), descending) for e, descending in by]
-        limit, offset = reader.limit_of(self.select), offset_of(self.select)
-        return self.owner.finished(builder, shown, sorting, limit, offset, distinct=is_distinct(self.select))
+        return self.finished(builder, there_, outputs, having, qualify, by)
 
     def _shown(self) -> list[tuple[str, SqlNode]]:
         pairs = []

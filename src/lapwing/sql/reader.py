@@ -33,7 +33,7 @@ from lapwing.quiet import quiet
 from lapwing.sql import grouping
 from lapwing.sql.aliases import gather_grouping_sets, rename_aggregates
 from lapwing.sql.date_parts import settle_today
-from lapwing.sql.from_clause import Names, Scopes, only_select, read_body, read_from
+from lapwing.sql.from_clause import Body, Names, Scopes, only_select, read_body, read_from
 from lapwing.sql.grouping import Grouping
 from lapwing.sql.naming import names_of
 from lapwing.sql.per_unit import is_per_unit, per_unit
@@ -205,11 +205,16 @@ def read_inside(select: exp.Select, names: Names) -> Relation:
 
 
 def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
+    """The result of a SELECT with its WITH: rows, or groups."""
+    return read_select(select, _with(select, names), read_inside, inside=inside)
+
+
+def read_select(select: exp.Select, names: Names, body: Body, *, inside: bool) -> Relation:
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
-    inner = read_source(select, _with(select, names))
+    inner = read_source(select, names, body)
     relation = inner.relation
-    if not _aggregates(select):
+    if not aggregates(select):
         return _order(select, inner, _plain(select, inner))
     if isinstance(relation, Aggregation):
         refuse(
@@ -224,10 +229,10 @@ def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> 
     return per_unit(groups) if inside and is_per_unit(groups) else groups
 
 
-def read_source(select: exp.Select, names: Names) -> SelectSource:
+def read_source(select: exp.Select, names: Names, body: Body) -> SelectSource:
     """What a SELECT reads: FROM, filtered by WHERE."""
-    scopes, terms = read_from(select, names, read_inside)
-    source = SelectSource(*read_semi_joins(select, scopes, names, read_inside))
+    scopes, terms = read_from(select, names, body)
+    source = SelectSource(*read_semi_joins(select, scopes, names, body))
     where = select.args.get("where")
     relation = source.relation
     if where is not None:
@@ -236,7 +241,7 @@ def read_source(select: exp.Select, names: Names) -> SelectSource:
     return replace(source, scopes=source.scopes.refine(relation))
 
 
-def _aggregates(select: exp.Select) -> bool:
+def aggregates(select: exp.Select) -> bool:
     """Whether it has groups; SELECT DISTINCT k is GROUP BY k."""
     if any(select.args.get(name) is not None for name in ("group", "having", "distinct")):
         return True

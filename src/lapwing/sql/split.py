@@ -1,7 +1,8 @@
 """Reads SQL that goes on above the release: windows, aggregates of aggregates, joins and unions of released tables.
 
-A SELECT that is one ordinary question is left to reader.py. Of any other the SELECTs inside are read first: each is
-rows, one aggregation of rows (a part, which is released), or steps over parts. Which it is follows from what it reads.
+What a SELECT reads is read first, and once: rows, one aggregation of rows (a part, which is released), or steps over
+parts. That and its clauses tell on which side of the release it stands: below, it is read by reader.py; above, by
+post_released.py over released tables, and by post_rows.py if it aggregates rows and goes on.
 Everything is read node by node from allow lists, with the types and columns of declared facts; what cannot be computed
 is refused here, before anything is charged.
 """
@@ -40,22 +41,36 @@ from lapwing.sql import reader
 from lapwing.sql.combining import rows_only
 from lapwing.sql.date_parts import settle_today
 from lapwing.sql.from_clause import Names, only_select
-from lapwing.sql.post_clauses import Above, Known, goes_on_above, offset_of
+from lapwing.sql.naming import names_of
+from lapwing.sql.post_clauses import Above, Known, has_aggregate, offset_of
 from lapwing.sql.post_released import OverReleased
 from lapwing.sql.post_rows import OverRows
 from lapwing.sql.post_select import Builder, to_columns
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import Aggregation, Relation, Rows, by_name, check_total, question_of
-from lapwing.sql.sqlglot_nodes import SqlNode
+from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join
 from lapwing.sql.unions import unite
 
-MOST_STEPS, MOST_LEVELS = 200, 40  # so that no later step exhausts the stack, and reading is fast
+MOST_STEPS = 200  # so that no later step exhausts the stack, and reading is fast
+_ABOVE = (exp.Window, exp.Subquery, exp.Grouping)
 OWN_NOISE = "Each of the {} released tables has noise of its own, so their numbers need not add up."
 
 
 def read_statement(text: str, catalog: Catalog, today: date | None = None) -> SplitStatement:
     """The questions of a statement, and the steps above them; raises Refused. Free, and reads no data."""
-    return StatementReader(catalog).read(text, today)
+    return StatementReader(catalog).read_statement(text, today)
+
+
+def read_query(catalog: Catalog, text: str, today: date | None) -> Question | SplitStatement | None:
+    """One question, or a statement of several. None if it is refused below the release, where the planner of questions
+    knows what could be found; raises Refused above it."""
+    statement = StatementReader(catalog)
+    try:
+        return statement.read(text, today)
+    except Refused:
+        if statement.goes_on:
+            raise
+    return None
 
 
 class StatementReader:
@@ -67,27 +82,43 @@ class StatementReader:
         self._catalog = catalog
         self._parts: list[tuple[Aggregation, dict[str, int]]] = []
         self._made: dict[int, tuple[Aggregation, Above]] = {}
-        self._names = self._level = 0
+        self._names = 0
         self._notes: list[str] = []
         self._scalars: dict[tuple[SqlNode, int], tuple[Known, tuple[TableStep, str, Type]]] = {}
+        self._selects: dict[int, tuple[exp.Select, Relation | Above]] = {}
+        """Sub-queries that were read, by their nodes, which this keeps alive."""
         self._nulls: set[str] = set()
         """Columns that are NULL throughout, which go with any type."""
 
-    def read(self, text: str, today: date | None = None) -> SplitStatement:
-        """The questions of a statement, and the steps above them; raises Refused."""
+    def read(self, text: str, today: date | None = None) -> Question | SplitStatement:
+        """One question, or several and the steps above them; raises Refused."""
         try:
-            node = reader.parse(text)
-            settled = node if today is None else settle_today(node, today)
-            made = self._statement(settled)
-            return replace(made, notes=(*made.notes, note_of(today))) if today and settled is not node else made
+            made, notes = self._top(text, today)
+            if isinstance(made, Above):
+                return self._statement(made, notes)
+            question = normalised(question_of(made))
+            return replace(question, notes=(*question.notes, *notes)) if notes else question
         except RecursionError:
             refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
-    def _statement(self, node: exp.Expr) -> SplitStatement:
-        made = self.query(node, Known(Names(self._catalog, {})), "the question", inside=False)
-        if not isinstance(made, Above):
-            question_of(made)  # it is a question by itself, or refused as one
-        above = self.released(made)
+    def read_statement(self, text: str, today: date | None = None) -> SplitStatement:
+        """The same, with an ordinary question as a statement of one part."""
+        try:
+            made, notes = self._top(text, today)
+            if not isinstance(made, Above):
+                question_of(made)  # it is a question by itself, or refused as one
+            return self._statement(self.released(made), notes)
+        except RecursionError:
+            refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
+
+    def _top(self, text: str, today: date | None) -> tuple[Relation | Above, tuple[str, ...]]:
+        """What the text stands for, and a note if it stands for something else on another day."""
+        node = reader.parse(text)
+        settled = node if today is None else settle_today(node, today)
+        made = self.query(settled, Known(Names(self._catalog, {})), "the question", inside=False)
+        return made, (note_of(today),) if today and settled is not node else ()
+
+    def _statement(self, above: Above, more: tuple[str, ...]) -> SplitStatement:
         root, used = prune(above.step, tuple(name for _, name, _ in above.columns))
         if sum(1 for _ in steps_of(root)) > MOST_STEPS:
             refuse("too-large", "the question", f"it takes more than {MOST_STEPS} steps.", "Split it.")
@@ -103,7 +134,7 @@ class StatementReader:
         questions = tuple(self._question(place, used) for place in kept)
         root = _renumbered(root, {place: new for new, place in enumerate(kept)}, questions)
         notes = self._notes or ([OWN_NOISE.format(len(kept))] if len(kept) > 1 else [])
-        return SplitStatement(questions, root, above.columns, tuple(dict.fromkeys(notes)))
+        return SplitStatement(questions, root, above.columns, (*dict.fromkeys(notes), *more))
 
     def fresh(self) -> str:
         self._names += 1
@@ -113,19 +144,11 @@ class StatementReader:
 
     def query(self, node: exp.Expr, known: Known, what: str, *, inside: bool = True) -> Relation | Above:
         """A SELECT, or several with UNION between them."""
-        if self._level >= MOST_LEVELS:
-            refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
-        self._level += 1
-        try:
-            return self._query(node, known, what, inside=inside)
-        finally:
-            self._level -= 1
-
-    def _query(self, node: exp.Expr, known: Known, what: str, *, inside: bool) -> Relation | Above:
         if isinstance(node, exp.Subquery) and not node.args.get("alias") and node.args.get("with_") is None:
             check_modifiers(node)
             return self.query(node.this, known, what, inside=inside)
         if isinstance(node, exp.Union):
+            self.goes_on |= not inside and node.find(exp.AggFunc) is not None  # no question is a union
             return self._union(node, known, what)
         return self._select(only_select(node, what), known, inside=inside)
 
@@ -192,42 +215,49 @@ class StatementReader:
         return Compute(table.step, tuple(outputs))
 
     def _select(self, select: exp.Select, known: Known, *, inside: bool) -> Relation | Above:
+        """One SELECT: what it reads is read first, and tells on which side of the release it stands."""
         known = self._with(select, known)
-        bare = select
-        if select.args.get("with_") is not None:
-            bare = select.copy()
-            bare.set("with_", None)
-        tables = _tables(bare)
-        try:
-            if any(isinstance(node, exp.Table) and node.name.lower() in known.above for node in tables):
-                refuse("released-numbers", "FROM", "it is a released table.", "")
-            return reader.read_relation(bare, known.names, inside=inside)
-        except Refused as error:
-            refused = error
-        if not tables and goes_on_above(bare):
-            return self._of_scalars(bare, known, refused)
+        tables = _tables(select)
         sources = [self._source(node, known) for node in tables]
-        if any(isinstance(source, Above | Aggregation) for source in sources):
+        released = [source for source in sources if isinstance(source, Above | Aggregation)]
+        if released and not is_filtered(select, released[0]):
             self.goes_on = True
-            return OverReleased(self, bare, known, sources).made()
-        if goes_on_above(bare):
-            over = OverRows(self, bare, known, refused)
+            return OverReleased(self, select, known, sources).made()
+        if not tables:
+            first = next((p for node in select.expressions for p in node.walk() if isinstance(p, exp.Subquery)), None)
+            if first is not None:
+                return self._of_scalars(select, first, known)
+        elif not released and goes_on_above(select):
+            over = OverRows(self, select, known)
             self.goes_on = True
             return over.made()
-        raise refused
+        made = reader.read_select(select, known.names, self.body, inside=inside)
+        self._selects[id(select)] = select, made
+        return made
 
-    def _of_scalars(self, select: exp.Select, known: Known, refused: Refused) -> Above:
+    def body(self, select: exp.Select, names: Names) -> Relation:
+        """A sub-query over rows, which is read once; refused if it is released."""
+        if id(select) not in self._selects:
+            self._selects[id(select)] = select, self._select(select, Known(names), inside=True)
+        made = self._selects[id(select)][1]
+        if isinstance(made, Above):
+            refuse(
+                "released-numbers",
+                "the subquery",
+                "released numbers cannot be used where rows are counted.",
+                "Aggregate the rows first, and combine the results.",
+            )
+        return made
+
+    def _of_scalars(self, select: exp.Select, first: SqlNode, known: Known) -> Above:
         """A SELECT without FROM: one row, computed from sub-queries with one number each."""
-        first = next(
-            (part for node in select.expressions for part in node.walk() if isinstance(part, exp.Subquery)), None
-        )
-        if first is None:
-            raise refused
         self.goes_on = True
         step, _, _ = self.scalar(first, known)
         return OverReleased(self, select, known, [Above(Fold(step, (), ()), ())]).made()
 
     def _source(self, node: SqlNode, known: Known) -> Relation | Above | None:
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
+            return None if node.this.args.get("joins") else self._source(node.this, known)
         if isinstance(node, exp.Subquery):
             check_modifiers(node)
             return self.query(node.this, known, "the subquery")
@@ -397,6 +427,38 @@ def _tables(select: exp.Select) -> list[SqlNode]:
     source = select.args.get("from_")
     joins = select.args.get("joins") or []
     return [] if source is None else [source.this, *(join.this for join in joins)]
+
+
+def goes_on_above(select: exp.Select) -> bool:
+    """Whether a SELECT over rows has something that only released tables have."""
+    group, distinct = select.args.get("group"), select.args.get("distinct")
+    sets = {} if group is None else group.args
+    if sets.get("rollup") or sets.get("cube") or sets.get("grouping_sets"):
+        return True
+    if select.args.get("qualify") or select.args.get("offset") or select.args.get("windows"):
+        return True
+    if distinct and (group is not None or any(map(has_aggregate, select.expressions))):
+        return True
+    having, order = select.args.get("having"), select.args.get("order")
+    written = [node for node in (*select.expressions, having, order) if node is not None and node.find(*_ABOVE)]
+    return any(isinstance(part, _ABOVE) for node in written for part in node.walk(prune=is_semi_join))
+
+
+def is_filtered(select: exp.Select, groups: Aggregation | Above) -> bool:
+    """Whether a SELECT over one aggregation shows, filters and sorts its groups, and so is still one question."""
+    if isinstance(groups, Above) or reader.aggregates(select) or goes_on_above(select) or select.args.get("joins"):
+        return False
+    if groups.limit is not None and (select.args.get("where") or select.args.get("order")):
+        return False
+    shown = {name.lower() for name in names_of(select.expressions)}
+    clauses = [(node, set(groups.columns)) for node in (*select.expressions, select.args.get("where")) if node]
+    clauses += [(select.args["order"], {*groups.columns, *shown})] if select.args.get("order") else []
+    parts = [(part, known) for node, known in clauses for part in node.walk()]
+    return not any(isinstance(part, exp.Query) for part, _ in parts) and all(
+        isinstance(part.this, exp.Star) or part.name.lower() in known
+        for part, known in parts
+        if isinstance(part, exp.Column)
+    )
 
 
 def _is_part(step: TableStep, place: int) -> bool:

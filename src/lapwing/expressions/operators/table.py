@@ -2,8 +2,8 @@
 
 Arithmetic is in float64, where overflow is not an error; NaN becomes NULL before
 anything else sees it. Division by zero is NULL. Comparison with NULL is NULL, as in SQL.
-To allow another operator, add an entry to its file and to the list there; then sql/read_expression.py and
-sql/ibis.py must read it, and tests fail until they do.
+To allow another operator, add an entry to its file and to the list there; then sql/read_expression.py must read it,
+and tests fail until it does.
 """
 
 from __future__ import annotations
