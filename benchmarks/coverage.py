@@ -23,7 +23,7 @@ import pyarrow as pa
 import lapwing as lw
 from lapwing.answers.columns import intervals_of, values_of
 from lapwing.expressions.expression import Slot
-from lapwing.plan.noise import Arranged, Released, fetched, release
+from lapwing.plan.add_noise import Arranged, Released, fetched, release
 from lapwing.plan.plan import Plan
 from lapwing.plan.quantiles import QuantilesKind
 from lapwing.plan.query import queries

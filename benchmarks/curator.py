@@ -28,7 +28,7 @@ from lapwing.answers.stored import encode
 from lapwing.curator import Curator, open_data
 from lapwing.curator.pricing import Terms, plan_on_terms
 from lapwing.curator.query_cache import QueryCache
-from lapwing.plan.noise import arrange, release
+from lapwing.plan.add_noise import arrange, release
 from lapwing.privacy import Budget
 from lapwing.sql import read_sql
 

@@ -53,7 +53,7 @@ DRAWING_ROOMS = ("expressions", "plan", "sql", "answers", "curator")
 DRAWING = ("draw", "draw_noise", "release", "keep", "choose", "respond", "signed", "start")
 MECHANISMS = ("mechanism", "noise", "selection")
 DRAWING_ALLOWED = {
-    "plan/noise.py": ["release"],
+    "plan/add_noise.py": ["release"],
     "curator/watch.py": ["draw_noise", "start"],
 }
 # Of which kind a loss or an accounting is matters in these rooms only; elsewhere both are used by their methods.
@@ -525,7 +525,7 @@ def test_files_named_in_docstrings_exist() -> None:
 
 
 def test_a_file_that_is_not_there_is_found() -> None:
-    planted = '"""See gone.py, docs/sql.md, sql/reader.py and lapwing.toml."""\nx = 1  # noise.py, cells/lost.py\n'
+    planted = '"""See gone.py, docs/sql.md, sql/reader.py and lapwing.toml."""\nx = 1  # add_noise.py, cells/lost.py\n'
     assert missing_files(planted, PACKAGE / "reading" / "sources.py") == ["cells/lost.py", "gone.py"]
 
 

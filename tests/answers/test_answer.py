@@ -15,7 +15,7 @@ import pytest
 from lapwing.answers.answer import Release
 from lapwing.answers.picture import arrange
 from lapwing.curator import Curator
-from lapwing.plan.noise import Released
+from lapwing.plan.add_noise import Released
 from lapwing.privacy import Budget
 from support.visits import frame, open_visits
 

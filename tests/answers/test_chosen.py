@@ -23,8 +23,8 @@ from lapwing.curator import Curator
 from lapwing.errors import Refused
 from lapwing.expressions.table import Catalog
 from lapwing.mechanisms.keys.threshold import LaplaceThreshold
+from lapwing.plan.add_noise import Released
 from lapwing.plan.kind import Measure
-from lapwing.plan.noise import Released
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.privacy import Approximate, Budget, Pure
 from lapwing.sql import read_sql

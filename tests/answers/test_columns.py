@@ -10,7 +10,7 @@ import pytest
 
 from lapwing.answers.columns import _ranks, half_width, present
 from lapwing.answers.table import AnswerColumn
-from lapwing.plan.noise import Released
+from lapwing.plan.add_noise import Released
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.question import Question
 from lapwing.privacy import Budget, Pure

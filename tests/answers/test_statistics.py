@@ -21,7 +21,7 @@ from lapwing.mechanisms.cells import CellQuantiles
 from lapwing.mechanisms.moments.mean import Mean, Variance
 from lapwing.mechanisms.moments.pair import PairMoments
 from lapwing.mechanisms.moments.rows import scale_down
-from lapwing.plan.noise import Arranged, Released, release
+from lapwing.plan.add_noise import Arranged, Released, release
 from lapwing.plan.plan import Plan
 from support.cells import exact_cells
 from support.sweeps import sweep

@@ -15,7 +15,7 @@ import lapwing as lw
 from lapwing.answers.clipping_notes import HIGHER, NO_SIGN
 from lapwing.curator import Curator, load
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured
-from lapwing.plan.noise import Arranged, release
+from lapwing.plan.add_noise import Arranged, release
 from lapwing.plan.plan import Plan
 from support.visits import Spy, frame, open_visits, write_visits
 

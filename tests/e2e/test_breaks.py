@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lapwing as lw
-from lapwing.plan.noise import arrange
+from lapwing.plan.add_noise import arrange
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.plan.question import Question

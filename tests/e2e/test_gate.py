@@ -279,7 +279,7 @@ def test_an_answer_says_how_it_was_made_and_only_that() -> None:
 
 def differences(secret: bool, tries: int) -> tuple[float, Any]:
     """All rows less all but one person's: the true difference of two sums at 0.5 each, and what noise did to it."""
-    from lapwing.plan.noise import arrange, release
+    from lapwing.plan.add_noise import arrange, release
     from lapwing.plan.query import cells_query
 
     row = (999, "F", "x", 10.0 if secret else 0.0, 1, None, None, None)
@@ -323,7 +323,7 @@ def test_differencing_tells_no_more_than_epsilon_allows() -> None:
 @pytest.mark.parametrize("parts", [1, 2, 5, 20])
 def test_many_aggregates_together_cost_what_was_paid(parts: int) -> None:
     """gate:G07 threat:A30 a joint audit of all numbers of one question at the total price."""
-    from lapwing.plan.noise import arrange, release
+    from lapwing.plan.add_noise import arrange, release
     from lapwing.plan.query import cells_query
 
     columns = ", ".join(f"SUM(CASE WHEN n >= {i} THEN 1 ELSE 0 END) AS s{i}" for i in range(parts))

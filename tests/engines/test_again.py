@@ -18,7 +18,7 @@ from engines.test_suite import rows_of, seen
 from lapwing.curator.query_cache import QueryCache
 from lapwing.errors import Refused
 from lapwing.expressions.table import Catalog, Table
-from lapwing.plan.noise import fetched
+from lapwing.plan.add_noise import fetched
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import Queries, queries
 from lapwing.plan.question import Question

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from engines.test_postgres_reading import TABLE, read
+from engines.test_postgres_casts import TABLE, read
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Type
 from support.cells import run

@@ -26,7 +26,7 @@ from lapwing.errors import Bug, Misconfigured
 from lapwing.expressions.forms import KeyedHash, form_of
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
-from lapwing.plan.noise import arrange
+from lapwing.plan.add_noise import arrange
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.plan.question import Question

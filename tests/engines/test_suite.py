@@ -20,7 +20,7 @@ from lapwing.curator.pricing import Terms, plan_on_terms
 from lapwing.engines.engine import Engine
 from lapwing.errors import Refused
 from lapwing.expressions.table import Table
-from lapwing.plan.noise import Arranged
+from lapwing.plan.add_noise import Arranged
 from lapwing.plan.plan import Plan
 from lapwing.plan.quantiles import QuantilesKind
 from lapwing.plan.question import Question

@@ -20,13 +20,13 @@ ACTS = ("loss", "release", "draw", "choose", "start", "answer", "above", "add")
 SAMPLERS = {one.__name__ for one in functions_in("lapwing.noise") if one.__name__.startswith("sample_")} | {"draw"}
 PARTS = {
     "BestGroups": "tests/plan/test_best.py::test_no_list_betrays_a_unit",
-    "CellQuantiles": "tests/plan/test_noise.py::test_a_quantile_pays_for_every_group_that_a_unit_is_in",
+    "CellQuantiles": "tests/plan/test_add_noise.py::test_a_quantile_pays_for_every_group_that_a_unit_is_in",
     "NoisyCells": "tests/mechanisms/test_cells.py::test_every_cell_has_noise_of_its_own",
     "NoisyMarginals": (
         "tests/plan/test_workload.py::test_no_unit_moves_the_tables_by_more_than_the_mechanism_was_made_for"
     ),
     "NoisyRanges": "tests/plan/test_workload.py::test_exact_tables_are_those_of_the_definition",
-    "SelectedKeys": "tests/plan/test_noise.py::test_counts_of_selected_keys_are_noisy",
+    "SelectedKeys": "tests/plan/test_add_noise.py::test_counts_of_selected_keys_are_noisy",
     "UnitCounts": "tests/plan/test_units_exceeding.py::test_noise_is_made_for_a_unit_in_every_count",
     "CounterRun": "tests/mechanisms/counters/test_counter.py::test_every_outcome_of_tiny_streams_stays_within_epsilon",
     "PureFamily": "tests/mechanisms/test_fitting.py::test_no_mechanism_loses_more_than_its_price",

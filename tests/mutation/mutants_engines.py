@@ -7,7 +7,7 @@ from mutant import Mutant
 SESSION = ("tests/engines/test_postgres_session.py",)
 LIMITS = ("tests/engines/test_time_limit.py",)
 COLUMNS = ("tests/engines/test_postgres_columns.py",)
-READ = ("tests/engines/test_postgres_reading.py",)
+READ = ("tests/engines/test_postgres_casts.py",)
 ARITHMETIC = ("tests/engines/test_postgres_arithmetic.py",)
 SPARK = ("tests/engines/test_spark.py",)
 SHARED = ("tests/ledger/test_postgres.py",)

@@ -113,7 +113,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "len(self.kinds) + (domain is None and self.counted is None)",
         "len(self.kinds)",
         "the selection of keys is not paid for",
-        ("tests/plan/test_noise.py",),
+        ("tests/plan/test_add_noise.py",),
     ),
     Mutant(
         "charge the first part only",
@@ -218,7 +218,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "share.scaled(Fraction(1, groups_per_unit))",
         "share",
         "a unit in many groups is not covered",
-        ("tests/plan/test_noise.py",),
+        ("tests/plan/test_add_noise.py",),
     ),
     Mutant(
         "drop the group limit",
@@ -291,7 +291,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "c.astype(object) + self.noise.draw(c.size).astype(object)",
         "c.astype(object)",
         "exact answers",
-        ("tests/plan/test_noise.py",),
+        ("tests/plan/test_add_noise.py",),
     ),
     Mutant(
         "one noise for all",
@@ -315,7 +315,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "narrowed(shown.counts.astype(object))",
         "units[shown.keep]",
         "exact counts of the shown keys",
-        ("tests/plan/test_noise.py",),
+        ("tests/plan/test_add_noise.py",),
     ),
     # the charge
     Mutant(
@@ -422,7 +422,7 @@ QUESTIONS: tuple[Mutant, ...] = (
         "EngineFailed(incident)",
         "EngineFailed(kind)",
         "the kind of failure tells about the data",
-        ("tests/plan/test_noise.py",),
+        ("tests/plan/test_add_noise.py",),
     ),
     Mutant(
         "share: rounded up",

@@ -112,7 +112,7 @@ def test_every_room_of_privacy_and_answers_is_drawn_from(first: list[Drawn]) -> 
 def test_the_nearest_tests_come_first_and_none_is_left_out() -> None:
     ordered = nearest("mechanisms/additive/laplace.py")
     assert ordered[0] == "tests/mechanisms/additive/test_laplace.py"
-    assert nearest("plan/noise.py")[0] == "tests/plan/test_noise.py"
+    assert nearest("plan/add_noise.py")[0] == "tests/plan/test_add_noise.py"
     every = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
     assert every - set(ordered) == {
         "tests/test_shape.py", *(f"tests/mutation/test_{name}.py" for name in ("mutants", "draw")),

@@ -20,8 +20,8 @@ from lapwing.expressions.table import UNIT_ID, Catalog, Field, Limit, Table
 from lapwing.expressions.types import Interval, Type
 from lapwing.mechanisms.cells import NoisyCells
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
+from lapwing.plan.add_noise import fetched, release
 from lapwing.plan.bounds_search import BoundsOf, LimitOf, SearchResult, Target, powers_query, search_result
-from lapwing.plan.noise import fetched, release
 from lapwing.plan.query import queries
 from lapwing.plan.question import Question
 from lapwing.privacy.loss import ZCDP, Pure

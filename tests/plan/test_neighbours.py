@@ -19,8 +19,8 @@ from lapwing.expressions.table import Table
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.quantiles.grid_quantile import UNIT
+from lapwing.plan.add_noise import Arranged, Cells, fetched
 from lapwing.plan.kind import Measure
-from lapwing.plan.noise import Arranged, Cells, fetched
 from lapwing.plan.plan import Plan
 from lapwing.plan.quantiles import QuantilesKind
 from lapwing.plan.query import queries

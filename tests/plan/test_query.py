@@ -19,7 +19,7 @@ from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.to_sqlglot import literal
 from lapwing.expressions.types import Type, Value
 from lapwing.plan import query
-from lapwing.plan.noise import arrange
+from lapwing.plan.add_noise import arrange
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.plan.question import Question

@@ -18,7 +18,7 @@ from lapwing.answers.stored import decode, decode_check, encode
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.expressions.table import UNIT_ID, Catalog, Field, Table
 from lapwing.expressions.types import Type
-from lapwing.plan.noise import fetched, release
+from lapwing.plan.add_noise import fetched, release
 from lapwing.plan.plan import make_outline
 from lapwing.plan.query import queries
 from lapwing.plan.units_exceeding import Checked, CheckResult, UnitsExceeding, check_query, check_result, check_target

@@ -32,7 +32,7 @@ from lapwing.mechanisms.ranges.components import sum_over
 from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.marginals import Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
-from lapwing.plan.noise import release
+from lapwing.plan.add_noise import release
 from lapwing.plan.plan import Outline, Plan, equal_prices, priced
 from lapwing.plan.workload import axes_of
 from lapwing.privacy import Budget

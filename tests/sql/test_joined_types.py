@@ -22,7 +22,7 @@ from lapwing.engines.source import DuckDBTable
 from lapwing.errors import Refused
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
-from lapwing.plan.noise import arrange
+from lapwing.plan.add_noise import arrange
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.plan.question import Question

@@ -18,8 +18,8 @@ from lapwing.engines.source import Frame
 from lapwing.errors import Misconfigured, Refused
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
+from lapwing.plan.add_noise import arrange
 from lapwing.plan.derived_rows import from_node
-from lapwing.plan.noise import arrange
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.plan.question import Question

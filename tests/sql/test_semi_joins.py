@@ -13,7 +13,7 @@ import pytest
 from lapwing.engines.engine import Engine
 from lapwing.errors import Refused
 from lapwing.expressions.table import Catalog
-from lapwing.plan.noise import arrange
+from lapwing.plan.add_noise import arrange
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.privacy import Pure

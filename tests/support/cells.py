@@ -6,7 +6,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines.engine import Engine
-from lapwing.plan.noise import Arranged, fetched
+from lapwing.plan.add_noise import Arranged, fetched
 from lapwing.plan.plan import Plan
 from lapwing.plan.query import queries
 

@@ -15,9 +15,9 @@ from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid
 from lapwing.answers.warnings import none_shown
 from lapwing.numbers import Number
+from lapwing.plan.add_noise import Released
 from lapwing.plan.bounds_search import SearchResult
 from lapwing.plan.key_selection import selection_words, units_needed
-from lapwing.plan.noise import Released
 from lapwing.plan.plan import MADE_UP, Plan
 from lapwing.plan.units_exceeding import Checked
 from lapwing.privacy.budget import Cost

@@ -24,9 +24,9 @@ from lapwing.expressions.expression import Call, Column, Expression, Key, Litera
 from lapwing.expressions.types import Type
 from lapwing.mechanisms.cells import Cells
 from lapwing.mechanisms.quantiles.grid_quantiles import is_approximate
+from lapwing.plan.add_noise import Released
 from lapwing.plan.key_selection import shown_intervals
 from lapwing.plan.kind import CellBand, Kind, Measure, Reading
-from lapwing.plan.noise import Released
 from lapwing.plan.plan import Plan
 
 _UNBOUNDED = (

@@ -21,8 +21,8 @@ from lapwing.errors import Bug
 from lapwing.expressions.refusal import refuse
 from lapwing.mechanisms.additive.mean_noise import WHOLE, Part, mean_error, variance_of, weigh_variances
 from lapwing.mechanisms.cells import Cells, narrowed
+from lapwing.plan.add_noise import Released
 from lapwing.plan.kind import Measure
-from lapwing.plan.noise import Released
 from lapwing.plan.plan import Outline, Plan, Prices
 from lapwing.privacy.loss import Loss
 

@@ -19,7 +19,7 @@ from lapwing.answers.columns import present
 from lapwing.answers.stored import encode
 from lapwing.arrays import objects
 from lapwing.expressions.types import Type, Value
-from lapwing.plan.noise import Arranged, release
+from lapwing.plan.add_noise import Arranged, release
 from lapwing.plan.plan import Plan
 from lapwing.plan.question import Question
 

@@ -18,7 +18,7 @@ from typing import Any, assert_never
 from lapwing.arrays import objects
 from lapwing.errors import Bug, LedgerFailed
 from lapwing.expressions.types import Type, Value
-from lapwing.plan.noise import Released
+from lapwing.plan.add_noise import Released
 from lapwing.plan.plan import Outline, Plan, Prices, priced
 from lapwing.plan.units_exceeding import CheckResult, check_result
 from lapwing.privacy.loss import decode_loss

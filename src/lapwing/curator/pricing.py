@@ -1,4 +1,4 @@
-"""`within=`: the lowest price at which every count and sum that was asked for is within a half-width.
+"""Prices a question: at the epsilon or the share of the budget that was named, or at the lowest price for `within=`.
 
 The error of a measure never grows with its price, so the price is searched by bisection and rounded up to four digits;
 what is returned was checked, not estimated.

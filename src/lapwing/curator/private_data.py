@@ -27,7 +27,7 @@ from lapwing.expressions.table import Catalog, Table
 from lapwing.ledger import Ledger
 from lapwing.ledger.reservation import LedgerView
 from lapwing.noise import SYSTEM
-from lapwing.plan.noise import Released, fetched, release
+from lapwing.plan.add_noise import Released, fetched, release
 from lapwing.plan.operator_count import steps
 from lapwing.plan.plan import Plan
 from lapwing.plan.postprocessed import SplitStatement

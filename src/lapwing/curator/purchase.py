@@ -25,7 +25,7 @@ from lapwing.curator.stages import BeforeRows, BeforeStore, RequestSteps
 from lapwing.errors import AnswerLost, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Charge, Ledger, Reservation
 from lapwing.ledger.reservation import LedgerView, NewAnswer, Offer
-from lapwing.plan.noise import Released
+from lapwing.plan.add_noise import Released
 from lapwing.plan.plan import Outline, Plan, priced
 from lapwing.plan.question import Question
 from lapwing.privacy.budget import Cost

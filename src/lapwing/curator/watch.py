@@ -19,7 +19,7 @@ from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.noise.bits import Forks
 from lapwing.numbers import Number, count, flag, inside_unit
-from lapwing.plan.noise import Arranged
+from lapwing.plan.add_noise import Arranged
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.question import Question
 from lapwing.privacy.budget import Cost

@@ -32,9 +32,9 @@ from sqlglot import exp
 from lapwing.engines.dialect import ARROW_TYPES, Dialect, EngineQuery
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredTypes
 from lapwing.engines.frames import frame_source
+from lapwing.engines.postgres_casts import SQL_TYPES
 from lapwing.engines.postgres_columns import DescribedTable, check_units, identifier, relation_of, select_rows
 from lapwing.engines.postgres_dialect import C, postgres_dialect
-from lapwing.engines.postgres_reading import SQL_TYPES
 from lapwing.engines.postgres_session import Connections, ReadTransaction
 from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, fingerprint, origin_of

@@ -4,7 +4,7 @@ Guarantee:  reading a declared column fails on no row. Every column has the engi
             particular never float4, in which integers above 2^24 equal their neighbours, never a domain, and never a
             collation but "C".
 Proof:      stored types are of a closed list; for each and each declared type the text is a cast that PostgreSQL
-            defines for all values, or one behind a condition (postgres_reading.py). A text is at most LONGEST bytes,
+            defines for all values, or one behind a condition (postgres_casts.py). A text is at most LONGEST bytes,
             or as long as its type allows; a longer one is NULL, so that no function of it needs too much memory.
 Checked by: tests/engines/test_postgres_columns.py
 """
@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, decimal_as_real
 from lapwing.engines.postgres_dialect import C
-from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, decimal_as_real
 from lapwing.engines.postgres_session import ReadTransaction
 from lapwing.engines.source import PostgresTable, check_names
 from lapwing.errors import Misconfigured
@@ -32,7 +32,7 @@ _KINDS = {
     "date": Type.DATE,
     **dict.fromkeys(("timestamp", "timestamptz"), Type.TIMESTAMP),
 }
-"""StoredColumn types, and what they are read as."""
+"""Stored types, and what they are read as."""
 _READ_AS = {
     Type.INTEGER: (Type.INTEGER, Type.REAL, Type.TEXT, Type.BOOLEAN),
     Type.REAL: (Type.REAL, Type.INTEGER),

@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from lapwing.engines import postgres_arithmetic as arithmetic
 from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, write_listed
+from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, nearest_whole, quote
 from lapwing.engines.postgres_patterns import translate
-from lapwing.engines.postgres_reading import SQL_TYPES, cast_to, nearest_whole, quote
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
 from lapwing.expressions.types import Type

@@ -20,7 +20,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, write_listed
-from lapwing.engines.spark_reading import cast_to, named
+from lapwing.engines.spark_casts import cast_to, named
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
 

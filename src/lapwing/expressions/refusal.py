@@ -1,4 +1,4 @@
-"""Refusing a question: with a code, the part, the reason, and what to write instead."""
+"""Refuses a question: with a code, the part, the reason, and what to write instead. The caller words it."""
 
 from __future__ import annotations
 

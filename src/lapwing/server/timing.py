@@ -1,4 +1,6 @@
-"""When an answer leaves: at T, 2T, 4T, ... after its request, so that its time does not tell how long it took.
+"""When an answer leaves: at T, 2T, 4T, ... after its turn began, so that timing does not reveal query duration.
+
+service.py waits for these times.
 
 T is what the steward declares as `answer_time` of a table, times the passes that the plan makes over the rows, times
 its steps (plan/operator_count.py). It is never measured. An answer that is not ready at T leaves at 2T, and

@@ -8,7 +8,7 @@ Proof:      every cast stands in a CASE, behind a condition on the same value: a
 What is read: numbers with up to 60 digits on each side of the point and an exponent of up to 3 digits, spaces around
             them, `nan`, `inf` and `infinity`; truths as t, true, y, yes, 1 and f, false, n, no, 0. Case does not
             matter. date_pattern.py has the dates and timestamps.
-Checked by: tests/engines/test_postgres_reading.py, tests/engines/test_dialect.py
+Checked by: tests/engines/test_postgres_casts.py, tests/engines/test_dialect.py
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ Guarantee:  no text here fails, whatever the value is: what cannot be converted 
             the length of the value.
 Proof:      every cast is a TRY_CAST. Its text matches a pattern in which digits are counted or possessive, so that no
             part gives up what it matched, and an exponent has at most 3 digits: no decimal is longer than 1,200 digits.
-What is read: postgres_reading.py has the list; numbers with any number of digits as DOUBLE. A number in exponent form
+What is read: postgres_casts.py has the list; numbers with any number of digits as DOUBLE. A number in exponent form
             as an integer goes through 18 decimals, so that 0.4999999999999999999e0 is 1, and without one it is 0.
-Checked by: tests/engines/test_spark_reading.py
+Checked by: tests/engines/test_spark_casts.py
 """
 
 from __future__ import annotations

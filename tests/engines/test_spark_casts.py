@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from engines.test_postgres_reading import TABLE, TEXTS, read
+from engines.test_postgres_casts import TABLE, TEXTS, read
 from lapwing.engines.source import SparkFrame
 from lapwing.engines.spark import SparkEngine
-from lapwing.engines.spark_reading import cast_to
+from lapwing.engines.spark_casts import cast_to
 from lapwing.expressions.types import Type
 from support.hosts import SALT, DuckDBHost
 

@@ -13,7 +13,7 @@ import lapwing as lw
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.cells import CellQuantiles
-from lapwing.plan.noise import Arranged, release
+from lapwing.plan.add_noise import Arranged, release
 from lapwing.plan.plan import Plan
 from support.cells import exact_cells
 from support.visits import frame, open_visits
