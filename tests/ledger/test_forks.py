@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lapwing.ledger.gate import Forks
+from lapwing.ledger.gate import ForkGuard
 from lapwing.ledger.sqlite_book import Memory, MemoryStore
 
 Work = Callable[..., Any]
@@ -53,7 +53,7 @@ def test_a_fork_while_threads_charge_in_memory_leaves_the_child_no_lock(work: Wo
 def test_a_fork_waits_for_a_transaction_in_memory() -> None:
     """The lock is kept until the fork has ended. A transaction that its own thread interrupts is not waited for."""
     memory = Memory()
-    assert memory.gate in Forks.stores
+    assert memory.gate in ForkGuard.stores
     with MemoryStore(memory).writing():
         assert not memory.gate.fork_begins()
     assert memory.gate.fork_begins()

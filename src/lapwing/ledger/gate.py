@@ -82,7 +82,7 @@ class Forked(Protocol):
         """Lets it be used again."""
 
 
-class Forks:
+class ForkGuard:
     """Keeps all stores idle during a fork."""
 
     stores: ClassVar[WeakSet[Forked]] = WeakSet()
@@ -113,7 +113,7 @@ class Forks:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=Forks.begins,
-        after_in_parent=lambda: Forks.ends(in_child=False),
-        after_in_child=lambda: Forks.ends(in_child=True),
+        before=ForkGuard.begins,
+        after_in_parent=lambda: ForkGuard.ends(in_child=False),
+        after_in_child=lambda: ForkGuard.ends(in_child=True),
     )

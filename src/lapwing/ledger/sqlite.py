@@ -28,7 +28,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.gate import Forks, Gate
+from lapwing.ledger.gate import ForkGuard, Gate
 from lapwing.ledger.sqlite_book import APPLICATION, FAULTS, SqliteBook, end, failure
 from lapwing.ledger.witness import sync_folder
 
@@ -54,7 +54,7 @@ class SqliteStore:
         self._closed = False
         self._durable: bool | None = None
         self._commits = 0
-        Forks.watch(self)
+        ForkGuard.watch(self)
 
     @property
     def name(self) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.entry import COLUMNS, UNSYNCED, Entry
-from lapwing.ledger.gate import Forks, Gate
+from lapwing.ledger.gate import ForkGuard, Gate
 from lapwing.ledger.store import PAGE, AnswerRow, Row
 
 APPLICATION = 0x4C415057  # "LAPW" in the header of the file
@@ -196,7 +196,7 @@ class Memory:
         self.connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self.connection.execute("PRAGMA foreign_keys = ON")
         self.book = SqliteBook(self.connection)
-        Forks.watch(self.gate)
+        ForkGuard.watch(self.gate)
 
     def __del__(self) -> None:
         end(self.connection, self.gate)
@@ -262,7 +262,7 @@ class MemoryStore:
 def end(connection: sqlite3.Connection, gate: Gate) -> None:
     """Closes a connection, unless it is that of a parent process: even to close it here would do harm."""
     if gate.process != os.getpid():
-        Forks.inherited.append(connection)
+        ForkGuard.inherited.append(connection)
         return
     with suppress(*FAULTS):
         connection.close()
