@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from lapwing.cli.survey_draft import DRAFT
 from lapwing.survey import Survey, parse_survey
-from lapwing.survey.memory_store import MemorySurveyStore
 from lapwing.survey.simulate import Simulated, class_answers, class_survey
+from lapwing.survey.sqlite_store import SqliteSurveyStore
 from support.browser import launched
 from support.survey_server import ServedSurvey, serving
 from support.tape import SeededBits
@@ -58,7 +58,7 @@ def people(many: int) -> list[dict[str, int | None]]:
 
 
 def serve(survey: Survey, folder: Path) -> AbstractContextManager[ServedSurvey]:
-    return serving(survey, folder, store=MemorySurveyStore())
+    return serving(survey, folder, store=SqliteSurveyStore())
 
 
 def draw_phones(browser: Browser, survey: ServedSurvey) -> bytes:

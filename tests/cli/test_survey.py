@@ -23,7 +23,6 @@ from lapwing.cli.survey import _links, _words
 from lapwing.errors import Misconfigured
 from lapwing.survey import read_survey
 from lapwing.survey.app import make_app
-from lapwing.survey.memory_store import MemorySurveyStore
 from lapwing.survey.serving import Listening
 from lapwing.survey.simulate import Simulated
 from lapwing.survey.sqlite_store import SqliteSurveyStore
@@ -187,7 +186,7 @@ def test_serve_listens_on_this_machine_only(lapwing: Run) -> None:
 
 def test_a_network_address_comes_with_what_plain_http_means(lapwing: Run) -> None:
     write("overtime")
-    made = make_app(read_survey("survey.toml"), MemorySurveyStore())
+    made = make_app(read_survey("survey.toml"), SqliteSurveyStore())
     where = Listening("192.0.2.7", 8640)
     text = _words(_links(made, where), where, [])
     assert "http://192.0.2.7:8640/" in text

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from lapwing.ledger import Ledger, Report, verify_ledger
-from lapwing.ledger.memory import Memory, MemoryStore
 from lapwing.ledger.sqlite import SqliteStore
-from lapwing.ledger.sqlite_book import SCHEMA
+from lapwing.ledger.sqlite_book import SCHEMA, Memory, MemoryStore
 from lapwing.ledger.store import Store
 from lapwing.ledger.verify import verify
 from lapwing.ledger.witness import Witness

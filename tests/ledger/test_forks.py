@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+
+from lapwing.ledger.gate import ForkGuard
+from lapwing.ledger.sqlite_book import Memory, MemoryStore
 
 Work = Callable[..., Any]
 
@@ -40,6 +44,25 @@ def test_parent_and_child_may_both_go_on_charging(work: Work, home: Path) -> Non
 def test_a_ledger_in_memory_is_not_doubled_by_a_fork(work: Work) -> None:
     """threat:A28: the child is refused, the parent goes on."""
     assert work("fork_in_memory") == {"code": 7, "spent": "1"}
+
+
+def test_a_fork_while_threads_charge_in_memory_leaves_the_child_no_lock(work: Work, tmp_path: Path) -> None:
+    assert work("fork_in_memory_under_load", tmp_path) == {"codes": [7] * 5, "ok": [True] * 3}
+
+
+def test_a_fork_waits_for_a_transaction_in_memory() -> None:
+    """The lock is kept until the fork has ended. A transaction that its own thread interrupts is not waited for."""
+    memory = Memory()
+    assert memory.gate in ForkGuard.stores
+    with MemoryStore(memory).writing():
+        assert not memory.gate.fork_begins()
+    assert memory.gate.fork_begins()
+    held: list[bool] = []
+    other = Thread(target=lambda: held.append(memory.gate.lock.acquire(blocking=False)))
+    other.start()
+    other.join()
+    memory.gate.fork_ends(in_child=False)
+    assert held == [False]
 
 
 def test_a_fork_while_threads_are_charging_harms_nobody(work: Work, home: Path) -> None:

@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from lapwing.errors import BudgetExceeded, Misconfigured
 from lapwing.ledger import Entry, Ledger, Reservation
-from lapwing.ledger.memory import Memory, MemoryStore
 from lapwing.ledger.sqlite import SqliteStore
+from lapwing.ledger.sqlite_book import Memory, MemoryStore
 from lapwing.ledger.store import Store
 from lapwing.ledger.witness import Witness
 from lapwing.privacy import Accounting, Budget, Cost
@@ -94,15 +94,14 @@ class Cells:
         return MemoryStore(self.memory)
 
     def crash(self) -> None:
-        book = self.memory.book
-        book.append(replace(Entry(*book.rows[-1]), seq=len(book.rows) + 1, key="lost"))
+        self.memory.connection.execute("BEGIN")
+        last = Entry.read(self.memory.book.last() or ())
+        self.memory.book.append(replace(last, seq=last.seq + 1, key="lost"))
 
     def back_up(self) -> None:
         self.backup = Memory()
-        self.backup.book, self.backup.committed = (
-            self.memory.book.copy(*self.memory.committed),
-            self.memory.committed,
-        )
+        self.memory.connection.backup(self.backup.connection)
+        self.backup.commits = self.memory.commits
 
     def restore(self) -> Callable[[], object]:
         newest, self.memory = self.memory, self.backup

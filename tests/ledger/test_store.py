@@ -14,7 +14,7 @@ import lapwing
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger import Entry, EntryKind
 from lapwing.ledger.entry import COLUMNS, follow
-from lapwing.ledger.memory import MemoryStore
+from lapwing.ledger.sqlite_book import MemoryStore
 from lapwing.ledger.store import PAGE, AnswerRow, Book, Store
 from lapwing.privacy import Accounting, Cost
 from support.members import implementing, lacking, plant
@@ -260,7 +260,7 @@ def test_the_rules_know_no_store() -> None:
     assert named == {"sqlite.py", "sqlite_book.py", "sqlite_store.py"}  # the last keeps the reports of a survey
     room = {path.name for path, text in files.items() if path.parent.name == "ledger" and "import psycopg" in text}
     assert room == {"postgres.py", "postgres_server.py"}
-    stores = ("lapwing.ledger.sqlite", "lapwing.ledger.memory", "lapwing.ledger.postgres")
+    stores = ("lapwing.ledger.sqlite", "lapwing.ledger.postgres")
     users = {path.relative_to(path.parents[1]) for path, text in files.items() if any(name in text for name in stores)}
     own = {"sqlite.py", "postgres.py", "postgres_server.py", "postgres_book.py"}
     surveys = {Path("survey/postgres_store.py")}  # connections to a server are the same; it has no ledger

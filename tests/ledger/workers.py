@@ -309,6 +309,32 @@ def fork_in_memory() -> dict[str, Any]:
     return {"code": code, "spent": str(ledger.spent.amount)}
 
 
+def fork_in_memory_under_load(folder: str) -> dict[str, Any]:
+    """Forks while threads charge ledgers in memory: no child inherits a lock of SQLite that it needs for its own."""
+    from threading import Event, Thread
+
+    ledgers, stop = [open_ledger(None, Budget(10**6)) for _ in range(3)], Event()
+
+    def ask(ledger: Ledger) -> None:
+        while not stop.is_set():
+            charge(ledger, Fraction(1, 10))
+
+    def once(number: int) -> int:
+        ledgers.clear()  # their connections are the parent's
+        with open_ledger(f"{folder}/{number}.db", Budget(1)) as own:
+            charge(own, Fraction(1, 10))
+        return 7
+
+    threads = [Thread(target=ask, args=(ledger,)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    codes = [ended(child(partial(once, number))) for number in range(5)]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    return {"codes": codes, "ok": [ledger.verify().ok for ledger in ledgers]}
+
+
 def fork_under_load(folder: str) -> dict[str, Any]:
     """Forks while other threads charge: nothing hangs, and both sides may go on."""
     from threading import Event, Thread

@@ -21,7 +21,6 @@ from starlette.routing import Route
 from lapwing.errors import StoreFailed
 from lapwing.survey import Survey
 from lapwing.survey.app import make_app
-from lapwing.survey.memory_store import MemorySurveyStore
 from lapwing.survey.rate import RateLimit, network_of
 from lapwing.survey.sqlite_store import SqliteSurveyStore
 from lapwing.survey.store import Invited, Kept, hash_code, make_code
@@ -36,7 +35,7 @@ class Visitor:
     """A client, the store behind it, and the key of the results."""
 
     def __init__(self, asked: Survey) -> None:
-        self.survey, self.store = asked, MemorySurveyStore()
+        self.survey, self.store = asked, SqliteSurveyStore()
         self.app = make_app(asked, self.store)
         self.key, self.server = self.app.server.key, self.app.server
         self.client = Client(self.app)
@@ -378,7 +377,7 @@ def test_refusals_are_words_for_people(open_door: Hostile) -> None:
     assert said[1].endswith("Send it from the form.")
 
 
-class Broken(MemorySurveyStore):
+class Broken(SqliteSurveyStore):
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         raise StoreFailed("the secret path is full")
 

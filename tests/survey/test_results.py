@@ -13,16 +13,16 @@ import pytest
 
 from lapwing.errors import Misconfigured
 from lapwing.survey import Survey, parse_survey
-from lapwing.survey.memory_store import MemorySurveyStore
 from lapwing.survey.results import joint_csv, joint_results, results
 from lapwing.survey.simulate import SHARE, Simulated, class_answers, class_survey
+from lapwing.survey.sqlite_store import SqliteSurveyStore
 from lapwing.survey.wire import Reader
 from support.surveys import simulated, survey, survey_text
 from support.tape import SeededBits
 
 
 def collected(asked: Survey, answers: list[dict[str, int | None]], bits: SeededBits) -> list[bytes]:
-    store = MemorySurveyStore()
+    store = SqliteSurveyStore()
     assert Simulated(asked, store, bits).arrive(answers) == len(answers)
     return store.reports()
 

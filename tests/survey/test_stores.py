@@ -18,7 +18,6 @@ import pytest
 from lapwing.errors import Misconfigured, StoreFailed
 from lapwing.ledger.postgres_server import Link
 from lapwing.postgres import read_address
-from lapwing.survey.memory_store import MemorySurveyStore
 from lapwing.survey.open_store import open_survey_store
 from lapwing.survey.postgres_store import _MIX_EVERY, PostgresSurveyStore
 from lapwing.survey.sqlite_store import _CHECKPOINT_EVERY, SqliteSurveyStore
@@ -32,7 +31,7 @@ Opener = Callable[[], SurveyStore]
 
 
 def in_memory(_: Path) -> Opener:
-    one = MemorySurveyStore()
+    one = SqliteSurveyStore()
     return lambda: one
 
 
@@ -59,7 +58,7 @@ def database(ledger_server: Any) -> Iterator[Opener]:
         store.close()
 
 
-KEPT_IN = {"memory": MemorySurveyStore, "sqlite": SqliteSurveyStore, "postgres": PostgresSurveyStore}
+KEPT_IN = {"memory": SqliteSurveyStore, "sqlite": SqliteSurveyStore, "postgres": PostgresSurveyStore}
 
 
 @pytest.fixture(params=KEPT_IN)
@@ -83,7 +82,7 @@ def test_every_store_is_held_to_its_word(monkeypatch: pytest.MonkeyPatch) -> Non
     tried = {kind.__name__ for kind in KEPT_IN.values()}
     assert lacking(implementing(SurveyStore, "lapwing"), tried) == []
     assert lacking(tried, implementing(SurveyStore, "lapwing")) == []
-    plant(monkeypatch, type("RedisSurveyStore", (MemorySurveyStore,), {}), module="lapwing.survey.store")
+    plant(monkeypatch, type("RedisSurveyStore", (SqliteSurveyStore,), {}), module="lapwing.survey.store")
     assert lacking(implementing(SurveyStore, "lapwing"), tried) == ["RedisSurveyStore"]
 
 
@@ -171,6 +170,23 @@ def test_codes_are_never_the_same() -> None:
     assert len(codes) == 1000
     assert all(len(code) == 26 for code in codes)
     assert len({hash_code(code) for code in codes}) == 1000
+
+
+def test_reports_in_memory_are_in_no_file_and_in_one_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(SqliteSurveyStore()) as store:
+        assert store.name == "memory"
+        assert store.add(nonce(1), b"a") is Kept.STORED  # before it is bound, as simulated people do
+    assert store.reports() == [b"a"]
+    assert SqliteSurveyStore().count() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_is_never_taken_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports that were to be kept are not lost with the process."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreFailed, match="not on a local disk"):
+        open_survey_store(tmp_path / "survey.toml", ":memory:").prepare(SURVEY, KEY)
 
 
 # What only a file can suffer.

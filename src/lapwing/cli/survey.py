@@ -182,8 +182,8 @@ def demo(
 
     Reports are in memory only, and gone with Ctrl-C. Phones on the same network need --host 0.0.0.0.
     """
-    from lapwing.survey.memory_store import MemorySurveyStore
     from lapwing.survey.simulate import SHARE, Simulated, class_answers, class_survey
+    from lapwing.survey.sqlite_store import SqliteSurveyStore
 
     if simulate < 0 or not 0 < per_second <= 10_000:
         raise Misconfigured("--simulate must be at least 0, and --per-second between 0 and 10,000.")
@@ -193,7 +193,7 @@ def demo(
     from lapwing.survey.serving import Listening
     from lapwing.survey.serving import serve as run
 
-    survey, kept, stop = class_survey(), MemorySurveyStore(), threading.Event()
+    survey, kept, stop = class_survey(), SqliteSurveyStore(), threading.Event()
     made = make_app(survey, kept)
 
     def arrive() -> None:

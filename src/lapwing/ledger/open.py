@@ -11,8 +11,8 @@ from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.chain import ChainFault
 from lapwing.ledger.entry import Entry, Head
 from lapwing.ledger.ledger import Ledger
-from lapwing.ledger.memory import Memory, MemoryStore
 from lapwing.ledger.sqlite import SqliteStore, copy_file, opened_to_read
+from lapwing.ledger.sqlite_book import Memory, MemoryStore
 from lapwing.ledger.store import Book, Store
 from lapwing.ledger.verify import Report, known_heads, verify
 from lapwing.ledger.witness import Witness, missing_ledger

@@ -3,7 +3,7 @@
 Guarantee:  in one process, tables of the same name are the same people: all that is charged for them, by however many
             curators, one after the other or at once, adds up in one ledger. Its budget and its unit are the first ones.
 Proof:      a name is given a ledger once, under a lock, and keeps it; a child of a fork has the same names, whose
-            ledgers refuse it (ledger/memory.py). Two names that have ledgers of their own are never joined.
+            ledgers refuse it (ledger/sqlite_book.py). Two names that have ledgers of their own are never joined.
 Versions:   data that were seen under a name before have the version that they had then; others are a new one.
 Checked by: tests/curator/test_populations.py
 """
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from lapwing.errors import Misconfigured
-from lapwing.ledger.memory import Memory
+from lapwing.ledger.sqlite_book import Memory
 
 FRESH = ":memory:"
 """Written in place of a path: a ledger of its own for every open."""

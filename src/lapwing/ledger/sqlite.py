@@ -26,31 +26,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar
-from weakref import WeakSet
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.gate import Gate
-from lapwing.ledger.sqlite_book import APPLICATION, SqliteBook
+from lapwing.ledger.gate import ForkGuard, Gate
+from lapwing.ledger.sqlite_book import APPLICATION, FAULTS, SqliteBook, end, failure
 from lapwing.ledger.witness import sync_folder
 
 CHECKPOINT_EVERY = 128  # commits of one process
 PAUSE = 0.0005  # seconds between two looks at a lock
-
-FAULTS = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite raises; its message about a damaged schema quotes bytes that Python may not be able to read."""
-
-_NEXT_STEP = {
-    "SQLITE_BUSY": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
-    "SQLITE_LOCKED": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
-    "SQLITE_FULL": "the disk is full. Free some space and ask again.",
-    "SQLITE_READONLY": "it cannot be written. Give this user write access to the file and its folder.",
-    "SQLITE_CANTOPEN": "it cannot be opened. Give this user read and write access to the file and its folder.",
-    "SQLITE_PERM": "it cannot be opened. Give this user read and write access to the file and its folder.",
-    "SQLITE_NOTADB": "the file is damaged or is not a ledger. Put back its newest copy; do not start a new one.",
-    "SQLITE_CORRUPT": "the file is damaged. Put back its newest copy; do not start a new one.",
-    "SQLITE_IOERR": "the disk failed or is full. Check it, then ask again.",
-}
 
 
 class SqliteStore:
@@ -71,7 +54,7 @@ class SqliteStore:
         self._closed = False
         self._durable: bool | None = None
         self._commits = 0
-        _Forks.watch(self)
+        ForkGuard.watch(self)
 
     @property
     def name(self) -> str:
@@ -168,13 +151,8 @@ class SqliteStore:
     def drop(self) -> None:
         """Ends the connection; the next use opens another. The caller holds the lock."""
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if self._gate.process != os.getpid():
-            _Forks.inherited.append(connection)  # it is the parent's: even to close it here would do harm
-            return
-        with suppress(*FAULTS):
-            connection.close()
+        if connection is not None:
+            end(connection, self._gate)
 
     @contextmanager
     def _connection_held(self) -> Iterator[sqlite3.Connection]:
@@ -276,15 +254,13 @@ class SqliteStore:
 
     def fork_begins(self) -> bool:
         """Closes the connection and keeps the lock. False if it is in use for too long."""
-        lock = self._gate.lock
-        if not lock.acquire(timeout=self._timeout):
+        if not self._gate.fork_begins(self._timeout):
             return False
-        if self._gate.busy or not self._aside_lock.acquire(timeout=self._timeout):
-            lock.release()
-            return False
-        if self._looking:
-            self._aside_lock.release()
-            lock.release()
+        free = self._aside_lock.acquire(timeout=self._timeout)
+        if not free or self._looking:
+            if free:
+                self._aside_lock.release()
+            self._gate.lock.release()
             return False
         self.drop()
         return True
@@ -294,55 +270,10 @@ class SqliteStore:
         if in_child:
             self._gate.process = os.getpid()
         self._aside_lock.release()
-        self._gate.lock.release()
+        self._gate.fork_ends(in_child=in_child)
 
     def __del__(self) -> None:
         self.drop()
-
-
-class _Forks:
-    """Closes all stores before a fork."""
-
-    stores: ClassVar[WeakSet[SqliteStore]] = WeakSet()
-    held: ClassVar[list[SqliteStore]] = []
-    inherited: ClassVar[list[sqlite3.Connection]] = []
-    lock = threading.Lock()
-
-    @classmethod
-    def watch(cls, store: SqliteStore) -> None:
-        with cls.lock:
-            cls.stores.add(store)
-
-    @classmethod
-    def begins(cls) -> None:
-        cls.lock.acquire()
-        for store in list(cls.stores):
-            if store.fork_begins():
-                cls.held.append(store)
-
-    @classmethod
-    def ends(cls, *, in_child: bool) -> None:
-        held, cls.held = cls.held, []
-        for store in held:
-            store.fork_ends(in_child=in_child)
-        cls.lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_Forks.begins,
-        after_in_parent=lambda: _Forks.ends(in_child=False),
-        after_in_child=lambda: _Forks.ends(in_child=True),
-    )
-
-
-def failure(error: sqlite3.Error | UnicodeDecodeError, path: Path) -> LedgerFailed:
-    """What went wrong, and what to do about it."""
-    name = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else getattr(error, "sqlite_errorname", None)
-    name = name or "SQLITE_ERROR"
-    fits = [step for code, step in _NEXT_STEP.items() if name == code or name.startswith(f"{code}_")]
-    step = fits[0] if fits else f"SQLite reports {name}. Run `lapwing ledger verify`."
-    return LedgerFailed(f"The ledger {path} failed: {step} No answer is given.")
 
 
 @contextmanager

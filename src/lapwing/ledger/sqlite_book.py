@@ -1,11 +1,24 @@
-"""The rows of a ledger in SQLite: tables, and one statement for each thing that is read or appended."""
+"""The rows of a ledger in SQLite: tables, and one statement for each thing that is read or appended.
+
+A ledger in memory is such rows and no file, for data frames, lessons and tests. It ends with its process.
+
+Whole:      SQLite commits a transaction in one step. One that an error or an interrupt left open is rolled back when
+            the next one starts.
+Forks:      a child has a copy of the rows, which would be a second budget. It is refused, also if it opens it again.
+Checked by: tests/ledger/test_store.py, tests/ledger/test_ledger.py, tests/ledger/test_promises.py
+"""
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 
+from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.entry import COLUMNS, UNSYNCED, Entry
+from lapwing.ledger.gate import ForkGuard, Gate
 from lapwing.ledger.store import PAGE, AnswerRow, Row
 
 APPLICATION = 0x4C415057  # "LAPW" in the header of the file
@@ -60,6 +73,21 @@ _STAMP = """SELECT (SELECT hash FROM entry WHERE seq = 1),
   (SELECT max(settled) FROM answer WHERE match_hash = :match),
   (SELECT max(seq) FROM entry WHERE kind = 'version' AND analyst = '')"""
 
+FAULTS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises; its message about a damaged schema quotes bytes that Python may not be able to read."""
+
+_NEXT_STEP = {
+    "SQLITE_BUSY": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
+    "SQLITE_LOCKED": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
+    "SQLITE_FULL": "the disk is full. Free some space and ask again.",
+    "SQLITE_READONLY": "it cannot be written. Give this user write access to the file and its folder.",
+    "SQLITE_CANTOPEN": "it cannot be opened. Give this user read and write access to the file and its folder.",
+    "SQLITE_PERM": "it cannot be opened. Give this user read and write access to the file and its folder.",
+    "SQLITE_NOTADB": "the file is damaged or is not a ledger. Put back its newest copy; do not start a new one.",
+    "SQLITE_CORRUPT": "the file is damaged. Put back its newest copy; do not start a new one.",
+    "SQLITE_IOERR": "the disk failed or is full. Check it, then ask again.",
+}
+
 
 class SqliteBook:
     """Reads and appends through one connection. `created` is called when there are new tables, before the commit."""
@@ -82,7 +110,8 @@ class SqliteBook:
         return self._value("SELECT salt FROM secret")
 
     def entry(self, seq: int) -> Row | None:
-        return self._one("WHERE seq = ?", seq)
+        found: Row | None = self._connection.execute(f"{_ENTRIES} WHERE seq = ?", (seq,)).fetchone()
+        return found
 
     def last(self) -> Row | None:
         return self._one("ORDER BY seq DESC LIMIT 1")
@@ -91,18 +120,22 @@ class SqliteBook:
         return self._one(f"WHERE kind NOT IN ({', '.join('?' * len(UNSYNCED))}) ORDER BY seq DESC LIMIT 1", *UNSYNCED)
 
     def entries_from(self, seq: int) -> list[Row]:
-        return self._all("WHERE seq >= ? ORDER BY seq", seq)
+        return self._connection.execute(f"{_ENTRIES} WHERE seq >= ? ORDER BY seq", (seq,)).fetchall()
 
     def page(self, after: int | None, end: int | None = None) -> list[Row]:
         asked = [(text, value) for text, value in (("seq > ?", after), ("seq <= ?", end)) if value is not None]
         where = f"WHERE {' AND '.join(text for text, _ in asked)}" if asked else ""
-        return self._all(f"{where} ORDER BY seq LIMIT {PAGE}", *(value for _, value in asked))
+        wanted = f"{_ENTRIES} {where} ORDER BY seq LIMIT {PAGE}"
+        return self._connection.execute(wanted, [value for _, value in asked]).fetchall()
 
     def entries_of(self, kind: str, analyst: str) -> list[Row]:
-        return self._all("WHERE kind = ? AND analyst = ? ORDER BY seq", kind, analyst)
+        wanted = f"{_ENTRIES} WHERE kind = ? AND analyst = ? ORDER BY seq"
+        return self._connection.execute(wanted, (kind, analyst)).fetchall()
 
     def latest(self, kind: str, analyst: str) -> Row | None:
-        return self._one("WHERE kind = ? AND analyst = ? ORDER BY seq DESC LIMIT 1", kind, analyst)
+        wanted = f"{_ENTRIES} WHERE kind = ? AND analyst = ? ORDER BY seq DESC LIMIT 1"
+        found: Row | None = self._connection.execute(wanted, (kind, analyst)).fetchone()
+        return found
 
     def with_key(self, analyst: str, key: str) -> Row | None:
         return self._one("WHERE analyst = ? AND key = ?", analyst, key)
@@ -152,5 +185,93 @@ class SqliteBook:
         found: Row | None = self._connection.execute(f"{_ENTRIES} {where}", values).fetchone()
         return found
 
-    def _all(self, where: str, *values: object) -> list[Row]:
-        return self._connection.execute(f"{_ENTRIES} {where}", values).fetchall()
+
+class Memory:
+    """What the stores of one ledger in memory share: one connection, and one lock."""
+
+    def __init__(self, note: str = "") -> None:
+        self.note = note
+        self.commits = 0
+        self.gate = Gate("Pass ledger='ledger.db' to every process that opens the data.")
+        self.connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self.connection.execute("PRAGMA foreign_keys = ON")
+        self.book = SqliteBook(self.connection)
+        ForkGuard.watch(self.gate)
+
+    def __del__(self) -> None:
+        end(self.connection, self.gate)
+
+
+class MemoryStore:
+    """A ledger in memory; another one on the same memory sees the same rows."""
+
+    name = "in memory"
+    files: tuple[Path, ...] = ()
+    opened = 1
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self._memory = memory or Memory()
+        self._closed = False
+
+    @property
+    def note(self) -> str:
+        return self._memory.note
+
+    @property
+    def state(self) -> int:
+        with self.reading():
+            return self._memory.commits
+
+    def exists(self) -> bool:
+        return self._memory.commits > 0
+
+    def prepare(self) -> None:
+        """There is nothing to make."""
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteBook]:
+        with self._memory.gate.enter():
+            if self._closed:
+                raise Misconfigured("This ledger is closed. Open it again.")
+            try:
+                if self._memory.connection.in_transaction:
+                    self._memory.connection.execute("ROLLBACK")
+                yield self._memory.book
+            except FAULTS as error:
+                raise failure(error, self.name) from error
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[SqliteBook]:
+        del durable  # nothing in memory survives the process
+        with self.reading() as book:
+            self._memory.connection.execute("BEGIN")
+            yield book
+            self._memory.commits += 1  # first, as an interrupt may come right after the commit
+            self._memory.connection.execute("COMMIT")
+
+    def inspecting(self) -> AbstractContextManager[SqliteBook]:
+        return self.reading()
+
+    def sync(self) -> None:
+        """There is no disk."""
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def end(connection: sqlite3.Connection, gate: Gate) -> None:
+    """Closes a connection, unless it is that of a parent process: even to close it here would do harm."""
+    if gate.process != os.getpid():
+        ForkGuard.inherited.append(connection)
+        return
+    with suppress(*FAULTS):
+        connection.close()
+
+
+def failure(error: sqlite3.Error | UnicodeDecodeError, name: Path | str) -> LedgerFailed:
+    """What went wrong, and what to do about it."""
+    code = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else getattr(error, "sqlite_errorname", None)
+    code = code or "SQLITE_ERROR"
+    fits = [step for known, step in _NEXT_STEP.items() if code == known or code.startswith(f"{known}_")]
+    step = fits[0] if fits else f"SQLite reports {code}. Run `lapwing ledger verify`."
+    return LedgerFailed(f"The ledger {name} failed: {step} No answer is given.")

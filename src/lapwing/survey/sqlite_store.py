@@ -1,4 +1,4 @@
-"""Reports in one SQLite file.
+"""Reports in one SQLite file, or in memory, for a demonstration: those end with the process.
 
 Durable:     write-ahead log with synchronous=FULL: a commit is on the disk when it returns.
 One writer:  BEGIN IMMEDIATE takes the write lock before anything is read, so look and insert cannot be separated.
@@ -42,20 +42,21 @@ _NEXT_STEP = {
 
 
 class SqliteSurveyStore:
-    """The connection to one file. It is created when it is first used."""
+    """The connection to one file, which is created when it is first used. Without a path, reports are in memory."""
 
-    def __init__(self, path: Path | str, *, timeout: float = 30.0) -> None:
-        self.path = Path(path)
+    _connection: sqlite3.Connection | None = None
+
+    def __init__(self, path: Path | str | None = None, *, timeout: float = 30.0) -> None:
+        self.path = None if path is None else Path(path)
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
         self._survey: str | None = None
         self._commits = 0
         self._unmixed, self._mix_at = 0, 1  # what a process that was killed left is mixed with the first commit
 
     @property
     def name(self) -> str:
-        return str(self.path)
+        return "memory" if self.path is None else str(self.path)
 
     def prepare(self, survey: str, key: str) -> str:
         with self._writing() as connection:
@@ -78,7 +79,8 @@ class SqliteSurveyStore:
 
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         with self._writing() as connection:
-            if connection.execute("SELECT id FROM survey").fetchone() != (self._survey,):
+            bound = connection.execute("SELECT id FROM survey").fetchone()
+            if self.path is not None and bound != (self._survey,):  # memory has no other process to take it over
                 raise StoreFailed(TAKEN_OVER.format(name=self.name))
             found = connection.execute("SELECT report FROM reports WHERE nonce = ?", (nonce,)).fetchone()
             if found is not None:
@@ -110,11 +112,15 @@ class SqliteSurveyStore:
 
     def close(self) -> None:
         with self._lock:
-            if self._connection is not None:
+            if self._connection is not None and self.path is not None:
                 if self._unmixed:
                     self._mix(self._connection)
                 self._connection.close()
                 self._connection = None
+
+    def __del__(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
     @contextmanager
     def _held(self) -> Iterator[sqlite3.Connection]:
@@ -125,7 +131,7 @@ class SqliteSurveyStore:
                     self._connection = self._connect()
                 yield self._connection
             except (sqlite3.Error, OSError) as error:
-                raise StoreFailed(f"{self.path} could not be used. {_next_step(error)}") from error
+                raise StoreFailed(f"{self.name} could not be used. {_next_step(error)}") from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -138,6 +144,8 @@ class SqliteSurveyStore:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
+            if self.path is None:
+                return
             self._commits += 1
             self._unmixed += 1
             if mixed := self._unmixed >= self._mix_at:
@@ -146,10 +154,12 @@ class SqliteSurveyStore:
                 self._checkpoint(connection)
 
     def _connect(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # only its owner may read it
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        place = self.path or ":memory:"
+        if isinstance(place, Path):
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):  # only its owner may read it
+                os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        connection = sqlite3.connect(place, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             self._begin_with(connection)
         except BaseException:
@@ -158,6 +168,10 @@ class SqliteSurveyStore:
         return connection
 
     def _begin_with(self, connection: sqlite3.Connection) -> None:
+        if self.path is None:
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            return
         owner = connection.execute("PRAGMA application_id").fetchone()[0]
         if owner != _APPLICATION and connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]:
             raise Misconfigured(f"{self.path} is a database of another program. Name another file with --store.")
@@ -205,7 +219,7 @@ class SqliteSurveyStore:
         with suppress(sqlite3.Error):
             connection.execute("BEGIN IMMEDIATE")
             try:
-                with closing(sqlite3.connect(self.path, timeout=self._timeout)) as second:
+                with closing(sqlite3.connect(self.name, timeout=self._timeout)) as second:
                     second.execute("PRAGMA fullfsync = ON")
                     second.execute("PRAGMA wal_checkpoint(PASSIVE)")
             finally:
