@@ -22,7 +22,9 @@ from lapwing.mechanisms.moments.mean import Mean, Variance
 from lapwing.mechanisms.moments.pair import PairMoments
 from lapwing.mechanisms.moments.rows import scale_down
 from lapwing.plan.add_noise import Arranged, Released, release
+from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.plan import Plan
+from lapwing.sql import read_sql
 from support.cells import exact_cells
 from support.sweeps import sweep
 
@@ -119,6 +121,7 @@ STATISTICS: dict[str, Callable[[Floats, Floats], float]] = {
     "VARIANCE(x)": lambda x, _: float(x.var(ddof=1)) if x.size > 1 else math.nan,
     "STDDEV(x)": lambda x, _: float(x.std(ddof=1)) if x.size > 1 else math.nan,
     "COVAR_POP(y, x)": lambda x, y: float(np.cov(x, y, ddof=0)[0, 1]) if x.size else math.nan,
+    "COVAR_SAMP(y, x)": lambda x, y: float(np.cov(x, y, ddof=1)[0, 1]) if x.size > 1 else math.nan,
     "CORR(y, x)": lambda x, y: float(np.corrcoef(x, y)[0, 1]) if x.size > 1 else math.nan,
     "REGR_SLOPE(y, x)": lambda x, y: linear(x, y)[0],
     "REGR_INTERCEPT(y, x)": lambda x, y: linear(x, y)[1],
@@ -193,3 +196,13 @@ def test_an_approximate_extreme_says_so() -> None:
     assert isinstance(answer, Release)
     assert answer.to_arrow(intervals=False).column_names == ["approx_max_x", "least"]
     assert "approximate" in str(answer)
+
+
+def test_every_aggregate_has_a_statistic() -> None:
+    """An aggregate that is read off the wrong cells would be answered, with an interval, and wrong.
+
+    Where rows are units COUNT(*) counts them; tests/plan/test_query.py counts units.
+    """
+    catalog = curator([1.0]).catalog
+    tried = {one.name for text in STATISTICS for one in read_sql(f"SELECT {text} FROM t", catalog).aggregates}
+    assert set(FUNCTIONS) - tried == {"count_units"}

@@ -156,6 +156,8 @@ def test_reports_support_values_as_often_as_stated(kind: type[FrequencyProtocol]
             law = law_of(protocol, value, case.tape)
             rows = np.frombuffer(b"".join(law), np.uint8).reshape(len(law), protocol.size)
             flags = protocol.supported(rows, range(many))
+            times = np.arange(1, len(rows) + 1)  # so that no two reports weigh the same
+            assert protocol.count(np.repeat(rows, times, axis=0)).tolist() == (times @ flags).tolist()
             for other in range(many):
                 hits = zip(law.values(), flags[:, other], strict=True)
                 chance = sum((mass for mass, hit in hits if hit), Fraction(0))

@@ -14,6 +14,7 @@ import pytest
 from sqlglot import exp
 from sqlglot.errors import UnsupportedError
 
+from lapwing.engines.backends import open_engine
 from lapwing.engines.dialect import Dialect, Lacking
 from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.duckdb_dialect import DUCKDB
@@ -272,6 +273,9 @@ def test_a_form_a_dialect_or_an_engine_without_a_law_is_named(monkeypatch: pytes
 
 def test_each_host_has_its_own_engine(host: Host, engine: Engine) -> None:
     assert type(engine) is HOSTED[host.name]
+    opened = open_engine(host.sources([(TABLE, pa.table({"x": pa.array([1]), "k": pa.array(["a"])}))]), salt=1)
+    assert type(opened) is HOSTED[host.name]
+    opened.close()
 
 
 def columns_of(form: type[Form]) -> list[exp.Expression]:
