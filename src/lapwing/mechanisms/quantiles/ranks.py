@@ -43,7 +43,7 @@ class Pieces:
 
     def each(self, losses: Integers) -> Integers:
         """The loss of every cell, in order, from those of the pieces."""
-        order = np.argsort(self.starts)
+        order = np.argsort(self.starts, kind="stable")  # two ascending runs: fast
         return np.repeat(losses[order], self.lengths[order])
 
     def draw(self, losses: Integers, rate: Fraction) -> tuple[int, int]:
