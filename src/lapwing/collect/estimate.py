@@ -60,13 +60,6 @@ class Frequencies(Tabular):
         """The unbiased estimates, in the order of the values."""
         return (self.counts / self.n - float(self.protocol.q)) / float(self.protocol.p - self.protocol.q)
 
-    @property
-    def standard_errors(self) -> Floats:
-        """Those of the coins, at the estimated shares."""
-        support = self._support
-        variance = support.variance(np.clip(self.shares, 0.0, 1.0))
-        return np.sqrt(variance / self.n) / (support.p - support.q)
-
     def share(self, value: Hashable) -> float:
         """The estimate for one value."""
         return float(self.shares[place_of(self.protocol, value)])

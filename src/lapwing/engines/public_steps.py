@@ -1,7 +1,7 @@
 """One run of the steps above the release, in the calculator's empty engine, within limits of time and memory.
 
-The functions are those of two tables, FOLDS and WINDOWS; each gives a value for whatever numbers it gets. DuckDB has
-aggregates that fail on infinite numbers, so reals are cut at 1e150 before, whose squares can be added a million times.
+sql/post_select.py decides which functions may be called; each returns a value for any numbers. Some DuckDB aggregates
+fail on infinite numbers, so reals are first cut at 1e150, whose squares can be added a million times.
 Groups and orders come as whole numbers, so that texts, dates and NULL are compared in one place only, by the caller.
 """
 
@@ -33,15 +33,7 @@ MOST_ROWS = 2_000_000
 _FARTHEST = 1e150
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
-FOLDS = frozenset(
-    {"count_rows", "count", "count_distinct", "sum", "avg", "min", "max", "median", "quantile_cont"}
-    | {"stddev_samp", "stddev_pop", "var_samp", "var_pop", "arg_max", "arg_min", "any_value"}
-)
-"""Aggregates over released rows."""
-RANKINGS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})
 PICKING = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
-WINDOWS = frozenset({"count_rows", "count", "sum", "avg", "min", "max"} | RANKINGS | PICKING)
-"""Window functions over released rows."""
 _BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})
 
 

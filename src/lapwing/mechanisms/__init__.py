@@ -21,8 +21,7 @@ from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles, QuantileTable
 from lapwing.mechanisms.quantiles.several import Quantiles
 from lapwing.mechanisms.quantiles.single import Quantile
-from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
-from lapwing.mechanisms.ranges.marginals import Marginals
+from lapwing.mechanisms.ranges.marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Enclosure, Number, count, exact, flag, positive
+from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, flag, positive
 from lapwing.privacy.neighbours import Neighbours
 
 T = TypeVar("T")
@@ -168,6 +168,11 @@ def shares(exponents: Wholes, rate: Fraction) -> tuple[Enclosure, ...]:
         (Fraction(low, low + high_sum - high), Fraction(high, high + low_sum - low))
         for low, high in zip(lows, highs, strict=True)
     )
+
+
+def loss_within(odds: Fraction, rate: Fraction) -> Fraction:
+    """A t at or barely above the least t >= 0 with odds e^(-rate t) <= 1."""
+    return enclose(lambda: ball(odds).log() / ball(rate))[1] if odds > 1 else Fraction(0)
 
 
 def require_one_each(candidates: Any, size: int, name: str) -> None:

@@ -18,7 +18,6 @@ from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.grid import Grid
 
-Reals = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 
 _CAREFUL = 1 << 62

@@ -65,7 +65,7 @@ class SliceRows:
 
 @dataclass(frozen=True, slots=True)
 class FoldCall:
-    """One aggregate over the rows of each group: a function of FOLDS over columns."""
+    """One aggregate over the rows of each group: a function over columns."""
 
     name: str
     function: str

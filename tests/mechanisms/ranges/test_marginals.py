@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.ranges.marginals, laplace_marginals and components."""
+"""lapwing.mechanisms.ranges.marginals and components."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import pytest
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import continuous_delta
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.ranges import laplace_marginals, marginals
+from lapwing.mechanisms.ranges import marginals
 from lapwing.mechanisms.ranges.components import MOST_COUNT, closure, contrasts, gains, maximal, subsets, sum_over
-from lapwing.mechanisms.ranges.laplace_marginals import LaplaceMarginals
-from lapwing.mechanisms.ranges.marginals import Marginals
+from lapwing.mechanisms.ranges.marginals import LaplaceMarginals, Marginals
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private, audit_profile
 from support.chi import assert_fits, assert_misfits, gaussian, laplace
@@ -213,9 +212,9 @@ def test_pure_strategy_lies_between_the_full_table_and_the_asked_ones() -> None:
     blocks = LaplaceMarginals(sizes=(2,) * 15, ways=3, epsilon=1)
     assert (len(blocks.measured), {len(one) for one in blocks.measured}) == (10, {9})
     sizes, sets = blocks.sizes, blocks.sets
-    ours = laplace_marginals._mean_variance(sizes, sets, blocks.measured)
-    assert ours < laplace_marginals._mean_variance(sizes, sets, (tuple(range(15)),))
-    assert ours < laplace_marginals._mean_variance(sizes, sets, maximal(sets)) / 9
+    ours = marginals._mean_variance(sizes, sets, blocks.measured)
+    assert ours < marginals._mean_variance(sizes, sets, (tuple(range(15)),))
+    assert ours < marginals._mean_variance(sizes, sets, maximal(sets)) / 9
     assert LaplaceMarginals(sizes=(1000, 1000, 1000), epsilon=1).measured == ((0, 1), (0, 2), (1, 2))
 
 

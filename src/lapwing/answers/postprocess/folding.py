@@ -34,7 +34,6 @@ from lapwing.plan.postprocessed import Fold, FoldCall
 
 MONOTONE = frozenset({"sum", "avg", "min", "max", "median", "quantile_cont"})
 """Functions that never fall when one of their numbers rises."""
-COUNTING = frozenset({"count_rows", "count", "count_distinct"})
 _FIRST = frozenset({"any_value", "arg_max", "arg_min"})
 """Functions that take the first of equal rows."""
 _BLUR = 2.0**-40  # more than adding up a million numbers in any order can lose

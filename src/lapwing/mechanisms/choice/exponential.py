@@ -18,6 +18,7 @@ from lapwing.mechanisms.scores import (
     at_least,
     candidate_at,
     gaps,
+    loss_within,
     read,
     read_candidates,
     require_one_each,
@@ -25,7 +26,7 @@ from lapwing.mechanisms.scores import (
     times,
 )
 from lapwing.noise import sample_choice
-from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
+from lapwing.numbers import Enclosure, Number, inside_unit
 from lapwing.privacy.loss import BoundedRange
 from lapwing.privacy.phrases import short_repr
 
@@ -89,5 +90,4 @@ class Exponential(Selection):
         """
         miss = 1 - inside_unit(confidence, "confidence")
         total, optimal = read_candidates(candidates, best)
-        _, high = enclose(lambda: ball(total / (optimal * miss)).log() / ball(self.rate))
-        return at_least(high)
+        return at_least(loss_within(total / (optimal * miss), self.rate))

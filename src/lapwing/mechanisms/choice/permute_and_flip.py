@@ -24,13 +24,14 @@ from lapwing.mechanisms.scores import (
     at_least,
     candidate_at,
     gaps,
+    loss_within,
     read_candidates,
     require_one_each,
     times,
     weights,
 )
 from lapwing.noise import sample_heads
-from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit
+from lapwing.numbers import Enclosure, Number, inside_unit
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.phrases import short_repr
 
@@ -118,10 +119,7 @@ class PermuteAndFlip(Selection):
         miss = 1 - inside_unit(confidence, "confidence")
         total, optimal = read_candidates(candidates, best)
         odds = Fraction(total - optimal, optimal + 1) / miss
-        if odds <= 1:
-            return 0.0
-        _, high = enclose(lambda: ball(odds).log() / ball(self.rate))
-        return at_least(high)
+        return at_least(loss_within(odds, self.rate))
 
 
 def _without(values: list[int], index: int) -> list[int]:

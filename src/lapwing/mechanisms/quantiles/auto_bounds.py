@@ -11,7 +11,7 @@ from flint import arb
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import whole_numbers
+from lapwing.mechanisms.quantiles.axis import read_counted
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
@@ -23,7 +23,6 @@ MOST_EXPONENT = 1000
 
 _SPARED = 12  # units that may lie beyond the bound, times epsilon: a stop after the last value fails with e^-8 / 3
 _RATIO = Fraction(1, 2)  # the noise of a question is twice that of the bar: a scan that goes too far soon stops
-_MOST_COUNT = 1 << 61
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -129,11 +128,7 @@ class AutoBounds:
 
     def counts_from(self, exponents: object, counts: object) -> Integers:
         """How many values are at least 2^i, for i = first .. last - 1."""
-        powers, many = whole_numbers(exponents), whole_numbers(counts)
-        if powers.shape != many.shape:
-            raise Misconfigured("`exponents` and `counts` have different lengths. Pass one count for each exponent.")
-        if many.size and (many.min() < 0 or float(many.sum(dtype=np.float64)) >= _MOST_COUNT):
-            raise Misconfigured("`counts` must not be negative, nor add up to 2^61 or more.")
+        powers, many = read_counted(exponents, counts, ("exponents", "counts"))
         held = np.zeros(self.last - self.first, np.int64)
         inside = powers >= self.first
         np.add.at(held, np.minimum(powers[inside], self.last - 1) - self.first, many[inside])

@@ -25,9 +25,12 @@ from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, exact, positive
 
 MOST_ROWS = 1 << 42
+MOST_WEIGHT = 1 << 61
+"""The largest weight of a histogram: 2 10^12 rows. With ranks and margins up to that, every loss fits int64."""
 _MOST_POINTS = 1 << 62
 _DENSE = 1 << 22  # up to this many points are counted in a table; more are sorted
-_LARGEST = Fraction(10**300)  # what lies within is an ordinary float64
+LARGEST = Fraction(10**300)
+"""What lies within is an ordinary float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +55,9 @@ class PointAxis:
     whole: bool
 
     def __init__(self, bounds: tuple[Number, Number], step: Number | None) -> None:
-        low, high = _ends(bounds)
+        low, high = read_pair(bounds)
+        if low > high:
+            raise Misconfigured(f"`bounds` are {bounds}; the lower bound exceeds the upper bound. Swap them.")
         whole = step is None
         if whole and not (low.denominator == high.denominator == 1):
             raise Misconfigured(
@@ -66,7 +71,7 @@ class PointAxis:
             raise Misconfigured(
                 "`bounds` are too far apart or too large; at most 2^62 points fit. Use a larger `step`."
             )
-        if max(abs(low), abs(high), 1 / width) > _LARGEST:
+        if max(abs(low), abs(high), 1 / width) > LARGEST:
             raise Misconfigured("`bounds` or `step` are too large for a float. Use another unit.")
         for name, value in (("low", low), ("step", width), ("size", int(steps) + 1), ("whole", whole)):
             object.__setattr__(self, name, value)
@@ -82,8 +87,7 @@ class PointAxis:
         places = self._places(array)
         if counts is None:
             return _count(places, self.size)
-        weights = _weights(counts, array.size)
-        return _count_weighted(places, weights, self.size)
+        return add_weights(places, _weights(counts, array.size))
 
     def _places(self, values: npt.NDArray[Any]) -> Integers:
         if not values.size:  # without rows there is no type to check
@@ -126,6 +130,38 @@ class PointAxis:
         return np.array([min(max(round(step), 0), self.size - 1) for step in steps], np.int64)
 
 
+def add_weights(places: Integers, weights: Integers) -> Tally:
+    """What lies at each place in all; places without any weight are left out."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    counts = np.add.reduceat(weights[order], first) if first.size else weights
+    return Tally(ordered[first][counts > 0], counts[counts > 0])
+
+
+def read_counted(
+    places: object, counts: object, names: tuple[str, str], size: int | None = None
+) -> tuple[Integers, Integers]:
+    """Places, below `size`, and how much lies at each; `names` are those of the two parameters."""
+    where, many = whole_numbers(places), whole_numbers(counts)
+    if where.shape != many.shape:
+        one, other = (name.removesuffix("s") for name in names)
+        raise Misconfigured(f"`{names[0]}` and `{names[1]}` have different lengths. Pass one {other} for each {one}.")
+    if size is not None and where.size and (where.min() < 0 or where.max() >= size):
+        raise Misconfigured(f"a cell lies outside 0 to {size - 1}. Clip values to the bounds before counting them.")
+    if many.size and (many.min() < 0 or float(many.sum(dtype=np.float64)) >= MOST_WEIGHT):
+        raise Misconfigured(f"`{names[1]}` must not be negative, nor add up to 2^61 or more.")
+    return where, many
+
+
+def read_pair(bounds: object) -> tuple[Fraction, Fraction]:
+    """Reads two numbers, in any order."""
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
+        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
+    low, high = (exact(end, "bounds") for end in bounds)
+    return low, high
+
+
 def whole_numbers(values: object) -> Integers:
     """What an engine counted, as int64; an empty list has no type to check."""
     refusal = Misconfigured("what was counted must be a flat list or array of whole numbers below 2^63.")
@@ -138,15 +174,6 @@ def whole_numbers(values: object) -> Integers:
     if array.size and (array.dtype.kind not in "iu" or array.max() > np.iinfo(np.int64).max):
         raise refusal
     return array.astype(np.int64)
-
-
-def _ends(bounds: object) -> tuple[Fraction, Fraction]:
-    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
-    low, high = (exact(end, "bounds") for end in bounds)
-    if low > high:
-        raise Misconfigured(f"`bounds` are {bounds}; the lower bound exceeds the upper bound. Swap them.")
-    return low, high
 
 
 def _array(values: object) -> npt.NDArray[Any]:
@@ -181,25 +208,12 @@ def _weights(counts: object, size: int) -> Integers:
 
 def _count(places: Integers, size: int) -> Tally:
     if size <= _DENSE:
-        return _nonzero(np.bincount(places))
+        table = np.bincount(places)
+        cells = np.flatnonzero(table).astype(np.int64, copy=False)
+        return Tally(cells, table[cells].astype(np.int64, copy=False))
     ordered = np.sort(places)
     first = np.flatnonzero(np.diff(ordered, prepend=-1))
     return Tally(ordered[first], np.diff(first, append=ordered.size))
-
-
-def _count_weighted(places: Integers, weights: Integers, size: int) -> Tally:
-    if size <= _DENSE:
-        return _nonzero(np.bincount(places, weights).astype(np.int64))  # float64 holds sums below 2^53 exactly
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
-    first = np.flatnonzero(np.diff(ordered, prepend=-1))
-    counts = np.add.reduceat(weights[order], first) if first.size else weights
-    return Tally(ordered[first][counts > 0], counts[counts > 0])
-
-
-def _nonzero(table: npt.NDArray[Any]) -> Tally:
-    cells = np.flatnonzero(table).astype(np.int64, copy=False)
-    return Tally(cells, table[cells].astype(np.int64, copy=False))
 
 
 def _unreadable() -> Misconfigured:

@@ -51,31 +51,28 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from lapwing.arrays import Integers
-from lapwing.errors import Misconfigured
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
-from lapwing.mechanisms.quantiles.axis import Tally, whole_numbers
-from lapwing.mechanisms.quantiles.single import pieces
-from lapwing.mechanisms.scores import shares
-from lapwing.noise import sample_heads, uniform_integer
+from lapwing.mechanisms.quantiles.axis import MOST_WEIGHT, Tally, add_weights, read_counted
+from lapwing.mechanisms.quantiles.ranks import Pieces, pieces
+from lapwing.mechanisms.scores import loss_within, shares
+from lapwing.noise import sample_heads
 from lapwing.noise.exponential_race import sample_race
-from lapwing.numbers import Enclosure, ball, enclose
+from lapwing.numbers import Enclosure
 
 UNIT = 1 << 20
 """The weight of a whole row."""
 MOST_CELLS = 1 << 16
-MOST_WEIGHT = 1 << 61
-"""The largest weight of a histogram: 2 10^12 rows. With ranks and margins up to that, every loss fits int64."""
 
 _EXTREME = Fraction(1, 10)
 _KEPT = Fraction(19, 20)  # how sure an extreme estimate is not to land behind the last row
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Three cells: of the estimate, and of the two ends."""
 
     estimate: int
@@ -114,9 +111,8 @@ class Aim:
         moves = max(math.ceil(at * most), most - math.floor(at * most))
         first = estimate / (2 * (most if is_extreme(at) else moves))
         second = None if interval is None else interval / (2 * moves)
-        margin = (
-            None if second is None else weight_within(second, _odds(len(offsets(cells)) ** 2 - 1, confidence, flips))
-        )
+        pairs = _odds(len(offsets(cells)) ** 2 - 1, confidence, flips)
+        margin = None if second is None else weight_within(second, pairs)
         known = (("at", at), ("cells", cells), ("flips", flips), ("estimate_rate", first), ("interval_rate", second))
         for name, value in known:
             object.__setattr__(self, name, value)
@@ -129,44 +125,36 @@ class Aim:
 
     def choose(self, tally: Tally) -> Choice:
         """Draws the estimate, then the ends."""
-        estimate = sample_heads(self._losses(tally), self.estimate_rate) if self.flips else self._race(tally)
+        cut, off = self._losses(tally)
+        rate = self.estimate_rate
+        estimate = sample_heads(cut.each(off), rate) if self.flips else cut.draw(off, rate)[1]
         if self.margin is None or self.interval_rate is None:
             return Choice(estimate, 0, self.cells - 1)
         lows, highs, losses = self._pairs(tally, estimate)
-        if self.flips:
-            pair = sample_heads(losses, self.interval_rate)
-        else:
-            (pair,) = sample_race(losses, self.interval_rate)
-        low, high = divmod(pair, highs.size)
+        rate = self.interval_rate
+        low, high = divmod(sample_heads(losses, rate) if self.flips else sample_race(losses, rate)[0], highs.size)
         return Choice(estimate, int(lows[low]), int(highs[high]))
 
     def law(self, tally: Tally) -> dict[Choice, Enclosure]:
         """Proven bounds of the probability of every choice, for small grids: cell by cell and pair by pair."""
         found: dict[Choice, Enclosure] = {}
-        for estimate, (least, most) in enumerate(self._chances(self._losses(tally), self.estimate_rate)):
+        cut, off = self._losses(tally)
+        for estimate, (least, most) in enumerate(self._chances(cut.each(off), self.estimate_rate)):
             for choice, (low, high) in self._ends_law(tally, estimate).items():
                 found[choice] = (least * low, most * high)
         return found
 
     def rank(self, rows: int) -> int:
         """T: the rank that the estimate aims at."""
+        plain, half = math.floor(self.at * rows), rows // 2
         if not is_extreme(self.at):
-            return rows * self.at.numerator // self.at.denominator
-        plain, half = rows * self.at.numerator // self.at.denominator, rows // 2
+            return plain
         return min(max(plain, self.kept), half) if self.at < _EXTREME else max(min(plain, rows - self.kept), half)
 
-    def _losses(self, tally: Tally) -> Integers:
-        """Of the cells, as estimates."""
-        counts = np.zeros(self.cells, np.int64)
-        counts[tally.cells] = tally.counts
-        up_to = np.cumsum(counts)
-        return off_rank(up_to - counts, up_to, self.rank(tally.rows))
-
-    def _race(self, tally: Tally) -> int:
-        """An estimate by the exponential law. Cells between two rows have one loss: a piece, then a cell of it."""
+    def _losses(self, tally: Tally) -> tuple[Pieces, Integers]:
+        """The pieces of the grid, and their losses as estimates."""
         cut = pieces(tally, self.cells)
-        (piece,) = sample_race(off_rank(cut.below, cut.up_to, self.rank(tally.rows)), self.estimate_rate, cut.lengths)
-        return int(cut.starts[piece]) + uniform_integer(int(cut.lengths[piece]))
+        return cut, cut.losses(self.rank(tally.rows))
 
     def _chances(self, losses: Integers, rate: Fraction) -> tuple[Enclosure, ...]:
         return PermuteAndFlip(epsilon=2 * rate).law(-losses) if self.flips else shares(losses, rate)
@@ -182,22 +170,13 @@ class Aim:
     def _pairs(self, tally: Tally, estimate: int) -> tuple[Integers, Integers, Integers]:
         """The lower and the upper candidates, nearest first, and the loss of every pair."""
         steps, total, margin = offsets(self.cells), tally.rows, self.margin or 0
-        lows, highs = (
-            np.unique(np.maximum(estimate - steps, 0))[::-1],
-            np.unique(np.minimum(estimate + steps, self.cells - 1)),
-        )
+        lows = np.unique(np.maximum(estimate - steps, 0))[::-1]
+        highs = np.unique(np.minimum(estimate + steps, self.cells - 1))
         ranks = np.concatenate([np.zeros(1, np.int64), np.cumsum(tally.counts)])
         below = ranks[np.searchsorted(tally.cells, lows)]
         above = total - ranks[np.searchsorted(tally.cells, highs, side="right")]
-        down = total * self.at.numerator // self.at.denominator - UNIT - margin
-        up = total * (self.at.denominator - self.at.numerator) // self.at.denominator - UNIT - margin
+        down, up = (math.floor(q * total) - UNIT - margin for q in (self.at, 1 - self.at))
         return lows, highs, np.maximum.outer(_end_losses(below, down), _end_losses(above, up)).ravel()
-
-
-def off_rank(below: Integers, up_to: Integers, rank: int) -> Integers:
-    """max(below - rank, rank - up_to, 0)."""
-    losses: Integers = np.maximum(np.maximum(below - rank, rank - up_to), 0)
-    return losses
 
 
 def is_extreme(at: Fraction) -> bool:
@@ -219,23 +198,12 @@ def offsets(cells: int) -> Integers:
 
 def weight_within(rate: Fraction, odds: Fraction) -> int:
     """The least whole t, or one more, with odds e^(-rate t) <= 1."""
-    return math.ceil(enclose(lambda: ball(odds).log() / ball(rate))[1]) if odds > 1 else 0
+    return math.ceil(loss_within(odds, rate))
 
 
 def read_histogram(cells: object, weights: object, size: int) -> Tally:
     """What an engine counted, with cells in order. Cells may repeat: their weights add."""
-    places, counts = whole_numbers(cells), whole_numbers(weights)
-    if places.shape != counts.shape:
-        raise Misconfigured("`cells` and `weights` have different lengths. Pass one weight for each cell.")
-    if places.size and (places.min() < 0 or places.max() >= size):
-        raise Misconfigured(f"a cell lies outside 0 to {size - 1}. Clip values to the bounds before counting them.")
-    if counts.size and (counts.min() < 0 or float(counts.sum(dtype=np.float64)) >= MOST_WEIGHT):
-        raise Misconfigured("`weights` must not be negative, nor add up to 2^61 or more.")
-    places, counts = places[counts > 0], counts[counts > 0]
-    order = np.argsort(places, kind="stable")
-    places, counts = places[order], counts[order]
-    first = np.flatnonzero(np.diff(places, prepend=-1))
-    return Tally(places[first], np.add.reduceat(counts, first) if first.size else counts)
+    return add_weights(*read_counted(cells, weights, ("cells", "weights"), size))
 
 
 def _end_losses(ranks: Integers, rank: int) -> Integers:

@@ -6,20 +6,20 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, Choice, is_extreme, read_histogram
+from lapwing.mechanisms.quantiles.axis import LARGEST, read_pair
+from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, is_extreme, read_histogram
+from lapwing.mechanisms.quantiles.ranks import FINEST, read_quantiles
 from lapwing.mechanisms.scores import at_least
 from lapwing.numbers import Number, count, exact, flag, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure
 from lapwing.privacy.phrases import short_repr
 
-_FINEST = 10**6
 _HALF = Fraction(1, 2)
 
 
@@ -112,7 +112,7 @@ class GridQuantiles:
         object.__setattr__(self, "points", flag(points, "points"))
         object.__setattr__(self, "cells", _read_cells(cells))
         object.__setattr__(self, "bounds", _read_bounds(bounds, self.cells, self.points))
-        object.__setattr__(self, "at", _read_quantiles(at))
+        object.__setattr__(self, "at", read_quantiles(at, _read_quantile))
         object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
         object.__setattr__(self, "epsilon", None if epsilon is None else positive(epsilon, "epsilon"))
         object.__setattr__(self, "rho", None if rho is None else positive(rho, "rho"))
@@ -160,8 +160,9 @@ class GridQuantiles:
     def release(self, groups: Iterable[tuple[object, object]]) -> QuantileTable:
         """The quantiles of each group; a group is its cells and their weights, both empty if nobody is there."""
         histograms = [read_histogram(cells, weights, self.cells) for cells, weights in groups]
-        chosen = [[aim.choose(histogram) for aim in self.aims] for histogram in histograms]
-        return self._table(np.array([[_triple(choice) for choice in row] for row in chosen], np.int64))
+        return self._table(
+            np.array([[aim.choose(histogram) for aim in self.aims] for histogram in histograms], np.int64)
+        )
 
     def _table(self, chosen: npt.NDArray[np.int64]) -> QuantileTable:
         """From cells to values: post-processing."""
@@ -185,19 +186,15 @@ class GridQuantiles:
 
     def _aims(self) -> tuple[Aim, ...]:
         estimate, interval = self.prices
-        if self.confidence is None:
-            return tuple(Aim(at, self.cells, self.rows_per_unit, flips=self.flips, estimate=estimate) for at in self.at)
-        both = {"estimate": estimate, "interval": interval, "confidence": self.confidence}
+        both = {"estimate": estimate}
+        if self.confidence is not None:
+            both |= {"interval": interval, "confidence": self.confidence}
         return tuple(Aim(at, self.cells, self.rows_per_unit, flips=self.flips, **both) for at in self.at)
 
 
 def is_approximate(at: Number) -> bool:
     """Whether a quantile is an extreme one, whose estimate keeps a distance from the last rows: name it `approx`."""
     return is_extreme(_read_quantile(at))
-
-
-def _triple(choice: Choice) -> tuple[int, int, int]:
-    return choice.estimate, choice.low, choice.high
 
 
 def _read_cells(value: object) -> int:
@@ -208,27 +205,16 @@ def _read_cells(value: object) -> int:
 
 
 def _read_bounds(bounds: object, cells: int, points: bool) -> tuple[Fraction, Fraction]:
-    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
-    low, high = (exact(end, "bounds") for end in bounds)
+    low, high = read_pair(bounds)
     if low > high or (low == high) != (points and cells == 1):
         raise Misconfigured("the lower of `bounds` must be below the upper one, unless there is a single point.")
-    if max(abs(low), abs(high)) > Fraction(10) ** 300:
+    if max(abs(low), abs(high)) > LARGEST:
         raise Misconfigured("`bounds` are too large for a float. Use another unit.")
     return low, high
 
 
-def _read_quantiles(at: object) -> tuple[Fraction, ...]:
-    if isinstance(at, str | bytes) or not isinstance(at, Sequence) or not at:
-        raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
-    quantiles = tuple(_read_quantile(quantile) for quantile in at)
-    if any(low >= high for low, high in pairwise(quantiles)):
-        raise Misconfigured("`at` is not ascending; pass each quantile once, smallest first.")
-    return quantiles
-
-
 def _read_quantile(value: object) -> Fraction:
     quantile = exact(value, "at")
-    if not 0 <= quantile <= 1 or quantile.denominator > _FINEST:
+    if not 0 <= quantile <= 1 or quantile.denominator > FINEST:
         raise Misconfigured(f"`at` is {value}; it must be between 0 and 1 with at most six decimals. Round it.")
     return quantile

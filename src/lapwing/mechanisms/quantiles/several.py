@@ -6,18 +6,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.axis import MOST_ROWS, PointAxis
-from lapwing.mechanisms.quantiles.single import FINEST, rank_losses, read_share
+from lapwing.mechanisms.quantiles.ranks import FINEST, Pieces, rank_losses, read_quantiles
+from lapwing.mechanisms.quantiles.single import read_share
 from lapwing.mechanisms.quantiles.ties import Spread
 from lapwing.mechanisms.scores import at_least
-from lapwing.noise import SYSTEM, uniform_integer
+from lapwing.noise import SYSTEM
 from lapwing.noise.bernoulli_exp import flip_exp
-from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange, Pure
 from lapwing.privacy.phrases import short_repr
@@ -153,15 +152,15 @@ class Quantiles:
         before, after = spread.ranks(np.array([start, stop])).tolist()
         rows, rate = after - before, self.rate(at)
         edges, ranks = spread.edges(start, stop, before + float(at) * rows, _step(rate))
-        least = rank_losses(ranks[:-1] - before, ranks[1:] - before, rows, at)
-        lengths = np.diff(edges)
-        edges, least, lengths = edges[:-1][lengths > 0], least[lengths > 0], lengths[lengths > 0]
-        unit = rate / at.denominator
+        lengths, ranks = np.diff(edges), ranks - before
+        some = lengths > 0
+        cut = Pieces(edges[:-1][some], lengths[some], ranks[:-1][some], ranks[1:][some])
+        rank, scale, unit = at.numerator * rows, at.denominator, rate / at.denominator
+        least = cut.losses(rank, scale)
         while True:
-            (piece,) = sample_race(least, unit, lengths)
-            place = int(edges[piece]) + uniform_integer(int(lengths[piece]))
-            here = spread.ranks(np.array([place, place + 1])) - before
-            more = int(rank_losses(here[:1], here[1:], rows, at)[0] - least[piece])
+            piece, place = cut.draw(least, unit)
+            here = (spread.ranks(np.array([place, place + 1])) - before) * scale
+            more = int(rank_losses(here[:1], here[1:], rank)[0] - least[piece])
             if flip_exp(more * unit.numerator, unit.denominator, SYSTEM):
                 return place
 
@@ -172,11 +171,7 @@ def _step(rate: Fraction) -> float:
 
 
 def _read_shares(at: object) -> tuple[Fraction, ...]:
-    if isinstance(at, str | bytes) or not isinstance(at, Sequence) or not at:
-        raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
-    shares = tuple(read_share(share) for share in at)
-    if any(low >= high for low, high in pairwise(shares)):
-        raise Misconfigured("`at` is not ascending; pass each quantile once, smallest first.")
+    shares = read_quantiles(at, read_share)
     if math.lcm(*(share.denominator for share in shares)) > FINEST:
         raise Misconfigured(f"the quantiles in `at` have no common denominator up to {FINEST}. Round them.")
     return shares

@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import PointAxis, Tally
-from lapwing.mechanisms.scores import at_least, read_candidates, shares
-from lapwing.noise import uniform_integer
-from lapwing.noise.exponential_race import sample_race
-from lapwing.numbers import Enclosure, Number, ball, count, enclose, inside_unit, positive
+from lapwing.mechanisms.quantiles.axis import PointAxis
+from lapwing.mechanisms.quantiles.ranks import FINEST, Pieces, pieces
+from lapwing.mechanisms.scores import at_least, loss_within, read_candidates, shares
+from lapwing.numbers import Enclosure, Number, count, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange
 from lapwing.privacy.phrases import short_repr
 
-FINEST = 10**6
-"""The largest denominator of a quantile: with at most 2^42 rows every loss fits into int64."""
 _MOST_PROVEN = 4096
 
 
@@ -85,17 +80,15 @@ class Quantile:
 
         `values` holds one entry per row; or, with `counts`, values and how many rows have each.
         """
-        starts, lengths, losses = self._pieces(values, counts)
-        (piece,) = sample_race(losses, self.rate / self.at.denominator, lengths)
-        return self.axis.point(int(starts[piece]) + uniform_integer(int(lengths[piece])))
+        cut, losses, rate = self._losses(values, counts)
+        return self.axis.point(cut.draw(losses, rate)[1])
 
     def law(self, values: object, counts: object | None = None) -> tuple[Enclosure, ...]:
         """Proven bounds of the probability of every point, in order, for an axis of at most 4,096 points."""
         if self.axis.size > _MOST_PROVEN:
             raise Misconfigured(f"The law is computed for at most {_MOST_PROVEN} points. Use a larger `step`.")
-        starts, lengths, losses = self._pieces(values, counts)
-        order = np.argsort(starts)
-        return shares(np.repeat(losses[order], lengths[order]), self.rate / self.at.denominator)
+        cut, losses, rate = self._losses(values, counts)
+        return shares(cut.each(losses), rate)
 
     def error(self, confidence: Number = 0.95, *, best: int = 1) -> float:
         """With this probability the value is off the rank by less than this many rows; rounded up.
@@ -105,29 +98,13 @@ class Quantile:
         exact_confidence = inside_unit(confidence, "confidence")
         points, right = read_candidates(self.axis.size, best)
         odds = Fraction(points - right, right) * exact_confidence / (1 - exact_confidence)
-        if odds <= 1:
-            return 0.0
-        _, high = enclose(lambda: ball(odds).log() / ball(self.rate))
-        return at_least(high)
+        return at_least(loss_within(odds, self.rate))
 
-    def _pieces(self, values: object, counts: object | None) -> tuple[Integers, Integers, Integers]:
-        """Starts, lengths and losses of the pieces."""
-        tally = self.axis.tally(values, counts)
+    def _losses(self, values: object, counts: object | None) -> tuple[Pieces, Integers, Fraction]:
+        """The pieces, their losses times the denominator of q, and the rate of these losses."""
+        tally, q = self.axis.tally(values, counts), self.at
         cut = pieces(tally, self.axis.size)
-        return cut.starts, cut.lengths, rank_losses(cut.below, cut.up_to, tally.rows, self.at)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """The pieces of an axis whose points all have the same rank: the gaps, and the values by themselves.
-
-    `below` and `up_to` are how many rows lie below a point of the piece, and how many at or below it.
-    """
-
-    starts: Integers
-    lengths: Integers
-    below: Integers
-    up_to: Integers
+        return cut, cut.losses(q.numerator * tally.rows, q.denominator), self.rate / q.denominator
 
 
 def read_share(value: object) -> Fraction:
@@ -136,22 +113,3 @@ def read_share(value: object) -> Fraction:
     if share.denominator > FINEST:
         raise Misconfigured(f"`at` is {value}; its denominator exceeds {FINEST}. Pass Fraction(1, 3) for a third.")
     return share
-
-
-def rank_losses(below: Integers, up_to: Integers, rows: int, at: Fraction) -> Integers:
-    """max(below - q n, q n - up_to, 0), times the denominator of q: whole numbers below 2^62."""
-    target = at.numerator * rows
-    losses: Integers = np.maximum(np.maximum(below * at.denominator - target, target - up_to * at.denominator), 0)
-    return losses
-
-
-def pieces(tally: Tally, size: int) -> Pieces:
-    """Cuts an axis of this many points where the ranks change; gaps without points are left out."""
-    up_to = np.cumsum(tally.counts)
-    ends = np.concatenate([np.array([-1]), tally.cells, np.array([size])])
-    gaps = np.diff(ends) - 1
-    ranks = np.concatenate([np.zeros(1, np.int64), up_to])
-    some = gaps > 0
-    starts = np.concatenate([ends[:-1][some] + 1, tally.cells])
-    lengths = np.concatenate([gaps[some], np.ones_like(tally.cells)])
-    return Pieces(starts, lengths, np.concatenate([ranks[some], ranks[:-1]]), np.concatenate([ranks[some], up_to]))

@@ -13,7 +13,7 @@ Checked by: tests/mechanisms/ranges/test_marginals.py
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -72,11 +72,13 @@ class MarginalRelease:
 
 def read_sizes(sizes: object) -> Sizes:
     """Reads how many values each attribute has."""
-    if not isinstance(sizes, Sequence) or isinstance(sizes, str) or not 1 <= len(sizes) <= MOST_ATTRIBUTES:
+    scalar = isinstance(sizes, np.ndarray) and not sizes.ndim
+    listed = tuple(sizes) if isinstance(sizes, Iterable) and not scalar else ()
+    if not 1 <= len(listed) <= MOST_ATTRIBUTES:
         raise Misconfigured(
             f"`sizes` must list how many values each attribute has, for 1 to {MOST_ATTRIBUTES} of them."
         )
-    return tuple(count(size, "sizes") for size in sizes)
+    return tuple(count(size, "sizes") for size in listed)
 
 
 def read_sets(sets: Iterable[Iterable[int]] | None, ways: object, sizes: Sizes) -> tuple[Set, ...]:
@@ -100,7 +102,7 @@ def closure(sets: tuple[Set, ...]) -> tuple[Set, ...]:
     """All subsets of these sets, the empty one first."""
     if sum(1 << len(one) for one in sets) > 64 * MOST_SETS:
         raise Misconfigured("the tables have too many sums. Ask for fewer attributes at once.")
-    found = {part for one in sets for k in range(len(one) + 1) for part in combinations(one, k)}
+    found = {part for one in sets for part in subsets(one)}
     if len(found) > MOST_SETS:
         raise Misconfigured(f"the tables have more than {MOST_SETS:,} sums. Ask for fewer attributes at once.")
     return tuple(sorted(found, key=lambda one: (len(one), one)))
@@ -175,14 +177,16 @@ def contrasts(table: Counts) -> Counts:
     return table
 
 
-def assemble(parts: Mapping[Set, Floats], one: Set, sizes: Sizes) -> Floats:
-    """The table of a set from the centred parts of all its subsets."""
-    total = np.zeros(shape(sizes, one))
-    for k in range(len(one) + 1):
-        for part in combinations(one, k):
+def assemble(parts: Mapping[Set, Floats], sets: tuple[Set, ...], sizes: Sizes) -> dict[Set, Floats]:
+    """The table of each set from the centred parts of all its subsets."""
+    tables = {}
+    for one in sets:
+        total = np.zeros(shape(sizes, one))
+        for part in subsets(one):
             wide = tuple(sizes[i] if i in part else 1 for i in one)
             total += parts[part].reshape(wide) / cells(sizes, tuple(i for i in one if i not in part))
-    return total
+        tables[one] = freeze(total)
+    return tables
 
 
 def centred_norm(sizes: Sizes, part: Set) -> float:
@@ -195,9 +199,8 @@ def gains(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, float]:
     """For each part how much its variance counts in the variance of a cell, summed over the tables: see `closure`."""
     terms: dict[Set, list[float]] = {part: [] for part in closure(sets)}
     for one in sets:
-        for k in range(len(one) + 1):
-            for part in combinations(one, k):
-                terms[part].append((cells(sizes, part) / cells(sizes, one)) ** 2)
+        for part in subsets(one):
+            terms[part].append((cells(sizes, part) / cells(sizes, one)) ** 2)
     return {part: centred_norm(sizes, part) * math.fsum(found) for part, found in terms.items()}
 
 
@@ -208,8 +211,7 @@ def subsets(one: Set) -> list[Set]:
 
 def set_tables(made: object, sizes: object, sets: Iterable[Iterable[int]] | None, ways: object, unit: object) -> None:
     """Sets what both mechanisms are made of: sizes, sets and cells_per_unit."""
-    scalar = isinstance(sizes, np.ndarray) and not sizes.ndim
-    lengths = read_sizes(tuple(sizes) if isinstance(sizes, Iterable) and not scalar else sizes)
+    lengths = read_sizes(sizes)
     object.__setattr__(made, "sizes", lengths)
     object.__setattr__(made, "sets", read_sets(sets, ways, lengths))
     object.__setattr__(made, "cells_per_unit", count(unit, "cells_per_unit"))
