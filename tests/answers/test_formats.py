@@ -151,7 +151,7 @@ def test_every_format_is_registered_and_read_back(monkeypatch: pytest.MonkeyPatc
     def to_yaml(table: AnswerTable) -> str:
         return str(table)
 
-    plant(monkeypatch, to_yaml, module="lapwing.answers.formats.text")
+    plant(monkeypatch, to_yaml, module="lapwing.answers.formats")
     monkeypatch.setitem(FORMATS, "xml", to_text)
     assert unread_formats() == ["to_yaml", "xml"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from lapwing.answers import stored
 from lapwing.answers.stored import best_terms, prices_in, prices_out, terms_of
-from lapwing.curator import answering
+from lapwing.curator import purchase
 from lapwing.plan.plan import Prices
 from lapwing.privacy import Budget
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
@@ -51,13 +51,13 @@ def test_one_stored_answer_is_read_however_many_were_paid(monkeypatch: pytest.Mo
     curator = open_visits(budget=Budget(epsilon=100))
     paid = [curator.sql(QUESTION, epsilon=e, refresh=True) for e in (0.5, 2, 1, 2, 0.5, 0.25, *[0.125] * 20)]
     read: list[Any] = []
-    inner = answering.decode
+    inner = purchase.decode
 
     def decode(*arguments: Any) -> Any:
         read.append(arguments)
         return inner(*arguments)
 
-    monkeypatch.setattr(answering, "decode", decode)
+    monkeypatch.setattr(purchase, "decode", decode)
     monkeypatch.delattr(type(curator.ledger), "find_answers")
     for epsilon in (0.125, 0.3, 2):
         read.clear()

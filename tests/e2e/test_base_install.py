@@ -45,8 +45,8 @@ def test_ibis_is_imported_only_for_its_expressions(folder: Path) -> None:
     code = """
 import lapwing as lw
 curator = lw.load("lapwing.toml")
-curator.sql("SELECT COUNT(DISTINCT patient) AS n FROM visits", epsilon=0.1)
-curator.sql("SELECT MAX(n) AS m FROM (SELECT COUNT(DISTINCT patient) AS n FROM visits)", epsilon=0.1)
+curator.sql("SELECT COUNT(DISTINCT patient) AS n FROM visits WHERE cost = 1", epsilon=0.1)
+curator.sql("SELECT MAX(n) AS m FROM (SELECT COUNT(DISTINCT patient) AS n FROM visits WHERE cost = 2)", epsilon=0.1)
 assert "ibis" not in sys.modules
 try:
     curator.table("visits")

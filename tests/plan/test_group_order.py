@@ -128,6 +128,11 @@ def test_integers_of_a_part_and_of_several_parts_are_those(kind: pa.DataType) ->
     assert integers(pa.chunked_array([], kind)).tolist() == []
 
 
-def test_a_column_of_other_numbers_is_a_bug() -> None:
+@pytest.mark.parametrize("kind", [pa.int16(), pa.uint64(), pa.float64(), pa.decimal128(20, 0)], ids=str)
+def test_a_column_of_other_numbers_is_a_bug(kind: pa.DataType) -> None:
     with pytest.raises(Bug):
-        integers(pa.chunked_array([pa.array([1, 2], pa.int32())]))
+        integers(pa.chunked_array([pa.array([1, 2], kind)]))
+
+
+def test_integers_of_32_bits_are_those() -> None:
+    assert integers(pa.chunked_array([pa.array([1, -(2**31)], pa.int32())])).tolist() == [1, -(2**31)]

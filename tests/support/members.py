@@ -18,7 +18,7 @@ def modules_in(*packages: str) -> Iterator[ModuleType]:
     """These packages, the packages inside of them, and all their modules."""
     for package in packages:
         yield (top := importlib.import_module(package))
-        for found in pkgutil.walk_packages(top.__path__, f"{package}."):
+        for found in pkgutil.walk_packages(getattr(top, "__path__", ()), f"{package}."):
             if not found.name.endswith(".__main__"):
                 yield importlib.import_module(found.name)
 
