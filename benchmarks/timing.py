@@ -46,6 +46,8 @@ VICTIM, ABSENT = 7, 8
 ROWS_PER_UNIT = 10
 MOST = A_STEP // ROWS_PER_UNIT - 1
 """Operators of the heaviest question that has one step."""
+NEAR = 0.98
+"""How much of T the hostile question takes, at most, without the person."""
 HOSTILE = "a person whom a CASE names, hostile"
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -146,12 +148,12 @@ async def tuned(options: argparse.Namespace, slot: float, server: Any) -> int:
     one = side(Ungridded, rows(options.rows, 0, present=False), slot, server)
     found, near = 0, 0.0
     for everywhere in range(0, MOST - 37, 6):
-        asked = [{"sql": hostile(number, MOST, everywhere, ABSENT), "epsilon": 1e-3} for number in range(4)]
+        asked = [{"sql": hostile(number, MOST, everywhere, ABSENT), "epsilon": 1e-3} for number in range(6)]
         assert operators(one.service.curator._planner.read(asked[0]["sql"])) <= MOST
-        times = [await one.seconds(body) for body in asked]
-        if min(times[1:]) > slot:
+        median = float(np.median([await one.seconds(body) for body in asked][1:]))
+        if median > NEAR * slot:
             break
-        found, near = everywhere, min(times[1:])
+        found, near = everywhere, median
     await one.client.aclose()
     one.service.close()
     if not near:  # even without them it takes longer than T
