@@ -112,7 +112,7 @@ class PreviewTerms(_Priced, _Again, _Selecting, total=False):
 
 
 class QuestionTerms(PreviewTerms, total=False):
-    """Of a question, whoever asks it."""
+    """Of a question, in Python and over HTTP."""
 
     combine: bool
 
@@ -151,7 +151,7 @@ class PreviewDistributionTerms(_Cells, total=False):
 
 
 class DistributionTerms(PreviewDistributionTerms, _Again, total=False):
-    """Of a distribution, whoever asks for it."""
+    """Of a distribution, in Python and over HTTP."""
 
 
 class AskDistributionTerms(DistributionTerms, _Paid, total=False):
@@ -170,7 +170,7 @@ class PreviewMarginalsTerms(_Cells, total=False):
 
 
 class MarginalsTerms(PreviewMarginalsTerms, _Again, total=False):
-    """Of marginals, whoever asks for them."""
+    """Of marginals, in Python and over HTTP."""
 
 
 class AskMarginalsTerms(MarginalsTerms, _Paid, total=False):
