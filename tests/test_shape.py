@@ -109,6 +109,12 @@ def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
+@cache
+def walked(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Every node of a file: a dozen rules look at each."""
+    return tuple(ast.walk(tree))
+
+
 def broken(paths: Iterable[Path], rule: Callable[[Path], object]) -> dict[str, object]:
     """What a rule finds, file by file."""
     return {from_root(path): found for path in paths if (found := rule(path))}
@@ -128,7 +134,7 @@ def room(path: Path) -> str:
 
 def imported(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
     """Each imported dotted name, and the local name it is bound to. Relative imports start at `package`."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, alias.asname or alias.name.split(".")[0]
@@ -162,17 +168,17 @@ def randomness(source: str) -> list[str]:
     tree = parsed(source)
     bound = list(imported(tree, "lapwing"))
     names = {local: local if name.startswith(f"{local}.") else name for name, local in bound}
-    chains = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    chains = [node for node in walked(tree) if isinstance(node, ast.Attribute)]
     used = {name for name, _ in bound} | {dotted(chain, names) for chain in chains}
     found = {origin for origin in RANDOM_NAMES for name in used if f"{name}.".startswith(f"{origin}.")}
     found |= {chain.attr for chain in chains if chain.attr in RANDOM_METHODS}
-    found |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in RANDOM_DEVICES}
+    found |= {node.value for node in walked(tree) if isinstance(node, ast.Constant) and node.value in RANDOM_DEVICES}
     return sorted(found)
 
 
 def draws(source: str) -> list[str]:
     """Every call that draws noise from a mechanism: of a method that draws, or of the mechanism itself."""
-    calls = [node.func for node in ast.walk(parsed(source)) if isinstance(node, ast.Call)]
+    calls = [node.func for node in walked(parsed(source)) if isinstance(node, ast.Call)]
     methods = {call.attr for call in calls if isinstance(call, ast.Attribute)}
     names = {call.id for call in calls if isinstance(call, ast.Name)}
     return sorted(methods & {*DRAWING, *MECHANISMS} | names & set(MECHANISMS))
@@ -188,9 +194,9 @@ def told_apart(source: str) -> list[str]:
     """Kinds of losses and accountings that the source names, but to make a loss, or compares by their text."""
     tree = parsed(source)
     names = {local: name.split(".")[-1] for name, local in imported(tree, "lapwing") if name.startswith("lapwing.")}
-    made = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.MatchValue)]
-    used = [node for node in ast.walk(tree) if id(node) not in made]
+    made = {id(node.func) for node in walked(tree) if isinstance(node, ast.Call)}
+    tests = [node for node in walked(tree) if isinstance(node, ast.Compare | ast.MatchValue)]
+    used = [node for node in walked(tree) if id(node) not in made]
     found = {names.get(node.id) for node in used if isinstance(node, ast.Name)}
     found |= {node.attr for node in used if isinstance(node, ast.Attribute)}
     texts = {node.value for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant)}
@@ -201,9 +207,9 @@ def measures_told_apart(source: str) -> list[str]:
     """Kinds of measures and of mechanisms that the source asks for by isinstance, by type or by a pattern."""
     tree = parsed(source)
     names = {local: name for name, local in imported(tree, "lapwing")}
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"]
-    patterns = [node.cls for node in ast.walk(tree) if isinstance(node, ast.MatchClass)]
-    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and "type(" in ast.unparse(node)]
+    calls = [node for node in walked(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"]
+    patterns = [node.cls for node in walked(tree) if isinstance(node, ast.MatchClass)]
+    compared = [node for node in walked(tree) if isinstance(node, ast.Compare) and "type(" in ast.unparse(node)]
     parts = [part for node in (*calls, *patterns, *compared) for part in ast.walk(node)]
     used = {dotted(part, names) for part in parts if isinstance(part, ast.Name | ast.Attribute)}
     return sorted({name.split(".")[-1] for name in used if name.startswith("lapwing.")} & set(MEASURE_KINDS))
@@ -213,8 +219,8 @@ def engine_names(source: str) -> list[str]:
     """What ties a file to an engine: its driver, its functions by name, and the name of its SQL."""
     tree = parsed(source)
     drivers = [name for name, _ in imported(tree, "lapwing") if name.split(".")[0] in ENGINES]
-    nodes = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "Anonymous"]
-    words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in ENGINES]
+    nodes = [node.attr for node in walked(tree) if isinstance(node, ast.Attribute) and node.attr == "Anonymous"]
+    words = [node.value for node in walked(tree) if isinstance(node, ast.Constant) and node.value in ENGINES]
     return sorted([*drivers, *nodes, *map(str, words)])
 
 
@@ -226,7 +232,7 @@ def missing_files(source: str, path: Path) -> list[str]:
     """
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
-    words = [node.value for node in ast.walk(parsed(source)) if isinstance(node, ast.Expr)]
+    words = [node.value for node in walked(parsed(source)) if isinstance(node, ast.Expr)]
     docs = [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
     named = {name for text in (*comments, *docs) for name in re.findall(r"[\w./-]*\w\.(?:py|md|toml|png)\b", text)}
     starts = (path.parent, path.parent.parent, PACKAGE, ROOT / "docs", ROOT)
@@ -244,7 +250,7 @@ def rooms_of_the_map(section: str) -> list[list[str]]:
 
 def asserts(source: str) -> list[int]:
     """The lines with an assert statement."""
-    return [node.lineno for node in ast.walk(parsed(source)) if isinstance(node, ast.Assert)]
+    return [node.lineno for node in walked(parsed(source)) if isinstance(node, ast.Assert)]
 
 
 def bound_by(nodes: list[ast.stmt]) -> list[str]:
@@ -294,7 +300,7 @@ def loaded_by(program: str) -> set[str]:
 
 def declares_names(source: str) -> bool:
     """Whether the module has an `__all__`."""
-    stores = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.Name))
+    stores = (node for node in walked(parsed(source)) if isinstance(node, ast.Name))
     return any(node.id == "__all__" and isinstance(node.ctx, ast.Store) for node in stores)
 
 
@@ -305,7 +311,7 @@ def idle_tests(source: str) -> list[str]:
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         return isinstance(node, ast.Assert) or bool(re.search(r"assert|check|expect|raises|warns", called))
 
-    functions = [node for node in ast.walk(parsed(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [node for node in walked(parsed(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     cases = [node for node in functions if node.name.startswith("test_")]
     return [case.name for case in cases if not any(map(checks, ast.walk(case)))]
 
@@ -557,7 +563,7 @@ def test_a_name_for_two_types_is_found() -> None:
 
 
 def test_a_package_that_needs_posix_does_not_claim_every_system() -> None:
-    names = {name for path in SOURCES for name, _ in imported(ast.parse(path.read_text()), "lapwing")}
+    names = {name for path in SOURCES for name, _ in imported(parsed(text(path)), "lapwing")}
     claims = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     systems = {claim.removeprefix("Operating System :: ") for claim in claims if claim.startswith("Operating")}
     assert "fcntl" in names

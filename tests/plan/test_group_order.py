@@ -19,6 +19,7 @@ from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.question import Question
 from lapwing.privacy import ZCDP, Loss, Pure
 from lapwing.sql import read_sql
+from support.sweeps import sweep
 
 COLUMNS: dict[Type, tuple[Any, list[Any]]] = {
     Type.INTEGER: (pa.int32(), [-5, 0, 3, 2**31 - 1]),
@@ -56,7 +57,7 @@ def in_order(keys: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(keys, key=lambda key: [(v is None, 0 if v is None else v) for v in key])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", sweep(range(20), 6))
 def test_found_groups_are_in_the_order_of_plain_python(seed: int) -> None:
     """Ascending, key by key, NULL last; and every row finds its group."""
     random = Random(seed)
@@ -70,7 +71,7 @@ def test_found_groups_are_in_the_order_of_plain_python(seed: int) -> None:
 
 
 @pytest.mark.parametrize("many", [0, 10_000], ids=["by Arrow", "by Python"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", sweep(range(10), 4))
 def test_public_groups_are_in_the_order_of_their_values(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups_module, "_MANY", many)
     random = Random(seed)
