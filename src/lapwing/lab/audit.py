@@ -5,7 +5,7 @@ An event is chosen on the first 30 % of the runs and counted on the other 70 %.
 Guarantee:  if the runs are independent and the claim is true, the audit rejects it with probability at most alpha.
             More: with probability at least 1 - alpha, every lower bound in the report is true.
 Proof:      fix the training runs; they fix the events. Whether a test run hits an event depends on that run alone, so
-            the hits are binomial, and rate.py bounds either probability, each bound failing with probability at most
+            the hits are binomial, and success_rate.py bounds either probability, each failing with probability at most
             alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
             once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
             that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.
@@ -30,9 +30,9 @@ from lapwing.lab.claim import Claim, read_claim
 from lapwing.lab.equality import kept, same
 from lapwing.lab.event import Event, choose_event
 from lapwing.lab.outputs import Features, Outputs, counts_of, features
-from lapwing.lab.rate import lower, upper
 from lapwing.lab.report import Audit, Finding, Sketch
 from lapwing.lab.sequential import Wealth
+from lapwing.lab.success_rate import lower, upper
 from lapwing.numbers import Number, count, flag, inside_unit, shown
 
 TRAINING_SHARE = 0.3

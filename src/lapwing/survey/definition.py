@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from lapwing.errors import Misconfigured
-from lapwing.survey.question import SurveyQuestion
+from lapwing.survey.survey_question import SurveyQuestion
 
 ResultsFor = Literal["link", "public"]
 """Who may read the results: whoever has the link that `lapwing survey serve` prints, or everyone."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lapwing.errors import Misconfigured
 from lapwing.postgres import is_postgres, load_driver, read_address
+from lapwing.survey.report_store import SurveyStore
 from lapwing.survey.sqlite_store import SqliteSurveyStore
-from lapwing.survey.store import SurveyStore
 
 
 def open_survey_store(file: Path, store: str | None = None, *, exists: bool = False) -> SurveyStore:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from lapwing.survey.app import SurveyApp
+from lapwing.survey.survey_app import SurveyApp
 
 if TYPE_CHECKING:
     import uvicorn

@@ -4,7 +4,7 @@ Guarantee:  for n independent trials of probability p, `lower` is above p with p
             `upper` below p. Computed in float64.
 Proof:      Clopper and Pearson: `lower` is the p at which so many hits or more have probability `level`. If p is
             smaller, then the hits are among those whose probability is at most `level`.
-Checked by: tests/lab/test_rate.py
+Checked by: tests/lab/test_success_rate.py
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Lemma (edge). If P[Z >= m] <= U(m) <= share < U(m - 1) and P[Z >= m - 1] <= U(m 
 threshold m is shown with probability share at most for edge = (share - U(m)) / (U(m - 1) - U(m)).
 Proof.    It is shown with probability P[Z >= m] + edge P[Z = m - 1] = (1 - edge) P[Z >= m] + edge P[Z >= m - 1], which
 is at most (1 - edge) U(m) + edge U(m - 1) = share; 0 <= edge < 1.
-Checked by: tests/mechanisms/keys/test_accounting.py
+Checked by: tests/mechanisms/keys/test_key_loss.py
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.noise.table import NoiseLaw, require_supported
+from lapwing.noise.noise_table import NoiseLaw, require_supported
 from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 

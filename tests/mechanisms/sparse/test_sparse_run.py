@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.sparse.run."""
+"""lapwing.mechanisms.sparse.sparse_run."""
 
 from __future__ import annotations
 
