@@ -88,7 +88,7 @@ def test_results_of_nothing_and_of_another_survey_say_so(lapwing: Run) -> None:
     write("overtime", "mood")
     with pytest.raises(Misconfigured, match="no reports yet"):
         lapwing("results")
-    with pytest.raises(Misconfigured, match="no store that surveys know"):
+    with pytest.raises(Misconfigured, match="not a supported store"):
         lapwing("results", "--store", "mysql://host/database")
     answered(3)
     assert "Do not report" in lapwing("results")

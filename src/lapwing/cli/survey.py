@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lapwing.survey.serving import Listening
     from lapwing.survey.survey_app import SurveyApp
 
-app = typer.Typer(help="Ask what nobody may know: answers are randomized in the browser.", no_args_is_help=True)
+app = typer.Typer(help="Run surveys that randomize answers in the browser.", no_args_is_help=True)
 
 SurveyArgument = Annotated[Path, typer.Argument(help="The survey's file.")]
 StoreOption = Annotated[

@@ -69,19 +69,19 @@ def audit(
     made = read_claim(claim, epsilon, delta, rho, mu)
     n, level = count(runs, "runs", least=10), float(inside_unit(alpha, "alpha"))
     left, right = _pair(neighbours)
-    told = step or (lambda _: None)
+    report_step = step or (lambda _: None)
     draw: Callable[[Any, int], Outputs] = (
         (lambda data, k: _run_many(mechanism, data, k))
         if flag(many, "many")
         else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
     )
     if flag(early, "early"):
-        return _checked(*_audit_early(draw, left, right, made, n, level, told))
+        return _checked(*_audit_early(draw, left, right, made, n, level, report_step))
     samples: tuple[list[Any], list[Any]] = ([], [])
     for size in _blocks(n):
         for sample, data in zip(samples, (left, right), strict=True):
             sample.append(draw(data, size))
-        told(sum(map(len, samples[0])))
+        report_step(sum(map(len, samples[0])))
     outputs = _joined(samples[0]), _joined(samples[1])
     return _checked(audit_outputs(*outputs, made, alpha=level), *outputs)
 
@@ -138,7 +138,7 @@ def _examine(
 
 
 def _audit_early(
-    draw: Callable[[Any, int], Outputs], left: Any, right: Any, claim: Claim, runs: int, alpha: float, told: Step
+    draw: Callable[[Any, int], Outputs], left: Any, right: Any, claim: Claim, runs: int, alpha: float, report_step: Step
 ) -> tuple[Audit, Outputs, Outputs]:
     wealth = Wealth(claim, alpha)
     samples: tuple[list[Any], list[Any]] = ([], [])
@@ -146,7 +146,7 @@ def _audit_early(
         for sample, data in zip(samples, (left, right), strict=True):
             sample.append(draw(data, size))
         wealth.play(_joined(samples[0]), _joined(samples[1]), size)
-        told(wealth.runs)
+        report_step(wealth.runs)
         if wealth.rejects:
             break
     return wealth.report(), _joined(samples[0]), _joined(samples[1])

@@ -38,7 +38,7 @@ class CellMechanism(Protocol):
     """What releases the cells of one measure."""
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """Noisy columns, of exact ones in so many groups."""
+        """Noisy columns from exact ones, in `groups` groups."""
 
 
 @dataclass(frozen=True, slots=True)

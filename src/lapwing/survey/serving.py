@@ -88,7 +88,7 @@ def settings(app: SurveyApp) -> uvicorn.Config:
 
 
 def serve(app: SurveyApp, at: socket.socket) -> None:
-    """Serves until it is interrupted or told to end, and then returns."""
+    """Serves until it is interrupted or asked to stop."""
     import uvicorn
 
     def end(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Respondents who do not exist, for demonstrations and trials: they randomize as a browser does."""
+"""Simulated respondents, for demonstrations and trials: they randomize as a browser does."""
 
 from __future__ import annotations
 

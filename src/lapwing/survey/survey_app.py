@@ -154,7 +154,7 @@ class SurveyServer:
             return self._computed[2]
 
     def _allow(self, request: Request) -> None:
-        """Who has not got the link does not learn that there is one."""
+        """Without the key the page does not exist."""
         given = request.query_params.get("key", "").encode()
         if self.survey.results != "public" and not hmac.compare_digest(given, self.key.encode()):
             raise HTTPException(404)

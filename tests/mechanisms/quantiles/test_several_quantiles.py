@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles import several as module
+from lapwing.mechanisms.quantiles import several_quantiles as module
 from lapwing.mechanisms.quantiles.several_quantiles import Quantiles
 from lapwing.mechanisms.scores import shares
 from lapwing.numbers import Enclosure, ball, enclose

@@ -1,10 +1,10 @@
 """The cost of showing keys whose noisy number passes a threshold, with proofs.
 
-Setting.  Every key is decided by itself. A key that nobody holds is never shown. A key that someone holds has a whole
+Setting.  Every key is decided by itself. A key without units is never shown. A key that someone holds has a whole
 number x (its count of units, or the sum of their weights) and noise Z of its own; it is shown if x + Z > threshold, or
 with probability `edge` if x + Z = threshold; with x + Z or without. What is seen of a key is so made of x + Z and of a
 coin that knows no data. A unit holds w <= kappa keys and adds c to each. It shares some of them with others; t of them
-are *new*, held by nobody else. With or without the unit, the keys that it does not hold have the same law and are
+are *new*, held by no other unit. With or without the unit, the keys that it does not hold have the same law and are
 independent of the rest, so only its w keys matter. Let a be the chance that a key with x = c is shown, and
 a <= 1 - (1 - delta)^(1/w) for every w.
 

@@ -56,8 +56,8 @@ class Quantiles:
                 exactly one of them, also a row that equals a released value, because a cut passes between places.
                 One level answers one question in each part, independently, and reads only that part's rows. One more
                 row changes the rows of one part, so the log-ratio of the level's answers is that of one Quantile:
-                within an interval of length epsilon' = epsilon / levels / rows_per_unit (Quantile). The levels add, each
-                chosen after the ones before: epsilon' levels and rho = levels epsilon'^2 / 8 for a row
+                within an interval of length epsilon' = epsilon / levels / rows_per_unit (Quantile). The levels add,
+                each chosen after the ones before: epsilon' levels and rho = levels epsilon'^2 / 8 for a row
                 (privacy/loss.py, bounded range). A unit of m rows is a group of m: m epsilon' levels and m^2 rho.
                 The values are a function of the places. Sampling: places are proposed with the weight of the smallest
                 loss of their piece, exp(-rate least), and kept with probability exp(-rate (loss - least)); the first
